@@ -1,0 +1,3 @@
+"""ehkafka."""
+
+__version__ = "0.1.0.dev0"

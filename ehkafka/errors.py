@@ -1,0 +1,75 @@
+"""The exception tree, split by what the caller can do.
+
+```
+EhkafkaError
+├── ConfigurationError      fix a setting or the code; nothing was started          exit 2
+│   └── MissingExtraError   install an extra                                        exit 2
+├── EndpointError           fix the address, network, rights or topic; then restart exit 3
+│   ├── TopicNotFoundError  create the topic or correct its name                    exit 3
+│   └── OffsetGapError      decide where to go on: the log no longer has the offset exit 3
+├── HandlerFailedError      fix the handler or the record; it is redelivered        exit 1
+├── AbandonedError          a stop left records without an outcome; redelivered     exit 4
+├── FencedError             another process runs with the same instance id          exit 5
+└── EngineError             a defect in ehkafka, or a dead thread; please report    exit 70
+```
+
+Every message says what happened, where, and what to do next. None carries a secret.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class EhkafkaError(Exception):
+    """Anything this package raises on purpose. `exit_code` is what `ehkafka run` ends with."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class ConfigurationError(EhkafkaError):
+    """A setting, an argument or the wiring of the app is wrong; nothing was started."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class MissingExtraError(ConfigurationError):
+    """A feature needs an optional dependency; the message names the extra to install."""
+
+
+class EndpointError(EhkafkaError):
+    """The broker cannot be reached or refuses us in a way that waiting does not mend."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class TopicNotFoundError(EndpointError):
+    """A subscribed topic does not exist, or disappeared while the app ran."""
+
+
+class OffsetGapError(EndpointError):
+    """The position to read from is no longer in the log (retention, or another log)."""
+
+
+class HandlerFailedError(EhkafkaError):
+    """A handler raised and the failure policy is `Stop()`. `__cause__` is the handler's own error."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class AbandonedError(EhkafkaError):
+    """A stop ended before every started record had an outcome; the message names them."""
+
+    exit_code: ClassVar[int] = 4
+
+
+class FencedError(EhkafkaError):
+    """The group fenced this member: another process uses the same `group.instance.id`."""
+
+    exit_code: ClassVar[int] = 5
+
+
+class EngineError(EhkafkaError):
+    """A thread of the engine died of an unknown error; the whole app stops visibly."""
+
+    exit_code: ClassVar[int] = 70

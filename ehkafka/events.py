@@ -1,0 +1,183 @@
+"""The typed catalogue of what an app tells about itself.
+
+One frozen dataclass per kind of event; each is rare beside records (per assignment, commit, pause or
+failure, never per record). The engine emits them, the telemetry thread counts and logs them and hands
+them to hooks. Pure values: importing this module starts nothing.
+
+Fields are named as in the vocabulary of DESIGN.md; units come last.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+if TYPE_CHECKING:
+    from ehkafka.records import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Base of every event. `level` is the severity that the log line gets."""
+
+    level: ClassVar[int] = logging.INFO
+
+
+class Hook(Protocol):
+    """Receives every event, one at a time, on the telemetry thread.
+
+    It may block or raise: the data path never waits for it. An error is logged once per hook and kind
+    of error and counted in `hook_errors`; events that a slow hook makes overflow are counted in
+    `events_dropped`.
+    """
+
+    def on_event(self, event: Event, /) -> None:
+        """Take one event."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppStarted(Event):
+    """The consumer is subscribed and the workers wait for records."""
+
+    group: str
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AppStopping(Event):
+    """A stop began: intake ends, running work goes on within the deadline."""
+
+    reason: str
+    drain: bool
+    deadline_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class AppStopped(Event):
+    """The consumer left the group. `abandoned_records` will be redelivered."""
+
+    exit_code: int
+    abandoned_records: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAssigned(Event):
+    """A new epoch of a partition began. `position` is an offset or a start position in words."""
+
+    partition: TopicPartition
+    epoch: int
+    position: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRevoked(Event):
+    """An epoch ended with a drain. `next_offset` is what was committed last, `None` if nothing was."""
+
+    partition: TopicPartition
+    epoch: int
+    next_offset: int | None
+    abandoned_records: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLost(Event):
+    """An epoch ended without our consent; nothing was committed, another member may own it already."""
+
+    level: ClassVar[int] = logging.WARNING
+    partition: TopicPartition
+    epoch: int
+    abandoned_records: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPaused(Event):
+    """Fetching of a partition was paused because its backlog is over its share."""
+
+    level: ClassVar[int] = logging.DEBUG
+    partition: TopicPartition
+    backlog_records: int
+    backlog_bytes: int
+    # The key with the longest lane, when one key holds most of the backlog.
+    largest_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionResumed(Event):
+    """Fetching of a partition goes on: its backlog fell below the low mark."""
+
+    level: ClassVar[int] = logging.DEBUG
+    partition: TopicPartition
+    paused_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAcknowledged(Event):
+    """The broker stored these next_offsets."""
+
+    level: ClassVar[int] = logging.DEBUG
+    next_offsets: tuple[tuple[TopicPartition, int], ...]
+    took_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFailed(Event):
+    """A commit was refused; the partitions stay dirty unless they were lost."""
+
+    level: ClassVar[int] = logging.WARNING
+    partitions: tuple[TopicPartition, ...]
+    error: str
+    retriable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerFailed(Event):
+    """A handler raised. `decision` says what becomes of the record."""
+
+    level: ClassVar[int] = logging.ERROR
+    partition: TopicPartition
+    offset: int
+    key: str
+    attempt: int
+    error: str
+    decision: str
+
+
+@dataclass(frozen=True, slots=True)
+class StaleResult(Event):
+    """A record of an ended epoch finished late; its outcome was dropped, it will be redelivered."""
+
+    level: ClassVar[int] = logging.WARNING
+    partition: TopicPartition
+    epoch: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionTrouble(Event):
+    """librdkafka reported an error of the connection or group that it may or may not mend itself."""
+
+    level: ClassVar[int] = logging.WARNING
+    code: str
+    error: str
+    fatal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UserCodeFailed(Event):
+    """A hook of the user (`on_assigned`, `open`, `on_error`, …) raised."""
+
+    level: ClassVar[int] = logging.ERROR
+    where: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class StuckReport(Event):
+    """Lag, but nothing finished for a while: which records run and where their threads are."""
+
+    level: ClassVar[int] = logging.ERROR
+    idle_s: float
+    running: tuple[str, ...]
+    stacks: str

@@ -1,0 +1,120 @@
+"""Values that every room shares: a record, a partition's name, the outcomes.
+
+Pure: no threads, no clock, no I/O. `Record` wraps the `confluent_kafka.Message` that librdkafka
+produced and adds nothing until it is asked to, because one is made for every record on the hot path.
+"""
+
+from __future__ import annotations
+
+import enum
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message
+
+
+class TopicPartition(NamedTuple):
+    """The name of a partition. Hashable and ordered; unlike confluent's class it carries no offset."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.partition}]"
+
+
+class Outcome(enum.Enum):
+    """How a record ended. Nothing else lets the watermark pass it."""
+
+    FINISHED = "finished"
+    SKIPPED = "skipped"
+    DEAD_LETTERED = "dead-lettered"
+
+
+class Record:
+    """One Kafka record as handed to a handler.
+
+    Has every reading method of `confluent_kafka.Message` with the same meaning, so a handler written
+    for a `Message` takes a `Record` unchanged, and a few conveniences. `attempt` counts the calls of
+    the handler for this record, from 1.
+    """
+
+    __slots__ = ("attempt", "message")
+
+    def __init__(self, message: Message, attempt: int = 1) -> None:
+        self.message = message
+        self.attempt = attempt
+
+    def key(self) -> bytes | None:
+        """Return the record's key as produced, `None` when it has none."""
+        return self.message.key()  # type: ignore[return-value]
+
+    def value(self) -> bytes | None:
+        """Return the payload, `None` for a tombstone."""
+        return self.message.value()  # type: ignore[return-value]
+
+    def topic(self) -> str:
+        """Return the topic's name."""
+        return self.message.topic()  # type: ignore[return-value]
+
+    def partition(self) -> int:
+        """Return the partition's number."""
+        return self.message.partition()  # type: ignore[return-value]
+
+    def offset(self) -> int:
+        """Return the record's position in its partition (on Event Hubs: the sequence number)."""
+        return self.message.offset()  # type: ignore[return-value]
+
+    def leader_epoch(self) -> int | None:
+        """Return the leader epoch that the record was written in, `None` when unknown."""
+        return self.message.leader_epoch()
+
+    def timestamp(self) -> tuple[int, int]:
+        """Return (type, milliseconds since 1970); the type is one of confluent_kafka's TIMESTAMP_*."""
+        return self.message.timestamp()
+
+    def headers(self) -> list[tuple[str, bytes | None]]:
+        """Return the headers in order, an empty list when there are none."""
+        return self.message.headers() or []  # type: ignore[return-value]
+
+    def latency(self) -> float | None:
+        """Return `None`: only a producer's delivery report has a latency."""
+        return self.message.latency()
+
+    def error(self) -> KafkaError | None:
+        """Return `None`: an error never reaches a handler as a record."""
+        return self.message.error()
+
+    def __len__(self) -> int:
+        """Return the length of the value in bytes, 0 for a tombstone."""
+        return len(self.message)
+
+    # `__len__` would make an empty value falsy; a record is always something.
+    def __bool__(self) -> bool:
+        return True
+
+    def json(self) -> Any:
+        """Parse the value as JSON. Raises `orjson.JSONDecodeError`, a `ValueError`, if it is none."""
+        return orjson.loads(self.message.value() or b"")
+
+    def header(self, name: str) -> bytes | None:
+        """Return the value of the last header of that name, `None` when there is none."""
+        return next((value for key, value in reversed(self.headers()) if key == name), None)
+
+    @property
+    def time(self) -> datetime | None:
+        """The record's timestamp in UTC (on Event Hubs: when it was enqueued), `None` when it has none."""
+        kind, milliseconds = self.message.timestamp()
+        return datetime.fromtimestamp(milliseconds / 1000, UTC) if kind else None
+
+    @property
+    def where(self) -> str:
+        """Topic, partition and offset as `topic[partition]@offset`, for logs and errors."""
+        return f"{self.topic()}[{self.partition()}]@{self.offset()}"
+
+    def __repr__(self) -> str:
+        # Never the value or headers: they may hold what must not be logged.
+        return f"<Record {self.where} key={self.key()!r} attempt={self.attempt} {len(self)} bytes>"
