@@ -50,23 +50,23 @@ class Record:
 
     def key(self) -> bytes | None:
         """Return the record's key as produced, `None` when it has none."""
-        return self.message.key()  # type: ignore[return-value]
+        return self.message.key()
 
     def value(self) -> bytes | None:
         """Return the payload, `None` for a tombstone."""
-        return self.message.value()  # type: ignore[return-value]
+        return self.message.value()
 
     def topic(self) -> str:
         """Return the topic's name."""
-        return self.message.topic()  # type: ignore[return-value]
+        return self.message.topic()
 
     def partition(self) -> int:
         """Return the partition's number."""
-        return self.message.partition()  # type: ignore[return-value]
+        return self.message.partition()
 
     def offset(self) -> int:
         """Return the record's position in its partition (on Event Hubs: the sequence number)."""
-        return self.message.offset()  # type: ignore[return-value]
+        return self.message.offset()
 
     def leader_epoch(self) -> int | None:
         """Return the leader epoch that the record was written in, `None` when unknown."""
@@ -78,7 +78,7 @@ class Record:
 
     def headers(self) -> list[tuple[str, bytes | None]]:
         """Return the headers in order, an empty list when there are none."""
-        return self.message.headers() or []  # type: ignore[return-value]
+        return self.message.headers() or []
 
     def latency(self) -> float | None:
         """Return `None`: only a producer's delivery report has a latency."""

@@ -1,0 +1,53 @@
+"""What a checker needs to know of a run, as a protocol the engine calls.
+
+Pure values: the engine calls a `History` when one was given (`App(history=…)`) and pays nothing when
+none was. `ehkafka.testing` has the implementations (memory, JSON lines) and the checker that judges them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from ehkafka.records import TopicPartition
+
+
+class History(Protocol):
+    """Observes one process. Methods are called from the poll thread and from every worker at once.
+
+    An implementation may assume: `received` of an offset comes before its `started`, `started` before
+    the `finished` of the same attempt, `finished` before any `commit_requested` that passes the offset,
+    `revoked` of an epoch before `assigned` of the next one of that partition.
+    It may *not* assume that calls of different keys come in offset order, that a started record is ever
+    finished (its epoch may end), or that a requested commit is answered.
+    """
+
+    def assigned(self, partition: TopicPartition, epoch: int, position: str) -> None:
+        """An epoch began; `position` is the offset, or the start position in words."""
+
+    def revoked(self, partition: TopicPartition, epoch: int, reason: str) -> None:
+        """An epoch ended; reason: `revoked`, `lost` or `stopped`."""
+
+    def received(self, partition: TopicPartition, epoch: int, offsets: Sequence[int]) -> None:
+        """These offsets, ascending, were handed to the dispatcher."""
+
+    def started(
+        self, partition: TopicPartition, epoch: int, offset: int, key: Hashable, attempt: int
+    ) -> None:
+        """A worker is about to call the handler; called on the worker's thread."""
+
+    def finished(
+        self, partition: TopicPartition, epoch: int, offset: int, key: Hashable, attempt: int, outcome: str
+    ) -> None:
+        """The call returned. Outcome: one of `Outcome`'s values, or `failed` for an attempt that raised."""
+
+    def commit_requested(self, next_offsets: Mapping[TopicPartition, int]) -> None:
+        """A commit of these next_offsets is about to be sent."""
+
+    def commit_acknowledged(self, next_offsets: Mapping[TopicPartition, int]) -> None:
+        """The broker stored these next_offsets."""
+
+    def commit_failed(self, next_offsets: Mapping[TopicPartition, int], error: str) -> None:
+        """The broker refused, or the answer never came."""
