@@ -1,1 +1,36 @@
-"""The pytest plugin."""
+"""pytest plugin of ehkafka: the fixtures `embedded_broker` and `embedded_broker_factory`.
+
+Loaded by pytest in every project that has ehkafka installed, so it must import nothing but
+pytest until a fixture is asked for, and register nothing else.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ehkafka.testing.embedded import EmbeddedBroker
+
+
+@pytest.fixture
+def embedded_broker(embedded_broker_factory: Callable[..., EmbeddedBroker]) -> EmbeddedBroker:
+    """Run a local Kafka broker, without topics, until the test ends."""
+    return embedded_broker_factory()
+
+
+@pytest.fixture
+def embedded_broker_factory() -> Iterator[Callable[..., EmbeddedBroker]]:
+    """Start local Kafka clusters: takes what `EmbeddedBroker` takes, closes them when the test ends."""
+    from ehkafka.testing.embedded import EmbeddedBroker  # noqa: PLC0415 - costs 0.1 s that most sessions do not need
+
+    with ExitStack() as running:
+
+        def start(topics: dict[str, int] | None = None, *, brokers: int = 1) -> EmbeddedBroker:
+            return running.enter_context(EmbeddedBroker(topics, brokers=brokers))
+
+        yield start

@@ -1,0 +1,152 @@
+"""Put records into a topic and read a group's commits, on any broker.
+
+Responsible for failing loudly: a record that was not acknowledged or a topic that does not
+exist is an exception, never a shorter answer. It must never join a group or commit. Called
+by tests on their own thread; every function opens one client and closes it again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, Producer, TopicPartition
+
+from ehkafka.errors import EndpointError, TopicNotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from confluent_kafka import KafkaError, Message
+
+Key: TypeAlias = "str | bytes | None"
+KeyAndValue: TypeAlias = "tuple[Key, str | bytes | None]"
+Headers: TypeAlias = "Mapping[str, str | bytes | None] | list[tuple[str, str | bytes | None]]"
+
+_ANY_PARTITION = -1
+_NOW = 0  # what confluent-kafka takes as "stamp it yourself"
+_ROOM_WAIT_S = 0.05
+
+
+def produce(
+    bootstrap: str,
+    topic: str,
+    records: Iterable[KeyAndValue],
+    *,
+    partition: int | None = None,
+    headers: Headers | None = None,
+    timestamp_ms: int | None = None,
+    properties: Mapping[str, Any] | None = None,
+    timeout_s: float = 30.0,
+) -> int:
+    """Produce (key, value) pairs in order and wait for every acknowledgement; return how many.
+
+    `partition`, `headers` and `timestamp_ms` apply to all of them; without `partition` the
+    key decides. `properties` are further librdkafka properties (security and the like).
+    """
+    refused: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            refused.append(error)
+
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 1,
+            "message.timeout.ms": int(timeout_s * 1000),
+            **(properties or {}),
+        }
+    )
+    options: dict[str, Any] = {
+        "partition": _ANY_PARTITION if partition is None else partition,
+        "headers": list(headers.items()) if isinstance(headers, Mapping) else headers,
+        "timestamp": _NOW if timestamp_ms is None else timestamp_ms,
+        "on_delivery": delivered,
+    }
+    deadline_s = time.monotonic() + timeout_s
+    count = 0
+    for key, value in records:
+        _enqueue(producer, deadline_s, topic=topic, key=key, value=value, **options)
+        count += 1
+    # A second more than the records have: their own time-out carries the reason.
+    left = producer.flush(max(0.0, deadline_s - time.monotonic()) + 1.0)
+    if refused or left:
+        reason = f"{refused[0].name()} ({refused[0].str()})" if refused else f"no answer in {timeout_s:g} s"
+        raise EndpointError(
+            f"{len(refused) + left} of {count} records for topic {topic} were not acknowledged: {reason}. "
+            "Check that the topic and the partition exist and that the broker is reachable."
+        )
+    return count
+
+
+def committed(
+    bootstrap: str,
+    group: str,
+    topic: str,
+    *,
+    properties: Mapping[str, Any] | None = None,
+    timeout_s: float = 10.0,
+) -> dict[int, int | None]:
+    """Return the group's committed next_offset of each partition, `None` where it has none."""
+    return {
+        one.partition: None if one.offset == OFFSET_INVALID else one.offset
+        for one in commits(bootstrap, group, topic, properties=properties, timeout_s=timeout_s)
+    }
+
+
+def commits(
+    bootstrap: str,
+    group: str,
+    topic: str,
+    *,
+    properties: Mapping[str, Any] | None = None,
+    timeout_s: float = 10.0,
+) -> list[TopicPartition]:
+    """Return the group's commit of each partition, metadata included, in partition order."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "enable.auto.commit": False,
+            **(properties or {}),
+        }
+    )
+    try:
+        known = consumer.list_topics(topic, timeout=timeout_s).topics[topic]
+        if known.error is not None:
+            raise TopicNotFoundError(
+                f"Topic {topic} cannot be read: {known.error.name()} ({known.error.str()}). "
+                "Create it or correct its name."
+            )
+        wanted = [TopicPartition(topic, partition) for partition in sorted(known.partitions)]
+        found = consumer.committed(wanted, timeout=timeout_s)
+    except KafkaException as failure:
+        raise EndpointError(f"Commits of group {group} on {topic} could not be read: {failure}.") from failure
+    finally:
+        consumer.close()
+    for one in found:
+        if one.error is not None:
+            raise EndpointError(
+                f"The commit of group {group} on {topic} [{one.partition}] could not be read: {one.error}."
+            )
+    return found
+
+
+def _enqueue(producer: Producer, deadline_s: float, **record: Any) -> None:
+    while True:
+        try:
+            producer.produce(**record)
+        except BufferError:
+            if time.monotonic() > deadline_s:
+                raise EndpointError(
+                    f"The queue for topic {record['topic']} stayed full: the broker does not keep up."
+                ) from None
+            producer.poll(_ROOM_WAIT_S)
+        except KafkaException as failure:
+            raise EndpointError(
+                f"A record for topic {record['topic']} was refused at once: {failure}."
+            ) from failure
+        else:
+            return

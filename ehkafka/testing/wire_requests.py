@@ -1,0 +1,55 @@
+"""Names of Kafka's request types, and the requests that an embedded broker has seen.
+
+Values only: tests use them to say which request is to fail and to count what was sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Self
+
+
+class ApiKey(IntEnum):
+    """A request type of the Kafka protocol; numbers from Kafka's protocol guide."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    API_VERSIONS = 18
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    TXN_OFFSET_COMMIT = 28
+    CONSUMER_GROUP_HEARTBEAT = 68
+    GET_TELEMETRY_SUBSCRIPTIONS = 71
+    PUSH_TELEMETRY = 72
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedRequest:
+    """One request that reached an embedded broker while tracking was on.
+
+    `api_key` is a plain number where `ApiKey` has no name for it. `received_at_s` is on the
+    clock of `time.monotonic()`.
+    """
+
+    api_key: ApiKey | int
+    broker_id: int
+    received_at_s: float
+
+    @classmethod
+    def from_wire(cls, api_key: int, broker_id: int, received_us: int) -> Self:
+        """Build one from librdkafka's numbers."""
+        known = api_key in ApiKey._value2member_map_
+        return cls(ApiKey(api_key) if known else api_key, broker_id, received_us / 1e6)
