@@ -1,0 +1,62 @@
+"""Reads a list of bootstrap servers. Pure; called while an `Endpoint` is made.
+
+An entry that is no address is never repeated in the error: people paste connection strings here.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from ehkafka.errors import ConfigurationError
+
+_ENTRY = re.compile(
+    r"(?:(?:plaintext|ssl|sasl_plaintext|sasl_ssl)://)?"
+    r"(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\])(?::(?P<port>[0-9]{1,5}))?",
+    re.IGNORECASE,
+)
+
+_EVENT_HUBS_DOMAINS = (
+    ".servicebus.windows.net",
+    ".servicebus.chinacloudapi.cn",
+    ".servicebus.usgovcloudapi.net",
+)
+
+
+def bootstrap_hosts(bootstrap: str) -> tuple[str, ...]:
+    """Return the host of each entry of `host[:port],…`. Raises ConfigurationError naming the entry."""
+    if not isinstance(bootstrap, str) or not bootstrap.strip():
+        raise ConfigurationError(
+            "bootstrap.servers is empty or no text: give the brokers as 'host:port', separated by commas"
+        )
+    if "sharedaccesskey" in bootstrap.lower():
+        raise ConfigurationError(
+            "bootstrap.servers holds a connection string: give it to Endpoint.connection_string(…) instead"
+        )
+    entries = enumerate(bootstrap.split(","), start=1)
+    return tuple(_host(entry.strip(), number) for number, entry in entries)
+
+
+def is_event_hubs_host(host: str) -> bool:
+    """Say whether the host is an Event Hubs namespace, by its domain."""
+    return host.lower().rstrip(".").endswith(_EVENT_HUBS_DOMAINS)
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether the host is this machine by name or address, without asking a resolver."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _host(entry: str, number: int) -> str:
+    found = _ENTRY.fullmatch(entry)
+    if found is None:
+        raise ConfigurationError(f"bootstrap.servers: entry {number} is not 'host:port'")
+    port = found["port"]
+    if port is not None and not 1 <= int(port) <= 65_535:
+        raise ConfigurationError(f"bootstrap.servers: the port of entry {number} is not within 1 to 65535")
+    return found["host"]

@@ -1,0 +1,124 @@
+"""What the common errors of librdkafka and of brokers usually mean, and what to do next.
+
+Pure text by error name, so that it can be read and reviewed without a client. Most come from questions
+that users of Event Hubs asked in public. Used by `client.describe_error`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_UNREACHABLE = (
+    "no broker can be reached: check host and port, a firewall or private endpoint that lets port 9093 out"
+    " (Event Hubs; its emulator and many brokers use 9092), and that the broker runs; the client keeps trying"
+)
+_REJECTED = (
+    "the broker did not accept the credential: check that the connection string is whole and its key not"
+    " rotated, or with Entra ID that the token is for this namespace and local time is right; a disabled"
+    " local authentication of the namespace refuses every key"
+)
+_WRONG_GENERATION = (
+    "the group has rebalanced since; the records in question are redelivered to their new owner"
+)
+
+CAUSES: Mapping[str, str] = {
+    "_ALL_BROKERS_DOWN": _UNREACHABLE,
+    "_TRANSPORT": (
+        "the connection broke or could not be opened: mostly a network change, an idle time-out or a broker"
+        " restart, which mends itself; if it never connects, check host, port 9093 for Event Hubs, firewall"
+        " and security.protocol (a plaintext client at a TLS port looks like this too)"
+    ),
+    "_RESOLVE": "the host name has no address: check its spelling, and the DNS zone of a private endpoint",
+    "_AUTHENTICATION": _REJECTED,
+    "SASL_AUTHENTICATION_FAILED": _REJECTED,
+    "UNSUPPORTED_SASL_MECHANISM": (
+        "the broker does not offer this SASL mechanism: Event Hubs takes PLAIN with a connection string or"
+        " OAUTHBEARER with Entra ID"
+    ),
+    "TOPIC_AUTHORIZATION_FAILED": (
+        "the credential may not use this topic: give its policy Listen (to consume) or Send (to produce), or"
+        " its identity the role Azure Event Hubs Data Receiver or Sender; a connection string with EntityPath"
+        " opens that one event hub only; and the Basic tier has no Kafka endpoint, which looks exactly"
+        " like this"
+    ),
+    "GROUP_AUTHORIZATION_FAILED": (
+        "the credential may not use this consumer group: give its policy Listen, or its identity the role"
+        " Azure Event Hubs Data Receiver; on Apache Kafka add an ACL for READ on the group"
+    ),
+    "CLUSTER_AUTHORIZATION_FAILED": (
+        "the credential may not do this on the cluster: for an idempotent producer on Apache Kafka before 2.8"
+        " add the ACL IDEMPOTENT_WRITE"
+    ),
+    "UNKNOWN_TOPIC_OR_PART": (
+        "the topic does not exist here: check its spelling and case, that the event hub was created and that"
+        " the endpoint is the namespace that has it"
+    ),
+    "_UNKNOWN_TOPIC": "the topic does not exist here: check its spelling, and create it if it is missing",
+    "_UNKNOWN_PARTITION": "the topic has fewer partitions than that: check the partition's number",
+    "_SSL": (
+        "the TLS handshake failed: check that the port speaks TLS, that no proxy replaces the certificate"
+        " and, for an authority of your own, ssl.ca.location"
+    ),
+    "_TIMED_OUT": (
+        "no answer in time: the broker is slow, throttling or not reachable; if this is the first request,"
+        " check host, port and firewall"
+    ),
+    "REQUEST_TIMED_OUT": "the broker did not finish in time: overloaded or throttling; it is tried again",
+    "THROTTLING_QUOTA_EXCEEDED": "the broker throttles: raise throughput units or quota, or lower the load",
+    "FENCED_INSTANCE_ID": (
+        "another process is in the group with the same group.instance.id: give each process its own,"
+        " or stop the other one"
+    ),
+    "UNRELEASED_INSTANCE_ID": (
+        "another process is still in the group with the same group.instance.id: stop it, or wait for"
+        " its session to end"
+    ),
+    "_MAX_POLL_EXCEEDED": (
+        "nobody polled for max.poll.interval.ms, so the partitions went to others: the process was paused or"
+        " starved of CPU, or its poll thread was blocked; look for long pauses and stuck threads first"
+    ),
+    "INVALID_SESSION_TIMEOUT": (
+        "the broker does not take this session.timeout.ms: Event Hubs takes 6000 to 300000, Apache Kafka"
+        " what group.min.session.timeout.ms and group.max.session.timeout.ms say"
+    ),
+    "INCONSISTENT_GROUP_PROTOCOL": (
+        "the group's other members use another assignor: a group is eager or cooperative as a whole;"
+        " change all members in two steps, or use a new group"
+    ),
+    "INVALID_GROUP_ID": "the broker does not take this group name: it is empty or too long",
+    "GROUP_MAX_SIZE_REACHED": "the group has as many members as the broker allows: stop some, or raise it",
+    "ILLEGAL_GENERATION": _WRONG_GENERATION,
+    "UNKNOWN_MEMBER_ID": (
+        "the group no longer knows this member: its session ran out, or somebody commits into a group"
+        " that has live members"
+    ),
+    "REBALANCE_IN_PROGRESS": "the group is rebalancing; it is tried again when that ends",
+    "OFFSET_METADATA_TOO_LARGE": "the commit's metadata is too long: Event Hubs takes 1024 bytes",
+    "OFFSET_OUT_OF_RANGE": (
+        "the log no longer (or not yet) has this offset: retention removed it, or the topic was created anew"
+    ),
+    "_AUTO_OFFSET_RESET": (
+        "there is no valid position to read from: nothing was committed, or retention removed it; say with"
+        " start= where to begin"
+    ),
+    "MSG_SIZE_TOO_LARGE": (
+        "the record is larger than the broker takes: 1 MB on Event Hubs, max.message.bytes on Apache Kafka"
+    ),
+    "_MSG_TIMED_OUT": (
+        "the record could not be delivered within message.timeout.ms: the broker is unreachable or throttling"
+    ),
+    "_QUEUE_FULL": "the producer's queue is full: the broker takes records slower than they come; slow down",
+    "UNSUPPORTED_VERSION": (
+        "the broker does not know this request: it is too old for it, or (Event Hubs) lacks the feature"
+    ),
+    "_UNSUPPORTED_FEATURE": "the broker or this build of the client lacks the feature: check both versions",
+    "_FATAL": "the client cannot go on: the process must be restarted; the reason is in its text",
+}
+"""librdkafka's name of the error → its usual cause and the next step."""
+
+CAUSE_UNKNOWN = (
+    "no usual cause is known: look at the broker's log, or set the property debug=broker,security,cgrp"
+)

@@ -1,0 +1,114 @@
+"""Opens librdkafka's clients and explains its errors. The only file of this room that imports it.
+
+Turns what librdkafka says about a property into a ConfigurationError with a suggestion; secrets that it
+repeats are struck out. Called by whoever owns the client, on the thread that is going to use it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import confluent_kafka
+
+from ehkafka.endpoint.causes import CAUSE_UNKNOWN, CAUSES
+from ehkafka.endpoint.limits import CLIENT_VERSION_MIN, CLIENT_VERSIONS_BROKEN
+from ehkafka.endpoint.property_names import SUGGESTED, is_secret
+from ehkafka.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_Client = TypeVar("_Client")
+
+_UNKNOWN_PROPERTY = re.compile(r'No such configuration property: "(?P<name>[^"]*)"')
+_KEY_IN_TEXT = re.compile(r"(SharedAccessKey\s*=\s*)[^;\s\"']+", re.IGNORECASE)
+
+
+def open_consumer(properties: Mapping[str, Any], **callbacks: Callable[..., Any]) -> confluent_kafka.Consumer:
+    """Open a consumer. `callbacks` are `error_cb`, `stats_cb`, `on_commit`, … and `logger`.
+
+    Raises `ConfigurationError` for whatever librdkafka does not accept, without a secret in it.
+    """
+    group = properties.get("group.id")
+    # librdkafka makes a group-less client of it, and confluent-kafka then aborts the whole process.
+    if not isinstance(group, str) or not group:
+        raise ConfigurationError("group.id is missing: a consumer needs a group, App(group=…)")
+    return _open(confluent_kafka.Consumer, "consumer", properties, callbacks)
+
+
+def open_producer(properties: Mapping[str, Any], **callbacks: Callable[..., Any]) -> confluent_kafka.Producer:
+    """Open a producer; errors as for `open_consumer`."""
+    return _open(confluent_kafka.Producer, "producer", properties, callbacks)
+
+
+def check_client_version(client: str | None = None, library: str | None = None) -> None:
+    """Refuse a confluent-kafka or librdkafka that loses commits or cannot talk to Event Hubs.
+
+    Without arguments the installed ones are checked.
+    """
+    found = {
+        "confluent-kafka": client or _text(confluent_kafka.version()),
+        "librdkafka": library or _text(confluent_kafka.libversion()),
+    }
+    for name, version in found.items():
+        parsed = tuple(int(number) for number in re.findall(r"\d+", version)[:3])
+        if parsed in CLIENT_VERSIONS_BROKEN:
+            reason = "cannot talk to Event Hubs"
+        elif parsed < CLIENT_VERSION_MIN:
+            reason = "is too old: releases before it lose commits, or refresh tokens only while polling"
+        else:
+            continue
+        least = ".".join(map(str, CLIENT_VERSION_MIN))
+        raise ConfigurationError(f"{name} {version} {reason}. Install confluent-kafka>={least}.")
+
+
+def describe_error(error: confluent_kafka.KafkaError) -> str:
+    """Return the error's name and text with its usual cause and the next step, in one line."""
+    said = " ".join(_KEY_IN_TEXT.sub(r"\1***", error.str()).split())
+    return f"{error.name()} ({said}): {CAUSES.get(error.name(), CAUSE_UNKNOWN)}"
+
+
+def _open(
+    factory: Callable[[dict[str, Any]], _Client],
+    what: str,
+    properties: Mapping[str, Any],
+    callbacks: Mapping[str, Callable[..., Any]],
+) -> _Client:
+    if taken := sorted(callbacks.keys() & properties.keys()):
+        raise ConfigurationError(
+            f"{', '.join(taken)}: set among the properties, but the engine needs it itself."
+            " Leave it out; the app's hooks and on_error tell the same."
+        )
+    try:
+        return factory({**properties, **callbacks})
+    except confluent_kafka.KafkaException as problem:
+        said = problem.args[0].str() if problem.args else str(problem)
+    except (TypeError, ValueError) as problem:
+        said = str(problem)
+    # Raised outside of the handler: librdkafka's own error may repeat a secret, so it is no cause or context.
+    raise ConfigurationError(f"the {what} cannot be opened: {_explained(said, properties)}")
+
+
+def _explained(said: str, properties: Mapping[str, Any]) -> str:
+    unknown = _UNKNOWN_PROPERTY.search(said)
+    if unknown is None:
+        return f"{_struck(' '.join(said.split()), properties)}. Correct or leave out that property."
+    name = _struck(unknown["name"], properties)
+    close = difflib.get_close_matches(name, SUGGESTED, n=1, cutoff=0.75)
+    hint = f"did you mean {close[0]}?" if close else "see librdkafka's CONFIGURATION.md for the names."
+    return f"librdkafka knows no property {name!r}; {hint}"
+
+
+def _struck(text: str, properties: Mapping[str, Any]) -> str:
+    for name, value in properties.items():
+        # A shorter one would strike out half of the sentence.
+        if is_secret(name) and isinstance(value, str) and len(value) >= 4:
+            text = text.replace(value, "***")
+    return _KEY_IN_TEXT.sub(r"\1***", text)
+
+
+def _text(version: object) -> str:
+    """Return the version's text; the two calls differ in shape, and the type stubs are wrong on one."""
+    return str(version[0] if isinstance(version, tuple) else version)

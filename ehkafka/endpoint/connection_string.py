@@ -1,0 +1,176 @@
+"""Reads a connection string of Event Hubs or of its emulator into a value that hides its key.
+
+Pure: no I/O, no clock. No error of this module repeats any part of the text, however broken the text
+is, because a typo may turn the key into a name, a host or a port. Called while an `Endpoint` is made.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+from urllib.parse import urlsplit
+
+from ehkafka.endpoint.secret import Secret
+from ehkafka.errors import ConfigurationError
+
+KAFKA_PORT = 9093
+EMULATOR_KAFKA_PORT = 9092
+
+_REQUIRED = ("Endpoint", "SharedAccessKeyName", "SharedAccessKey")
+_KNOWN = (*_REQUIRED, "EntityPath", "UseDevelopmentEmulator", "SharedAccessSignature")
+_CANONICAL = {name.lower(): name for name in _KNOWN}
+_SCHEMES = frozenset({"sb", "amqp", "amqps", "https"})
+# AMQP, AMQP over TLS, HTTPS and the emulator's health page: right in a string made for another client,
+# but nobody speaks Kafka there.
+_PORTS_OF_OTHER_PROTOCOLS = frozenset({443, 5300, 5671, 5672})
+_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|[0-9A-Fa-f:.]+")
+_EXPECTED = (
+    "Endpoint=sb://<namespace>.servicebus.windows.net/;SharedAccessKeyName=<name>;SharedAccessKey=<key>"
+)
+_QUOTES = ("'", '"')
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionString:
+    """A parsed connection string. Only `text`, the whole of it, holds the key, and shows as `***`."""
+
+    host: str
+    port: int
+    key_name: str
+    entity_path: str | None
+    is_emulator: bool
+    text: Secret
+
+    @classmethod
+    def parse(cls, value: str) -> Self:
+        """Read the string; names in any case and order, spaces and one pair of quotes around tolerated.
+
+        Raises `ConfigurationError` that names what is missing or wrong and never repeats the text.
+        """
+        parts, text = _split(_unquoted(value))
+        _require(parts)
+        is_emulator = _flag(parts.get("UseDevelopmentEmulator"))
+        host, port = _address(parts["Endpoint"])
+        if port is None or port in _PORTS_OF_OTHER_PROTOCOLS:
+            port = EMULATOR_KAFKA_PORT if is_emulator else KAFKA_PORT
+        return cls(
+            host=host,
+            port=port,
+            key_name=parts["SharedAccessKeyName"],
+            entity_path=parts.get("EntityPath"),
+            is_emulator=is_emulator,
+            text=Secret(text),
+        )
+
+    @property
+    def bootstrap(self) -> str:
+        """The Kafka address, `host:port`."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    def client_properties(self) -> dict[str, Any]:
+        """Return address and authentication as librdkafka properties. The password is in the clear."""
+        return {
+            "bootstrap.servers": self.bootstrap,
+            "security.protocol": "SASL_PLAINTEXT" if self.is_emulator else "SASL_SSL",
+            "sasl.mechanisms": "PLAIN",
+            "sasl.username": "$ConnectionString",
+            "sasl.password": self.text.reveal(),
+        }
+
+
+class _Address(NamedTuple):
+    host: str
+    port: int | None
+
+
+def _wrong(what: str) -> ConfigurationError:
+    return ConfigurationError(f"connection string: {what}. Expected {_EXPECTED}")
+
+
+def _unquoted(value: object) -> str:
+    if not isinstance(value, str):
+        raise _wrong(f"it is {type(value).__name__}, not text")
+    text = value.strip()
+    if text[:1] in _QUOTES and text:
+        if len(text) < 2 or text[-1] != text[0]:
+            raise _wrong("it begins with a quotation mark that is never closed")
+        text = text[1:-1].strip()
+    if not text:
+        raise _wrong("it is empty; is the environment variable or the file that it comes from set?")
+    return text
+
+
+def _split(text: str) -> tuple[dict[str, str], str]:
+    """Return the known parts by canonical name, and the text without the spaces around its parts."""
+    parts: dict[str, str] = {}
+    cleaned: list[str] = []
+    for number, part in enumerate(text.split(";"), start=1):
+        if not part.strip():
+            cleaned.append("")
+            continue
+        # Only the first '=' separates: keys end with one.
+        given, equals, value = (piece.strip() for piece in part.partition("="))
+        name = _name(given, number, has_value=bool(equals))
+        if name in parts:
+            raise _wrong(f"{name} is there twice")
+        if name is not None:
+            parts[name] = _value(name, value)
+        cleaned.append(f"{name or given}={value}")
+    return parts, ";".join(cleaned)
+
+
+def _name(given: str, number: int, *, has_value: bool) -> str | None:
+    """Return the canonical name, or `None` for a part of another client's that we do not need."""
+    if not has_value:
+        raise _wrong(f"part {number} has no '=' between name and value")
+    known = _CANONICAL.get(given.lower())
+    if known is None and (close := difflib.get_close_matches(given.lower(), _CANONICAL, n=1, cutoff=0.8)):
+        raise _wrong(f"the name of part {number} is unknown; did you mean {_CANONICAL[close[0]]}?")
+    return known
+
+
+def _value(name: str, value: str) -> str:
+    if not value:
+        raise _wrong(f"{name} has no value")
+    # A line break inside would be sent as it is and refused by the service without a reason.
+    if not value.isprintable() or any(character.isspace() for character in value):
+        raise _wrong(f"the value of {name} holds a space, a line break or a control character")
+    return value
+
+
+def _require(parts: dict[str, str]) -> None:
+    if "SharedAccessSignature" in parts:
+        raise _wrong(
+            "it holds a SharedAccessSignature, which the Kafka endpoint does not accept;"
+            " use the SharedAccessKey of a policy, or Entra ID"
+        )
+    if missing := [name for name in _REQUIRED if name not in parts]:
+        raise _wrong(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
+
+
+def _flag(value: str | None) -> bool:
+    text = (value or "false").lower()
+    if text not in {"true", "false"}:
+        raise _wrong("UseDevelopmentEmulator is neither true nor false")
+    return text == "true"
+
+
+def _address(endpoint: str) -> _Address:
+    try:
+        url = urlsplit(endpoint)
+        host, port = url.hostname, url.port
+    except ValueError:
+        # The parser's own message repeats its input.
+        raise _wrong("Endpoint is no address; is its port a number?") from None
+    if url.scheme.lower() not in _SCHEMES or not host:
+        raise _wrong("Endpoint does not begin with sb:// and a host")
+    if url.username is not None or url.query or url.fragment or _HOST.fullmatch(host) is None:
+        raise _wrong("Endpoint holds more than a scheme, a host and a port, or a character no host has")
+    if url.path not in {"", "/"}:
+        raise _wrong("Endpoint has a path; name the event hub in EntityPath=<event hub>")
+    if port == 0:
+        raise _wrong("the port of Endpoint is 0")
+    return _Address(host, port)

@@ -1,0 +1,65 @@
+"""Owns the life of the embedded broker behind `Endpoint.embedded()`.
+
+Starts it on first use, stops it on close, and knows which topics it made. Shared by every app and
+producer that was given the same endpoint; any thread may call it, one lock guards all its fields.
+It must never be reached from the hot path.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ehkafka.testing.embedded import EmbeddedBroker
+
+
+class SharedBroker:
+    """One embedded broker for all who hold the endpoint; `partitions` is what a new topic gets."""
+
+    def __init__(self, topics: Mapping[str, int], partitions: int) -> None:
+        self._lock = threading.Lock()
+        # Written and read under the lock only.
+        self._topics = dict(topics)
+        self._partitions = partitions
+        self._broker: EmbeddedBroker | None = None
+        self._closed = False
+
+    def client_properties(self) -> dict[str, Any]:
+        """Return the broker's address, starting it on the first call."""
+        with self._lock:
+            return {"bootstrap.servers": self._started().bootstrap}
+
+    def prepare(self, topics: Iterable[str]) -> None:
+        """Create the topics that this object has not created yet."""
+        with self._lock:
+            broker = self._started()
+            for topic in topics:
+                if topic not in self._topics:
+                    broker.create_topic(topic, self._partitions)
+                    self._topics[topic] = self._partitions
+
+    def close(self) -> None:
+        """Stop the broker; its records are gone. A second call does nothing."""
+        with self._lock:
+            broker, self._broker, self._closed = self._broker, None, True
+            if broker is not None:
+                broker.close()
+
+    def _started(self) -> EmbeddedBroker:
+        if self._closed:
+            # A fresh, empty broker would look like lost records.
+            raise ConfigurationError(
+                "the embedded endpoint was closed and its records are gone; make a new Endpoint.embedded()"
+            )
+        if self._broker is None:
+            from ehkafka.testing.embedded import EmbeddedBroker  # noqa: PLC0415 - tests and demos only
+
+            broker = EmbeddedBroker(self._topics)
+            broker.start()
+            self._broker = broker
+        return self._broker

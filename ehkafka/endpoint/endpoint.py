@@ -1,0 +1,166 @@
+"""`Endpoint`: an immutable description of one broker, with or without a secret in it.
+
+Made by the user's code, shared by any number of apps and producers, read from any thread. It opens no
+connection; only the embedded broker starts, on first use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
+
+from ehkafka.endpoint.bootstrap import bootstrap_hosts, is_event_hubs_host, is_loopback
+from ehkafka.endpoint.connection_string import ConnectionString
+from ehkafka.endpoint.embedded import SharedBroker
+from ehkafka.endpoint.property_names import in_one_spelling
+from ehkafka.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from ehkafka.endpoint.property_names import Value
+
+Kind = Literal["kafka", "event-hubs", "emulator", "embedded"]
+
+# What every client of Event Hubs needs: Azure drops TCP connections that were idle for 240 s, and
+# librdkafka's own guess at Azure misses the domain of the namespaces.
+_EVENT_HUBS_PROPERTIES: Mapping[str, Any] = {
+    "socket.keepalive.enable": True,
+    "metadata.max.age.ms": 180_000,
+    "connections.max.idle.ms": 180_000,
+}
+_CREDENTIAL_PROPERTIES = ("sasl.mechanisms", "sasl.username", "sasl.password")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Endpoint:
+    """How to reach a broker. Made by `kafka`, `connection_string` or `embedded`, never directly.
+
+    `name` is the host (or `embedded`) and safe for logs and pages; `default_topic` is the event hub that
+    a hub-level connection string names. Two endpoints are equal only if they are the same object.
+    An endpoint is not pickled, because a pickle would carry its key: make it where it is used.
+    """
+
+    name: str
+    kind: Kind
+    default_topic: str | None = None
+    # Asked again for every client, so that a credential may change between two of them.
+    _connect: Callable[[], dict[str, Any]]
+    _properties: Mapping[str, Any]
+    _broker: SharedBroker | None = None
+
+    @classmethod
+    def kafka(cls, bootstrap: str, properties: Mapping[str, Value] | None = None) -> Self:
+        """Describe any broker by `host:port,…` and any librdkafka properties, callables included.
+
+        A host in a domain of Event Hubs gets the checks and defaults of Event Hubs.
+        """
+        hosts = bootstrap_hosts(bootstrap)
+        chosen = in_one_spelling(properties, "Endpoint.kafka")
+        if chosen.setdefault("bootstrap.servers", bootstrap) != bootstrap:
+            raise ConfigurationError(
+                "Endpoint.kafka: bootstrap.servers differs from the bootstrap argument; give one"
+            )
+        kind: Kind = "event-hubs" if any(map(is_event_hubs_host, hosts)) else "kafka"
+        name = hosts[0] if len(hosts) == 1 else f"{hosts[0]} and {len(hosts) - 1} more"
+        return cls(name=name, kind=kind, _connect=dict, _properties=chosen)
+
+    @classmethod
+    def connection_string(cls, value: str, *, properties: Mapping[str, Value] | None = None) -> Self:
+        """Describe an Event Hubs namespace, or its emulator, by a connection string with a shared key.
+
+        `properties` adds to the connection, for instance `bootstrap.servers` for a private endpoint or
+        `ssl.ca.location`. Raises `ConfigurationError` that never holds any part of the string.
+        """
+        parsed = ConnectionString.parse(value)
+        chosen = in_one_spelling(properties, "Endpoint.connection_string")
+        _refuse_to_bend_credentials(chosen, parsed)
+        return cls(
+            name=parsed.host,
+            kind="emulator" if parsed.is_emulator else "event-hubs",
+            default_topic=parsed.entity_path,
+            _connect=parsed.client_properties,
+            _properties=chosen,
+        )
+
+    @classmethod
+    def embedded(cls, topics: Mapping[str, int] | None = None, *, partitions: int = 16) -> Self:
+        """Describe a broker inside this process, for tests and demos; it starts on first use.
+
+        `topics` maps names to partition counts; a subscribed topic that is not among them is made with
+        `partitions`. Several apps may share the endpoint; `close()` stops the broker for all of them.
+        """
+        for count in (partitions, *(topics or {}).values()):
+            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+                raise ConfigurationError(
+                    f"Endpoint.embedded: a topic has 1 or more partitions, not {count!r}"
+                )
+        broker = SharedBroker(topics or {}, partitions)
+        return cls(
+            name="embedded",
+            kind="embedded",
+            _connect=broker.client_properties,
+            _properties={},
+            _broker=broker,
+        )
+
+    @property
+    def is_event_hubs(self) -> bool:
+        """Whether the service's documented limits apply (a namespace, or its emulator)."""
+        return self.kind in {"event-hubs", "emulator"}
+
+    def client_properties(self) -> dict[str, Any]:
+        """Return what any client of this endpoint needs, as librdkafka properties, secrets in the clear.
+
+        Starts the embedded broker if it is not running.
+        """
+        service = _EVENT_HUBS_PROPERTIES if self.is_event_hubs else {}
+        return {**service, **self._connect(), **self._properties}
+
+    def prepare_topics(self, topics: Iterable[str]) -> None:
+        """Create what is missing of these topics on an embedded broker; elsewhere do nothing."""
+        if self._broker is not None:
+            self._broker.prepare(topics)
+
+    def close(self) -> None:
+        """Stop an embedded broker for everyone who shares it; elsewhere do nothing."""
+        if self._broker is not None:
+            self._broker.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        topic = f" default_topic={self.default_topic!r}" if self.default_topic else ""
+        return f"<Endpoint {self.kind} {self.name}{topic}>"
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        return self
+
+    def __reduce_ex__(self, _protocol: object) -> NoReturn:
+        raise TypeError(
+            "an Endpoint is not pickled, because the pickle would carry its key:"
+            " make it in the process that uses it, from the environment or a file"
+        )
+
+
+def _refuse_to_bend_credentials(chosen: Mapping[str, Any], parsed: ConnectionString) -> None:
+    for name in _CREDENTIAL_PROPERTIES:
+        if name in chosen:
+            raise ConfigurationError(
+                f"Endpoint.connection_string: {name} comes from the connection string;"
+                " leave it out of properties, or describe the broker with Endpoint.kafka(…)"
+            )
+    hosts = bootstrap_hosts(chosen.get("bootstrap.servers", parsed.bootstrap))
+    protocol = str(chosen.get("security.protocol", "SASL_SSL")).upper()
+    if protocol != "SASL_SSL" and not parsed.is_emulator and not all(map(is_loopback, hosts)):
+        raise ConfigurationError(
+            "Endpoint.connection_string: security.protocol other than SASL_SSL would send the key"
+            " unencrypted; that is allowed only where every bootstrap server is this machine. Leave it out"
+        )

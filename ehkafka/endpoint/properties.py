@@ -1,0 +1,202 @@
+"""Lays librdkafka properties over one another: our defaults, the endpoint's, the user's overrides.
+
+Pure but for the embedded broker, which starts when its address is asked. Refuses what is unsafe (see
+`refusals`); opens no client. Called once per client, before its threads exist.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from ehkafka.endpoint import refusals
+from ehkafka.endpoint.property_names import in_one_spelling
+from ehkafka.endpoint.refusals import Owned, whole_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ehkafka.endpoint.endpoint import Endpoint
+
+Assignor = Literal["default", "cooperative-sticky"]
+
+# librdkafka's own default, so that plain clients and ours can share a group while one replaces the other.
+_ASSIGNORS: dict[str, str] = {"default": "range,roundrobin", "cooperative-sticky": "cooperative-sticky"}
+
+_SESSION_TIMEOUT_MS = 30_000
+_HEARTBEAT_MS = 3_000
+_MAX_POLL_MS = 300_000
+
+_CONSUMER_DEFAULTS: dict[str, Any] = {
+    # At its default of 1000 a full queue makes any reader wait a second: half the throughput or worse.
+    "fetch.queue.backoff.ms": 5,
+    # librdkafka's own values, spelled out because its queue counts in the memory that we promise. The
+    # count is per partition, the kilobytes are for all of the consumer's partitions together.
+    "queued.min.messages": 100_000,
+    "queued.max.messages.kbytes": 65_536,
+    "socket.keepalive.enable": True,
+    "client.id": "ehkafka",
+}
+
+_CONSUMER_OWNED = (
+    Owned(
+        "enable.auto.commit",
+        value=False,
+        reason="the engine owns commits; librdkafka's would pass records that no handler has finished",
+        fix="Leave it out, and set the pace with App(commit_interval_s=…)",
+    ),
+    Owned(
+        "enable.auto.offset.store",
+        value=False,
+        reason="the engine owns offsets; librdkafka's would pass records that no handler has finished",
+        fix="Leave it out",
+    ),
+    Owned(
+        "auto.offset.reset",
+        value="error",
+        reason="the engine owns start positions, because a reset must never be silent",
+        fix="Leave it out and use App(start=…), which decides where a group without a commit begins",
+    ),
+    Owned(
+        "enable.partition.eof",
+        value=False,
+        reason="the engine owns it: an end of partition is no record, nor a proof of having caught up",
+        fix="Leave it out",
+    ),
+    Owned(
+        "group.protocol",
+        value="classic",
+        reason="the engine relies on the classic protocol, and Event Hubs documents no other",
+        fix="Leave it out",
+    ),
+)
+_CONSUMER_CALLBACKS = (
+    "on_commit",
+    "on_assign",
+    "on_revoke",
+    "on_lost",
+    "rebalance_cb",
+    "offset_commit_cb",
+    "consume_cb",
+    "background_event_cb",
+)
+
+_PRODUCER_OWNED = (
+    Owned(
+        "enable.idempotence",
+        value=True,
+        reason="the engine owns it: a retry would change the order of one key's records, or repeat one",
+        fix="Leave it out",
+    ),
+    Owned(
+        "acks",
+        value="all",
+        reason="the engine owns it: a record may pass the watermark only when its copy is safe on the broker",
+        fix="Leave it out",
+    ),
+)
+
+
+def consumer_properties(
+    endpoint: Endpoint,
+    group: str,
+    overrides: Mapping[str, Any],
+    *,
+    assignor: Assignor,
+    instance_id: str | None,
+) -> dict[str, Any]:
+    """Return the properties of the app's consumer, secrets in the clear.
+
+    Raises `ConfigurationError` naming property, value, owner or limit, and the fix.
+    """
+    refusals.check_group(group, is_event_hubs=endpoint.is_event_hubs)
+    asked = _asked(endpoint, overrides)
+    owned = (*_CONSUMER_OWNED, *_membership(group, assignor, instance_id))
+    refusals.check_callbacks(asked, _CONSUMER_CALLBACKS)
+    refusals.check_owned(asked, owned)
+    if "group.instance.id" in asked:
+        refusals.check_instance_id(asked["group.instance.id"])
+    result = {**_CONSUMER_DEFAULTS, **asked, **{rule.name: rule.value for rule in owned}}
+    _set_timings(result)
+    refusals.check_timings(result, is_event_hubs=endpoint.is_event_hubs)
+    if endpoint.is_event_hubs:
+        _check_idle_times(result)
+    return result
+
+
+def producer_properties(endpoint: Endpoint, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the properties of an idempotent producer for this endpoint, secrets in the clear.
+
+    Raises `ConfigurationError` naming property, value, owner or limit, and the fix.
+    """
+    asked = _asked(endpoint, overrides)
+    if "transactional.id" in asked:
+        raise refusals.refusal(
+            "transactional.id",
+            asked["transactional.id"],
+            "the engine produces without transactions, and Event Hubs documents them ambiguously",
+            "Leave it out",
+        )
+    refusals.check_owned(_with_acks_by_name(asked), _PRODUCER_OWNED)
+    result = {"client.id": "ehkafka", "socket.keepalive.enable": True, **asked}
+    result |= {rule.name: rule.value for rule in _PRODUCER_OWNED}
+    if endpoint.is_event_hubs:
+        _to_numbers(result, ("request.timeout.ms",), {"request.timeout.ms": 60_000})
+        refusals.check_produce(result)
+        _check_idle_times(result)
+    return result
+
+
+def _asked(endpoint: Endpoint, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the endpoint and the user want, in one spelling, the user's word last."""
+    chosen = in_one_spelling(overrides, "App(properties=…)")
+    connection = endpoint.client_properties()
+    refusals.check_connection(connection, chosen)
+    return {**connection, **chosen}
+
+
+def _membership(group: str, assignor: str, instance_id: str | None) -> list[Owned]:
+    if assignor not in _ASSIGNORS:
+        raise refusals.refusal(
+            "assignor", assignor, "it is unknown", f"Choose one of {', '.join(_ASSIGNORS)}"
+        )
+    rules = [
+        Owned("group.id", group, "the app's group is another one", "Leave it out and use App(group=…)"),
+        Owned(
+            "partition.assignment.strategy",
+            _ASSIGNORS[assignor],
+            "the engine must know how partitions move",
+            "Leave it out and use App(assignor=…)",
+        ),
+    ]
+    if instance_id is not None:
+        refusals.check_instance_id(instance_id)
+        fix = "Leave it out and use App(instance_id=…)"
+        rules.append(Owned("group.instance.id", instance_id, "the app's instance id is another one", fix))
+    return rules
+
+
+def _set_timings(result: dict[str, Any]) -> None:
+    """Fill in the group's timings; those left open follow the session time-out that was asked."""
+    _to_numbers(result, ("session.timeout.ms",), {"session.timeout.ms": _SESSION_TIMEOUT_MS})
+    session_ms = result["session.timeout.ms"]
+    defaults = {
+        "heartbeat.interval.ms": max(1, min(_HEARTBEAT_MS, session_ms // 3)),
+        "max.poll.interval.ms": _MAX_POLL_MS if session_ms < _MAX_POLL_MS else 2 * session_ms,
+    }
+    _to_numbers(result, tuple(defaults), defaults)
+
+
+def _check_idle_times(result: dict[str, Any]) -> None:
+    _to_numbers(result, ("metadata.max.age.ms", "connections.max.idle.ms"), {})
+    refusals.check_idle_times(result)
+
+
+def _to_numbers(result: dict[str, Any], names: Iterable[str], defaults: Mapping[str, int]) -> None:
+    for name in names:
+        result[name] = whole_number(name, result.get(name, defaults.get(name)))
+
+
+def _with_acks_by_name(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy in which librdkafka's number for all acknowledgements has its name."""
+    is_all = str(asked.get("acks", "")).strip() == "-1"
+    return {**asked, "acks": "all"} if is_all else dict(asked)

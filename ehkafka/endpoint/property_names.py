@@ -1,0 +1,167 @@
+"""What we know of librdkafka's property names: aliases, secrets, and names worth suggesting.
+
+Pure. Brings a mapping given by a user into one spelling, so that two layers laid over one another
+cannot hold the same property twice. Called by `Endpoint` and by `properties`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from ehkafka.errors import ConfigurationError
+
+Value: TypeAlias = "str | int | float | bool | Callable[..., Any]"
+
+ALIASES: Mapping[str, str] = {
+    "metadata.broker.list": "bootstrap.servers",
+    "sasl.mechanism": "sasl.mechanisms",
+    "auto.commit.enable": "enable.auto.commit",
+    "compression.codec": "compression.type",
+    "request.required.acks": "acks",
+    "queue.buffering.max.ms": "linger.ms",
+    "message.send.max.retries": "retries",
+    "delivery.timeout.ms": "message.timeout.ms",
+    "fetch.message.max.bytes": "max.partition.fetch.bytes",
+    "max.in.flight": "max.in.flight.requests.per.connection",
+}
+"""librdkafka's second names → the name that we use."""
+
+SUGGESTED = [
+    "acks",
+    "allow.auto.create.topics",
+    "auto.offset.reset",
+    "batch.num.messages",
+    "batch.size",
+    "bootstrap.servers",
+    "broker.address.family",
+    "check.crcs",
+    "client.dns.lookup",
+    "client.id",
+    "client.rack",
+    "compression.type",
+    "connections.max.idle.ms",
+    "debug",
+    "enable.auto.commit",
+    "enable.auto.offset.store",
+    "enable.idempotence",
+    "enable.partition.eof",
+    "enable.ssl.certificate.verification",
+    "error_cb",
+    "fetch.error.backoff.ms",
+    "fetch.max.bytes",
+    "fetch.min.bytes",
+    "fetch.queue.backoff.ms",
+    "fetch.wait.max.ms",
+    "group.id",
+    "group.instance.id",
+    "group.protocol",
+    "heartbeat.interval.ms",
+    "isolation.level",
+    "linger.ms",
+    "log.connection.close",
+    "log_level",
+    "max.in.flight.requests.per.connection",
+    "max.partition.fetch.bytes",
+    "max.poll.interval.ms",
+    "message.max.bytes",
+    "message.timeout.ms",
+    "metadata.max.age.ms",
+    "oauth_cb",
+    "partition.assignment.strategy",
+    "partitioner",
+    "queue.buffering.max.kbytes",
+    "queue.buffering.max.messages",
+    "queued.max.messages.kbytes",
+    "queued.min.messages",
+    "receive.message.max.bytes",
+    "reconnect.backoff.max.ms",
+    "reconnect.backoff.ms",
+    "request.timeout.ms",
+    "retries",
+    "retry.backoff.ms",
+    "sasl.mechanisms",
+    "sasl.oauthbearer.config",
+    "sasl.password",
+    "sasl.username",
+    "security.protocol",
+    "session.timeout.ms",
+    "socket.connection.setup.timeout.ms",
+    "socket.keepalive.enable",
+    "socket.nagle.disable",
+    "socket.timeout.ms",
+    "ssl.ca.location",
+    "ssl.ca.pem",
+    "ssl.certificate.location",
+    "ssl.key.location",
+    "ssl.key.password",
+    "ssl.keystore.location",
+    "statistics.interval.ms",
+    "stats_cb",
+    "throttle_cb",
+    "topic.metadata.refresh.interval.ms",
+]
+"""Names that a typo may have meant; the common ones, in no way all of them."""
+
+_SECRET_MARKS = (
+    "password",
+    "username",
+    "secret",
+    "jaas",
+    ".pem",
+    "private.key",
+    "oauthbearer.config",
+    "token",
+    "sharedaccess",
+)
+
+
+def is_secret(name: str) -> bool:
+    """Say whether the value of this property must not be shown."""
+    return any(mark in name.lower() for mark in _SECRET_MARKS)
+
+
+def shown(name: str, value: object) -> str:
+    """Return the value for a message: `***` where it may be a secret, else its repr, shortened."""
+    # A connection string lands in the wrong argument easily.
+    hidden = is_secret(name) or "sharedaccess" in str(value).lower()
+    return "***" if hidden else f"{value!r:.80}"
+
+
+def in_one_spelling(properties: Mapping[str, Value] | None, origin: str) -> dict[str, Any]:
+    """Copy the properties under the names that we use. Raises ConfigurationError for a bad name or value."""
+    if properties is None:
+        return {}
+    if not isinstance(properties, Mapping):
+        raise ConfigurationError(
+            f"{origin}: properties is {type(properties).__name__}, not a mapping of names"
+        )
+    result: dict[str, Any] = {}
+    for given, value in properties.items():
+        _check_item(given, value, origin)
+        name = ALIASES.get(given, given)
+        if name in result and str(result[name]) != str(value):
+            raise ConfigurationError(
+                f"{origin}: {name} is given twice with different values, once by a second name"
+                f" ({given if given != name else 'its alias'}); keep {name} alone"
+            )
+        result[name] = value
+    return result
+
+
+def _check_item(name: object, value: object, origin: str) -> None:
+    if not isinstance(name, str):
+        raise ConfigurationError(f"{origin}: a property's name is {type(name).__name__}, not text")
+    if name == "default.topic.config":
+        # Its entries would slip past every check below.
+        raise ConfigurationError(
+            f"{origin}: default.topic.config is not taken; put its entries beside the others"
+        )
+    if value is None:
+        # librdkafka reads it as "back to its own default", which may be the unsafe one.
+        raise ConfigurationError(f"{origin}: {name} is None; leave it out, or give a value")
+    if not isinstance(value, str | int | float) and not callable(value):
+        raise ConfigurationError(
+            f"{origin}: the value of {name} is {type(value).__name__};"
+            " text, a number, true/false or (for a callback) a function is taken"
+        )

@@ -1,0 +1,202 @@
+"""Refuses client settings that would break a promise of ours or a documented limit of the service.
+
+Pure: looks at values, never changes them. Each refusal names the property, its value, who owns or limits
+it, why, and what to do instead. Called by `properties` while a client is being prepared.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.endpoint import limits
+from ehkafka.endpoint.property_names import shown
+from ehkafka.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+_TRUE = frozenset({"true", "t", "1"})
+_FALSE = frozenset({"false", "f", "0"})
+_INSTANCE_ID = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_CONNECTION = (
+    "bootstrap.servers",
+    "security.protocol",
+    "sasl.mechanisms",
+    "sasl.username",
+    "sasl.password",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """A property that only the engine sets: `value` is ours, any other is refused."""
+
+    name: str
+    value: Any
+    reason: str
+    fix: str
+
+
+def refusal(name: str, value: object, reason: str, fix: str) -> ConfigurationError:
+    """Return the error for one property; the value is shown unless it may be a secret."""
+    return ConfigurationError(f"{name}={shown(name, value)} is refused: {reason}. {fix}.")
+
+
+def check_owned(asked: Mapping[str, Any], owned: Iterable[Owned]) -> None:
+    """Refuse another value than ours for what the engine owns; an equal one passes."""
+    for rule in owned:
+        if rule.name in asked and _as_text(asked[rule.name]) != _as_text(rule.value):
+            raise refusal(rule.name, asked[rule.name], rule.reason, rule.fix)
+
+
+def check_callbacks(asked: Mapping[str, Any], callbacks: Collection[str]) -> None:
+    """Refuse callbacks through which the engine itself follows the group."""
+    for name in callbacks:
+        if name in asked:
+            raise ConfigurationError(
+                f"{name} is refused: the engine follows assignments and commits through it."
+                " Use the app's hooks on_assigned, on_revoked and on_lost."
+            )
+
+
+def check_connection(endpoint: Mapping[str, Any], overrides: Mapping[str, Any]) -> None:
+    """Refuse to bend where the endpoint points, or who it says we are, from the app's properties."""
+    for name in _CONNECTION:
+        if name in overrides and name in endpoint and str(endpoint[name]) != str(overrides[name]):
+            raise refusal(
+                name,
+                overrides[name],
+                "the endpoint decides it, and it says otherwise",
+                "Change the Endpoint (its factories take properties=) and leave it out here",
+            )
+
+
+def check_group(group: object, *, is_event_hubs: bool) -> None:
+    """Refuse a group that is missing, malformed or longer than the service takes."""
+    if not isinstance(group, str) or not group.strip():
+        raise refusal(
+            "group.id", group, "the group is missing", "Give the app its consumer group: App(group=…)"
+        )
+    if group != group.strip() or not group.isprintable():
+        raise refusal(
+            "group.id",
+            group,
+            "it begins or ends with a space or holds a control character",
+            "Correct the name",
+        )
+    most = limits.GROUP_NAME_CHARACTERS_MAX
+    if is_event_hubs and len(group) > most:
+        raise refusal(
+            "group.id",
+            group,
+            f"it has {len(group)} characters and Event Hubs takes {most} (Event Hubs docs, quotas)",
+            "Choose a shorter name",
+        )
+
+
+def check_instance_id(instance_id: object) -> None:
+    """Refuse an instance id that a broker would refuse without saying why."""
+    if not isinstance(instance_id, str) or _INSTANCE_ID.fullmatch(instance_id) is None:
+        raise refusal(
+            "group.instance.id",
+            instance_id,
+            "brokers take 1 to 249 letters, digits, dots, dashes and underscores",
+            "Choose a name that is stable for this process, such as its pod's",
+        )
+
+
+def check_timings(properties: Mapping[str, Any], *, is_event_hubs: bool) -> None:
+    """Refuse group timings that contradict one another or the service. Wants whole numbers."""
+    session_ms = properties["session.timeout.ms"]
+    heartbeat_ms = properties["heartbeat.interval.ms"]
+    poll_ms = properties["max.poll.interval.ms"]
+    if is_event_hubs:
+        _check_session(session_ms)
+    if 2 * heartbeat_ms > session_ms:
+        raise refusal(
+            "heartbeat.interval.ms",
+            heartbeat_ms,
+            f"two must fit into session.timeout.ms={session_ms}, or one late heartbeat ends the membership",
+            f"Set it to {max(1, session_ms // 3)} or less, or raise session.timeout.ms",
+        )
+    if poll_ms <= session_ms:
+        raise refusal(
+            "max.poll.interval.ms",
+            poll_ms,
+            f"it must be above session.timeout.ms={session_ms} ({limits.CLIENT_SETTINGS_SOURCE}; librdkafka)",
+            "Raise it or lower session.timeout.ms",
+        )
+
+
+def check_idle_times(properties: Mapping[str, Any]) -> None:
+    """Refuse, for Event Hubs, ages at which Azure has already dropped the connection."""
+    for name, below in (
+        ("metadata.max.age.ms", limits.METADATA_MAX_AGE_MS_BELOW),
+        ("connections.max.idle.ms", limits.CONNECTIONS_MAX_IDLE_MS_BELOW),
+    ):
+        # 0 means never to librdkafka.
+        if not 0 < properties[name] < below:
+            raise refusal(
+                name,
+                properties[name],
+                f"Event Hubs needs 1 to {below - 1} ({limits.CLIENT_SETTINGS_SOURCE}): Azure drops TCP"
+                " connections that were idle for 240 s",
+                "Leave it out: we set 180000",
+            )
+
+
+def check_produce(properties: Mapping[str, Any]) -> None:
+    """Refuse, for Event Hubs, what the service does not take from a producer."""
+    compression = str(properties.get("compression.type", "none")).lower()
+    if compression not in limits.COMPRESSION_TYPES:
+        raise refusal(
+            "compression.type",
+            compression,
+            f"Event Hubs takes none and gzip only ({limits.CLIENT_SETTINGS_SOURCE})",
+            "Use gzip, or leave it out",
+        )
+    timeout_ms = properties["request.timeout.ms"]
+    if timeout_ms <= limits.REQUEST_TIMEOUT_MS_ABOVE:
+        raise refusal(
+            "request.timeout.ms",
+            timeout_ms,
+            f"Event Hubs needs more than {limits.REQUEST_TIMEOUT_MS_ABOVE} ({limits.CLIENT_SETTINGS_SOURCE})",
+            "Leave it out: we set 60000",
+        )
+
+
+def whole_number(name: str, value: object) -> int:
+    """Return the number behind an int, a float without fraction or text. Raises ConfigurationError."""
+    try:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
+        if isinstance(value, str):
+            return int(value)
+    except ValueError:
+        # Falls through to the one error below.
+        pass
+    raise refusal(name, value, "it is no whole number", "Give milliseconds or a count, such as 30000")
+
+
+def _check_session(session_ms: int) -> None:
+    least, most = limits.SESSION_TIMEOUT_MS_MIN, limits.SESSION_TIMEOUT_MS_MAX
+    if not least <= session_ms <= most:
+        raise refusal(
+            "session.timeout.ms",
+            session_ms,
+            f"Event Hubs takes {least} to {most} ms ({limits.CLIENT_SETTINGS_SOURCE})",
+            "Leave it out: we set 30000",
+        )
+
+
+def _as_text(value: object) -> str:
+    text = str(value).strip().lower()
+    if text in _TRUE:
+        return "true"
+    if text in _FALSE:
+        return "false"
+    return "".join(text.split())

@@ -1,0 +1,41 @@
+"""A text that must not be seen: the value behind a connection string or a password.
+
+Whoever needs the text calls `reveal()` at the last moment, so a search for that word finds every place
+where a secret leaves its wrapper. Holds no thread state; any thread may read it.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn, Self
+
+
+class Secret:
+    """Text that shows as `***` in repr, str, format and `dataclasses.asdict`, and refuses to be pickled."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """Return the text itself; for handing to a client, never for a message."""
+        return self._text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash((Secret, self._text))
+
+    def __repr__(self) -> str:
+        return "***"
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        return self
+
+    def __reduce_ex__(self, _protocol: object) -> NoReturn:
+        # A pickle is a file or a queue that somebody else reads.
+        raise TypeError("a secret is not pickled: read it again in the process that needs it")
