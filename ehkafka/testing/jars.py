@@ -1,0 +1,194 @@
+"""Puts the JARs of an Apache Kafka broker into a cache directory, with Python alone.
+
+Responsible for the class path: `jgo` resolves the Maven artefacts and downloads them, no Java and no
+Maven take part. Only jgo's resolver is used: building a jgo "environment" would fetch a whole JDK 11
+in order to classify JARs, and a plain class path needs no classification.
+
+A set of JARs appears in the cache by one rename, after every file was read through once; a lock file
+lets the first of several processes download while the others wait. Never writes outside the cache.
+Called by `KafkaBroker` on its caller's thread, and as `python -m ehkafka.testing.jars` by the scripts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+import zipfile
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ehkafka.errors import EhkafkaError, EndpointError, MissingExtraError
+from ehkafka.testing.java import INSTALL_HINT, find_java
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from jgo.maven import Artifact
+
+KAFKA_VERSION = "4.2.0"
+LOG4J_VERSION = "2.25.1"
+COORDINATES = "+".join(
+    (
+        f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
+        # The `!` keeps log4j's own dependency management out; with it an old kafka-clients is picked.
+        f"org.apache.logging.log4j:log4j-slf4j-impl:{LOG4J_VERSION}!",
+        f"org.apache.logging.log4j:log4j-core:{LOG4J_VERSION}!",
+    )
+)
+MAVEN_CENTRAL_URL = "https://repo.maven.apache.org/maven2"
+DOWNLOADS_AT_ONCE = 8
+REQUEST_TIMEOUT_S = 30
+ATTEMPTS = 2
+
+
+def kafka_jars(report: Callable[[str], None] = lambda _: None) -> list[Path]:
+    """Return the broker's JARs, downloading them (45 MB) when the cache has none.
+
+    `report` gets a short line for each finished file. Raises `MissingExtraError` when jgo is not
+    installed and `EndpointError` when the download fails.
+    """
+    cache = cache_directory()
+    home = cache / f"kafka-{KAFKA_VERSION}-{hashlib.sha256(COORDINATES.encode()).hexdigest()[:8]}"
+    jars = _finished_jars(home)
+    if jars is None:
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _lock(cache / f"{home.name}.lock"):
+            # Whoever held the lock before us may have finished the very same download.
+            jars = _finished_jars(home) or _install(home, report)
+    return jars
+
+
+def cache_directory() -> Path:
+    """Return `EHKAFKA_CACHE_DIR`, else `ehkafka` below the user's cache directory."""
+    chosen = os.environ.get("EHKAFKA_CACHE_DIR")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "ehkafka"
+
+
+def _finished_jars(home: Path) -> list[Path] | None:
+    """Return the JARs that the manifest names, or `None` when one was removed or cut since."""
+    try:
+        sizes: dict[str, int] = json.loads((home / "jars.json").read_text())
+        complete = all((home / name).stat().st_size == size for name, size in sizes.items())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+    return [home / name for name in sizes] if complete else None
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Hold an advisory lock; the kernel drops it when the process dies, so none is ever stale."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _install(home: Path, report: Callable[[str], None]) -> list[Path]:
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return _install_once(home, report)
+        except MissingExtraError:
+            raise
+        except Exception as error:  # jgo raises requests' errors, RuntimeError, AssertionError, …
+            if attempt == ATTEMPTS:
+                raise _download_error(error) from error
+            report(f"failed ({type(error).__name__}), trying once more")
+    raise AssertionError
+
+
+def _install_once(home: Path, report: Callable[[str], None]) -> list[Path]:
+    """Download into a directory of our own and rename it as the last act."""
+    staging = Path(tempfile.mkdtemp(prefix=f"{home.name}.", suffix=".part", dir=home.parent))
+    try:
+        jars = staging / "jars"
+        jars.mkdir(mode=0o700)
+        sizes = {}
+        for downloaded in _download(staging / "repository", report):
+            _read_through(downloaded)
+            sizes[downloaded.name] = downloaded.stat().st_size
+            downloaded.rename(jars / downloaded.name)
+        (jars / "jars.json").write_text(json.dumps(sizes, indent=1, sort_keys=True))
+        shutil.rmtree(home, ignore_errors=True)  # an incomplete one, or there is none
+        jars.rename(home)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return [home / name for name in sorted(sizes)]
+
+
+def _download(repository: Path, report: Callable[[str], None]) -> list[Path]:
+    report("resolving the Maven artefacts")
+    artifacts = _resolve(repository)
+    paths = []
+    with ThreadPoolExecutor(DOWNLOADS_AT_ONCE, "ehkafka-jars") as pool:
+        for done in as_completed([pool.submit(artifact.resolve) for artifact in artifacts]):
+            paths.append(done.result())
+            report(f"{len(paths)}/{len(artifacts)} {paths[-1].name}")
+    return paths
+
+
+def _resolve(repository: Path) -> list[Artifact]:
+    """Return what Maven would put on the run-time class path; fetches POMs only."""
+    try:
+        from jgo.maven import MavenContext, PythonResolver  # noqa: PLC0415 - an optional dependency
+        from jgo.parse import Endpoint  # noqa: PLC0415
+    except ImportError as error:
+        message = f"The JARs of a Kafka broker are resolved by jgo, which is not installed; {INSTALL_HINT}"
+        raise MissingExtraError(message) from error
+    resolver = PythonResolver()
+    context = MavenContext(
+        resolver=resolver,
+        repo_cache=repository,
+        local_repos=[],
+        remote_repos={"central": maven_url()},
+        timeout=REQUEST_TIMEOUT_S,
+    )
+    wanted = [context.create_dependency(part) for part in Endpoint.parse(COORDINATES).coordinates]
+    named, transitive = resolver.resolve(wanted)
+    needed = [*named, *(each for each in transitive if each.scope in ("compile", "runtime"))]
+    return [each.artifact for each in needed]
+
+
+def maven_url() -> str:
+    """Return `EHKAFKA_MAVEN_URL` (a mirror inside a company), else Maven Central."""
+    return os.environ.get("EHKAFKA_MAVEN_URL", MAVEN_CENTRAL_URL).rstrip("/")
+
+
+def _read_through(jar: Path) -> None:
+    """Check every entry's checksum: jgo only warns when a file is not what the repository announced."""
+    with zipfile.ZipFile(jar) as archive:
+        broken = archive.testzip()
+    if broken is not None:
+        raise zipfile.BadZipFile(f"{jar.name} is damaged at {broken}")
+
+
+def _download_error(error: Exception) -> EndpointError:
+    return EndpointError(
+        f"The JARs of Apache Kafka {KAFKA_VERSION} could not be downloaded from {maven_url()} "
+        f"({type(error).__name__}: {error}). Check the network and its proxy (HTTPS_PROXY, "
+        "REQUESTS_CA_BUNDLE), or name a Maven mirror in EHKAFKA_MAVEN_URL, and try again; nothing "
+        "unfinished was kept."
+    )
+
+
+def main() -> int:
+    """Fill the cache and say what a broker will run on."""
+    try:
+        jars = kafka_jars(lambda line: print(f"  {line}", flush=True))  # noqa: T201 - a script's progress
+        print(f"Apache Kafka {KAFKA_VERSION}: {len(jars)} JARs in {jars[0].parent}, run by {find_java()}")  # noqa: T201
+    except EhkafkaError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
