@@ -52,12 +52,12 @@ LOG_TAIL_LINES: Final = 25
 PORT_ATTEMPTS: Final = 3
 
 
-class KafkaBroker:
+class KafkaBroker(KafkaAdmin):
     """A broker in a context manager.
 
     ```python
     with KafkaBroker(listeners={"sasl": Listener(users={"$ConnectionString": secret})}) as broker:
-        broker.admin.create_topic("readings", 4)
+        broker.create_topic("readings", 4)
         consume(broker.bootstrap)  # plaintext, always there
         consume(broker.bootstrap_for("sasl"))
     ```
@@ -87,13 +87,11 @@ class KafkaBroker:
         self._start_timeout_s = start_timeout_s
         self._directory: Path | None = None
         self._process: BrokerProcess | None = None
-        self._admin: KafkaAdmin | None = None
         self._ports: dict[str, int] = {}
         self._command: list[str] = []
 
     def __enter__(self) -> Self:
-        self.start()
-        return self
+        return self.start()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -114,13 +112,6 @@ class KafkaBroker:
         return f"{HOST}:{self._ports[listener]}"
 
     @property
-    def admin(self) -> KafkaAdmin:
-        """Topics and groups, over the plaintext listener."""
-        if self._admin is None:
-            self._admin = KafkaAdmin(self.bootstrap)
-        return self._admin
-
-    @property
     def pid(self) -> int | None:
         """The process id of the running broker, `None` when there is none."""
         return self._process.pid if self._process else None
@@ -132,8 +123,8 @@ class KafkaBroker:
             raise ConfigurationError("The broker has no directory: it is not started, or was stopped")
         return self._directory
 
-    def start(self) -> None:
-        """Start a broker without data and return when it answers."""
+    def start(self) -> Self:
+        """Start a broker without data and return it when it answers."""
         if self._directory is not None:
             raise ConfigurationError(
                 "The broker was started already; restart() keeps its data, stop() ends it"
@@ -142,16 +133,11 @@ class KafkaBroker:
         self._directory = Path(tempfile.mkdtemp(prefix="ehkafka-broker-"))  # mode 0700
         self._command = [*command, f"-Dlog4j2.configurationFile=file:{self._directory / 'log4j2.xml'}"]
         try:
-            for attempts_left in reversed(range(PORT_ATTEMPTS)):
-                self._choose_ports()
-                self._write_files()
-                if not (self.directory / "data").exists():
-                    self._format_storage()
-                if self._come_up(ports_may_change=attempts_left > 0):
-                    return
+            self._start_on_free_ports()
         except BaseException:
             self.stop()
             raise
+        return self
 
     def stop(self) -> None:
         """End the broker and remove its data. Does nothing when it is not there."""
@@ -159,7 +145,7 @@ class KafkaBroker:
             self._process.terminate(STOP_TIMEOUT_S)
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
-        self._process = self._directory = self._admin = None
+        self._process = self._directory = self._admin_client = None
         self._ports = {}
 
     def kill(self) -> None:
@@ -195,6 +181,16 @@ class KafkaBroker:
         if self._process is None:
             raise ConfigurationError("The broker is not running; call start() or restart() first")
         return self._process
+
+    def _start_on_free_ports(self) -> None:
+        """Try again with other ports when another process takes one between our look and the start."""
+        for attempts_left in reversed(range(PORT_ATTEMPTS)):
+            self._choose_ports()
+            self._write_files()
+            if not (self.directory / "data").exists():
+                self._format_storage()
+            if self._come_up(ports_may_change=attempts_left > 0):
+                return
 
     def _choose_ports(self) -> None:
         names = [*self._listeners, CONTROLLER]
@@ -232,13 +228,13 @@ class KafkaBroker:
         command = [*self._command, "kafka.Kafka", "server.properties"]
         self._process = BrokerProcess(command, log=log, directory=self.directory)
         deadline_s = time.monotonic() + self._start_timeout_s
-        while not self._answers():
+        while not self._is_up():
             exit_code = self._process.exit_code
             if exit_code is not None:
                 self._process.kill()
                 self._process = None
                 if ports_may_change and b"Address already in use" in log.read_bytes()[log_start:]:
-                    self._admin = None
+                    self._admin_client = None
                     return False
                 raise self._start_error(f"ended with exit code {exit_code} while starting")
             if time.monotonic() > deadline_s:
@@ -246,13 +242,13 @@ class KafkaBroker:
             time.sleep(POLL_S)
         return True
 
-    def _answers(self) -> bool:
+    def _is_up(self) -> bool:
         """Ask by a bare connection first: librdkafka backs off after each refused one."""
         try:
             socket.create_connection((HOST, self._ports[PLAINTEXT]), timeout=1.0).close()
         except OSError:
             return False
-        return self.admin.answers()
+        return self._answers()
 
     def _start_error(self, what: str) -> EndpointError:
         return EndpointError(f"The Kafka broker {what}. The end of its log:\n{self.log_tail()}")
