@@ -9,16 +9,20 @@ chooses the queue, and refuses what would be ignored. Called by `embedded` alone
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from confluent_kafka import KafkaError
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.testing.mock_cluster import EmbeddedBrokerError
+from ehkafka.testing.wire_requests import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from ehkafka.testing.mock_cluster import MockCluster
-    from ehkafka.testing.wire_requests import ApiKey
+
+_WITH_METADATA: Final = frozenset({KafkaError.NO_ERROR, KafkaError._TRANSPORT})  # noqa: SLF001 - its public name
 
 
 class AnswerQueues:
@@ -33,6 +37,7 @@ class AnswerQueues:
         """Queue one error per coming request."""
         if not codes:
             raise ConfigurationError(f"fail_next({api_key.name}) needs at least one error code.")
+        _check_effect(api_key, codes)
         if broker_id is None and self._brokers == 1 and (api_key, 1) in self._own:
             broker_id = 1
         if broker_id is not None:
@@ -50,6 +55,7 @@ class AnswerQueues:
         """Queue `times` slow answers on one broker, or on each."""
         if times < 1:
             raise ConfigurationError(f"delay_next({api_key.name}) needs times of at least 1, not {times}.")
+        _check_effect(api_key, [code])
         for one in range(1, self._brokers + 1) if broker_id is None else (broker_id,):
             self._push_own(one, api_key, [(code, delay_ms)] * times)
 
@@ -74,3 +80,12 @@ class AnswerQueues:
             "rd_kafka_mock_broker_push_request_error_rtts", broker_id, api_key, len(answers), *pairs
         )
         self._own.add((api_key, broker_id))
+
+
+def _check_effect(api_key: ApiKey, codes: Iterable[int]) -> None:
+    # librdkafka takes the error off the queue and answers with the metadata all the same.
+    if api_key == ApiKey.METADATA and not _WITH_METADATA.issuperset(codes):
+        raise ConfigurationError(
+            "A metadata request cannot be answered with an error as a whole. "
+            "Use set_topic_error(), or KafkaError._TRANSPORT to close the connection."
+        )

@@ -1,10 +1,18 @@
 """An embedded Kafka broker: librdkafka's mock cluster, in this process, up in milliseconds.
 
 Responsible for topics, faults and the request log of one local cluster, in names a test
-can read. It must never reach beyond 127.0.0.1, and it is no broker to keep data in: no
-SASL, no TLS, no admin requests, and a partition drops its oldest records beyond 5 MiB
-without a word. Called by tests, the pytest plugin and demos, on any thread; `close` only
-when no other thread still calls.
+can read. It must never reach beyond 127.0.0.1. Called by tests, the pytest plugin and
+demos, on any thread; `close` only when no other thread still calls.
+
+It is no Apache Kafka (seen with librdkafka 2.16):
+
+- no SASL, TLS, admin requests, quotas or limit on commit metadata;
+- a partition drops its oldest records beyond 5 MiB or 100 000 batches, without a word;
+- no look-up of offsets by time: the answer is always the end of the partition;
+- `group.instance.id` is no identity: nobody is fenced, a restart is a new member;
+- a group whose members disagree on their first assignor aborts the whole process;
+- once a group has had a member, only members can commit for it, even after all have left;
+- a commit that carries an older leader epoch than the partition's is refused.
 """
 
 from __future__ import annotations
@@ -58,6 +66,7 @@ class EmbeddedBroker:
             _check_topic(name, partitions)
         self._cluster: MockCluster | None = None
         self._answers: AnswerQueues | None = None
+        self._tracking = False
         self._topics: dict[str, int] = {}
 
     # Life
@@ -67,6 +76,7 @@ class EmbeddedBroker:
         if self._cluster is None:
             self._cluster = MockCluster(self._brokers)
             self._answers = AnswerQueues(self._cluster, self._brokers)
+            self._tracking = False
             self._topics.clear()
             self._call("rd_kafka_mock_group_initial_rebalance_delay_ms", 0)
             for name, partitions in self._topics_at_start.items():
@@ -218,21 +228,17 @@ class EmbeddedBroker:
     # What was asked
 
     def track_requests(self) -> None:
-        """Note every request from now on."""
+        """Note every request from now on, and forget those noted before."""
         self._call("rd_kafka_mock_start_request_tracking")
-
-    def stop_tracking(self) -> None:
-        """Note no further request; those noted stay."""
-        self._call("rd_kafka_mock_stop_request_tracking")
-
-    def clear_requests(self) -> None:
-        """Forget the requests noted."""
-        self._call("rd_kafka_mock_clear_requests")
+        self._tracking = True
 
     def requests(self, api_key: ApiKey | None = None) -> list[TrackedRequest]:
-        """Return the requests noted, oldest first; of one type, or all."""
-        noted = (TrackedRequest.from_wire(*one) for one in self._running().requests())
-        return [one for one in noted if api_key is None or one.api_key == api_key]
+        """Return the requests noted since `track_requests`, oldest first; of one type, or all."""
+        noted = self._running().requests()
+        if not self._tracking:
+            raise EmbeddedBrokerError("No request was noted. Call track_requests() before the part to watch.")
+        requests = (TrackedRequest.from_wire(*one) for one in noted)
+        return [one for one in requests if api_key is None or one.api_key == api_key]
 
     def _running(self) -> MockCluster:
         if self._cluster is None:

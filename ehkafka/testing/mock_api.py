@@ -2,7 +2,7 @@
 
 Responsible for finding the library and for one table that types every function used. It
 must never keep state, decide anything or be called from outside `ehkafka.testing`: its
-callers are `embedded` and `embedded_native`, on whatever thread the test runs.
+caller is `mock_cluster`, on whatever thread the test runs.
 
 librdkafka calls this interface experimental, so a missing function is an expected case:
 it is reported when it is needed, not when the library is loaded.
@@ -102,8 +102,6 @@ _SIGNATURES: Final[dict[str, tuple[Any, list[Any]]]] = {
     "rd_kafka_mock_broker_set_host_port": (None, [_HANDLE, c_int32, c_char_p, c_int]),
     # What was asked.
     "rd_kafka_mock_start_request_tracking": (None, [_HANDLE]),
-    "rd_kafka_mock_stop_request_tracking": (None, [_HANDLE]),
-    "rd_kafka_mock_clear_requests": (None, [_HANDLE]),
     "rd_kafka_mock_get_requests": (ctypes.POINTER(_HANDLE), [_HANDLE, ctypes.POINTER(c_size_t)]),
     "rd_kafka_mock_request_destroy_array": (None, [ctypes.POINTER(_HANDLE), c_size_t]),
     "rd_kafka_mock_request_id": (c_int32, [_HANDLE]),

@@ -1,0 +1,230 @@
+"""The embedded broker is fast, has what a test asked for, refuses nonsense, and is gone afterwards."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import AdminClient
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.testing import ApiKey, EmbeddedBroker, EmbeddedBrokerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from confluent_kafka import Consumer, Message
+
+    Opener = Callable[..., AbstractContextManager[Consumer]]
+    Committer = Callable[..., float]
+    Waiter = Callable[[Callable[[], bool]], None]
+
+LIMIT_S = 10.0
+
+
+def read(opened: Consumer, count: int) -> list[Message]:
+    """Poll until `count` records came, or fail."""
+    records: list[Message] = []
+    deadline_s = time.monotonic() + LIMIT_S
+    while len(records) < count:
+        assert time.monotonic() < deadline_s, f"{len(records)} of {count} records"
+        record = opened.poll(0.05)
+        if record is not None:
+            assert record.error() is None, record.error()
+            records.append(record)
+    return records
+
+
+def native_threads() -> int:
+    """Count this process's threads, librdkafka's included."""
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+def test_topics_have_the_partition_counts_asked_for() -> None:
+    """Metadata shows each topic with its own count, those created later included."""
+    with EmbeddedBroker({"one": 1, "seven": 7}) as broker:
+        broker.create_topic("default")
+        found = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=LIMIT_S).topics
+    assert {name: len(topic.partitions) for name, topic in found.items()} == {
+        "one": 1,
+        "seven": 7,
+        "default": 16,
+    }
+
+
+def test_a_fresh_group_reads_what_was_produced_within_two_seconds(
+    broker: EmbeddedBroker, consumer: Opener
+) -> None:
+    """Keys, values and headers come back, without the default pause before a first rebalance."""
+    broker.produce("orders", [("a", b"1"), ("b", None)], headers={"h": b"x"}, partition=2)
+    began_s = time.monotonic()
+    with consumer(broker) as opened:
+        opened.subscribe(["orders"])
+        records = read(opened, 2)
+    assert time.monotonic() - began_s < 2.0
+    assert [(one.partition(), one.key(), one.value()) for one in records] == [
+        (2, b"a", b"1"),
+        (2, b"b", None),
+    ]
+    assert records[0].headers() == [("h", b"x")]
+
+
+def test_producing_to_an_unknown_topic_creates_it_with_the_default_count(broker: EmbeddedBroker) -> None:
+    """A topic's first `produce` makes 16 partitions, not librdkafka's 4."""
+    assert broker.produce("fresh", [("a", b"1")]) == 1
+    assert len(broker.committed("g", "fresh")) == 16
+
+
+def test_commits_are_readable_without_joining_the_group(
+    broker: EmbeddedBroker, consumer: Opener, commit: Committer
+) -> None:
+    """`committed` shows next_offsets, and None where the group never committed."""
+    with consumer(broker) as opened:
+        commit(opened, 5, partition=3)
+    assert broker.committed("g", "orders") == {0: None, 1: None, 2: None, 3: 5}
+
+
+def test_a_deleted_topic_is_unknown(broker: EmbeddedBroker, consumer: Opener) -> None:
+    """Metadata no longer lists it, and it can be made again with other partitions."""
+    broker.delete_topic("orders")
+    with consumer(broker) as opened:
+        assert opened.list_topics(timeout=LIMIT_S).topics == {}
+    broker.create_topic("orders", 2)
+    assert len(broker.committed("g", "orders")) == 2
+
+
+def test_a_second_member_gets_its_share_quickly(
+    broker: EmbeddedBroker, consumer: Opener, wait_for: Waiter
+) -> None:
+    """`consumer_properties` keep a rebalance of a running group near half a second."""
+    with consumer(broker) as first, consumer(broker) as second:
+        first.subscribe(["orders"])
+        wait_for(lambda: first.poll(0.02) is None and len(first.assignment()) == 4)
+        began_s = time.monotonic()
+        second.subscribe(["orders"])
+
+        def shared() -> bool:
+            first.poll(0.01)
+            second.poll(0.01)
+            return len(first.assignment()) == len(second.assignment()) == 2
+
+        wait_for(shared)
+        assert time.monotonic() - began_s < 3.0
+
+
+def test_two_brokers_in_one_process_are_independent(
+    broker: EmbeddedBroker, consumer: Opener, commit: Committer
+) -> None:
+    """Neither topics, records nor faults of one show in the other."""
+    with EmbeddedBroker({"orders": 2}) as other:
+        assert other.bootstrap != broker.bootstrap
+        broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.INVALID_COMMIT_OFFSET_SIZE)
+        with consumer(other) as opened:
+            commit(opened, 9)
+        assert broker.committed("g", "orders") == {0: None, 1: None, 2: None, 3: None}
+        assert other.committed("g", "orders") == {0: 9, 1: None}
+
+
+def test_closing_twice_starting_again_and_collecting_leave_no_thread(wait_for: Waiter) -> None:
+    """Whichever way a broker ends, its threads end with it."""
+    before = native_threads()
+    broker = EmbeddedBroker({"orders": 1})
+    assert broker.start() is broker.start()
+    assert native_threads() > before
+    broker.close()
+    broker.close()
+    assert native_threads() == before
+    broker.start()
+    assert broker.committed("g", "orders") == {0: None}
+    del broker
+    gc.collect()
+    wait_for(lambda: native_threads() == before)
+
+
+SILENT_EXIT = """
+import os, sys
+from ehkafka.testing import EmbeddedBroker
+broker = EmbeddedBroker({"orders": 1}, brokers=2).start()
+broker.take_down(); broker.bring_up()
+child = os.fork()
+if child == 0:
+    broker.close()
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+broker.bring_up()
+"""
+
+
+def test_a_broker_left_open_neither_hangs_the_exit_nor_a_forked_child() -> None:
+    """Interpreter exit ends it, a child's close leaves the parent's alone, and nothing is printed."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", SILENT_EXIT], capture_output=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda _: EmbeddedBroker({"orders": 0}), "at least 1 partition, not 0"),
+        (lambda _: EmbeddedBroker({"no/name": 1}), "no topic name"),
+        (lambda _: EmbeddedBroker(brokers=0), "at least 1 broker"),
+        (lambda broker: broker.create_topic("more", -1), "at least 1 partition, not -1"),
+        (lambda broker: broker.take_down(2), "There is no broker 2; ids run from 1 to 1"),
+        (lambda broker: broker.fail_next(ApiKey.FETCH, 1, broker_id=2), "There is no broker 2"),
+        (lambda broker: broker.set_coordinator("g", 0), "There is no broker 0"),
+        (lambda broker: broker.advertise("localhost", 9, 3), "There is no broker 3"),
+        (lambda broker: broker.move_leader("orders", 4, 1), "no partition 4; it has 0 to 3"),
+        (lambda broker: broker.move_leader("orders", -1, 1), "no partition -1"),
+        (lambda broker: broker.delete_topic("order"), "'order' was not made by this broker"),
+        (lambda broker: broker.delete_records("orders", 0, -1), "offsets begin at 0"),
+        (lambda broker: broker.fail_next(ApiKey.FETCH), "at least one error code"),
+        (lambda broker: broker.fail_next(ApiKey.METADATA, 5), "set_topic_error"),
+        (lambda broker: broker.delay_next(ApiKey.FETCH, 1, times=0), "times of at least 1"),
+        (lambda broker: broker.set_rtt(-1), "cannot be negative"),
+    ],
+)
+def test_wrong_arguments_are_refused(
+    broker: EmbeddedBroker, wrong: Callable[[EmbeddedBroker], object], message: str
+) -> None:
+    """Each says what is wrong; none reaches librdkafka, which would trust it."""
+    with pytest.raises(ConfigurationError, match=message):
+        wrong(broker)
+
+
+def test_what_the_native_part_refuses_carries_kafkas_code(broker: EmbeddedBroker) -> None:
+    """A topic made twice and an offset beyond the end are errors with a code."""
+    with pytest.raises(EmbeddedBrokerError, match="TOPIC_ALREADY_EXISTS") as twice:
+        broker.create_topic("orders")
+    assert twice.value.code == KafkaError.TOPIC_ALREADY_EXISTS
+    with pytest.raises(EmbeddedBrokerError, match="OFFSET_OUT_OF_RANGE"):
+        broker.delete_records("orders", 0, 99)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda broker: broker.bootstrap,
+        lambda broker: broker.create_topic("t"),
+        lambda broker: broker.fail_next(ApiKey.FETCH, 1),
+        lambda broker: broker.take_down(),
+        lambda broker: broker.requests(),
+        lambda broker: broker.produce("t", []),
+        lambda broker: broker.delete_topic("orders"),
+    ],
+)
+def test_a_closed_broker_says_so(use: Callable[[EmbeddedBroker], object]) -> None:
+    """Every use before start and after close is a clear error."""
+    broker = EmbeddedBroker({"orders": 1})
+    for _ in range(2):
+        with pytest.raises(EmbeddedBrokerError, match="not running"):
+            use(broker)
+        assert "closed" in repr(broker)
+        broker.start().close()

@@ -1,0 +1,70 @@
+"""Producing and reading commits fail loudly, on any broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from ehkafka.errors import EndpointError, TopicNotFoundError
+from ehkafka.testing import ApiKey
+from ehkafka.testing.topics import commits, committed, produce
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from ehkafka.testing import EmbeddedBroker
+
+NOBODY = "127.0.0.1:9"  # the discard port: nobody listens
+
+
+def test_more_records_than_the_client_queues_are_all_produced(
+    broker: EmbeddedBroker, consumer: Callable[..., AbstractContextManager[Consumer]]
+) -> None:
+    """A full queue is waited for, not lost and not raised."""
+    records = ((str(number), b"x") for number in range(2_000))
+    full_early = {"queue.buffering.max.messages": 100}
+    assert produce(broker.bootstrap, "orders", records, partition=1, properties=full_early) == 2_000
+    with consumer(broker) as opened:
+        assert opened.get_watermark_offsets(TopicPartition("orders", 1), timeout=10) == (0, 2_000)
+
+
+def test_a_record_that_is_refused_is_an_error_with_the_reason(broker: EmbeddedBroker) -> None:
+    """The broker's answer to the produce request reaches the caller."""
+    broker.fail_next(ApiKey.PRODUCE, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    with pytest.raises(EndpointError, match=r"1 of 1 records for topic orders .*TOPIC_AUTHORIZATION_FAILED"):
+        produce(broker.bootstrap, "orders", [("a", b"1")])
+
+
+def test_a_partition_that_does_not_exist_is_an_error(broker: EmbeddedBroker) -> None:
+    """The message names how many records and which topic."""
+    with pytest.raises(EndpointError, match="_UNKNOWN_PARTITION"):
+        produce(broker.bootstrap, "orders", [("a", b"1")], partition=4)
+
+
+def test_an_unreachable_broker_is_an_error_within_the_time_limit() -> None:
+    """Neither function waits longer than it was told to."""
+    quiet = {"log_level": 0}
+    with pytest.raises(EndpointError, match="1 of 1 records for topic orders"):
+        produce(NOBODY, "orders", [("a", b"1")], properties=quiet, timeout_s=0.2)
+    with pytest.raises(EndpointError, match="group g on orders"):
+        committed(NOBODY, "g", "orders", properties=quiet, timeout_s=0.2)
+
+
+def test_commits_of_a_missing_topic_are_an_error(broker: EmbeddedBroker) -> None:
+    """A wrong name is no topic without commits."""
+    with pytest.raises(TopicNotFoundError, match="Topic order "):
+        committed(broker.bootstrap, "g", "order")
+
+
+def test_commit_metadata_is_readable(
+    broker: EmbeddedBroker, consumer: Callable[..., AbstractContextManager[Consumer]]
+) -> None:
+    """`commits` shows what was stored beside the offset."""
+    with consumer(broker) as opened:
+        opened.commit(offsets=[TopicPartition("orders", 2, 7, "ranges")], asynchronous=False)
+    found = {one.partition: (one.offset, one.metadata) for one in commits(broker.bootstrap, "g", "orders")}
+    assert found[2] == (7, "ranges")
+    assert committed(broker.bootstrap, "g", "orders") == {0: None, 1: None, 2: 7, 3: None}
