@@ -6,11 +6,12 @@ is, because a typo may turn the key into a name, a host or a port. Called while 
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from ehkafka.endpoint.secret import Secret
 from ehkafka.errors import ConfigurationError
@@ -159,12 +160,10 @@ def _flag(value: str | None) -> bool:
 
 
 def _address(endpoint: str) -> _Address:
-    try:
-        url = urlsplit(endpoint)
-        host, port = url.hostname, url.port
-    except ValueError:
-        # The parser's own message repeats its input.
-        raise _wrong("Endpoint is no address; is its port a number?") from None
+    url = _url(endpoint)
+    if url is None:
+        raise _wrong("Endpoint is no address; is its port a number?")
+    host, port = url.hostname, url.port
     if url.scheme.lower() not in _SCHEMES or not host:
         raise _wrong("Endpoint does not begin with sb:// and a host")
     if url.username is not None or url.query or url.fragment or _HOST.fullmatch(host) is None:
@@ -174,3 +173,12 @@ def _address(endpoint: str) -> _Address:
     if port == 0:
         raise _wrong("the port of Endpoint is 0")
     return _Address(host, port)
+
+
+def _url(endpoint: str) -> SplitResult | None:
+    # The parser's own message repeats its input, so it must not even be our error's context.
+    with contextlib.suppress(ValueError):
+        url = urlsplit(endpoint)
+        _ = url.port  # parsed, and refused, only when read
+        return url
+    return None

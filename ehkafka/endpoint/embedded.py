@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from ehkafka.testing.embedded import EmbeddedBroker
 
+# Kafka's protocol; its name in the client would have to be imported from there.
+_TOPIC_ALREADY_EXISTS = 36
+
 
 class SharedBroker:
     """One embedded broker for all who hold the endpoint; `partitions` is what a new topic gets."""
@@ -35,12 +38,12 @@ class SharedBroker:
             return {"bootstrap.servers": self._started().bootstrap}
 
     def prepare(self, topics: Iterable[str]) -> None:
-        """Create the topics that this object has not created yet."""
+        """Create the topics that do not exist; one that a producer made stays as it is."""
         with self._lock:
             broker = self._started()
             for topic in topics:
                 if topic not in self._topics:
-                    broker.create_topic(topic, self._partitions)
+                    _create(broker, topic, self._partitions)
                     self._topics[topic] = self._partitions
 
     def close(self) -> None:
@@ -63,3 +66,14 @@ class SharedBroker:
             broker.start()
             self._broker = broker
         return self._broker
+
+
+def _create(broker: EmbeddedBroker, topic: str, partitions: int) -> None:
+    from ehkafka.testing.mock_cluster import EmbeddedBrokerError  # noqa: PLC0415 - tests and demos only
+
+    try:
+        broker.create_topic(topic, partitions)
+    except EmbeddedBrokerError as refusal:
+        # The broker makes a topic itself when a client produces to it first.
+        if refusal.code != _TOPIC_ALREADY_EXISTS:
+            raise

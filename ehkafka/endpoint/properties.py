@@ -25,6 +25,9 @@ _ASSIGNORS: dict[str, str] = {"default": "range,roundrobin", "cooperative-sticky
 _SESSION_TIMEOUT_MS = 30_000
 _HEARTBEAT_MS = 3_000
 _MAX_POLL_MS = 300_000
+# The embedded broker forms a group anew only when its session time-out is nearly over.
+_EMBEDDED_SESSION_TIMEOUT_MS = 1_500
+_EMBEDDED_HEARTBEAT_MS = 100
 
 _CONSUMER_DEFAULTS: dict[str, Any] = {
     # At its default of 1000 a full queue makes any reader wait a second: half the throughput or worse.
@@ -116,7 +119,7 @@ def consumer_properties(
     if "group.instance.id" in asked:
         refusals.check_instance_id(asked["group.instance.id"])
     result = {**_CONSUMER_DEFAULTS, **asked, **{rule.name: rule.value for rule in owned}}
-    _set_timings(result)
+    _set_timings(result, is_embedded=endpoint.kind == "embedded")
     refusals.check_timings(result, is_event_hubs=endpoint.is_event_hubs)
     if endpoint.is_event_hubs:
         _check_idle_times(result)
@@ -160,7 +163,13 @@ def _membership(group: str, assignor: str, instance_id: str | None) -> list[Owne
             "assignor", assignor, "it is unknown", f"Choose one of {', '.join(_ASSIGNORS)}"
         )
     rules = [
-        Owned("group.id", group, "the app's group is another one", "Leave it out and use App(group=…)"),
+        Owned(
+            "group.id",
+            group,
+            "the app's group is another one",
+            "Leave it out and use App(group=…)",
+            is_exact=True,
+        ),
         Owned(
             "partition.assignment.strategy",
             _ASSIGNORS[assignor],
@@ -171,16 +180,19 @@ def _membership(group: str, assignor: str, instance_id: str | None) -> list[Owne
     if instance_id is not None:
         refusals.check_instance_id(instance_id)
         fix = "Leave it out and use App(instance_id=…)"
-        rules.append(Owned("group.instance.id", instance_id, "the app's instance id is another one", fix))
+        reason = "the app's instance id is another one"
+        rules.append(Owned("group.instance.id", instance_id, reason, fix, is_exact=True))
     return rules
 
 
-def _set_timings(result: dict[str, Any]) -> None:
+def _set_timings(result: dict[str, Any], *, is_embedded: bool) -> None:
     """Fill in the group's timings; those left open follow the session time-out that was asked."""
-    _to_numbers(result, ("session.timeout.ms",), {"session.timeout.ms": _SESSION_TIMEOUT_MS})
+    session_ms = _EMBEDDED_SESSION_TIMEOUT_MS if is_embedded else _SESSION_TIMEOUT_MS
+    heartbeat_ms = _EMBEDDED_HEARTBEAT_MS if is_embedded else _HEARTBEAT_MS
+    _to_numbers(result, ("session.timeout.ms",), {"session.timeout.ms": session_ms})
     session_ms = result["session.timeout.ms"]
     defaults = {
-        "heartbeat.interval.ms": max(1, min(_HEARTBEAT_MS, session_ms // 3)),
+        "heartbeat.interval.ms": max(1, min(heartbeat_ms, session_ms // 3)),
         "max.poll.interval.ms": _MAX_POLL_MS if session_ms < _MAX_POLL_MS else 2 * session_ms,
     }
     _to_numbers(result, tuple(defaults), defaults)

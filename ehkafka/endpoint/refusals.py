@@ -31,12 +31,22 @@ _CONNECTION = (
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """A property that only the engine sets: `value` is ours, any other is refused."""
+    """A property that only the engine sets: `value` is ours, any other is refused.
+
+    `is_exact` is for names given by the user; librdkafka's own words and flags have several spellings.
+    """
 
     name: str
     value: Any
     reason: str
     fix: str
+    is_exact: bool = False
+
+    def allows(self, value: object) -> bool:
+        """Say whether the value means what ours means."""
+        if self.is_exact:
+            return bool(value == self.value)
+        return _as_text(value) == _as_text(self.value)
 
 
 def refusal(name: str, value: object, reason: str, fix: str) -> ConfigurationError:
@@ -47,7 +57,7 @@ def refusal(name: str, value: object, reason: str, fix: str) -> ConfigurationErr
 def check_owned(asked: Mapping[str, Any], owned: Iterable[Owned]) -> None:
     """Refuse another value than ours for what the engine owns; an equal one passes."""
     for rule in owned:
-        if rule.name in asked and _as_text(asked[rule.name]) != _as_text(rule.value):
+        if rule.name in asked and not rule.allows(asked[rule.name]):
             raise refusal(rule.name, asked[rule.name], rule.reason, rule.fix)
 
 
@@ -86,6 +96,8 @@ def check_group(group: object, *, is_event_hubs: bool) -> None:
             "it begins or ends with a space or holds a control character",
             "Correct the name",
         )
+    if "sharedaccesskey" in group.lower():
+        raise refusal("group.id", group, "it holds a connection string", "Give the name of the group")
     most = limits.GROUP_NAME_CHARACTERS_MAX
     if is_event_hubs and len(group) > most:
         raise refusal(

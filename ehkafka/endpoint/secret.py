@@ -30,6 +30,9 @@ class Secret:
     def __repr__(self) -> str:
         return "***"
 
+    def __format__(self, spec: str) -> str:
+        return format("***", spec)
+
     def __copy__(self) -> Self:
         return self
 

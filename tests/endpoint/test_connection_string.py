@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import base64
+import copy
+import dataclasses
+import pickle
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ehkafka.endpoint.connection_string import ConnectionString
+from ehkafka.endpoint.secret import Secret
+from ehkafka.errors import ConfigurationError
+
+Hidden = Callable[..., None]
+
+labels = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)
+hosts = st.lists(labels, min_size=1, max_size=4).map(".".join).filter(lambda host: not host[-1].isdigit())
+keys = st.binary(min_size=16, max_size=48).map(lambda raw: base64.b64encode(raw).decode())
+policies = st.from_regex(r"[A-Za-z][A-Za-z0-9._-]{0,30}", fullmatch=True)
+hubs = st.none() | st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,40}", fullmatch=True)
+spaces = st.text(" \t\n", max_size=2)
+
+
+@st.composite
+def strings(draw: st.DrawFn) -> tuple[str, dict[str, str | None]]:
+    """Draw a valid connection string in any order, case, spacing and quoting, and what it says."""
+    host, policy, key, hub = draw(hosts), draw(policies), draw(keys), draw(hubs)
+    parts = [("Endpoint", f"sb://{host}/"), ("SharedAccessKeyName", policy), ("SharedAccessKey", key)]
+    parts += [("EntityPath", hub)] if hub is not None else []
+    written = []
+    for name, value in draw(st.permutations(parts)):
+        case = draw(st.sampled_from([str, str.lower, str.upper, str.swapcase]))
+        around = [draw(spaces) for _ in range(4)]
+        written.append(f"{around[0]}{case(name)}{around[1]}={around[2]}{value}{around[3]}")
+    quote = draw(st.sampled_from(["", "'", '"']))
+    text = ";".join(written) + draw(st.sampled_from(["", ";"]))
+    return f"{draw(spaces)}{quote}{text}{quote}{draw(spaces)}", {
+        "host": host,
+        "policy": policy,
+        "key": key,
+        "hub": hub,
+    }
+
+
+@settings(deadline=None)
+@given(drawn=strings())
+def test_every_order_case_spacing_and_quoting_says_the_same(
+    drawn: tuple[str, dict[str, str]], assert_hidden: Hidden
+) -> None:
+    """What was written into a string is read out of it, and the value shows no key."""
+    text, said = drawn
+    parsed = ConnectionString.parse(text)
+    assert (parsed.host, parsed.port) == (said["host"], 9093)
+    assert (parsed.key_name, parsed.entity_path) == (said["policy"], said["hub"])
+    password = parsed.client_properties()["sasl.password"]
+    assert f"SharedAccessKey={said['key']}" in password.split(";")
+    assert not any(character.isspace() for character in password)
+    assert ConnectionString.parse(password) == parsed, "the password is the same string, cleaned"
+    assert_hidden(said["key"], parsed, dataclasses.asdict(parsed), f"{parsed.text} {parsed.text:>9}")
+
+
+@settings(deadline=None)
+@given(
+    key=keys,
+    edit=st.sampled_from(["drop", "double", "replace", "insert"]),
+    place=st.integers(0, 400),
+    character=st.sampled_from("=;: /@#?[]\"'\n\0x9é"),
+)
+def test_no_single_typo_shows_the_key(
+    key: str, edit: str, place: int, character: str, assert_hidden: Hidden
+) -> None:
+    """Whatever one edit makes of a string, error and value are free of the key."""
+    text = (
+        f"Endpoint=sb://ns.example.test:9093/;SharedAccessKeyName=Root;SharedAccessKey={key};EntityPath=hub"
+    )
+    at = place % len(text)
+    middle = {"drop": "", "double": text[at] * 2, "replace": character, "insert": character + text[at]}[edit]
+    try:
+        shown: object = ConnectionString.parse(text[:at] + middle + text[at + 1 :])
+    except ConfigurationError as error:
+        shown = error
+    assert_hidden(key, shown)
+
+
+@settings(deadline=None)
+@given(text=st.text(max_size=80) | st.from_regex(r"([A-Za-z ]{0,12}=?[^;]{0,8};){0,5}"))
+def test_garbage_gets_our_error(text: str) -> None:
+    """Text of any kind is parsed or refused with the package's own error, never another one."""
+    try:
+        outcome = str(ConnectionString.parse(text).text)
+    except ConfigurationError as error:
+        outcome = str(error)
+    assert outcome == "***" or outcome.startswith("connection string: ")
+
+
+def test_a_clean_string_is_the_password_to_the_letter(connection_string: str) -> None:
+    """Nothing of a well-formed string is rewritten, an empty last part included."""
+    for text in (connection_string, connection_string + ";", connection_string + ";TransportType=Amqp"):
+        assert ConnectionString.parse(text).client_properties() == {
+            "bootstrap.servers": "unit-test.servicebus.windows.net:9093",
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanisms": "PLAIN",
+            "sasl.username": "$ConnectionString",
+            "sasl.password": text,
+        }
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "bootstrap"),
+    [
+        ("sb://localhost", "localhost:9092"),
+        ("sb://localhost:5672/", "localhost:9092"),
+        ("sb://emulator:19092", "emulator:19092"),
+        ("sb://127.0.0.1", "127.0.0.1:9092"),
+        ("sb://[::1]:9092", "[::1]:9092"),
+    ],
+)
+def test_the_emulator_is_reached_without_tls(endpoint: str, bootstrap: str, key: str) -> None:
+    """UseDevelopmentEmulator leads to its own Kafka port, unless the string names a Kafka port."""
+    text = f"Endpoint={endpoint};SharedAccessKeyName=Root;SharedAccessKey={key};UseDevelopmentEmulator=true;"
+    parsed = ConnectionString.parse(text)
+    properties = parsed.client_properties()
+    assert parsed.is_emulator
+    assert (properties["bootstrap.servers"], properties["security.protocol"]) == (bootstrap, "SASL_PLAINTEXT")
+    assert properties["sasl.password"] == text
+
+
+@pytest.mark.parametrize(
+    ("port", "used"), [(":5671", 9093), (":443", 9093), (":9093", 9093), (":9094", 9094)]
+)
+def test_ports_of_other_protocols_are_not_used(port: str, used: int, key: str) -> None:
+    """A port for AMQP or HTTPS in the string does not become the Kafka port."""
+    text = f"Endpoint=amqps://ns.example.test{port};SharedAccessKeyName=Root;SharedAccessKey={key}"
+    assert ConnectionString.parse(text).port == used
+
+
+E_ = "Endpoint=sb://ns.example.test/"
+N_ = "SharedAccessKeyName=Root"
+K_ = "SharedAccessKey={key}"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "it is empty"),
+        ("  \n", "it is empty"),
+        ('""', "it is empty"),
+        (f'"{E_};{N_};{K_}', "never closed"),
+        ('"', "never closed"),
+        (f"{N_};{K_}", "Endpoint is missing"),
+        (f"{E_};{K_}", "SharedAccessKeyName is missing"),
+        (f"{E_};{N_}", "SharedAccessKey is missing"),
+        (E_, "SharedAccessKeyName and SharedAccessKey are missing"),
+        (f"{E_};{N_};SharedAccessKey=", "SharedAccessKey has no value"),
+        (f"{E_};{N_};{K_};EntityPath= ", "EntityPath has no value"),
+        (f"{E_};{N_};{K_};{K_}", "SharedAccessKey is there twice"),
+        (f"{E_};{N_};{K_};sharedaccesskey=x", "SharedAccessKey is there twice"),
+        (f"{E_};{N_};{{key}}", "the name of part 3|SharedAccessKey is missing"),
+        (f"{E_};{N_};SharedAccessKey {{key0}}", "part 3 has no '='"),
+        (f"{E_};{N_};SharedAccesKey={{key}}", "part 3 is unknown; did you mean SharedAccessKey?"),
+        (f"{E_};{N_};{K_};UseDevelopmentEmulater=true", "did you mean UseDevelopmentEmulator?"),
+        (f"{E_};{N_};{K_};UseDevelopmentEmulator={{key}}", "neither true nor false"),
+        (
+            f"{E_};SharedAccessSignature=SharedAccessSignature sr=x",
+            "SharedAccessSignature holds|holds a space",
+        ),
+        (f"{E_};SharedAccessSignature={{key}}", "SharedAccessSignature, which the Kafka endpoint does not"),
+        (f"{E_};{N_};SharedAccessKey=ab\n{{key}}", "the value of SharedAccessKey holds a space"),
+        (f"{E_};{N_};SharedAccessKey=a\0{{key}}", "the value of SharedAccessKey holds a space"),
+        (f"Endpoint=ns.example.test;{N_};{K_}", "does not begin with sb://"),
+        (f"Endpoint=http://ns.example.test;{N_};{K_}", "does not begin with sb://"),
+        (f"Endpoint=sb://;{N_};{K_}", "does not begin with sb://"),
+        (f"Endpoint=sb://ns.example.test:{{key}};{N_};{K_}", "Endpoint is no address|more than a scheme"),
+        (f"Endpoint=sb://[{{key}};{N_};{K_}", "Endpoint is no address"),
+        (f"Endpoint=sb://me:{{key}}@ns.example.test;{N_};{K_}", "Endpoint"),
+        (f"Endpoint=sb://ns_{{key}};{N_};{K_}", "more than a scheme|has a path"),
+        (f"Endpoint=sb://ns.example.test/hub;{N_};{K_}", "has a path; name the event hub in EntityPath"),
+        (f"Endpoint=sb://ns.example.test:0;{N_};{K_}", "the port of Endpoint is 0"),
+    ],
+)
+def test_what_is_wrong_is_named_and_the_key_is_not(
+    text: str, said: str, key: str, assert_hidden: Hidden
+) -> None:
+    """Each way to break a string gets its own sentence, and none of them repeats the key."""
+    with pytest.raises(ConfigurationError) as caught:
+        ConnectionString.parse(text.replace("{key0}", key.rstrip("=")).replace("{key}", key))
+    assert any(one in str(caught.value) for one in said.split("|")), str(caught.value)
+    assert_hidden(key, caught.value)
+
+
+@pytest.mark.parametrize("value", [None, 5, b"Endpoint=sb://x"])
+def test_what_is_no_text_is_refused_by_type(value: object) -> None:
+    """An unset variable passed on as None is told as such."""
+    with pytest.raises(ConfigurationError, match=type(value).__name__):
+        ConnectionString.parse(value)  # type: ignore[arg-type]
+
+
+def test_the_value_cannot_be_pickled_and_copies_without_showing(connection_string: str) -> None:
+    """A pickle would carry the key out of the process, so there is none; a copy is the same secret."""
+    parsed = ConnectionString.parse(connection_string)
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        with pytest.raises(TypeError, match="not pickled"):
+            pickle.dumps(parsed, protocol)
+    assert copy.deepcopy(parsed) == parsed
+    assert copy.copy(parsed.text) is parsed.text
+
+
+def test_a_secret_compares_by_what_it_hides() -> None:
+    """Equal texts are equal secrets, so that a rotation can be noticed; a plain text is never equal."""
+    assert Secret("a") == Secret("a")
+    assert len({Secret("a"), Secret("a"), Secret("b")}) == 2
+    assert Secret("a") != "a"
+    assert f"{Secret('abc')} {Secret('abc')!r}" == "*** ***"

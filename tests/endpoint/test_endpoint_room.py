@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import ehkafka.endpoint
+
+ROOM = Path(ehkafka.endpoint.__file__).parent
+
+
+def runtime_imports(path: Path) -> set[str]:
+    """Return the modules that a file imports when it is loaded or run, type checking aside."""
+    found: set[str] = set()
+
+    def visit(node: ast.AST) -> None:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            return
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            found.add(node.module or "")
+        for child in ast.iter_child_nodes(node):
+            visit(child)
+
+    visit(ast.parse(path.read_text()))
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(ROOM.glob("*.py")), ids=lambda path: path.name)
+def test_only_the_client_file_knows_librdkafka(path: Path) -> None:
+    """The rest of the room is values and text, usable without a client."""
+    uses = any(name.split(".")[0] == "confluent_kafka" for name in runtime_imports(path))
+    assert uses == (path.name == "client.py")
+
+
+@pytest.mark.parametrize("path", sorted(ROOM.glob("*.py")), ids=lambda path: path.name)
+def test_the_room_depends_on_values_only(path: Path) -> None:
+    """Errors and records, itself, and the embedded broker for the endpoint of that name."""
+    allowed = ("ehkafka.endpoint", "ehkafka.errors", "ehkafka.records")
+    if path.name == "embedded.py":
+        allowed += ("ehkafka.testing.embedded", "ehkafka.testing.mock_cluster")
+    ours = {name for name in runtime_imports(path) if name.split(".")[0] == "ehkafka"}
+    assert {name for name in ours if not name.startswith(allowed)} == set()
