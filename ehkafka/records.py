@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import enum
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import orjson
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message
+    from confluent_kafka import KafkaError
+
+Headers = list[tuple[str, bytes | None]]
 
 
 class TopicPartition(NamedTuple):
@@ -32,6 +34,26 @@ class Outcome(enum.Enum):
     FINISHED = "finished"
     SKIPPED = "skipped"
     DEAD_LETTERED = "dead-lettered"
+
+
+class Message(Protocol):
+    """What the engine reads of a `confluent_kafka.Message` that a consumer delivered without error.
+
+    Narrower than confluent's own stubs, which must also describe producers' messages and errors: here
+    topic, partition and offset are always there.
+    """
+
+    def key(self) -> bytes | None: ...
+    def value(self) -> bytes | None: ...
+    def topic(self) -> str: ...
+    def partition(self) -> int: ...
+    def offset(self) -> int: ...
+    def leader_epoch(self) -> int | None: ...
+    def timestamp(self) -> tuple[int, int]: ...
+    def headers(self) -> Headers | None: ...
+    def latency(self) -> float | None: ...
+    def error(self) -> KafkaError | None: ...
+    def __len__(self) -> int: ...
 
 
 class Record:
@@ -76,7 +98,7 @@ class Record:
         """Return (type, milliseconds since 1970); the type is one of confluent_kafka's TIMESTAMP_*."""
         return self.message.timestamp()
 
-    def headers(self) -> list[tuple[str, bytes | None]]:
+    def headers(self) -> Headers:
         """Return the headers in order, an empty list when there are none."""
         return self.message.headers() or []
 
@@ -87,6 +109,10 @@ class Record:
     def error(self) -> KafkaError | None:
         """Return `None`: an error never reaches a handler as a record."""
         return self.message.error()
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else that a `Message` can do (`set_value`, `delivery_count`, …) is the message's."""
+        return getattr(self.message, name)
 
     def __len__(self) -> int:
         """Return the length of the value in bytes, 0 for a tombstone."""

@@ -1,0 +1,119 @@
+"""Flow control: how much to take from the broker, which partitions to pause and to resume.
+
+Pure; called by the poll thread alone. The backlog (received, no outcome) is bounded in records and in
+bytes, in total and per partition. A pause throws away what librdkafka had fetched ahead, so a partition
+is paused at its share and resumed only at half of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ehkafka.records import TopicPartition
+
+# Taken for the size of the next record before any was seen: the largest that Event Hubs' standard tiers
+# accept (1 MB), so that the first batches cannot overrun the byte limit.
+LARGEST_RECORD_GUESS_BYTES = 1_048_576
+# Batches that one large record is remembered for.
+LARGEST_MEMORY_BATCHES = 32
+
+
+class Load(Protocol):
+    """What flow control reads of a partition's assignment."""
+
+    partition: TopicPartition
+    backlog_records: int
+    backlog_bytes: int
+
+
+@dataclass(slots=True)
+class FlowLimits:
+    """Bounds of the backlog. A partition's share is its part of the total, but at least two batches."""
+
+    backlog_records_max: int = 50_000
+    backlog_bytes_max: int = 128 * 1024 * 1024
+    batch_records_max: int = 1_000
+
+
+@dataclass(slots=True)
+class FlowControl:
+    """Decides; the poll thread pauses, resumes and consumes."""
+
+    limits: FlowLimits
+    paused: set[TopicPartition] = field(default_factory=set)
+    # The whole backlog reached a limit: everything is paused until it is half empty.
+    full: bool = False
+    _largest_bytes: int = LARGEST_RECORD_GUESS_BYTES
+    _largest_age_batches: int = 0
+
+    def batch_size(self, backlog_records: int, backlog_bytes: int) -> int:
+        """Return how many records may be taken now without the backlog passing a limit; 0: none."""
+        limits = self.limits
+        records = min(limits.batch_records_max, limits.backlog_records_max - backlog_records)
+        by_bytes = (limits.backlog_bytes_max - backlog_bytes) // self._largest_bytes
+        if backlog_records == 0:
+            by_bytes = max(by_bytes, 1)  # a record larger than the limit must still get through, alone
+        return max(0, min(records, by_bytes))
+
+    def note_batch(self, largest_bytes: int) -> None:
+        """Remember the largest record of a batch for a while: the next one may hold more of its kind."""
+        self._largest_age_batches += 1
+        if largest_bytes >= self._largest_bytes or self._largest_age_batches >= LARGEST_MEMORY_BATCHES:
+            self._largest_bytes = max(1, largest_bytes)
+            self._largest_age_batches = 0
+
+    def to_pause(self, received: Iterable[Load], partitions: int) -> list[TopicPartition]:
+        """Return which of the partitions just received from are over their share of the backlog."""
+        records, size = self.share(partitions)
+        over = [
+            load.partition
+            for load in received
+            if (load.backlog_records >= records or load.backlog_bytes >= size)
+            and load.partition not in self.paused
+        ]
+        self.paused.update(over)
+        return over
+
+    def to_pause_all(self, loads: Iterable[Load]) -> list[TopicPartition]:
+        """Return what is left to pause because the whole backlog is full."""
+        self.full = True
+        rest = [load.partition for load in loads if load.partition not in self.paused]
+        self.paused.update(rest)
+        return rest
+
+    def to_resume(
+        self, loads: Iterable[Load], backlog_records: int, backlog_bytes: int
+    ) -> list[TopicPartition]:
+        """Return which paused partitions may go on: below half their share, and the whole not full."""
+        limits = self.limits
+        if self.full and (
+            backlog_records > limits.backlog_records_max // 2 or backlog_bytes > limits.backlog_bytes_max // 2
+        ):
+            return []
+        self.full = False
+        loads = list(loads)
+        records, size = self.share(len(loads))
+        under = [
+            load.partition
+            for load in loads
+            if load.partition in self.paused
+            and load.backlog_records <= records // 2
+            and load.backlog_bytes <= size // 2
+        ]
+        self.paused.difference_update(under)
+        return under
+
+    def share(self, partitions: int) -> tuple[int, int]:
+        """Return one partition's bounds in records and bytes. A share near one batch would pause always."""
+        limits = self.limits
+        parts = max(1, partitions)
+        records = max(limits.backlog_records_max // parts, 2 * limits.batch_records_max)
+        return min(records, limits.backlog_records_max), max(1, limits.backlog_bytes_max // parts)
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Drop a partition that was revoked or lost: a later assignment starts unpaused."""
+        self.paused.discard(partition)

@@ -1,0 +1,169 @@
+"""One epoch of one partition: its lanes, what is received and unfinished, and the watermark.
+
+Pure. The watermark is not tracked per record: it is computed from what is unfinished, when a commit is
+due. Everything here is written under the bookkeeping lock, but for `halted` and `ended`, which holders
+of lanes read without it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from ehkafka.lanes.lane import Lane, SharedLane
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Hashable, Iterator, Sequence
+
+    from ehkafka.records import Message, TopicPartition
+
+
+class Mark(NamedTuple):
+    """A batch that was received: what its records have in common."""
+
+    last_offset: int
+    received_at_s: float
+    leader_epoch: int | None
+
+
+class Assignment:
+    """A partition from its assign to its revoke.
+
+    `halted` asks holders to start nothing above `drain_limit`. A holder sets `lane.running` first and
+    reads `halted` after; who halts sets `halted` first and reads `running` after, and never takes it
+    back. So either the holder sees the halt, or the lane is seen to run: no record starts unnoticed.
+    """
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        epoch: int,
+        *,
+        lanes: dict[Hashable, Lane] | None = None,
+        finished_before: Container[int] | None = None,
+        opened: bool = True,
+    ) -> None:
+        """`lanes` is the handler's own map when its scope is the handler.
+
+        `finished_before` holds offsets that an earlier epoch finished above its commit: they are received
+        and at once finished. With `opened=False` no record starts before `Dispatcher.open`.
+        """
+        self.partition = partition
+        self.epoch = epoch
+        self.shared = lanes is not None
+        self.lanes: dict[Hashable, Lane] = {} if lanes is None else lanes
+        self.finished_before = finished_before
+        self.opened = opened
+        # Lanes that became ready before the partition was opened.
+        self.unopened: list[Lane] = []
+        self.halted = False
+        self.ended = False
+        # The highest offset that may still start once `halted`; -1: none.
+        self.drain_limit = -1
+        # The lowest offset that was abandoned; the watermark stays below it for ever.
+        self.abandoned_from: int | None = None
+        self.abandoned_records = 0
+        self.received_next: int | None = None
+        self.received_records = 0
+        self.finished_records = 0
+        self.skipped_records = 0
+        self.stale_records = 0
+        self.backlog_records = 0
+        self.backlog_bytes = 0
+        self.marks: deque[Mark] = deque()
+
+    def note_received(self, messages: Sequence[Message], now_s: float) -> None:
+        """Count a batch, ascending and of this partition. Caller has the lock."""
+        last = messages[-1]
+        self.received_next = last.offset() + 1
+        self.received_records += len(messages)
+        epoch = last.leader_epoch()
+        if messages[0].leader_epoch() != epoch:
+            self._mark_epoch_changes(messages, now_s)
+        self.marks.append(Mark(self.received_next - 1, now_s, epoch))
+
+    def _mark_epoch_changes(self, messages: Sequence[Message], now_s: float) -> None:
+        # A commit must carry the epoch of the very record before it: a newer one would hide a truncated
+        # log, an older one would report a truncation that never was.
+        for message, following in itertools.pairwise(messages):
+            if message.leader_epoch() != following.leader_epoch():
+                self.marks.append(Mark(message.offset(), now_s, message.leader_epoch()))
+
+    def unfinished(self) -> Iterator[Message]:
+        """Yield the records without an outcome, in no order across lanes. Caller has the lock."""
+        for lane in self.lanes.values():
+            if isinstance(lane, SharedLane):
+                yield from lane.messages_of(self)
+            else:
+                yield from lane.messages()
+
+    def watermark(self) -> int | None:
+        """Next_offset up to which every received record has an outcome; None before the first record.
+
+        O(lanes), or O(backlog) where lanes are shared by partitions. Caller has the lock; holders may
+        advance meanwhile, which can only make the answer too low.
+        """
+        if self.received_next is None:
+            return None
+        lowest = self.received_next if self.abandoned_from is None else self.abandoned_from
+        if self.shared:
+            return min((message.offset() for message in self.unfinished()), default=lowest)
+        heads = (lane.head for lane in self.lanes.values())
+        unfinished = min((head.offset() for head in heads if head is not None), default=lowest)
+        return min(unfinished, lowest)
+
+    def mark_at(self, offset: int) -> Mark | None:
+        """Return the batch that brought this offset, None when it is no longer known."""
+        return next((mark for mark in self.marks if offset <= mark.last_offset), None)
+
+    def trim_marks(self, next_offset: int) -> None:
+        """Forget batches wholly below the offset before `next_offset`."""
+        marks = self.marks
+        while len(marks) > 1 and marks[0].last_offset < next_offset - 1:
+            marks.popleft()
+
+    def lanes_here(self) -> Iterator[Lane]:
+        """Lanes whose head is of this partition. Caller has the lock."""
+        return (lane for lane in self.lanes.values() if lane.assignment is self)
+
+    def may_start(self, message: Message | None) -> bool:
+        """Tell a holder that saw `halted` whether its next record may start all the same. Needs no lock."""
+        return message is not None and not self.ended and message.offset() <= self.drain_limit
+
+    def highest_started(self) -> int:
+        """Return an offset that no started record is above, as low as can be told; -1 if none started.
+
+        Not tracked per record: it is the end of what was received, less what waits there unstarted.
+        O(backlog). Caller has the lock.
+        """
+        if self.received_next is None:
+            return -1
+        started = {lane.head.offset() for lane in self.lanes_here() if lane.running and lane.head is not None}
+        waiting = {message.offset() for message in self.unfinished()} - started
+        highest = self.received_next - 1
+        while highest in waiting:
+            highest -= 1
+        return highest
+
+    def abandon(self, lane: Lane, above: int) -> int:
+        """Take a lane's records of this partition above an offset; return how many. Caller has the lock."""
+        taken = lane.cut(above, self)
+        if not taken:
+            return 0
+        self.abandoned_records += len(taken)
+        self.backlog_records -= len(taken)
+        self.backlog_bytes -= sum(map(len, taken))
+        lowest = min(message.offset() for message in taken)
+        if self.abandoned_from is None or lowest < self.abandoned_from:
+            self.abandoned_from = lowest
+        return len(taken)
+
+    def has_runnable(self, held: Container[Lane]) -> bool:
+        """Tell whether any record here runs or could run without an outside event. Caller has the lock."""
+        return any(lane.running or lane not in held for lane in self.lanes.values() if self._is_in(lane))
+
+    def _is_in(self, lane: Lane) -> bool:
+        if isinstance(lane, SharedLane):
+            return next(lane.messages_of(self), None) is not None
+        return lane.running or len(lane) > 0

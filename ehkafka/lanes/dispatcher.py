@@ -1,0 +1,288 @@
+"""The dispatcher: spreads received records over lanes, lends ready lanes to workers, takes them back.
+
+A pure state machine: no lock, thread or clock of its own; time comes in as an argument. Who may call what:
+
+| call | by | needs the lock |
+|---|---|---|
+| `assign`, `receive`, `drain`, `end`, `open` | poll thread | yes |
+| `begin` | any worker | no |
+| `settle` | whoever got the lock | yes |
+| `unpark_due`, key commands | poll thread | yes |
+
+A worker holds a lane from `begin` until it is settled, calls the handler for each head for which
+`Lane.may_run_head` says yes, and moves on with `Lane.advance`. One dispatcher belongs to one handler.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from ehkafka.lanes.assignment import Assignment
+from ehkafka.lanes.holds import Holds
+from ehkafka.lanes.lane import Lane, SharedLane
+from ehkafka.recovery.decision import HoldHead, RetryHead
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Hashable, Iterable, Sequence
+
+    from ehkafka.lanes.order import Scope
+    from ehkafka.records import Message, TopicPartition
+
+
+class Dispatcher:
+    """Lanes of one handler over all partitions it is assigned."""
+
+    def __init__(self, scope: Scope = "partition") -> None:
+        self.scope: Scope = scope
+        # Lanes that may run and that nobody holds. Filled under the lock, popped by any worker.
+        self.ready: deque[Lane] = deque()
+        self.assignments: dict[TopicPartition, Assignment] = {}
+        # Received without an outcome, over all assignments. Written under the lock, read by the poll thread.
+        self.backlog_records = 0
+        self.backlog_bytes = 0
+        self.finished_records = 0
+        self.skipped_records = 0
+        self.stale_records = 0
+        self._shared_lanes: dict[Hashable, Lane] | None = {} if scope == "handler" else None
+        self.holds = Holds(self)
+
+    def assign(
+        self,
+        partition: TopicPartition,
+        epoch: int,
+        *,
+        finished_before: Container[int] | None = None,
+        opened: bool = True,
+    ) -> Assignment:
+        """Begin an epoch. With `opened=False` its records wait for `open`."""
+        assert partition not in self.assignments, f"{partition} is assigned twice"
+        assignment = Assignment(
+            partition, epoch, lanes=self._shared_lanes, finished_before=finished_before, opened=opened
+        )
+        self.assignments[partition] = assignment
+        return assignment
+
+    def open(self, assignment: Assignment) -> None:
+        """Let the records of an assignment start, now that the user's code is ready for them."""
+        assignment.opened = True
+        self.ready.extend(assignment.unopened)
+        assignment.unopened.clear()
+
+    def receive(
+        self, assignment: Assignment, messages: Sequence[Message], keys: Sequence[Hashable], now_s: float
+    ) -> None:
+        """Queue one partition's records, ascending, each behind the others of its key.
+
+        `keys` are what `KeyReader.keys` gave for `messages`.
+        """
+        assignment.note_received(messages, now_s)
+        if assignment.finished_before is not None:
+            messages, keys = self._without_finished(assignment, messages, keys)
+        size = sum(map(len, messages))
+        assignment.backlog_records += len(messages)
+        assignment.backlog_bytes += size
+        self.backlog_records += len(messages)
+        self.backlog_bytes += size
+        if self.scope == "handler":
+            self._spread_shared(assignment, messages, keys)
+        else:
+            self._spread(assignment, messages, keys)
+        if self.holds.paused_keys:
+            self.holds.hold_paused(assignment)
+
+    def _spread(self, assignment: Assignment, messages: Sequence[Message], keys: Sequence[Hashable]) -> None:
+        lanes = assignment.lanes
+        push = (self.ready if assignment.opened else assignment.unopened).append
+        for key, message in zip(keys, messages, strict=True):
+            lane = lanes.get(key)
+            if lane is None:
+                lanes[key] = lane = Lane(key, assignment, message)
+                push(lane)
+            else:
+                # Ready, held by a worker, or on hold: whoever has it will come to this record.
+                lane.append(message)
+
+    def _spread_shared(
+        self, assignment: Assignment, messages: Sequence[Message], keys: Sequence[Hashable]
+    ) -> None:
+        lanes = assignment.lanes
+        for key, message in zip(keys, messages, strict=True):
+            lane = lanes.get(key)
+            if lane is None:
+                lanes[key] = lane = SharedLane(key, assignment, message)
+                self.make_ready(lane)
+            else:
+                lane.append(message, assignment)  # type: ignore[call-arg]
+
+    def _without_finished(
+        self, assignment: Assignment, messages: Sequence[Message], keys: Sequence[Hashable]
+    ) -> tuple[list[Message], list[Hashable]]:
+        finished = assignment.finished_before
+        assert finished is not None
+        kept = [(m, k) for m, k in zip(messages, keys, strict=True) if m.offset() not in finished]
+        done = len(messages) - len(kept)
+        assignment.finished_records += done
+        self.finished_records += done
+        return [m for m, _ in kept], [k for _, k in kept]
+
+    def begin(self) -> Lane | None:
+        """Lend the lane that has been ready for longest; None when there is none. Needs no lock.
+
+        The holder must look at `assignment.halted` before it starts each record, see `may_run_head`.
+        """
+        try:
+            lane = self.ready.popleft()
+        except IndexError:
+            return None
+        lane.running = True
+        return lane
+
+    def settle(self, lanes: Iterable[Lane], now_s: float) -> None:
+        """Take lanes back from their holders: count outcomes, carry out decisions, free or ready the lane."""
+        records = size = 0
+        ready = self.ready
+        plain = not self.holds.paused_keys and self._shared_lanes is None
+        for lane in lanes:
+            assignment = lane.assignment
+            lane.running = False
+            if assignment.ended:
+                self._settle_stale(lane)
+                continue
+            finished = lane.finished_records
+            if finished:
+                assignment.finished_records += finished
+                assignment.backlog_records -= finished
+                assignment.backlog_bytes -= lane.finished_bytes
+                records += finished
+                size += lane.finished_bytes
+                lane.finished_records = lane.finished_bytes = 0
+            if lane.decision is not None:
+                self._carry_out(lane, now_s)
+            elif lane.head is None and not lane.rest:
+                del assignment.lanes[lane.key]
+            elif plain and not assignment.halted:
+                lane.refill()
+                ready.append(lane)
+            else:
+                self.make_ready(lane)
+        self.finished_records += records
+        self.backlog_records -= records
+        self.backlog_bytes -= size
+
+    def make_ready(self, lane: Lane) -> None:
+        """Ready a lane that nobody holds, or free it if empty, minding drains, pauses and opening."""
+        while lane.refill() and lane.assignment.halted and not lane.assignment.may_start(lane.head):
+            self._abandon(lane.assignment, lane)
+        if lane.head is None:
+            self._free(lane)
+        elif lane.key in self.holds.paused_keys:
+            self.holds.hold(lane, HoldHead("the key is paused"))
+        elif not lane.assignment.opened:
+            lane.assignment.unopened.append(lane)
+        else:
+            self.ready.append(lane)
+
+    def drain(self, assignment: Assignment, *, below_started: bool) -> None:
+        """Cut an assignment short before it ends.
+
+        With `below_started`, what lies below the highest started offset still runs: that leaves no hole,
+        so the next owner repeats nothing. Without, only what runs now ends. The rest is abandoned.
+        """
+        assignment.halted = True  # before the look at who runs: see `Assignment`
+        if below_started:
+            held = (lane.head for lane in assignment.lanes_here() if lane in self.holds.held)
+            # Past a held head all is repeated anyway: start nothing there.
+            barrier = min((head.offset() for head in held if head is not None), default=None)
+            highest = assignment.highest_started()
+            assignment.drain_limit = highest if barrier is None else min(highest, barrier)
+        for lane in list(assignment.lanes.values()):
+            if self._abandon(assignment, lane) and not lane.running:
+                self._after_cut(lane)
+
+    def drained(self, assignment: Assignment) -> bool:
+        """Tell whether nothing of an assignment runs or could still run."""
+        return not assignment.has_runnable(self.holds.held)
+
+    def has_runnable(self) -> bool:
+        """Tell whether any record of any assignment runs or could run without an outside event."""
+        return any(assignment.has_runnable(self.holds.held) for assignment in self.assignments.values())
+
+    def end(self, assignment: Assignment) -> int:
+        """End an epoch: what has no outcome is abandoned, late results will be stale. Return how many."""
+        assignment.halted = assignment.ended = True
+        assignment.drain_limit = -1
+        del self.assignments[assignment.partition]
+        for lane in list(assignment.lanes.values()):
+            if self._abandon(assignment, lane) and not lane.running:
+                self._after_cut(lane)
+        # What is left are heads that run: nobody waits for them any more.
+        running = assignment.backlog_records
+        assignment.abandoned_records += running
+        self.backlog_records -= running
+        self.backlog_bytes -= assignment.backlog_bytes
+        assignment.backlog_records = assignment.backlog_bytes = 0
+        assignment.unopened.clear()
+        if not assignment.shared:
+            self.holds.forget(assignment.lanes.values())
+            assignment.lanes.clear()
+        return assignment.abandoned_records
+
+    def _abandon(self, assignment: Assignment, lane: Lane) -> int:
+        if not assignment.shared and lane.assignment is not assignment:
+            return 0
+        size = assignment.backlog_bytes
+        taken = assignment.abandon(lane, assignment.drain_limit)
+        self.backlog_records -= taken
+        self.backlog_bytes -= size - assignment.backlog_bytes
+        return taken
+
+    def _after_cut(self, lane: Lane) -> None:
+        """Put a lane that lost records where it belongs now. It may still stand in `ready`: see `begin`."""
+        held = lane in self.holds.held
+        if lane.head is None:
+            self.holds.forget([lane])
+            if lane.refill():  # shared: the next record is another partition's
+                if held:
+                    self.make_ready(lane)
+            else:
+                self._free(lane)
+
+    def _free(self, lane: Lane) -> None:
+        lanes = lane.assignment.lanes
+        if lanes.get(lane.key) is lane:
+            del lanes[lane.key]
+
+    def _settle_stale(self, lane: Lane) -> None:
+        finished = lane.finished_records
+        lane.assignment.stale_records += finished
+        self.stale_records += finished
+        lane.finished_records = lane.finished_bytes = 0
+        lane.decision = None
+        if self._shared_lanes is not None:
+            # The head was of the ended epoch, finished or not; the lane goes on for the other partitions.
+            lane.head = None
+            lane.attempts = 0
+            self.make_ready(lane)
+
+    def _carry_out(self, lane: Lane, now_s: float) -> None:
+        decision, lane.decision = lane.decision, None
+        lane.attempts += 1
+        if isinstance(decision, RetryHead):
+            self.holds.hold(lane, decision, due_s=now_s + decision.after_s)
+        elif isinstance(decision, HoldHead):
+            self.holds.hold(lane, decision)
+        else:
+            self.skip_head(lane)
+
+    def skip_head(self, lane: Lane) -> None:
+        """Give the head of a lane that nobody holds the outcome *skipped* and go on with the next."""
+        assignment, head = lane.assignment, lane.head
+        assert head is not None
+        lane.advance()
+        lane.finished_records = lane.finished_bytes = 0
+        for counted in (assignment, self):
+            counted.skipped_records += 1
+            counted.backlog_records -= 1
+            counted.backlog_bytes -= len(head)
+        self.make_ready(lane)

@@ -1,0 +1,136 @@
+"""Lanes on hold: waiting for a retry, kept by a failure policy, or paused by a command.
+
+Pure; time comes in as an argument; the caller has the lock. A lane on hold is in no other place: not
+ready, not with a worker. Its followers wait with it, other keys do not; it takes no worker.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from typing import TYPE_CHECKING, NamedTuple
+
+from ehkafka.recovery.decision import Decision, HoldHead
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Iterator
+
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.dispatcher import Dispatcher
+    from ehkafka.lanes.lane import Lane
+
+
+class Hold(NamedTuple):
+    """Why a lane waits, and until when; `due_s` is None where only a command or a revoke ends it."""
+
+    decision: Decision
+    due_s: float | None
+
+
+class Holds:
+    """The lanes of one dispatcher that wait, and the commands on keys."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self.held: dict[Lane, Hold] = {}
+        self.paused_keys: set[Hashable] = set()
+        # (due, tie breaker, lane, hold); an entry whose hold is no longer the lane's is left over.
+        self._due: list[tuple[float, int, Lane, Hold]] = []
+        self._serial = itertools.count()
+
+    def hold(self, lane: Lane, decision: Decision, due_s: float | None = None) -> None:
+        """Keep a lane that nobody holds and that is not ready."""
+        self.held[lane] = hold = Hold(decision, due_s)
+        if due_s is not None:
+            heapq.heappush(self._due, (due_s, next(self._serial), lane, hold))
+
+    def forget(self, lanes: Iterable[Lane]) -> None:
+        """Drop lanes whose records were taken away."""
+        for lane in lanes:
+            self.held.pop(lane, None)
+        if not self.held:
+            self._due.clear()
+
+    def next_due_s(self) -> float | None:
+        """Return when the next lane's wait is over, None when none waits for a time."""
+        due = self._due
+        while due and self.held.get(due[0][2]) is not due[0][3]:
+            heapq.heappop(due)
+        return due[0][0] if due else None
+
+    def unpark_due(self, now_s: float) -> int:
+        """Ready the lanes whose wait is over; return how many."""
+        released = 0
+        while (due_s := self.next_due_s()) is not None and due_s <= now_s:
+            self._release(heapq.heappop(self._due)[2])
+            released += 1
+        return released
+
+    def parked_records(self) -> int:
+        """Return how many records wait in lanes on hold, followers included."""
+        return sum(map(len, self.held))
+
+    # Commands on keys. Each acts on the key's lane in every assignment; `key` is what the order function
+    # returned (the record's key bytes by default).
+
+    def pause_key(self, key: Hashable) -> None:
+        """Start nothing more of a key; what runs ends first."""
+        self.paused_keys.add(key)
+        for lane in self._lanes_of(key):
+            self._pull_from_ready(lane)
+
+    def resume_key(self, key: Hashable) -> None:
+        """Let a paused key go on."""
+        self.paused_keys.discard(key)
+        for lane in self._lanes_of(key):
+            if lane in self.held and self.held[lane].decision == _PAUSED:
+                self._release(lane)
+
+    def retry_key(self, key: Hashable) -> int:
+        """Call the handler again for a key's held head, now; return how many lanes that released."""
+        held = [lane for lane in self._lanes_of(key) if lane in self.held]
+        for lane in held:
+            self._release(lane)
+        return len(held)
+
+    def skip_key(self, key: Hashable) -> int:
+        """Give a key's held head the outcome *skipped* and go on behind it; return how many were skipped."""
+        held = [lane for lane in self._lanes_of(key) if lane in self.held]
+        for lane in held:
+            del self.held[lane]
+            self._dispatcher.skip_head(lane)
+        return len(held)
+
+    def hold_paused(self, assignment: Assignment) -> None:
+        """Take lanes of paused keys, just made by `receive`, out of `ready`."""
+        for key in self.paused_keys:
+            lane = assignment.lanes.get(key)
+            if lane is not None:
+                self._pull_from_ready(lane)
+
+    def _release(self, lane: Lane) -> None:
+        del self.held[lane]
+        self._dispatcher.make_ready(lane)
+
+    def _pull_from_ready(self, lane: Lane) -> None:
+        if lane.running or lane in self.held:
+            return  # settle puts it on hold, or it is
+        for queue in (self._dispatcher.ready, lane.assignment.unopened):
+            try:
+                queue.remove(lane)
+            except ValueError:
+                continue  # a worker took it in between: settle puts it on hold
+            self.hold(lane, _PAUSED)
+            return
+
+    def _lanes_of(self, key: Hashable) -> list[Lane]:
+        def find() -> Iterator[Lane]:
+            for assignment in self._dispatcher.assignments.values():
+                lane = assignment.lanes.get(key)
+                if lane is not None:
+                    yield lane
+
+        return list(dict.fromkeys(find()))
+
+
+_PAUSED = HoldHead("the key is paused")

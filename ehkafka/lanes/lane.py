@@ -1,0 +1,187 @@
+"""The FIFO queue of one key.
+
+Pure: no thread, clock or lock in here; the fields say who may touch them. One lane is made and dropped
+for most records (keys are many, lanes are short), so it is as light as Python allows: the head has a
+slot of its own and the queue behind it exists only once a second record came.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.records import Message
+    from ehkafka.recovery.decision import Decision
+
+
+class Lane:
+    """Records of one key in one assignment, oldest first.
+
+    Whoever *holds* the lane may move its head: the worker from `Dispatcher.begin` until it hands the
+    lane in, else whoever has the bookkeeping lock. Records are appended, and cut from the back, only
+    under the lock. `head` stays on the record until it has an outcome, so reading it at any moment gives
+    an offset that is not committed past; it may be behind by what finished since, never ahead.
+    """
+
+    __slots__ = (
+        "assignment",
+        "attempts",
+        "decision",
+        "finished_bytes",
+        "finished_records",
+        "head",
+        "key",
+        "rest",
+        "running",
+    )
+
+    def __init__(self, key: Hashable, assignment: Assignment, head: Message) -> None:
+        self.key = key
+        self.assignment = assignment
+        self.head: Message | None = head
+        self.rest: deque[Any] | None = None
+        # Set by the holder before it looks at `assignment.halted`; cleared in settle. The order matters:
+        # see `Assignment.halted`.
+        self.running = False
+        # What the holder did since `begin`; read and cleared in settle.
+        self.finished_records = 0
+        self.finished_bytes = 0
+        # Set by the holder when the head failed; read and cleared in settle.
+        self.decision: Decision | None = None
+        # Calls of the handler that the head has had and that failed.
+        self.attempts = 0
+
+    def append(self, message: Message) -> None:
+        """Queue a record behind the others. Caller has the lock."""
+        if self.rest is None:
+            self.rest = deque((message,))
+        else:
+            self.rest.append(message)
+
+    def may_run_head(self) -> bool:
+        """Tell whether the holder may call the handler for the head. Holder only, before every record."""
+        # A head of None: the lane was cut while it stood in `ready`.
+        return self.head is not None and (not self.assignment.halted or self.assignment.may_start(self.head))
+
+    def advance(self) -> bool:
+        """Give the head its outcome and move to the next record; False when there is none. Holder only."""
+        self.finished_records += 1
+        self.finished_bytes += len(self.head)  # type: ignore[arg-type]
+        if self.attempts:
+            self.attempts = 0
+        rest = self.rest
+        if rest:
+            try:
+                # One step: the old head is seen until the new one is in place.
+                self.head = rest.popleft()
+            except IndexError:  # a revoke cut the followers away in between
+                self.head = None
+            else:
+                return True
+        self.head = None
+        return False
+
+    def refill(self) -> bool:
+        """Make sure that a record waiting behind an empty head becomes the head. Caller has the lock."""
+        if self.head is None:
+            if not self.rest:
+                return False
+            self.head = self.rest.popleft()
+        return True
+
+    def messages(self) -> Iterator[Message]:
+        """All unfinished records, oldest first. Caller has the lock; the holder may still advance."""
+        if (head := self.head) is not None:
+            yield head
+        if self.rest:
+            yield from tuple(self.rest)
+
+    def cut(self, above: int, of: Assignment) -> list[Message]:
+        """Take that assignment's records above an offset out and return them. Caller has the lock.
+
+        A running head stays: its handler was called, whatever becomes of the result.
+        """
+        assert of is self.assignment
+        taken: list[Message] = []
+        rest = self.rest
+        while rest:
+            try:
+                if rest[-1].offset() <= above:
+                    break
+                taken.append(rest.pop())
+            except IndexError:  # the holder took the last one in between: it has it now
+                break
+        self._cut_head(above, of, taken)
+        return taken
+
+    def _cut_head(self, above: int, of: Assignment, taken: list[Message]) -> None:
+        head = self.head
+        if head is not None and not self.running and self.assignment is of and head.offset() > above:
+            taken.append(head)
+            self.head = None
+
+    def __len__(self) -> int:
+        return (self.head is not None) + (len(self.rest) if self.rest else 0)
+
+
+class SharedLane(Lane):
+    """A lane of a handler-wide scope: its records come from several partitions.
+
+    `assignment` is the head's. A turn is one record, because the next one may belong to another
+    partition and the finished counts are kept per assignment.
+    """
+
+    __slots__ = ()
+
+    def append(self, message: Message, assignment: Assignment | None = None) -> None:
+        """Queue a record of that assignment behind the others. Caller has the lock."""
+        if self.rest is None:
+            self.rest = deque()
+        self.rest.append((assignment, message))
+
+    def advance(self) -> bool:
+        """Give the head its outcome; the next one is taken in settle, under the lock."""
+        self.finished_records += 1
+        self.finished_bytes += len(self.head)  # type: ignore[arg-type]
+        self.attempts = 0
+        self.head = None
+        return False
+
+    def refill(self) -> bool:
+        """Take the next record, whichever partition it is from. Caller has the lock."""
+        if self.head is None:
+            if not self.rest:
+                return False
+            self.assignment, self.head = self.rest.popleft()
+        return True
+
+    def messages_of(self, assignment: Assignment) -> Iterator[Message]:
+        """Unfinished records of one partition, oldest first. Caller has the lock."""
+        if (head := self.head) is not None and self.assignment is assignment:
+            yield head
+        if self.rest:
+            yield from (message for home, message in self.rest if home is assignment)
+
+    def messages(self) -> Iterator[Message]:
+        """All unfinished records, oldest first. Caller has the lock."""
+        if (head := self.head) is not None:
+            yield head
+        if self.rest:
+            yield from (message for _, message in self.rest)
+
+    def cut(self, above: int, of: Assignment) -> list[Message]:
+        """Take that assignment's records above an offset out and return them. Caller has the lock."""
+        taken: list[Message] = []
+        kept: deque[tuple[Assignment, Message]] = deque()
+        for home, message in self.rest or ():
+            if home is of and message.offset() > above:
+                taken.append(message)
+            else:
+                kept.append((home, message))
+        self.rest = kept
+        self._cut_head(above, of, taken)
+        return taken

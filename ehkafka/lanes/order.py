@@ -1,0 +1,149 @@
+"""Order functions: which records must not overlap or swap.
+
+An order function takes a record and returns a hashable key; records of equal keys go through one lane.
+The four named ones are recognised by the dispatcher, which then asks librdkafka's message directly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Sequence
+
+    from ehkafka.records import Message, Record
+
+Scope = Literal["partition", "handler"]
+NullKey = Literal["spread", "partition", "one_lane"]
+
+# Where Event Hubs keeps the partition key of an AMQP or HTTPS producer; the record's key is null then.
+PARTITION_KEY_HEADER = "x-opt-partition-key"
+
+
+class Apart(NamedTuple):
+    """The key of a record that has a lane of its own. No user key can equal it."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class PartitionWide(NamedTuple):
+    """The key of a partition's records without a key. No user key can equal it."""
+
+    topic: str
+    partition: int
+
+
+class Everything(NamedTuple):
+    """The key of all records without a key, in one lane as wide as the scope."""
+
+    name: str = "records without a key"
+
+
+class KeyFailure(NamedTuple):
+    """The order function raised, or what it returned cannot be hashed."""
+
+    error: Exception
+
+
+def by_key(record: Record | Message) -> Hashable:
+    """Order by the record's key, else by the partition key of an AMQP producer."""
+    key = record.key()
+    return _partition_key(record) if key is None else key
+
+
+def by_partition(record: Record | Message) -> Hashable:
+    """Order all records with the same partition number (of all topics, if the scope is the handler)."""
+    return record.partition()
+
+
+def by_topic_partition(record: Record | Message) -> Hashable:
+    """Order all records of one partition of one topic."""
+    return (record.topic(), record.partition())
+
+
+def unordered(record: Record | Message) -> Hashable:
+    """Put every record into a lane of its own."""
+    return Apart(record.topic(), record.partition(), record.offset())
+
+
+class KeyReader:
+    """Reads the lane keys of a batch. Called by the poll thread, outside the lock."""
+
+    def __init__(
+        self,
+        order_by: Callable[..., Hashable] = by_key,
+        *,
+        null_key: NullKey = "spread",
+        wrap: Callable[[Message], object] | None = None,
+    ) -> None:
+        """`wrap` makes of a `Message` what a user's order function is given; None: the message itself."""
+        self._order_by = order_by
+        self._null_key: NullKey = null_key
+        self._wrap = wrap
+
+    def keys(self, messages: Sequence[Message]) -> list[Hashable]:
+        """Return one lane key for each message of one partition; a `KeyFailure` where there is none."""
+        if self._order_by is by_key:
+            keys: list[Hashable] = [message.key() for message in messages]
+            if None in keys:
+                keys = [
+                    self._null(message) if key is None else key
+                    for key, message in zip(keys, messages, strict=True)
+                ]
+            return keys
+        if self._order_by in (by_partition, by_topic_partition):
+            return [self._order_by(messages[0])] * len(messages)
+        if self._order_by is unordered:
+            return [unordered(message) for message in messages]
+        return list(self._read_users_keys(messages))
+
+    def _read_users_keys(self, messages: Iterable[Message]) -> Iterable[Hashable]:
+        wrap, order_by = self._wrap, self._order_by
+        for message in messages:
+            try:
+                key = order_by(message if wrap is None else wrap(message))
+                hash(key)
+            except Exception as error:
+                key = KeyFailure(error)
+            yield self._without_key(message) if key is None else key
+
+    def _null(self, message: Message) -> Hashable:
+        key = _partition_key(message)
+        return self._without_key(message) if key is None else key
+
+    def _without_key(self, message: Message) -> Hashable:
+        if self._null_key == "spread":
+            return unordered(message)
+        if self._null_key == "partition":
+            return PartitionWide(message.topic(), message.partition())
+        return Everything()
+
+
+def describe_key(key: Hashable) -> str:
+    """Return a short readable form of a lane key for logs, errors and pages."""
+    if isinstance(key, bytes):
+        try:
+            text = key.decode()
+        except UnicodeDecodeError:
+            text = f"0x{key.hex()}"
+        else:
+            text = text if text.isprintable() else repr(text)
+    elif isinstance(key, Apart):
+        text = "(no key)"
+    elif isinstance(key, PartitionWide | Everything):
+        text = "(all without key)"
+    elif isinstance(key, KeyFailure):
+        text = "(order_by failed)"
+    else:
+        text = str(key)
+    return text if len(text) <= 80 else f"{text[:77]}…"
+
+
+def _partition_key(record: Record | Message) -> bytes | None:
+    # The bytes as they are: one producer encodes one key one way, and equality is all a lane needs.
+    headers = record.headers()
+    if not headers:
+        return None
+    return next((value for name, value in headers if name == PARTITION_KEY_HEADER), None)

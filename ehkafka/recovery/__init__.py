@@ -1,0 +1,1 @@
+"""What becomes of a record whose handler raised: policies, decisions, retries, dead letters."""

@@ -1,0 +1,134 @@
+"""Where the poll thread and the workers of one handler meet: the lock, handed-in lanes, sleeping workers.
+
+The lock guards the dispatcher's bookkeeping. It is taken per batch or per stint, never per record, and
+no worker waits for it: a worker puts its lanes into `returned` and tries the lock; whoever has it settles
+them all and looks again after letting go (flat combining). So a lane handed in is settled either by its
+worker, or by the holder at that moment, or at the poll thread's next look.
+
+A worker that finds nothing publishes its gate, looks once more, then sleeps on the gate. Handlers of a
+few microseconds gain nothing from a second thread under the GIL and lose much to the fight for it, so
+who is woken depends on their cost: slow ones let every worker that takes work wake one more; quick ones
+keep one worker awake, and the poll thread wakes another when no record finished between two looks.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ehkafka.lanes.dispatcher import Dispatcher
+    from ehkafka.lanes.lane import Lane
+
+# Handlers cheaper than this run one after another on one thread faster than on two.
+QUICK_S = 20e-6
+# A worker that finished nothing for so long while lanes are ready is taken to be blocked.
+PATIENCE_S = 1e-3
+
+
+class Exchange:
+    """Shared state of one handler's poll side and worker side."""
+
+    def __init__(self, dispatcher: Dispatcher, clock: Callable[[], float]) -> None:
+        self.dispatcher = dispatcher
+        self._clock = clock
+        self._lock = threading.Lock()
+        # Lanes whose holders are done with them. Any worker appends; only who has the lock pops.
+        self.returned: deque[Lane] = deque()
+        # Gates of sleeping workers: locked locks. A worker appends its own; who pops one must release it.
+        self._sleepers: deque[threading.Lock] = deque()
+        # Workers started; set by the pool before the first record.
+        self.size = 0
+        # Where the last look for progress found the finished records, and when. Poll thread only.
+        self._progress_seen = (-1, 0.0)
+        # Recent cost of a record, in seconds; any worker writes it and a lost update does no harm.
+        self.cost_s = 1.0
+        # Set once; workers leave when they see it and find nothing ready.
+        self.closed = False
+
+    @contextmanager
+    def locked(self) -> Iterator[Dispatcher]:
+        """Give the dispatcher with all handed-in lanes settled. For the poll thread; waits for the lock."""
+        with self._lock:
+            self._settle_returned()
+            yield self.dispatcher
+        self.settle()
+
+    def settle(self) -> None:
+        """Settle what was handed in, unless another thread is at it: that one looks again."""
+        while self.returned and self._lock.acquire(blocking=False):
+            try:
+                self._settle_returned()
+            finally:
+                self._lock.release()
+
+    def _settle_returned(self) -> None:
+        returned = self.returned
+        if returned:
+            lanes = [returned.popleft() for _ in range(len(returned))]
+            self.dispatcher.settle(lanes, self._clock())
+
+    def note_cost(self, cost_s: float) -> None:
+        """Take a stint's mean cost into account: at once when cheaper, slowly when dearer.
+
+        A stint that waited for the GIL looks slow without being so; a true change shows again and again.
+        """
+        known_s = self.cost_s
+        self.cost_s = cost_s if cost_s < known_s else known_s + (cost_s - known_s) * 0.05
+
+    def wake_one(self) -> None:
+        """Wake a sleeper if a lane is ready."""
+        if self.dispatcher.ready and self._sleepers:
+            self._release_sleeper()
+
+    def watch(self) -> bool:
+        """See to it that ready lanes are worked on; True while any waits. Poll thread only, often."""
+        self.settle()
+        if not self.dispatcher.ready:
+            return False
+        if self.cost_s > QUICK_S or len(self._sleepers) >= self.size or not self._progressed():
+            self.wake_one()
+        return True
+
+    def _progressed(self) -> bool:
+        finished, seen_s = self._progress_seen
+        now_s = self._clock()
+        if now_s - seen_s < PATIENCE_S:
+            return True
+        self._progress_seen = (self.dispatcher.finished_records, now_s)
+        return self.dispatcher.finished_records != finished
+
+    def crowded(self) -> bool:
+        """Tell an awake worker whether another one does better alone: handlers are quick."""
+        return self.cost_s < QUICK_S and len(self._sleepers) < self.size - 1
+
+    def sleep(self, gate: threading.Lock) -> None:
+        """Sleep until woken, unless work came meanwhile. `gate` is the worker's own, locked."""
+        self._sleepers.append(gate)
+        # Published first, looked after: work that came before is seen here, work that comes later wakes.
+        another_is_at_it = self.cost_s < QUICK_S and len(self._sleepers) < self.size
+        if self.closed or ((self.dispatcher.ready or self.returned) and not another_is_at_it):
+            try:
+                self._sleepers.remove(gate)
+            except ValueError:
+                gate.acquire()  # a waker took the gate already: take its token
+            return
+        gate.acquire()
+
+    def close(self) -> None:
+        """Let every worker leave once nothing is ready."""
+        self.closed = True
+        while self._release_sleeper():
+            pass
+
+    def _release_sleeper(self) -> bool:
+        try:
+            gate = self._sleepers.pop()
+        except IndexError:
+            return False
+        gate.release()
+        return True

@@ -1,0 +1,38 @@
+"""What every kind of worker pool is to the app: threads now, asyncio, processes and batches later."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from ehkafka.lanes.lane import Lane
+    from ehkafka.recovery.decision import Decision
+
+# Calls the user's handler for a lane's head. Raises what the handler raises.
+Invoke = "Callable[[Lane], object]"
+
+
+class FailureDesk(Protocol):
+    """Decides what becomes of a record whose handler raised. Called on the worker's thread."""
+
+    def __call__(self, lane: Lane, error: BaseException, /) -> Decision:
+        """Never raises; may call user code."""
+
+
+class Workers(Protocol):
+    """A pool that executes one handler.
+
+    A pool may assume that `Dispatcher.begin` gives each lane to one holder at a time. It must call the
+    handler for one head after another, only while `Lane.may_run_head` says so, hand each lane in exactly
+    once per `begin`, and never touch a lane after that. It may *not* assume that a handed-in lane comes
+    back to the same worker, nor that anybody waits for a result whose epoch ended.
+    """
+
+    def start(self) -> None:
+        """Start the workers and run the users' per-worker set-up. Raises what a set-up raises."""
+
+    def stop(self, timeout_s: float) -> list[str]:
+        """Let idle workers leave; return the names of those still busy after `timeout_s` seconds."""
+
+    def stacks(self) -> dict[str, str]:
+        """Return where each busy worker is, by name, for a stuck report."""
