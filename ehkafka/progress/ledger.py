@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 
 class Position(NamedTuple):
-    """What a commit stores for one partition."""
+    """What a commit stores for one partition. `epoch` is local and not sent."""
 
+    epoch: int
     next_offset: int
     leader_epoch: int | None = None
     metadata: str | None = None
@@ -41,6 +42,7 @@ class CommitPacing:
 @dataclass(slots=True)
 class _Entry:
     epoch: int
+    metadata_refused: bool = False
     acknowledged: Position | None = None
     acknowledged_at_s: float = 0.0
 
@@ -57,9 +59,11 @@ class CommitLedger:
     _failures_in_a_row: int = 0
     _finished_at_last_plan: int = 0
 
-    def assigned(self, partition: TopicPartition, epoch: int, committed: Position | None, now_s: float) -> None:
+    def assigned(
+        self, partition: TopicPartition, epoch: int, committed: Position | None, now_s: float
+    ) -> None:
         """Begin an epoch; `committed` is what the group has for the partition, None if nothing."""
-        self._entries[partition] = _Entry(epoch, committed, now_s)
+        self._entries[partition] = _Entry(epoch, acknowledged=committed, acknowledged_at_s=now_s)
 
     def ended(self, partition: TopicPartition) -> None:
         """End an epoch: an answer that comes later does not count."""
@@ -89,7 +93,7 @@ class CommitLedger:
         self, positions: Mapping[TopicPartition, Position], now_s: float, finished_records: int
     ) -> dict[TopicPartition, Position]:
         """Return what is dirty, or idle for too long, and take it as sent; empty: send nothing."""
-        dirty = {p: position for p, position in positions.items() if self._is_dirty(p, position, now_s)}
+        dirty = self._dirty(positions, now_s)
         self._last_sent_s = now_s
         self._finished_at_last_plan = finished_records
         if dirty:
@@ -98,12 +102,22 @@ class CommitLedger:
 
     def dirty(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
         """Return what a final commit has to send, whatever is in flight."""
-        return {p: position for p, position in positions.items() if self._is_dirty(p, position, None)}
+        return self._dirty(positions, None)
 
-    def _is_dirty(self, partition: TopicPartition, position: Position, now_s: float | None) -> bool:
-        entry = self._entries.get(partition)
-        if entry is None:
-            return False
+    def _dirty(
+        self, positions: Mapping[TopicPartition, Position], now_s: float | None
+    ) -> dict[TopicPartition, Position]:
+        dirty = {}
+        for partition, position in positions.items():
+            entry = self._entries.get(partition)
+            if entry is None or entry.epoch != position.epoch:
+                continue
+            offered = position._replace(metadata=None) if entry.metadata_refused else position
+            if self._is_dirty(entry, offered, now_s):
+                dirty[partition] = offered
+        return dirty
+
+    def _is_dirty(self, entry: _Entry, position: Position, now_s: float | None) -> bool:
         known = entry.acknowledged
         if known is None or position.next_offset > known.next_offset:
             return True
@@ -118,7 +132,7 @@ class CommitLedger:
         self._not_before_s = float("-inf")
         for partition, position in stored.items():
             entry = self._entries.get(partition)
-            if entry is None:
+            if entry is None or entry.epoch != position.epoch:
                 continue
             known = entry.acknowledged
             if known is None or position.next_offset >= known.next_offset:
@@ -137,5 +151,8 @@ class CommitLedger:
         self._not_before_s = now_s + wait_s
         return wait_s
 
-    def forget_metadata(self, partitions: Iterable[TopicPartition]) -> None:
-        """Nothing to keep per partition: metadata that was refused is simply not offered again."""
+    def refuse_metadata(self, partitions: Iterable[TopicPartition]) -> None:
+        """Offer no metadata again for these in this epoch: the broker found it too large."""
+        for partition in partitions:
+            if (entry := self._entries.get(partition)) is not None:
+                entry.metadata_refused = True

@@ -1,0 +1,1 @@
+"""What an app shows of itself: events, counters, the snapshot, health. Observes; decides nothing."""

@@ -1,0 +1,101 @@
+"""The snapshot: one immutable picture of a running app, and its health.
+
+Values only. `App.snapshot()` takes it from any thread; pages, terminals and metrics read nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ehkafka.records import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """The oldest record without an outcome of a partition: what holds its commit back."""
+
+    offset: int
+    key: str
+    # Seconds since it was received.
+    age_s: float
+    attempts: int
+    # `queued`, `running`, or why its lane is on hold.
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSnapshot:
+    """One partition of ours."""
+
+    partition: TopicPartition
+    epoch: int
+    # Records behind the end of the log that are not finished; None until the end is known.
+    lag_records: int | None
+    backlog_records: int
+    backlog_bytes: int
+    # In lanes on hold; part of the backlog.
+    parked_records: int
+    lanes: int
+    # Next_offset up to which all received records have an outcome; None before the first record.
+    watermark: int | None
+    # Next_offset the broker has acknowledged; None when the group has none.
+    committed: int | None
+    received_records: int
+    finished_records: int
+    paused: bool
+    oldest: Unfinished | None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The whole app. `state`: `new`, `starting`, `running`, `stopping` or `stopped`."""
+
+    group: str
+    endpoint: str
+    state: str
+    taken_at_s: float
+    uptime_s: float
+    partitions: tuple[PartitionSnapshot, ...]
+    # Over all partitions that are or were ours since the start.
+    received_records: int
+    finished_records: int
+    skipped_records: int
+    abandoned_records: int
+    stale_records: int
+    # One count for each kind of event, by class name, and the plain counters (see `telemetry.counters`).
+    counters: Mapping[str, int]
+
+    @property
+    def backlog_records(self) -> int:
+        """Received without an outcome, over all partitions."""
+        return sum(p.backlog_records for p in self.partitions)
+
+    @property
+    def lanes(self) -> int:
+        """Live lanes over all partitions."""
+        return sum(p.lanes for p in self.partitions)
+
+    @property
+    def lag_records(self) -> int | None:
+        """Total lag, None until every partition's end is known."""
+        lags = [p.lag_records for p in self.partitions]
+        return None if None in lags else sum(lag for lag in lags if lag is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """`ok`, or the reasons why not: each a sentence that names where and what to do."""
+
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """True when nothing is wrong."""
+        return not self.reasons
+
+    def __bool__(self) -> bool:
+        return self.ok
