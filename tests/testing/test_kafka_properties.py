@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.testing.kafka_properties import Listener, ServerIdentity, _line, server_properties
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SECRET = 'Endpoint=sb://n.servicebus.windows.net/;SharedAccessKey=a"b\\c='
+IDENTITY = ServerIdentity(certificate_pem=b"certificate", key_pem=b"very private")
+
+
+def properties_of(
+    listeners: Mapping[str, Listener], overrides: Mapping[str, str | int] | None = None
+) -> dict[str, str]:
+    """Return server.properties as Java would read it, escapes included."""
+    ports = {name: 20_000 + place for place, name in enumerate([*listeners, "controller"])}
+    text = server_properties(
+        data_directory=Path("/data"),
+        listeners=listeners,
+        ports=ports,
+        keystores={name: Path(f"/{name}.pem") for name, each in listeners.items() if each.identity},
+        overrides=overrides or {},
+    )
+    return dict(read_line(line) for line in text.splitlines())
+
+
+def read_line(line: str) -> tuple[str, str]:
+    """Undo the escapes of one line of a Java properties file."""
+    key, _, value = line.partition("=")
+    units = value.encode("ascii").decode("unicode_escape")
+    return key, units.encode("utf-16-be", "surrogatepass").decode("utf-16-be")
+
+
+@pytest.mark.parametrize(
+    ("listener", "protocol"),
+    [
+        (Listener(), "PLAINTEXT"),
+        (Listener(identity=IDENTITY), "SSL"),
+        (Listener(users={"u": "p"}), "SASL_PLAINTEXT"),
+        (Listener(unsecured_tokens=True), "SASL_PLAINTEXT"),
+        (Listener(users={"u": "p"}, identity=IDENTITY), "SASL_SSL"),
+    ],
+)
+def test_a_listener_speaks_what_it_was_given(listener: Listener, protocol: str) -> None:
+    """Users or tokens mean SASL, an identity means TLS."""
+    written = properties_of({"plaintext": Listener(), "way_in": listener})
+    assert f"WAY_IN:{protocol}" in written["listener.security.protocol.map"].split(",")
+    assert "WAY_IN://127.0.0.1:20001" in written["listeners"].split(",")
+
+
+def test_several_listeners_keep_their_own_jaas() -> None:
+    """Each listener's accounts are written under its own name."""
+    listeners = {"one": Listener(users={"a": "1"}), "two": Listener(users={"b": "2"}, unsecured_tokens=True)}
+    written = properties_of({"plaintext": Listener(), **listeners})
+    assert 'user_a="1"' in written["listener.name.one.plain.sasl.jaas.config"]
+    assert 'user_b="2"' in written["listener.name.two.plain.sasl.jaas.config"]
+    assert written["listener.name.two.sasl.enabled.mechanisms"] == "PLAIN,OAUTHBEARER"
+    assert "listener.name.one.oauthbearer.sasl.jaas.config" not in written
+
+
+def test_a_connection_string_survives_both_quotings() -> None:
+    """Quotes and backslashes reach the JAAS parser escaped, behind the escapes of the properties file."""
+    written = properties_of({"plaintext": Listener(), "eh": Listener(users={"$ConnectionString": SECRET})})
+    escaped = SECRET.replace("\\", "\\\\").replace('"', '\\"')
+    jaas = written["listener.name.eh.plain.sasl.jaas.config"]
+    assert jaas.endswith(f' required user_$ConnectionString="{escaped}";')
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_any_value_stays_on_its_line_and_comes_back(value: str) -> None:
+    """No character of a value can begin another property or get lost."""
+    line = _line("key", value)
+    assert line.isascii()
+    assert line.count("\n") == 1
+    assert "\r" not in line
+    assert read_line(line[:-1]) == ("key", value)
+
+
+def test_event_hubs_limit_for_commit_metadata_is_the_default() -> None:
+    """The broker refuses commit metadata above 1024 bytes unless told otherwise."""
+    assert properties_of({"plaintext": Listener()})["offset.metadata.max.bytes"] == "1024"
+
+
+def test_overrides_win() -> None:
+    """A caller's property replaces ours."""
+    written = properties_of({"plaintext": Listener()}, {"offset.metadata.max.bytes": 9, "x.y": "z"})
+    assert (written["offset.metadata.max.bytes"], written["x.y"]) == ("9", "z")
+
+
+def test_reauthentication_is_in_milliseconds_for_each_mechanism() -> None:
+    """The bound on a SASL session is written where the mechanism looks for it."""
+    listener = Listener(users={"u": "p"}, unsecured_tokens=True, reauthenticate_s=5)
+    written = properties_of({"plaintext": Listener(), "l": listener})
+    assert written["listener.name.l.plain.connections.max.reauth.ms"] == "5000"
+    assert written["listener.name.l.oauthbearer.connections.max.reauth.ms"] == "5000"
+
+
+def test_reauthentication_without_sasl_is_refused() -> None:
+    """A bound that nothing would apply is an error, not a comment."""
+    with pytest.raises(ConfigurationError, match="needs SASL"):
+        Listener(reauthenticate_s=5)
+
+
+@pytest.mark.parametrize("user", ["", "a b", 'a"b', "a=b", "a;b", "é\n"])
+def test_a_user_name_that_jaas_cannot_spell_is_refused(user: str) -> None:
+    """Such a name would change the meaning of the JAAS line."""
+    with pytest.raises(ConfigurationError, match="user name"):
+        Listener(users={user: "p"})
+
+
+def test_secrets_are_not_shown() -> None:
+    """Neither a password nor a private key is in a repr."""
+    shown = repr(Listener(users={"u": SECRET}, identity=IDENTITY))
+    assert "SharedAccessKey" not in shown
+    assert "very private" not in shown
+
+
+def test_the_issued_key_is_in_pkcs8() -> None:
+    """Kafka reads no other form of a private key."""
+    from ehkafka.testing.server_identity import issue_identity  # noqa: PLC0415
+
+    identity = issue_identity("localhost")
+    assert identity.key_pem.startswith(b"-----BEGIN PRIVATE KEY-----")
+    assert identity.certificate_pem.count(b"BEGIN CERTIFICATE") == 1
+    assert identity.ca_pem.startswith(b"-----BEGIN CERTIFICATE-----")
