@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 from urllib.parse import SplitResult, urlsplit
 
+from ehkafka.endpoint.bootstrap import is_event_hubs_host
 from ehkafka.endpoint.secret import Secret
 from ehkafka.errors import ConfigurationError
 
@@ -54,6 +55,9 @@ class ConnectionString:
         _require(parts)
         is_emulator = _flag(parts.get("UseDevelopmentEmulator"))
         host, port = _address(parts["Endpoint"])
+        if is_emulator and is_event_hubs_host(host):
+            # It would send the key of a real namespace unencrypted.
+            raise _wrong("UseDevelopmentEmulator=true together with the host of a namespace")
         if port is None or port in _PORTS_OF_OTHER_PROTOCOLS:
             port = EMULATOR_KAFKA_PORT if is_emulator else KAFKA_PORT
         return cls(

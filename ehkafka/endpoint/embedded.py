@@ -1,6 +1,6 @@
 """Owns the life of the embedded broker behind `Endpoint.embedded()`.
 
-Starts it on first use, stops it on close, and knows which topics it made. Shared by every app and
+Starts it on first use, stops it on close, and makes missing topics. Shared by every app and
 producer that was given the same endpoint; any thread may call it, one lock guards all its fields.
 It must never be reached from the hot path.
 """
@@ -38,13 +38,11 @@ class SharedBroker:
             return {"bootstrap.servers": self._started().bootstrap}
 
     def prepare(self, topics: Iterable[str]) -> None:
-        """Create the topics that do not exist; one that a producer made stays as it is."""
+        """Create the topics that do not exist; those that do stay as they are."""
         with self._lock:
             broker = self._started()
             for topic in topics:
-                if topic not in self._topics:
-                    _create(broker, topic, self._partitions)
-                    self._topics[topic] = self._partitions
+                _create(broker, topic, self._partitions)
 
     def close(self) -> None:
         """Stop the broker; its records are gone. A second call does nothing."""
@@ -74,6 +72,6 @@ def _create(broker: EmbeddedBroker, topic: str, partitions: int) -> None:
     try:
         broker.create_topic(topic, partitions)
     except EmbeddedBrokerError as refusal:
-        # The broker makes a topic itself when a client produces to it first.
+        # Given at the start, prepared by another app, or made by a producer that came first.
         if refusal.code != _TOPIC_ALREADY_EXISTS:
             raise

@@ -56,6 +56,7 @@ class Endpoint:
         A host in a domain of Event Hubs gets the checks and defaults of Event Hubs.
         """
         hosts = bootstrap_hosts(bootstrap)
+        bootstrap = "".join(bootstrap.split())  # librdkafka looks up a host with its trailing space
         chosen = in_one_spelling(properties, "Endpoint.kafka")
         if chosen.setdefault("bootstrap.servers", bootstrap) != bootstrap:
             raise ConfigurationError(

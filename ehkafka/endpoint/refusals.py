@@ -74,7 +74,7 @@ def check_callbacks(asked: Mapping[str, Any], callbacks: Collection[str]) -> Non
 def check_connection(endpoint: Mapping[str, Any], overrides: Mapping[str, Any]) -> None:
     """Refuse to bend where the endpoint points, or who it says we are, from the app's properties."""
     for name in _CONNECTION:
-        if name in overrides and name in endpoint and str(endpoint[name]) != str(overrides[name]):
+        if name in overrides and name in endpoint and not _same(name, endpoint[name], overrides[name]):
             raise refusal(
                 name,
                 overrides[name],
@@ -203,6 +203,12 @@ def _check_session(session_ms: int) -> None:
             f"Event Hubs takes {least} to {most} ms ({limits.CLIENT_SETTINGS_SOURCE})",
             "Leave it out: we set 30000",
         )
+
+
+def _same(name: str, first: object, second: object) -> bool:
+    if name in {"sasl.username", "sasl.password"}:
+        return bool(first == second)
+    return _as_text(first) == _as_text(second)
 
 
 def _as_text(value: object) -> str:

@@ -177,6 +177,13 @@ K_ = "SharedAccessKey={key}"
         (f"Endpoint=sb://[{{key}};{N_};{K_}", "Endpoint is no address"),
         (f"Endpoint=sb://me:{{key}}@ns.example.test;{N_};{K_}", "Endpoint"),
         (f"Endpoint=sb://ns_{{key}};{N_};{K_}", "more than a scheme|has a path"),
+        (f"Endpoint=sb://ns+1.example.test;{N_};{K_}", "a character no host has"),
+        (f"Endpoint=sb://me@ns.example.test;{N_};{K_}", "more than a scheme, a host and a port"),
+        (f"Endpoint=sb://ns.example.test?x;{N_};{K_}", "more than a scheme, a host and a port"),
+        (
+            f"Endpoint=sb://ns.servicebus.windows.net;{N_};{K_};UseDevelopmentEmulator=true",
+            "UseDevelopmentEmulator=true together with the host of a namespace",
+        ),
         (f"Endpoint=sb://ns.example.test/hub;{N_};{K_}", "has a path; name the event hub in EntityPath"),
         (f"Endpoint=sb://ns.example.test:0;{N_};{K_}", "the port of Endpoint is 0"),
     ],

@@ -59,7 +59,7 @@ def test_a_second_name_of_a_property_is_the_same_property() -> None:
 @pytest.mark.parametrize(
     ("properties", "said"),
     [
-        ({"linger.ms": None}, "linger.ms is None"),
+        ({"linger.ms": None}, "linger.ms is None; leave it out"),
         ({"sasl.password": b"x"}, "the value of sasl.password is bytes"),
         ({"default.topic.config": {"acks": 0}}, "default.topic.config is not taken"),
         ({5: "x"}, "name is int"),
@@ -92,6 +92,12 @@ def test_a_malformed_bootstrap_is_refused_by_entry(bootstrap: Any, said: str) ->
     """The entry that is wrong is named by its place, never repeated."""
     with pytest.raises(ConfigurationError, match=said):
         Endpoint.kafka(bootstrap)
+
+
+def test_spaces_between_brokers_do_no_harm() -> None:
+    """A list written with spaces reaches the client without them."""
+    endpoint = Endpoint.kafka(" a.test:1 , b.test:2\n")
+    assert endpoint.client_properties()["bootstrap.servers"] == "a.test:1,b.test:2"
 
 
 def test_hosts_are_read_out_of_every_form_of_bootstrap() -> None:

@@ -162,6 +162,15 @@ def test_the_app_cannot_bend_where_the_endpoint_points(name: str) -> None:
         prepared({name: "other:9092"})
 
 
+def test_what_the_endpoint_says_too_may_be_repeated(connection_string: str, key: str) -> None:
+    """A whole configuration of Event Hubs may stand beside its endpoint; a key in other letters may not."""
+    endpoint = Endpoint.connection_string(connection_string)
+    told = {"security.protocol": "sasl_ssl", "sasl.mechanism": "plain", "sasl.password": connection_string}
+    assert prepared(told, endpoint)["sasl.password"] == connection_string
+    with pytest.raises(ConfigurationError, match=r"sasl.password=\*\*\* is refused"):
+        prepared({"sasl.password": connection_string.replace(key, key.swapcase())}, endpoint)
+
+
 def test_an_app_may_add_the_security_that_its_endpoint_leaves_open() -> None:
     """Only what the endpoint says is its own; a plain one says nothing about authentication."""
     security = {"security.protocol": "SSL", "ssl.ca.location": "/ca.pem"}
@@ -307,6 +316,8 @@ def test_no_refusal_shows_a_secret(connection_string: str, key: str, assert_hidd
         lambda: prepared({}, endpoint, connection_string),
         lambda: prepared({}, endpoint, f" {connection_string}"),
         lambda: producer_properties(endpoint, {"compression.type": connection_string}),
+        lambda: prepared({"session.timeout.ms": f"SharedAccessKey={key}"}, endpoint),
+        lambda: prepared({}, endpoint, f" SharedAccessKey={key}"),
     ]
     for attempt in attempts:
         with pytest.raises(ConfigurationError) as caught:
