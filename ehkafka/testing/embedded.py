@@ -187,6 +187,8 @@ class EmbeddedBroker:
         """Hold back the next `times` answers of this type by `delay_s` each, with error `code` if not 0.
 
         Without an error the request takes effect at once; only the client learns of it late.
+        Later answers on the connection wait too: a commit held back beyond the session
+        time-out (1.5 s with `consumer_properties`) costs the member its heartbeats.
         Counted on each broker, or on `broker_id` alone.
         """
         self._prepared().delay(api_key, _milliseconds(delay_s), times, code, broker_id)

@@ -26,7 +26,7 @@ def embedded_broker(embedded_broker_factory: Callable[..., EmbeddedBroker]) -> E
 @pytest.fixture
 def embedded_broker_factory() -> Iterator[Callable[..., EmbeddedBroker]]:
     """Start local Kafka clusters: takes what `EmbeddedBroker` takes, closes them when the test ends."""
-    from ehkafka.testing.embedded import EmbeddedBroker  # noqa: PLC0415 - costs 0.1 s that most sessions do not need
+    from ehkafka.testing.embedded import EmbeddedBroker  # noqa: PLC0415 - see above
 
     with ExitStack() as running:
 
