@@ -81,7 +81,7 @@ class KafkaBroker(KafkaAdmin):
             if name in (PLAINTEXT, CONTROLLER) or not (name.isidentifier() and name.islower()):
                 message = f"{name!r} cannot name a listener: use a lower-case word other than "
                 raise ConfigurationError(f"{message}{PLAINTEXT!r} and {CONTROLLER!r}")
-        self._listeners = {PLAINTEXT: Listener(port=port), **named}
+        self.listeners = {PLAINTEXT: Listener(port=port), **named}
         self._properties = dict(properties or {})
         self._java_flags = JAVA_FLAGS[profile]
         self._start_timeout_s = start_timeout_s
@@ -108,14 +108,19 @@ class KafkaBroker(KafkaAdmin):
         """`host:port` of a listener by its name."""
         if not self._ports:
             raise ConfigurationError("The broker has no address yet: call start() or use it in a `with`")
-        if listener not in self._listeners:
-            raise ConfigurationError(f"No listener {listener!r}; there are {', '.join(self._listeners)}")
+        if listener not in self.listeners:
+            raise ConfigurationError(f"No listener {listener!r}; there are {', '.join(self.listeners)}")
         return f"{HOST}:{self._ports[listener]}"
 
     @property
     def pid(self) -> int | None:
         """The process id of the running broker, `None` when there is none."""
         return self._process.pid if self._process else None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process lives; a suspended one does."""
+        return self._process is not None and self._process.exit_code is None
 
     @property
     def directory(self) -> Path:
@@ -195,21 +200,21 @@ class KafkaBroker(KafkaAdmin):
                 return
 
     def _choose_ports(self) -> None:
-        names = [*self._listeners, CONTROLLER]
+        names = [*self.listeners, CONTROLLER]
         chosen = dict(zip(names, free_ports(len(names)), strict=True))
-        fixed = {name: listener.port for name, listener in self._listeners.items() if listener.port}
+        fixed = {name: listener.port for name, listener in self.listeners.items() if listener.port}
         self._ports = chosen | fixed
 
     def _write_files(self) -> None:
         directory = self.directory
         keystores = {}
-        for name, listener in self._listeners.items():
+        for name, listener in self.listeners.items():
             if listener.identity is not None:
                 keystores[name] = directory / f"{name}.pem"
                 _write_secret(keystores[name], listener.identity.key_pem + listener.identity.certificate_pem)
         properties = server_properties(
             data_directory=directory / "data",
-            listeners=self._listeners,
+            listeners=self.listeners,
             ports=self._ports,
             keystores=keystores,
             overrides=self._properties,
