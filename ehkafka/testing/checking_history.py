@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Calls queued before one thread judges them; it judges no more than those, so that no worker is kept.
 _QUEUED_BEFORE_JUDGING = 512
 # At this many the calling thread waits for the judging one: the bound of the memory.
-_QUEUED_MAX = 8_192
+_QUEUED_MAX = 2_048
 
 
 class CheckingHistory:

@@ -166,8 +166,12 @@ class EpochCheck:
         elif before is not None and before > 0:
             text = f"{where}: attempt {attempt} started while attempt {before} was running"
             findings.add(Measure.ORDER, text)
+        if before is None:
+            self.received_offsets.add(offset)
         if self.closed:
-            self.partition.duplicates_bound += 1
+            # Before the account is settled, the exposure will count this record as in flight.
+            self.partition.duplicates_bound += self.settled_exposure
+            self.partition.revive(self)
             findings.add(Measure.LATE, f"{where}: attempt {attempt} started after the end of its epoch")
 
     def _judge_order(self, offset: int, key: Hashable, before: int | None, head: int) -> None:
@@ -175,16 +179,19 @@ class EpochCheck:
         members = {head, *self._tangled.get(key, ())} - {offset}
         active = {member for member in members if unfinished.get(member)}
         running = [member for member in active if unfinished[member] > 0]
-        add = self.partition.findings.add
-        if running:
-            add(Measure.ORDER, f"{where} started while offset {min(running)} of its key was running")
+        text = None
+        if before is not None and before > 0:
+            pass  # counted already: it overlaps with itself
+        elif running:
+            text = f"{where} started while offset {min(running)} of its key was running"
         elif active:
             text = (
                 f"{where} started before offset {min(active)} of its key, which had failed, was tried again"
             )
-            add(Measure.ORDER, text)
         elif head > offset and before is not None:
-            add(Measure.ORDER, f"{where} started after offset {head} of its key")
+            text = f"{where} started after offset {head} of its key"
+        if text is not None:
+            self.partition.findings.add(Measure.ORDER, text)
         self._lanes[key] = last = max(head, offset)
         tangled = (active | {offset}) - {last}
         if tangled:

@@ -60,6 +60,11 @@ class PartitionCheck:
         epoch.closed = True
         epoch.dead = epoch.dead or dead
 
+    def revive(self, epoch: EpochCheck) -> None:
+        """Watch an ended epoch again: a worker that was too late to be stopped has started a record in it."""
+        if epoch not in self.live:
+            self.live.insert(0, epoch)
+
     def duplicated(self, epoch: EpochCheck, offset: int, key: Hashable, *, again: bool) -> None:
         """Count an outcome of an offset that had one; `again`: the epoch itself had already seen it end."""
         self.duplicates += 1

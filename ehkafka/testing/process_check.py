@@ -107,8 +107,8 @@ class ProcessCheck:
             self._checker.findings.add(Measure.BREACH, f"{where}: used before it was assigned")
             self.assigned(partition, number, "")
             return self._current[partition]
-        forgotten = self._new_epoch(partition, number, "")
-        forgotten.closed = True
+        forgotten = self._ended[partition, number] = self._new_epoch(partition, number, "")
+        forgotten.closed = forgotten.settled_exposure = True
         return forgotten
 
     def _latest(self, partition: TopicPartition) -> EpochCheck:

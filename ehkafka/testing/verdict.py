@@ -74,7 +74,12 @@ class Verdict:
     @property
     def ok(self) -> bool:
         """Whether every measure that must be 0 is 0 and each duplicate lies within its bound."""
-        return not any(getattr(self, measure) for measure in FORBIDDEN) and not self.duplicates_unexplained
+        return not self.violations and not self.duplicates_unexplained
+
+    @property
+    def violations(self) -> dict[str, int]:
+        """The measures that must be 0 and are not, with their counts."""
+        return {str(measure): count for measure in FORBIDDEN if (count := getattr(self, measure))}
 
     @property
     def duplicate_share(self) -> float:

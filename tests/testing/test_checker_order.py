@@ -1,0 +1,94 @@
+"""Order per key: the smallest history that violates it in each way, and one that just does not."""
+
+from __future__ import annotations
+
+from ehkafka.records import TopicPartition
+from ehkafka.testing.checker import Checker
+from ehkafka.testing.story import PARTITION as P0
+from ehkafka.testing.story import Story
+from ehkafka.testing.verdict import Measure
+
+P1 = TopicPartition("readings", 1)
+
+
+def begun(*offsets: int) -> Story:
+    """Return a story in which process 1 owns the partition and received these records."""
+    return Story().assigned().received(*offsets)
+
+
+def test_two_records_of_one_key_that_overlap_violate_the_order() -> None:
+    """The second starts before the first has ended."""
+    verdict = begun(0, 1).start(0, b"a").start(1, b"a").finish(0, b"a").finish(1, b"a").verdict()
+    assert verdict.violations == {"order_violations": 1}
+    assert verdict.examples[Measure.ORDER] == (
+        "readings[0]@1 key b'a' (epoch 1, pid 1) started while offset 0 of its key was running",
+    )
+
+
+def test_two_records_of_different_keys_may_overlap() -> None:
+    """Different keys run side by side, in any order."""
+    assert begun(0, 1).start(1, "b").start(0, "a").finish(0, "a").finish(1, "b").verdict().ok
+
+
+def test_two_records_of_one_key_that_swap_violate_the_order() -> None:
+    """No overlap, but the later record ran first."""
+    assert begun(0, 1).run(1).run(0).verdict().violations == {"order_violations": 1}
+
+
+def test_one_key_in_two_partitions_is_two_keys() -> None:
+    """By default a key belongs to its partition; with a handler's scope it does not."""
+    story = Story().assigned().assigned(on=P1).received(0).received(0, on=P1)
+    story.start(0).start(0, on=P1).finish(0).finish(0, on=P1)
+    assert story.verdict().ok
+    shared = story.verdict(lane_scope=lambda partition: partition.topic)
+    assert shared.violations == {"order_violations": 1}
+    assert story.verdict(lane_scope=lambda partition: partition).ok
+
+
+def test_retry_of_the_same_record_is_no_swap() -> None:
+    """A record may start as often as it fails; the next of its key comes after its outcome."""
+    story = begun(0, 1).start(0).finish(0, outcome="failed").run(0, attempt=2).run(1)
+    assert story.verdict().ok
+
+
+def test_record_that_overtakes_a_failed_one_of_its_key_violates_the_order() -> None:
+    """Between two attempts a record still holds its lane; the retry behind the later one is a swap."""
+    story = begun(0, 1).start(0).finish(0, outcome="failed").run(1).run(0, attempt=2)
+    assert story.verdict().violations == {"order_violations": 2}
+
+
+def test_two_attempts_of_one_record_must_not_overlap() -> None:
+    """A retry that begins while the first call still runs is an overlap with itself."""
+    story = begun(0).start(0).start(0, attempt=2).finish(0, attempt=2)
+    assert story.verdict().violations == {"order_violations": 1}
+
+
+def test_records_without_key_are_spread() -> None:
+    """Without a key there is no order, unless the app asked for one lane."""
+    story = begun(0, 1).start(1, None).start(0, None).finish(0, None).finish(1, None)
+    assert story.verdict().ok
+    assert story.verdict(null_key_ordered=True).violations == {"order_violations": 1}
+
+
+def test_swap_is_found_however_many_keys_came_between() -> None:
+    """Lanes are forgotten only when nothing below them is unfinished."""
+    count = 5_000
+    story = begun(*range(count + 1)).run(count, "late")
+    for offset in range(1, count):
+        story.run(offset, offset)
+    assert story.run(0, "late").verdict().violations == {"order_violations": 1}
+
+
+def test_memory_follows_what_is_unfinished_not_the_keys_seen() -> None:
+    """A million keys, one at a time, leave nothing behind."""
+    checker = Checker()
+    process = checker.process("r", 1)
+    process.assigned(P0, 1, "0")
+    for offset in range(20_000):
+        process.received(P0, 1, [offset])
+        process.started(P0, 1, offset, f"key-{offset}", 1)
+        process.finished(P0, 1, offset, f"key-{offset}", 1, "finished")
+    [epoch] = checker.partition(P0).live
+    assert len(epoch._lanes) <= 1_025
+    assert epoch.unfinished == {}
+    assert len(checker.partition(P0).done.ranges()) == 1
