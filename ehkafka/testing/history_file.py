@@ -112,7 +112,7 @@ def _events_of_line(path: str, number: int, line: bytes, at_ns: int) -> Iterator
     try:
         yield decode_event(line)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        if not _may_be_torn(line):
+        if not _is_torn(line, error):
             raise ConfigurationError(
                 f"{path}, line {number} is no line of a history ({type(error).__name__}); "
                 "pass files that JsonLinesHistory has written"
@@ -126,11 +126,10 @@ def _events_of_line(path: str, number: int, line: bytes, at_ns: int) -> Iterator
         yield from _events_of_line(path, number, line[behind:], at_ns)
 
 
-def _may_be_torn(line: bytes) -> bool:
-    """Tell whether a valid line can begin like this and was cut before its end."""
-    content = line.rstrip(b"\n")
-    whole = content.endswith(b"}") and content.rfind(_LINE_START) <= 0
-    return _LINE_START.startswith(content[: len(_LINE_START)]) and not whole
+def _is_torn(line: bytes, error: Exception) -> bool:
+    """Tell whether a line begins as every line does and is no JSON only because its end is missing."""
+    begins_well = _LINE_START.startswith(line.rstrip(b"\n")[: len(_LINE_START)])
+    return begins_well and isinstance(error, orjson.JSONDecodeError)
 
 
 def _encode_partition(partition: TopicPartition) -> list[object]:

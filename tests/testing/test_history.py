@@ -1,0 +1,338 @@
+"""Histories in memory and on disk: nothing told is lost, torn lines are survived, files merge by time."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import stat
+import threading
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.records import TopicPartition
+from ehkafka.testing import history_event as events
+from ehkafka.testing.checker import Checker, check_history
+from ehkafka.testing.checking_history import CheckingHistory
+from ehkafka.testing.history import MemoryHistory
+from ehkafka.testing.history_file import JsonLinesHistory, decode_event, encode_event, read_history
+from ehkafka.testing.history_key import OpaqueKey, decode_key, encode_key
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ehkafka.history import History
+
+P0 = TopicPartition("readings", 0)
+
+
+def tell_everything(history: Any) -> None:
+    """Call every method of a recording history once, in an order without violation."""
+    history.produced(P0, [5, 6, 8])
+    history.assigned(P0, 1, "5")
+    history.received(P0, 1, [5, 6, 8])
+    for offset in (5, 6, 8):
+        history.started(P0, 1, offset, b"\xff\x00key", 1)
+        history.finished(P0, 1, offset, b"\xff\x00key", 1, "finished")
+    history.commit_requested({P0: 7})
+    history.commit_failed({P0: 7}, "timed out")
+    history.commit_requested({P0: 9})
+    history.commit_acknowledged({P0: 9})
+    history.mirrored({P0: 9})
+    history.revoked(P0, 1, "stopped")
+
+
+def strip(history: Any) -> list[Any]:
+    """Return the events without time, process and worker."""
+    return [
+        (type(event), *(getattr(event, name) for name in event.__slots__ if name != "worker"))
+        for event in history
+    ]
+
+
+def test_every_history_satisfies_the_protocol(tmp_path: Path) -> None:
+    """The engine takes any of them; this is a check of types as much as of the run."""
+    histories: list[History] = [MemoryHistory(), CheckingHistory(), JsonLinesHistory(tmp_path / "h")]
+    for history in histories:
+        history.assigned(P0, 1, "earliest")
+        if isinstance(history, JsonLinesHistory):
+            history.close()
+
+
+def test_memory_file_and_checking_history_tell_the_same(tmp_path: Path) -> None:
+    """One run, three ways to keep it, one verdict."""
+    memory, checking = MemoryHistory(), CheckingHistory()
+    with JsonLinesHistory(tmp_path / "run.jsonl") as file:
+        for history in (memory, file, checking):
+            tell_everything(history)
+        memory.dead_lettered(P0, 8)
+        file.dead_lettered(P0, 8)
+    read = list(read_history([tmp_path / "run.jsonl"]))
+    assert type(read[0]) is events.ProcessStarted
+    assert type(read[-1]) is events.ProcessStopped
+    assert strip(read[1:-1]) == strip(memory.events)
+    verdicts = [check_history(memory.events), check_history(read), checking.verdict(complete=True)]
+    assert all(verdict.ok and verdict.finished == 3 for verdict in verdicts)
+    assert len({verdict.summary() for verdict in verdicts}) == 1
+
+
+def test_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
+    """Record keys may be personal data."""
+    path = tmp_path / "run.jsonl"
+    JsonLinesHistory(path).close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_line_is_plain_json_with_process_time_and_worker(tmp_path: Path) -> None:
+    """Any tool can read a history; the format is part of what `--verifiable` promises."""
+    path = tmp_path / "run.jsonl"
+    with JsonLinesHistory(path) as history:
+        history.started(P0, 2, 7, b"k", 3)
+    started = json.loads(path.read_text().splitlines()[1])
+    assert started.pop("at_ns") > 0
+    assert started == {
+        "event": "Started",
+        "pid": os.getpid(),
+        "run": history.run,
+        "partition": ["readings", 0],
+        "epoch": 2,
+        "offset": 7,
+        "key": {"b": "k"},
+        "attempt": 3,
+        "worker": "MainThread",
+    }
+
+
+def test_closed_history_refuses_silently_nothing(tmp_path: Path) -> None:
+    """Closing twice is fine; a call after it is an error, never a lost event."""
+    history = JsonLinesHistory(tmp_path / "run.jsonl")
+    history.close()
+    history.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        history.assigned(P0, 1, "0")
+
+
+KEYS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
+    lambda parts: st.lists(parts, max_size=3).map(tuple),
+    max_leaves=5,
+)
+
+
+@given(KEYS)
+def test_keys_survive_the_file(key: Any) -> None:
+    """A key read back equals the key written; what JSON cannot hold keeps a stable text."""
+    event = events.Started(1, 2, "r", P0, 3, 4, key, 1)
+    read: Any = decode_event(encode_event(event))
+    if read != event:
+        assert "OpaqueKey" in repr(read.key)
+    assert decode_event(encode_event(read)) == read
+
+
+def test_key_without_json_form_becomes_a_stable_text() -> None:
+    """Equal keys stay equal, and no text can be taken for one."""
+    key = uuid.UUID(int=1)
+    opaque = decode_key(encode_key(key))
+    assert opaque == OpaqueKey(repr(key))
+    assert opaque == decode_key(encode_key(uuid.UUID(int=1)))
+    assert opaque != decode_key(encode_key(repr(key)))
+    assert decode_key(encode_key(2**70)) == OpaqueKey(str(2**70))
+    assert decode_key(encode_key(b"1")) != decode_key(encode_key("1"))
+
+
+def test_torn_last_line_is_reported_and_not_fatal(tmp_path: Path) -> None:
+    """A process died in the middle of a write; everything before it counts."""
+    path = tmp_path / "run.jsonl"
+    history = JsonLinesHistory(path)
+    tell_everything(history)
+    history.started(P0, 1, 8, b"k", 2)
+    os.close(history._descriptor)
+    content = path.read_bytes()
+    start_of_last = content.rindex(b"\n", 0, -1) + 1
+    whole = list(read_history([path]))
+    for end in range(start_of_last + 1, len(content) - 1):
+        path.write_bytes(content[:end])
+        read = list(read_history([path]))
+        assert read[:-1] == whole[:-1]
+        assert type(read[-1]) is events.TornLine, content[start_of_last:end]
+    assert check_history(read).torn_lines == 1
+    assert check_history(read).ok
+    path.write_bytes(content[:-1])  # only the newline is missing: the event is complete
+    assert list(read_history([path])) == whole
+
+
+def test_history_goes_on_in_a_new_line_behind_a_torn_one(tmp_path: Path) -> None:
+    """A restarted process that appends to the same file does not garble its own first line."""
+    path = tmp_path / "run.jsonl"
+    JsonLinesHistory(path).close()
+    path.write_bytes(path.read_bytes()[:-20])
+    JsonLinesHistory(path).close()
+    kinds = [type(event) for event in read_history([path])]
+    assert kinds == [
+        events.ProcessStarted,
+        events.TornLine,
+        events.ProcessStarted,
+        events.ProcessStopped,
+    ]
+
+
+def test_line_written_behind_a_torn_one_is_found_too(tmp_path: Path) -> None:
+    """Another process that had the file open went on in the very same line."""
+    path = tmp_path / "run.jsonl"
+    JsonLinesHistory(path).close()
+    first, second = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first + first[:25] + second)
+    kinds = [type(event) for event in read_history([path])]
+    assert kinds == [events.ProcessStarted, events.TornLine, events.ProcessStopped]
+
+
+@pytest.mark.parametrize("line", ["hello\n", "{}\n", '{"at_ns":1,"event":"Unknown"}\n', "[]\n"])
+def test_file_that_is_no_history_is_refused(tmp_path: Path, line: str) -> None:
+    """The wrong file must not pass for a run without events."""
+    path = tmp_path / "other.jsonl"
+    path.write_text(line)
+    with pytest.raises(ConfigurationError, match="line 1 is no line of a history"):
+        list(read_history([path]))
+
+
+def test_files_are_merged_by_time(tmp_path: Path) -> None:
+    """Each process has its own file; the merged history is in the order of the calls."""
+    paths = [tmp_path / "a", tmp_path / "b"]
+    first, second = JsonLinesHistory(paths[0]), JsonLinesHistory(paths[1])
+    for epoch in range(1, 6):
+        first.assigned(P0, epoch, "0")
+        second.assigned(P0, epoch, "0")
+    first.close()
+    second.close()
+    read = [event for event in read_history(paths) if isinstance(event, events.Assigned)]
+    assert [(event.run, event.epoch) for event in read] == [
+        (history.run, epoch) for epoch in range(1, 6) for history in (first, second)
+    ]
+
+
+def test_line_written_late_takes_its_place_in_the_file(tmp_path: Path) -> None:
+    """A process stopped between clock and write is put where it wrote: no file is read out of order."""
+    shared, other = tmp_path / "shared", tmp_path / "other"
+
+    def line(at_ns: int, pid: int) -> bytes:
+        return encode_event(events.ProcessStarted(at_ns, pid, f"r{pid}"))
+
+    shared.write_bytes(line(10, 1) + line(90, 1) + line(11, 2) + line(95, 1))
+    other.write_bytes(line(50, 3) + line(92, 3))
+    assert [(e.at_ns, e.pid) for e in read_history([shared, other])] == [
+        (10, 1),
+        (50, 3),
+        (90, 1),
+        (11, 2),
+        (92, 3),
+        (95, 1),
+    ]
+
+
+def _write_until_killed(path: str, ready: Any) -> None:
+    history = JsonLinesHistory(path)
+    history.assigned(P0, 1, "0")
+    offset = 0
+    while True:
+        history.received(P0, 1, [offset])
+        history.started(P0, 1, offset, b"k", 1)
+        history.finished(P0, 1, offset, b"k", 1, "finished")
+        offset += 1
+        if offset == 100:
+            ready.set()
+
+
+def test_kill_loses_nothing_and_two_processes_share_a_file(tmp_path: Path) -> None:
+    """Two writers of one file are killed with SIGKILL at work; every line before that is whole."""
+    path, context = tmp_path / "run.jsonl", multiprocessing.get_context("spawn")
+    witness = JsonLinesHistory(path)
+    workers, flags = [], [context.Event(), context.Event()]
+    for ready in flags:
+        worker = context.Process(target=_write_until_killed, args=(str(path), ready), daemon=True)
+        worker.start()
+        workers.append(worker)
+    for ready in flags:
+        assert ready.wait(60)
+    for worker in workers:
+        assert worker.pid is not None
+        os.kill(worker.pid, signal.SIGKILL)
+        worker.join()
+        witness.process_killed(worker.pid)
+    witness.close()
+    checker = Checker()
+    for event in read_history([path]):
+        checker.observe(event)
+    verdict = checker.verdict()
+    assert verdict.finished >= 100, verdict.report()
+    assert verdict.protocol_breaches == verdict.order_violations == 0, verdict.report()
+    assert verdict.torn_lines == 0, verdict.report()
+    assert verdict.duplicates >= 100  # both did the same offsets, and the history has them all
+
+
+def _run_workers(history: Any, threads: int, records: int) -> None:
+    def work(number: int) -> None:
+        partition = TopicPartition("readings", number)
+        history.assigned(partition, 1, "0")
+        for offset in range(records):
+            if offset % 10 == 0:
+                history.received(partition, 1, range(offset, offset + 10))
+            history.started(partition, 1, offset, number, 1)
+            history.finished(partition, 1, offset, number, 1, "finished")
+        history.commit_requested({partition: records})
+        history.commit_acknowledged({partition: records})
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+
+def test_checking_history_keeps_the_order_of_many_threads() -> None:
+    """Calls of eight threads are judged in a valid order, and none is left out."""
+    history = CheckingHistory()
+    _run_workers(history, threads=8, records=5_000)
+    verdict = history.verdict(complete=True)
+    assert verdict.ok, verdict.report()
+    assert (verdict.finished, verdict.commits_acknowledged) == (40_000, 8)
+    assert not history._calls
+
+
+def test_file_history_keeps_the_order_of_many_threads(tmp_path: Path) -> None:
+    """The lines are in time order, so a reader needs no sorting."""
+    with JsonLinesHistory(tmp_path / "run.jsonl") as history:
+        _run_workers(history, threads=8, records=200)
+    times = [event.at_ns for event in read_history([tmp_path / "run.jsonl"])]
+    assert times == sorted(times)
+    assert check_history(read_history([tmp_path / "run.jsonl"])).finished == 1_600
+
+
+def test_checking_history_finds_a_violation_while_running() -> None:
+    """A live verdict judges what was told so far, up to the last call."""
+    history = CheckingHistory()
+    history.assigned(P0, 1, "0")
+    history.received(P0, 1, [0, 1])
+    history.started(P0, 1, 0, b"k", 1)
+    assert history.verdict().ok
+    history.started(P0, 1, 1, b"k", 1)
+    assert history.verdict().order_violations == 1
+
+
+def test_caller_may_reuse_what_it_passed() -> None:
+    """The engine's buffers change after the call; the history has what they were."""
+    for history in (CheckingHistory(), MemoryHistory()):
+        offsets, next_offsets = [0, 1], {P0: 0}
+        history.assigned(P0, 1, "0")
+        history.received(P0, 1, offsets)
+        history.commit_requested(next_offsets)
+        offsets.clear()
+        next_offsets[P0] = 99
+        verdict = history.verdict() if isinstance(history, CheckingHistory) else check_history(history.events)
+        assert verdict.ok
+        assert verdict.received == 2
