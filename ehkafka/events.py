@@ -54,6 +54,14 @@ class AppStopping(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Draining(Event):
+    """A drain goes on; emitted about once a second."""
+
+    remaining_s: float
+    unfinished_records: int
+
+
+@dataclass(frozen=True, slots=True)
 class AppStopped(Event):
     """The consumer left the group. `abandoned_records` will be redelivered."""
 
@@ -162,6 +170,15 @@ class ConnectionTrouble(Event):
     code: str
     error: str
     fatal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLogged(Event):
+    """A log line of librdkafka's own; `severity` is Python's logging level."""
+
+    level: ClassVar[int] = logging.DEBUG
+    severity: int
+    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,10 @@ class Assignment:
         self.backlog_records = 0
         self.backlog_bytes = 0
         self.marks: deque[Mark] = deque()
+        # Opaque text that goes with the next commit; set by the poll thread.
+        self.metadata: str | None = None
+        # What the handler keeps for this assignment (a class handler: its instance). Set before `opened`.
+        self.context: object = None
 
     def note_received(self, messages: Sequence[Message], now_s: float) -> None:
         """Count a batch, ascending and of this partition. Caller has the lock."""

@@ -1,0 +1,144 @@
+"""Registered handlers: what a decorator was given, checked, and how its function is called for a lane.
+
+Values and pure functions; the runtime turns each spec into a route when the app starts.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.lanes.order import KeyFailure, NullKey, Scope, by_key
+from ehkafka.records import Record
+from ehkafka.recovery.policy import FailurePolicy, Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    from ehkafka.history import History
+    from ehkafka.lanes.lane import Lane
+
+Middleware = "Callable[[Record, Callable[[Record], object]], object]"
+WORKERS_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerSpec:
+    """One handler of an app. `function` is a callable, or a class with `process(record)`."""
+
+    topics: tuple[str, ...]
+    function: Any
+    order_by: Callable[..., Hashable] = by_key
+    scope: Scope = "partition"
+    null_key: NullKey = "spread"
+    workers: int = 16
+    raw: bool = False
+    start: Any = None
+    on_failure: FailurePolicy = Stop()
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run. Raises `ConfigurationError`."""
+        where = f"handler {self.name!r}"
+        if not self.topics or not all(isinstance(topic, str) and topic for topic in self.topics):
+            raise ConfigurationError(
+                f"{where}: give the topics it handles as non-empty names, not {self.topics!r}."
+            )
+        if not callable(self.function):
+            raise ConfigurationError(
+                f"{where}: {self.function!r} is not callable; decorate a function or a class."
+            )
+        if self.is_class and not callable(getattr(self.function, "process", None)):
+            raise ConfigurationError(f"{where}: the class has no process(record) method.")
+        if is_async(self.function.process if self.is_class else self.function):
+            raise ConfigurationError(f"{where}: it is an async def; this version runs plain functions only.")
+        if not callable(self.order_by):
+            raise ConfigurationError(f"{where}: order_by={self.order_by!r} is not callable.")
+        if self.scope not in get_args(Scope):
+            raise ConfigurationError(f"{where}: scope={self.scope!r}; use one of {get_args(Scope)}.")
+        if self.null_key not in get_args(NullKey):
+            raise ConfigurationError(f"{where}: null_key={self.null_key!r}; use one of {get_args(NullKey)}.")
+        if not isinstance(self.workers, int) or not 1 <= self.workers <= WORKERS_MAX:
+            raise ConfigurationError(
+                f"{where}: workers={self.workers!r}; use a number from 1 to {WORKERS_MAX}."
+            )
+        if not isinstance(self.on_failure, FailurePolicy):
+            raise ConfigurationError(f"{where}: on_failure={self.on_failure!r}; use Stop() or Hold().")
+
+    @property
+    def name(self) -> str:
+        """The function's or class's own name, for threads, logs and errors."""
+        return getattr(self.function, "__name__", None) or type(self.function).__name__
+
+    @property
+    def is_class(self) -> bool:
+        """True when each partition gets an instance of its own."""
+        return inspect.isclass(self.function)
+
+
+def is_async(function: Any) -> bool:
+    """Tell whether calling it gives a coroutine, also for an object with an async `__call__`."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - its kind is asked, not whether it is there
+    )
+
+
+def make_invoke(
+    spec: HandlerSpec, middleware: Sequence[Any], history: History | None
+) -> Callable[[Lane], object]:
+    """Return the function that workers call for a lane's head; built once, on the hot path ever after."""
+    invoke = _for_class(spec, middleware) if spec.is_class else _for_function(spec, middleware)
+    if spec.order_by is not by_key:
+        invoke = _failing_without_key(invoke)
+    return invoke if history is None else _recorded(invoke, history)
+
+
+def _for_function(spec: HandlerSpec, middleware: Sequence[Any]) -> Callable[[Lane], object]:
+    handler = _with_middleware(spec.function, middleware)
+    if spec.raw:
+        return lambda lane: handler(lane.head)
+    return lambda lane: handler(Record(lane.head, lane.attempts + 1))  # type: ignore[arg-type]
+
+
+def _for_class(spec: HandlerSpec, middleware: Sequence[Any]) -> Callable[[Lane], object]:
+    def process(lane: Lane) -> object:
+        handler = _with_middleware(lane.assignment.context.process, middleware)  # type: ignore[attr-defined]
+        return handler(lane.head if spec.raw else Record(lane.head, lane.attempts + 1))  # type: ignore[arg-type]
+
+    return process
+
+
+def _with_middleware(handler: Callable[[Any], object], middleware: Sequence[Any]) -> Callable[[Any], object]:
+    for wrap in reversed(middleware):
+        handler = _wrapped(wrap, handler)
+    return handler
+
+
+def _wrapped(wrap: Callable[..., object], call_next: Callable[[Any], object]) -> Callable[[Any], object]:
+    return lambda record: wrap(record, call_next)
+
+
+def _failing_without_key(invoke: Callable[[Lane], object]) -> Callable[[Lane], object]:
+    def guarded(lane: Lane) -> object:
+        if isinstance(lane.key, KeyFailure):
+            raise lane.key.error
+        return invoke(lane)
+
+    return guarded
+
+
+def _recorded(invoke: Callable[[Lane], object], history: History) -> Callable[[Lane], object]:
+    def recorded(lane: Lane) -> None:
+        assignment, head = lane.assignment, lane.head
+        assert head is not None
+        what = (assignment.partition, assignment.epoch, head.offset(), lane.key, lane.attempts + 1)
+        history.started(*what)
+        try:
+            invoke(lane)
+        except BaseException:
+            history.finished(*what, "failed")
+            raise
+        history.finished(*what, "finished")
+
+    return recorded

@@ -1,0 +1,113 @@
+"""Errors that librdkafka reports in the stream or by callback: which of them end the app, and how.
+
+On the poll thread. What librdkafka mends itself is told as an event and no more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from ehkafka.endpoint.client import describe_error
+from ehkafka.errors import EhkafkaError, EndpointError, FencedError, OffsetGapError, TopicNotFoundError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
+
+    from ehkafka.records import Message
+
+LOOKUP_TIMEOUT_S = 5.0
+
+# librdkafka's own codes start with an underscore.
+_FENCED = {KafkaError.FENCED_INSTANCE_ID, KafkaError._FENCED}  # noqa: SLF001
+_NO_SUCH_OFFSET = {
+    KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001
+    KafkaError.OFFSET_OUT_OF_RANGE,
+    KafkaError._LOG_TRUNCATION,  # noqa: SLF001
+}
+_NO_SUCH_TOPIC = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
+    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+    KafkaError.UNKNOWN_TOPIC_ID,
+}
+_DENIED = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+}
+# Connection errors that librdkafka keeps trying to mend for as long as it takes; the app is told.
+UNMENDED = {
+    KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+    KafkaError._AUTHENTICATION,  # noqa: SLF001
+    KafkaError._RESOLVE,  # noqa: SLF001
+    KafkaError._SSL,  # noqa: SLF001
+}
+
+
+def ends_app(
+    consumer: Consumer, error: KafkaError, message: Message | None, topics: set[str]
+) -> EhkafkaError | None:
+    """Return the error that ends the app, None when librdkafka mends it or nothing was lost.
+
+    `message` is the one that carried the error, if any. May ask the broker and wait a few seconds.
+    """
+    code = error.code()
+    if code in _FENCED or (error.fatal() and "fenced" in error.str().lower()):
+        return FencedError(
+            f"The group fenced this process: {describe_error(error)} "
+            "Another process uses the same group.instance.id; give each process its own."
+        )
+    if code in _NO_SUCH_OFFSET and message is not None:
+        return _gap(consumer, error, message)
+    if code in _NO_SUCH_TOPIC:
+        return missing_topics(consumer, topics)
+    if code in _DENIED:
+        return EndpointError(f"The broker refuses access: {describe_error(error)}")
+    if error.fatal():
+        return EndpointError(f"The client cannot go on: {describe_error(error)}")
+    return None
+
+
+def missing_topics(
+    consumer: Consumer, topics: set[str], timeout_s: float = LOOKUP_TIMEOUT_S
+) -> EhkafkaError | None:
+    """Ask which of the topics exist; return the error to raise when one does not, None when all do.
+
+    Raises `EndpointError` when the broker cannot be asked.
+    """
+    try:
+        # All topics, not one by one: asking for one by name may create it.
+        known = consumer.list_topics(timeout=timeout_s).topics
+    except KafkaException as error:
+        raise EndpointError(f"The broker cannot be reached: {describe_error(error.args[0])}") from error
+    missing = sorted(topic for topic in topics if topic not in known or known[topic].error is not None)
+    if not missing:
+        return None
+    there = sorted(topic for topic in known if not topic.startswith("__"))
+    shown = ", ".join(there[:10]) + (" …" if len(there) > 10 else "") if there else "none"
+    return TopicNotFoundError(
+        f"There is no topic {', '.join(map(repr, missing))} on this broker. "
+        f"Create it or correct the handler's topic. Topics there: {shown}."
+    )
+
+
+def _gap(consumer: Consumer, error: KafkaError, message: Message) -> OffsetGapError:
+    where = f"{message.topic()}[{message.partition()}]"
+    position = message.offset()
+    try:
+        partition = KafkaPartition(message.topic(), message.partition())
+        low, high = consumer.get_watermark_offsets(partition, timeout=LOOKUP_TIMEOUT_S)
+    except KafkaException as failed:
+        log = f"its bounds could not be read ({failed.args[0].name()})"
+    else:
+        log = f"the log now holds {low} to {high}"
+        if 0 <= position < low:
+            log += f", so {low - position} records are gone"
+    return OffsetGapError(
+        f"{where}: the next record to read was at offset {position if position >= 0 else 'unknown'}, "
+        f"but {log} ({describe_error(error)}). Nothing was skipped. To go on, set the group's offset to where "
+        "you want to resume, or start a new group."
+    )

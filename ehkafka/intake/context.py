@@ -1,0 +1,62 @@
+"""What the poll thread's parts share: one object, made by the app, wired before the thread starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ehkafka.intake.owned import OwnedPartitions
+from ehkafka.intake.rebalance import Epochs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+
+    from ehkafka.errors import EhkafkaError
+    from ehkafka.events import Event
+    from ehkafka.history import History
+    from ehkafka.intake.flow import FlowControl
+    from ehkafka.intake.hook_thread import HookThread
+    from ehkafka.intake.positions import PositionFinder
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.progress.committer import Committer
+    from ehkafka.progress.ledger import CommitLedger
+    from ehkafka.records import TopicPartition
+
+
+@dataclass(slots=True)
+class PartitionHooks:
+    """The user's partition hooks; run on the hook thread, one after another."""
+
+    on_assigned: Callable[[TopicPartition], None] | None = None
+    on_revoked: Callable[[TopicPartition, str], None] | None = None
+    on_lost: Callable[[TopicPartition], None] | None = None
+    on_idle: Callable[[TopicPartition], None] | None = None
+
+
+@dataclass(slots=True)
+class IntakeContext:
+    """Collaborators and settings of the poll thread. Nothing here is replaced after the start."""
+
+    clock: Callable[[], float]
+    emit: Callable[[Event], None]
+    count: Callable[[str, int], None]
+    # Ends the app with that error; safe to call from any thread, more than once: the first one counts.
+    fatal: Callable[[EhkafkaError], None]
+    # True once the user asked a second time: wait for nothing.
+    leave_now: Callable[[], bool]
+    flow: FlowControl
+    ledger: CommitLedger
+    committer: Committer
+    positions: PositionFinder
+    hook_thread: HookThread
+    hooks: PartitionHooks
+    drain_s: float
+    idle_s: float
+    cooperative: bool
+    history: History | None = None
+    # Given (partition, committed offset, commit metadata): which records above it are already finished.
+    finished_before: Callable[[TopicPartition, int, str | None], Container[int] | None] | None = None
+    # Told of each assignment that ends, before its records are abandoned. Caller has the lock.
+    note_end: Callable[[Assignment], None] = lambda _assignment: None
+    owned: OwnedPartitions = field(default_factory=OwnedPartitions)
+    epochs: Epochs = field(default_factory=Epochs)

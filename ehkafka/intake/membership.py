@@ -1,0 +1,219 @@
+"""Membership: what happens when the group gives partitions to this process or takes them away.
+
+On the poll thread, inside `consume()`: librdkafka waits while these callbacks run, heartbeats go on. An
+exception must never escape into librdkafka, which would drop the batch it was about to return; it is
+handed to `fatal` instead, and the poll loop ends with it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from ehkafka.errors import EhkafkaError, EngineError
+from ehkafka.events import PartitionAssigned, PartitionLost, PartitionRevoked
+from ehkafka.intake.owned import OwnedPartition, OwnedPartitions, position_of
+from ehkafka.records import TopicPartition
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from confluent_kafka import Consumer
+    from confluent_kafka import TopicPartition as KafkaPartition
+
+    from ehkafka.intake.context import IntakeContext
+    from ehkafka.intake.positions import Begin
+    from ehkafka.intake.route import Route
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.progress.ledger import Position
+
+FINAL_COMMIT_TIMEOUT_S = 10.0
+DRAIN_LOOK_S = 1e-3
+
+
+class Membership:
+    """Begins and ends epochs. Poll thread only."""
+
+    def __init__(
+        self, context: IntakeContext, routes: Mapping[str, Route], watch: Callable[[], object]
+    ) -> None:
+        """`routes` by topic; `watch` is the poll loop's own watch, run while a drain waits."""
+        self._context = context
+        self._routes = routes
+        self._watch = watch
+        self.owned: OwnedPartitions = context.owned
+
+    def on_assign(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
+        """Begin an epoch for each new partition, at the group's commit or at the start position."""
+        self._guard(lambda: self._assign(consumer, partitions))
+
+    def on_revoke(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
+        """Drain within the budget, commit, and end the epochs. librdkafka unassigns afterwards."""
+        names = [TopicPartition(p.topic, p.partition) for p in partitions]
+        self._guard(lambda: self.release(consumer, names, reason="revoked", drain_s=self._context.drain_s))
+
+    def on_lost(self, _consumer: Consumer, partitions: list[KafkaPartition]) -> None:
+        """End the epochs at once: another member may own the partitions already, so commit nothing."""
+        names = [TopicPartition(p.topic, p.partition) for p in partitions]
+        self._guard(lambda: self._end_lost(names))
+
+    def release(
+        self, consumer: Consumer, partitions: Iterable[TopicPartition], *, reason: str, drain_s: float
+    ) -> None:
+        """End epochs in good order: cut, wait for what must end, commit, tell the user's hooks."""
+        deadline_s = time.monotonic() + drain_s
+        ours = [partition for partition in partitions if partition in self.owned]
+        self.cut_short(ours, below_started=drain_s > 0)
+        self.wait_until_drained(ours, deadline_s)
+        positions, abandoned = self._end(ours)
+        self._context.committer.commit_now(consumer, positions, FINAL_COMMIT_TIMEOUT_S)
+        hooks = []
+        for partition in ours:
+            route, assignment = self.owned.pop(partition)
+            committed = self._context.ledger.acknowledged(partition)
+            self._forget(partition, assignment.epoch, reason)
+            next_offset = committed.next_offset if committed else None
+            self._context.emit(
+                PartitionRevoked(partition, assignment.epoch, next_offset, abandoned[partition], reason)
+            )
+            hooks += self._submit_close(route, assignment, reason)
+        self._wait_for_hooks(hooks, max(deadline_s, time.monotonic() + 1.0))
+
+    def cut_short(self, partitions: Iterable[TopicPartition], *, below_started: bool) -> None:
+        """Start nothing more, but what lies below the highest started offset if asked to."""
+        for route, assignments in self.owned.by_route(partitions).values():
+            with route.exchange.locked() as dispatcher:
+                for assignment in assignments:
+                    dispatcher.drain(assignment, below_started=below_started)
+
+    def wait_until_drained(self, partitions: Iterable[TopicPartition], deadline_s: float) -> bool:
+        """Watch until nothing of these partitions runs or may still run, or the deadline or a leave comes."""
+        waiting = list(partitions)
+        while waiting:
+            self._watch()
+            waiting = [partition for partition in waiting if not self._is_drained(partition)]
+            if not waiting or self._context.leave_now() or time.monotonic() >= deadline_s:
+                break
+            time.sleep(DRAIN_LOOK_S)
+        return not waiting
+
+    def _is_drained(self, partition: TopicPartition) -> bool:
+        route, assignment = self.owned[partition]
+        with route.exchange.locked() as dispatcher:
+            return dispatcher.drained(assignment)
+
+    def _end(
+        self, partitions: Iterable[TopicPartition]
+    ) -> tuple[dict[TopicPartition, Position], dict[TopicPartition, int]]:
+        positions: dict[TopicPartition, Position] = {}
+        abandoned: dict[TopicPartition, int] = {}
+        for route, assignments in self.owned.by_route(partitions).values():
+            with route.exchange.locked() as dispatcher:
+                for assignment in assignments:
+                    # In one hold of the lock: what finishes after this is stale, not lost from the count.
+                    if (position := position_of(assignment)) is not None:
+                        positions[assignment.partition] = position
+                    self._context.note_end(assignment)
+                    abandoned[assignment.partition] = dispatcher.end(assignment)
+        return positions, abandoned
+
+    def _end_lost(self, partitions: Iterable[TopicPartition]) -> None:
+        ours = [partition for partition in partitions if partition in self.owned]
+        _, abandoned = self._end(ours)
+        for partition in ours:
+            route, assignment = self.owned.pop(partition)
+            self._forget(partition, assignment.epoch, "lost")
+            self._context.emit(PartitionLost(partition, assignment.epoch, abandoned[partition]))
+            self._submit_close(route, assignment, "lost")
+
+    def _forget(self, partition: TopicPartition, epoch: int, reason: str) -> None:
+        context = self._context
+        context.ledger.ended(partition)
+        context.flow.forget(partition)
+        context.epochs.end(partition)
+        self.owned.log_ends.pop(partition, None)
+        if context.history is not None:
+            context.history.revoked(partition, epoch, reason)
+
+    def _assign(self, consumer: Consumer, partitions: Sequence[KafkaPartition]) -> None:
+        names = [TopicPartition(p.topic, p.partition) for p in partitions]
+        begins = self._context.positions.find(consumer, names) if names else []
+        for begin in begins:
+            self._begin(begin)
+        where = [begin.kafka_partition() for begin in begins]
+        if self._context.cooperative:
+            consumer.incremental_assign(where)
+        else:
+            consumer.assign(where)
+
+    def _begin(self, begin: Begin) -> None:
+        context, partition = self._context, begin.partition
+        route = self._routes[partition.topic]
+        epoch = context.epochs.begin(partition)
+        finished_before = None
+        if begin.committed is not None and context.finished_before is not None:
+            finished_before = context.finished_before(partition, begin.offset, begin.committed.metadata)
+        hooked = route.open is not None or context.hooks.on_assigned is not None
+        with route.exchange.locked() as dispatcher:
+            assignment = dispatcher.assign(
+                partition, epoch, finished_before=finished_before, opened=not hooked
+            )
+            if begin.offset >= 0:
+                assignment.received_next = begin.offset
+        self.owned[partition] = OwnedPartition(route, assignment)
+        context.ledger.assigned(partition, epoch, begin.stored(epoch), context.clock())
+        if context.history is not None:
+            context.history.assigned(partition, epoch, begin.words)
+        context.emit(PartitionAssigned(partition, epoch, begin.words))
+        if hooked:
+            self._submit_open(route, assignment)
+
+    def _submit_open(self, route: Route, assignment: Assignment) -> None:
+        hooks, partition = self._context.hooks, assignment.partition
+
+        def open_partition() -> None:
+            if hooks.on_assigned is not None:
+                hooks.on_assigned(partition)
+            if route.open is not None:
+                route.open(assignment)
+            with route.exchange.locked() as dispatcher:
+                if not assignment.ended:
+                    dispatcher.open(assignment)
+            route.exchange.wake_one()
+
+        self._context.hook_thread.submit(f"opening {partition}", open_partition)
+
+    def _submit_close(self, route: Route, assignment: Assignment, reason: str) -> list[threading.Event]:
+        hooks, partition = self._context.hooks, assignment.partition
+        lost = reason == "lost"
+        tell = hooks.on_lost if lost else hooks.on_revoked
+        if route.close is None and tell is None:
+            return []
+
+        def close_partition() -> None:
+            if route.close is not None:
+                route.close(assignment, reason)
+            if lost and hooks.on_lost is not None:
+                hooks.on_lost(partition)
+            elif not lost and hooks.on_revoked is not None:
+                hooks.on_revoked(partition, reason)
+
+        return [self._context.hook_thread.submit(f"closing {partition}", close_partition)]
+
+    @staticmethod
+    def _wait_for_hooks(done: Iterable[threading.Event], deadline_s: float) -> None:
+        for event in done:
+            event.wait(max(0.0, deadline_s - time.monotonic()))
+
+    def _guard(self, change: Callable[[], None]) -> None:
+        try:
+            change()
+        except EhkafkaError as error:
+            self._context.fatal(error)
+        except Exception as error:
+            failure = EngineError(
+                f"The engine failed while the group rebalanced: {error!r}. Please report it."
+            )
+            failure.__cause__ = error
+            self._context.fatal(failure)

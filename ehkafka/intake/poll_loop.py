@@ -1,0 +1,220 @@
+"""The poll loop: the one thread that owns the `Consumer`.
+
+Takes batches, spreads them over the routes' dispatchers, controls the flow, commits, watches. It never
+calls a handler and never waits for one, so the group never loses this member because of slow work.
+Everything that touches the consumer happens here, rebalance callbacks included.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Message as KafkaMessage
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from ehkafka.endpoint.client import describe_error
+from ehkafka.errors import EhkafkaError, EngineError
+from ehkafka.events import ConnectionTrouble, PartitionPaused, PartitionResumed
+from ehkafka.intake.broker_errors import UNMENDED, ends_app
+from ehkafka.intake.largest_lane import largest_key
+from ehkafka.intake.membership import Membership
+from ehkafka.records import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from confluent_kafka import Consumer, KafkaError
+
+    from ehkafka.intake.context import IntakeContext
+    from ehkafka.intake.route import Route
+    from ehkafka.records import Message
+
+# `consume()` cannot be woken: wait little while something must be watched, a stop's patience else.
+BUSY_POLL_S = 1e-3
+IDLE_POLL_S = 50e-3
+# Between two looks at the ends of the logs, at idle partitions and at stuck work.
+SLOW_LOOK_S = 0.5
+
+
+class PollLoop:
+    """Drives the consumer until told to stop. All methods are the poll thread's."""
+
+    def __init__(
+        self,
+        context: IntakeContext,
+        routes: Mapping[str, Route],
+        *,
+        on_error: Callable[[str, KafkaError], None],
+        slow_look: Callable[[], None],
+    ) -> None:
+        """`routes` by topic. `on_error` hears of connection errors; `slow_look` runs twice a second."""
+        self._context = context
+        self._routes = routes
+        self._distinct = list({route.name: route for route in routes.values()}.values())
+        self._on_error = on_error
+        self._slow_look = slow_look
+        self._one_topic = len(routes) == 1
+        self._paused_since_s: dict[TopicPartition, float] = {}
+        self._next_slow_look_s = 0.0
+        # What may still be running before the next batch is taken; see `_poll_timeout_s`.
+        self._busy = False
+        # When the loop last came round; read by `App.health` from any thread.
+        self.last_turn_s = context.clock()
+        self.membership = Membership(context, routes, self.watch)
+
+    def run(self, consumer: Consumer, should_stop: Callable[[], bool]) -> None:
+        """Poll until `should_stop` says so or an error is fatal. Subscribed before, closed after."""
+        while not should_stop():
+            self.turn(consumer)
+
+    def turn(self, consumer: Consumer) -> None:
+        """Take one batch, hand it on, and do what is due."""
+        context = self._context
+        self.last_turn_s = context.clock()
+        wanted = self._wanted(consumer)
+        messages = consumer.consume(wanted, 0) or consumer.consume(1, self._poll_timeout_s())
+        if messages:
+            self._deliver(consumer, messages)  # type: ignore[arg-type]
+        self._busy = self.watch()
+        self._resume(consumer)
+        self._commit_if_due(consumer)
+        self._look_slowly(consumer)
+
+    def watch(self) -> bool:
+        """Settle, wake, end waits that are over; True while anything needs another look soon."""
+        busy = False
+        now_s = self._context.clock()
+        for route in self._distinct:
+            due_s = route.dispatcher.holds.next_due_s()
+            if due_s is not None and due_s <= now_s:
+                with route.exchange.locked() as dispatcher:
+                    dispatcher.holds.unpark_due(now_s)
+            busy |= route.exchange.watch()
+        return busy
+
+    def _wanted(self, consumer: Consumer) -> int:
+        records, size = self._backlog()
+        wanted = self._context.flow.batch_size(records, size)
+        if wanted == 0:
+            # Keep polling, for heartbeats and rebalances, with nothing left to come.
+            self._pause(consumer, self._context.flow.to_pause_all(self._context.owned.assignments()))
+        return max(1, wanted)
+
+    def _backlog(self) -> tuple[int, int]:
+        dispatchers = [route.dispatcher for route in self._distinct]
+        return sum(d.backlog_records for d in dispatchers), sum(d.backlog_bytes for d in dispatchers)
+
+    def _poll_timeout_s(self) -> float:
+        if self._busy or self._context.flow.paused:
+            return BUSY_POLL_S
+        now_s = self._context.clock()
+        dues = [route.dispatcher.holds.next_due_s() for route in self._distinct]
+        due_s = min((due for due in dues if due is not None), default=now_s + IDLE_POLL_S)
+        return min(IDLE_POLL_S, max(BUSY_POLL_S, due_s - now_s))
+
+    def _deliver(self, consumer: Consumer, messages: Sequence[Message]) -> None:
+        if any(map(KafkaMessage.error, messages)):  # type: ignore[arg-type]
+            messages = self._without_errors(consumer, messages)
+        context = self._context
+        now_s = context.clock()
+        largest_bytes = 0
+        received = []
+        for partition, batch in self._by_partition(messages):
+            owned = context.owned.get(partition)
+            if owned is None:
+                # librdkafka drops what it fetched for a partition that is gone; if not, it is another's now.
+                context.count("records_unassigned", len(batch))
+                continue
+            route, assignment = owned
+            keys = route.keys.keys(batch)
+            largest_bytes = max(largest_bytes, *map(len, batch))
+            if context.history is not None:
+                context.history.received(partition, assignment.epoch, [message.offset() for message in batch])
+            with route.exchange.locked() as dispatcher:
+                dispatcher.receive(assignment, batch, keys, now_s)
+            received.append(assignment)
+        context.flow.note_batch(largest_bytes)
+        self._pause(consumer, context.flow.to_pause(received, len(context.owned)))
+
+    def _by_partition(self, messages: Sequence[Message]) -> Iterator[tuple[TopicPartition, list[Message]]]:
+        if self._one_topic:
+            topic = next(iter(self._routes))
+            for number, batch in itertools.groupby(messages, KafkaMessage.partition):  # type: ignore[arg-type]
+                yield TopicPartition(topic, number), list(batch)  # type: ignore[arg-type]
+        else:
+            for name, batch in itertools.groupby(messages, lambda m: (m.topic(), m.partition())):
+                yield TopicPartition(*name), list(batch)
+
+    def _without_errors(self, consumer: Consumer, messages: Iterable[Message]) -> list[Message]:
+        good: list[Message] = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                good.append(message)
+            else:
+                self._take_error(consumer, error, message)
+        return good
+
+    def error_cb(self, consumer: Consumer, error: KafkaError) -> None:
+        """Take an error of the client itself. Called by librdkafka inside `consume()`."""
+        try:
+            self._take_error(consumer, error, None)
+        except Exception as failed:  # must not escape into librdkafka, which would drop a batch
+            self._context.fatal(
+                failed
+                if isinstance(failed, EhkafkaError)
+                else EngineError(f"The engine failed on a client error: {failed!r}. Please report it.")
+            )
+
+    def _take_error(self, consumer: Consumer, error: KafkaError, message: Message | None) -> None:
+        fatal = ends_app(consumer, error, message, set(self._routes))
+        self._context.emit(ConnectionTrouble(error.name(), describe_error(error), fatal=fatal is not None))
+        if fatal is not None:
+            self._context.fatal(fatal)
+        elif error.code() in UNMENDED:
+            self._on_error("connection", error)
+
+    def _pause(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if not partitions:
+            return
+        consumer.pause([KafkaPartition(*partition) for partition in partitions])
+        now_s = self._context.clock()
+        for partition in partitions:
+            self._paused_since_s[partition] = now_s
+            route, assignment = self._context.owned[partition]
+            with route.exchange.locked():
+                key = largest_key(assignment)
+            self._context.emit(
+                PartitionPaused(partition, assignment.backlog_records, assignment.backlog_bytes, key)
+            )
+
+    def _resume(self, consumer: Consumer) -> None:
+        context = self._context
+        if not context.flow.paused:
+            return
+        partitions = context.flow.to_resume(context.owned.assignments(), *self._backlog())
+        if not partitions:
+            return
+        consumer.resume([KafkaPartition(*partition) for partition in partitions])
+        now_s = context.clock()
+        for partition in partitions:
+            context.emit(PartitionResumed(partition, now_s - self._paused_since_s.pop(partition, now_s)))
+
+    def _commit_if_due(self, consumer: Consumer) -> None:
+        context = self._context
+        finished = sum(d.dispatcher.finished_records + d.dispatcher.skipped_records for d in self._distinct)
+        if context.owned and context.ledger.due(context.clock(), finished):
+            context.committer.send(consumer, context.owned.positions(), finished)
+
+    def _look_slowly(self, consumer: Consumer) -> None:
+        now_s = self._context.clock()
+        if now_s < self._next_slow_look_s:
+            return
+        self._next_slow_look_s = now_s + SLOW_LOOK_S
+        ends = self._context.owned.log_ends
+        for partition in self._context.owned:
+            bounds: Any = consumer.get_watermark_offsets(KafkaPartition(*partition), cached=True)
+            if bounds is not None and bounds[1] >= 0:
+                ends[partition] = bounds[1]
+        self._slow_look()

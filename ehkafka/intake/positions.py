@@ -1,0 +1,121 @@
+"""Where an epoch begins: at the group's commit if there is one, else at the start position.
+
+On the poll thread, inside the assign callback; asks the broker and may wait for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from confluent_kafka import OFFSET_BEGINNING, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from ehkafka.endpoint.client import describe_error
+from ehkafka.errors import EndpointError
+from ehkafka.events import ConnectionTrouble
+from ehkafka.intake.start import start_offsets
+from ehkafka.progress.ledger import Position
+from ehkafka.records import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from confluent_kafka import Consumer
+
+    from ehkafka.events import Event
+    from ehkafka.intake.start import Start
+
+T = TypeVar("T")
+
+# A look-up that failed is tried again so many times; all together stay well inside max.poll.interval.ms.
+LOOKUP_TRIES = 5
+LOOKUP_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Where one partition begins. `committed` is the group's own entry, None when it has none."""
+
+    partition: TopicPartition
+    # A number, or OFFSET_BEGINNING where only the broker knows it.
+    offset: int
+    committed: KafkaPartition | None = None
+
+    @property
+    def words(self) -> str:
+        """The position for people: an offset or `earliest`."""
+        return "earliest" if self.offset == OFFSET_BEGINNING else str(self.offset)
+
+    def stored(self, epoch: int) -> Position | None:
+        """Return what the group has stored, as the ledger keeps it."""
+        found = self.committed
+        if found is None:
+            return None
+        return Position(epoch, found.offset, found.leader_epoch, found.metadata or None)
+
+    def kafka_partition(self) -> KafkaPartition:
+        """Return what librdkafka is to be assigned; the commit's leader epoch lets it notice a cut log."""
+        if self.committed is None:
+            return KafkaPartition(*self.partition, self.offset)
+        return self.committed
+
+
+class PositionFinder:
+    """Looks positions up. With `reset`, the first assignment of each partition ignores the group's commit."""
+
+    def __init__(
+        self, start_of: Callable[[str], Start], *, reset: bool, emit: Callable[[Event], None]
+    ) -> None:
+        self._start_of = start_of
+        self._emit = emit
+        self._reset = reset
+        self._seen: set[TopicPartition] = set()
+
+    def find(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> list[Begin]:
+        """Return where each partition begins. Raises `EndpointError`, `ConfigurationError`."""
+        committed = self._committed(consumer, partitions)
+        fresh = [partition for partition in partitions if partition not in committed]
+        offsets: dict[TopicPartition, int] = {}
+        for topic in sorted({partition.topic for partition in fresh}):
+            of_topic = [partition for partition in fresh if partition.topic == topic]
+            offsets |= self._start_offsets(consumer, topic, of_topic)
+        self._seen.update(partitions)
+        return [
+            Begin(p, committed[p].offset, committed[p]) if p in committed else Begin(p, offsets[p])
+            for p in partitions
+        ]
+
+    def _committed(
+        self, consumer: Consumer, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, KafkaPartition]:
+        asked = [KafkaPartition(*p) for p in partitions if not self._reset or p in self._seen]
+        if not asked:
+            return {}
+        answers = self._insist(lambda: consumer.committed(asked, timeout=LOOKUP_TIMEOUT_S))
+        for answer in answers:
+            if answer.error is not None:
+                raise EndpointError(
+                    f"The committed offset of {answer.topic}[{answer.partition}] could not be read: "
+                    f"{describe_error(answer.error)}"
+                )
+        return {TopicPartition(a.topic, a.partition): a for a in answers if a.offset >= 0}
+
+    def _start_offsets(
+        self, consumer: Consumer, topic: str, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        start = self._start_of(topic)
+        return self._insist(lambda: start_offsets(consumer, start, partitions, LOOKUP_TIMEOUT_S))
+
+    def _insist(self, look_up: Callable[[], T]) -> T:
+        for tries_left in reversed(range(LOOKUP_TRIES)):
+            try:
+                return look_up()
+            except KafkaException as error:
+                said = describe_error(error.args[0])
+                self._emit(ConnectionTrouble(error.args[0].name(), said, fatal=not tries_left))
+                if not tries_left:
+                    raise EndpointError(
+                        f"Where to begin could not be read from the broker in {LOOKUP_TRIES} tries: {said}"
+                    ) from error
+        raise AssertionError("unreachable: the last try returns or raises")

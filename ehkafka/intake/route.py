@@ -1,0 +1,36 @@
+"""A route: from one or more topics to one handler, with its dispatcher, exchange and workers.
+
+Built by the app before any thread starts, then read by the poll thread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.dispatcher import Dispatcher
+    from ehkafka.lanes.order import KeyReader
+    from ehkafka.workers.exchange import Exchange
+    from ehkafka.workers.protocol import Workers
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One handler's side of the intake.
+
+    `open` and `close` run on the hook thread, around all records of an assignment; None when the handler
+    is a plain function.
+    """
+
+    name: str
+    topics: tuple[str, ...]
+    dispatcher: Dispatcher
+    exchange: Exchange
+    keys: KeyReader
+    workers: Workers
+    open: Callable[[Assignment], None] | None = None
+    close: Callable[[Assignment, str], None] | None = None

@@ -1,0 +1,165 @@
+"""The committer: sends what the ledger plans, and reports back what the broker says.
+
+An edge, on the poll thread: `on_commit` is called by librdkafka inside `consume()`. Offsets are always
+given explicitly: a bare `commit()` takes what was last handed out, finished or not.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from ehkafka.endpoint.client import describe_error
+from ehkafka.errors import EhkafkaError, EndpointError, FencedError
+from ehkafka.events import CommitAcknowledged, CommitFailed
+from ehkafka.progress.commit_errors import CommitError, classify
+from ehkafka.records import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from confluent_kafka import Consumer
+
+    from ehkafka.events import Event
+    from ehkafka.history import History
+    from ehkafka.progress.ledger import CommitLedger, Position
+
+
+class Committer:
+    """Commits positions of one consumer. `fatal` is told of what waiting does not mend."""
+
+    def __init__(
+        self,
+        ledger: CommitLedger,
+        *,
+        clock: Callable[[], float],
+        emit: Callable[[Event], None],
+        fatal: Callable[[EhkafkaError], None],
+        history: History | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._emit = emit
+        self._fatal = fatal
+        self._history = history
+        self._sent_s = 0.0
+        # Why the last commit failed; None since one was acknowledged. Read by `App.health`.
+        self.trouble: str | None = None
+
+    def send(
+        self, consumer: Consumer, positions: Mapping[TopicPartition, Position], finished_records: int
+    ) -> None:
+        """Start one asynchronous commit of what is dirty; nothing if nothing is."""
+        self._sent_s = self._clock()
+        dirty = self._ledger.plan(positions, self._sent_s, finished_records)
+        if not dirty:
+            return
+        self._note_request(dirty)
+        try:
+            consumer.commit(offsets=_as_offsets(dirty), asynchronous=True)
+        except KafkaException as error:
+            self._refused(self._ledger.landed(), error.args[0])
+
+    def on_commit(self, error: KafkaError | None, partitions: Sequence[KafkaPartition]) -> None:
+        """Take the answer to the asynchronous commit. Called by librdkafka inside `consume()`."""
+        self._answered(self._ledger.landed(), error, partitions)
+
+    def commit_now(
+        self, consumer: Consumer, positions: Mapping[TopicPartition, Position], timeout_s: float
+    ) -> None:
+        """Commit what is dirty and wait for the answer, at most `timeout_s` seconds.
+
+        librdkafka's synchronous commit knows no time-out and may wait for a coordinator for a minute, so
+        a thread of its own waits for it.
+        """
+        dirty = self._ledger.dirty(positions)
+        if not dirty:
+            return
+        self._note_request(dirty)
+        self._sent_s = self._clock()
+        answer: list[tuple[KafkaError | None, Sequence[KafkaPartition]]] = []
+
+        def wait() -> None:
+            try:
+                stored = consumer.commit(offsets=_as_offsets(dirty), asynchronous=False)
+            except KafkaException as refused:
+                answer.append((refused.args[0], ()))
+            except RuntimeError as closed:  # the consumer was closed while this thread waited
+                answer.append((KafkaError(KafkaError._STATE, str(closed)), ()))  # noqa: SLF001
+            else:
+                answer.append((None, stored or ()))
+
+        waiter = threading.Thread(target=wait, name="ehkafka-final-commit", daemon=True)
+        waiter.start()
+        waiter.join(timeout_s)
+        if answer:
+            self._answered(dirty, *answer[0])
+        else:
+            late = KafkaError(KafkaError._TIMED_OUT, f"no answer within {timeout_s:.1f} s")  # noqa: SLF001
+            self._refused(dirty, late)
+
+    def _answered(
+        self,
+        sent: Mapping[TopicPartition, Position],
+        error: KafkaError | None,
+        partitions: Sequence[KafkaPartition],
+    ) -> None:
+        refused = {TopicPartition(p.topic, p.partition): p.error for p in partitions if p.error is not None}
+        if error is None and not refused:
+            self._stored(sent)
+            return
+        if error is None:
+            # Some were stored: those count; each of the others says why.
+            self._stored({p: position for p, position in sent.items() if p not in refused})
+            error = next(iter(refused.values()))
+            sent = {p: position for p, position in sent.items() if p in refused}
+        self._refused(sent, error)
+
+    def _stored(self, sent: Mapping[TopicPartition, Position]) -> None:
+        if not sent:
+            return
+        now_s = self._clock()
+        self._ledger.confirm(sent, now_s)
+        self.trouble = None
+        next_offsets = {p: position.next_offset for p, position in sent.items()}
+        if self._history is not None:
+            self._history.commit_acknowledged(next_offsets)
+        self._emit(CommitAcknowledged(tuple(next_offsets.items()), now_s - self._sent_s))
+
+    def _refused(self, sent: Mapping[TopicPartition, Position], error: KafkaError) -> None:
+        self._ledger.failed(self._clock())
+        kind = classify(error)
+        said = describe_error(error)
+        self.trouble = said
+        if self._history is not None:
+            self._history.commit_failed({p: position.next_offset for p, position in sent.items()}, said)
+        self._emit(CommitFailed(tuple(sent), said, retriable=kind in _MENDS_ITSELF))
+        if kind is CommitError.METADATA:
+            self._ledger.refuse_metadata(sent)
+        elif kind is CommitError.FENCED:
+            self._fatal(FencedError(f"The group fenced this process while it committed: {said}"))
+        elif kind is CommitError.DENIED:
+            self._fatal(EndpointError(f"The broker does not let this app commit: {said}"))
+
+    def _note_request(self, positions: Mapping[TopicPartition, Position]) -> None:
+        if self._history is not None:
+            self._history.commit_requested({p: position.next_offset for p, position in positions.items()})
+
+
+_MENDS_ITSELF = {CommitError.RETRY, CommitError.REJOIN, CommitError.METADATA}
+
+
+def _as_offsets(positions: Mapping[TopicPartition, Position]) -> list[KafkaPartition]:
+    return [
+        KafkaPartition(
+            partition.topic,
+            partition.partition,
+            position.next_offset,
+            metadata=position.metadata,
+            leader_epoch=position.leader_epoch,
+        )
+        for partition, position in positions.items()
+    ]

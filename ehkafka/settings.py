@@ -1,0 +1,79 @@
+"""Typed settings of an app: plain dataclasses that refuse what cannot work, and say why.
+
+Values only; where they come from (arguments, environment, files) is the business of `App` and `cli/`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from ehkafka.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Assignor = Literal["default", "cooperative-sticky"]
+
+# Event Hubs allows 4 OffsetCommit calls per second and partition, and was seen to throttle above 2.
+EVENT_HUBS_COMMIT_SPACING_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What governs one app beside its endpoint and its handlers.
+
+    Times are in seconds. `drain_s` is the budget of a revoke, `stop_s` that of a stop. The backlog is
+    what was received and has no outcome; bytes are those of the values. `stuck_s` is the age at which an
+    unfinished record, or lag without progress, turns health red.
+    """
+
+    group: str
+    start: Any
+    reset: bool = False
+    assignor: Assignor = "default"
+    instance_id: str | None = None
+    commit_interval_s: float = 1.0
+    commit_every_records: int | None = None
+    commit_idle_s: float | None = None
+    backlog_records_max: int = 50_000
+    backlog_bytes_max: int = 128 * 1024 * 1024
+    batch_records_max: int = 1_000
+    drain_s: float = 10.0
+    stop_s: float = 30.0
+    connect_s: float = 15.0
+    stuck_s: float = 300.0
+    idle_s: float = 5.0
+    consumer: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse values that cannot work. Raises `ConfigurationError`."""
+        positive = (
+            "commit_interval_s", "backlog_records_max", "backlog_bytes_max", "batch_records_max",
+            "connect_s", "stuck_s", "idle_s",
+        )  # fmt: skip
+        for name in positive:
+            _require(self, name, least=0, strictly=True)
+        for name in ("drain_s", "stop_s"):
+            _require(self, name, least=0, strictly=False)
+        for name in ("commit_every_records", "commit_idle_s"):
+            if getattr(self, name) is not None:
+                _require(self, name, least=0, strictly=True)
+        if self.assignor not in ("default", "cooperative-sticky"):
+            raise ConfigurationError(
+                f"assignor={self.assignor!r} is unknown; use 'default' or 'cooperative-sticky'."
+            )
+        if self.batch_records_max > self.backlog_records_max:
+            raise ConfigurationError(
+                f"batch_records_max={self.batch_records_max} is above "
+                f"backlog_records_max={self.backlog_records_max}: one batch would overrun the backlog. "
+                "Lower the first or raise the second."
+            )
+
+
+def _require(settings: Settings, name: str, *, least: float, strictly: bool) -> None:
+    value = getattr(settings, name)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or value < least or (strictly and value == least):
+        bound = f"above {least}" if strictly else f"{least} or more"
+        raise ConfigurationError(f"{name}={value!r}: it must be a number {bound}.")
