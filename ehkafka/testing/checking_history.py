@@ -4,7 +4,10 @@ Called by the engine from the poll thread and every worker. Appending to a deque
 deque holds the calls in one order that agrees with each thread's own and with whatever one thread saw
 of another: all that the checker asks for. Whoever finds enough of them queued judges them, if nobody
 else is at it. A plain lock around the checker is as correct, but under many threads the one that is
-preempted while holding it stalls all others: ten times slower with 8 threads.
+preempted while holding it stalls all others.
+
+Measured on 4 shared cores, Python 3.11, threads that do nothing else, per record (a start, an end, its
+share of receipt and commit): 1.1-2.0 us on one thread, 2.0-3.0 us on 4 or 8 (plain lock: 1.4 and 15-20).
 """
 
 from __future__ import annotations
@@ -24,8 +27,9 @@ if TYPE_CHECKING:
 
 # Calls queued before one thread judges them; it judges no more than those, so that no worker is kept.
 _QUEUED_BEFORE_JUDGING = 512
-# At this many the calling thread waits for the judging one: the bound of the memory.
-_QUEUED_MAX = 2_048
+# At this many the calling thread waits for the judging one. It bounds the memory, and keeps what is queued
+# in the processor's cache: with 65 536 a record costs twice as much.
+_QUEUED_MAX = 1_024
 
 
 class CheckingHistory:
