@@ -1,0 +1,233 @@
+"""Log lines: one readable sentence for each kind of event, repeated warnings thinned.
+
+`LogLines` belongs to the telemetry thread and is used there alone, so it has no lock. It may raise or
+block with the handlers of the user's logging; the event bus is prepared for both. It never counts
+events (the bus has done so before) and never shows a record's value or headers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from functools import singledispatch
+from typing import TYPE_CHECKING
+
+from ehkafka import events
+from ehkafka.records import TopicPartition
+from ehkafka.telemetry.thinning import Thinning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+# A sentence stays readable: more partitions or a longer text are in the fields of the log record.
+NAMES_MAX = 10
+TEXT_CHARACTERS_MAX = 500
+
+
+class LogLines:
+    """Writes events to a logger, repeated warnings at most once per window and subject.
+
+    What is suppressed is never lost without a word: the next line of its subject says how many were,
+    and if no event brings that line, `write_owed` does, with the last suppressed one.
+    """
+
+    def __init__(self, logger: logging.Logger, now_s: Callable[[], float]) -> None:
+        self._logger = logger
+        self._now_s = now_s
+        self._thinning = Thinning()
+
+    @property
+    def owes_lines(self) -> bool:
+        """Whether suppressed warnings wait for `write_owed`."""
+        return self._thinning.suppressed > 0
+
+    def write(self, event: events.Event) -> None:
+        """Log an event at its level, unless it repeats a warning of the current window."""
+        if self._logger.isEnabledFor(event.level):
+            suppressed = self._thinning.admit(event, self._now_s())
+            if suppressed is not None:
+                self._log(event, suppressed)
+        self.write_owed()
+
+    def write_owed(self, *, everything: bool = False) -> None:
+        """Log the last suppressed warning of each subject whose window is over, or of every subject."""
+        for event, suppressed in self._thinning.owed(None if everything else self._now_s()):
+            self._log(event, suppressed)
+
+    def _log(self, event: events.Event, suppressed: int) -> None:
+        line = sentence(event)
+        if suppressed:
+            line += f" ({suppressed} more like it since the last such line.)"
+        if isinstance(event, events.StuckReport):
+            line += f"\n{event.stacks}"
+        self._logger.log(event.level, line, extra=fields(event) | {"suppressed": suppressed})
+
+
+@singledispatch
+def sentence(event: events.Event) -> str:
+    """Say an event in one sentence. Raises `NotImplementedError` for a kind that has none."""
+    raise NotImplementedError(f"{type(event).__name__} has no sentence; write one in telemetry/log_lines.py")
+
+
+def fields(event: events.Event) -> dict[str, object]:
+    """Return an event's fields for structured loggers: `event` is its kind, the rest is JSON-ready.
+
+    A partition becomes `topic` and `partition`; within a sequence it is named as `topic[partition]`.
+    """
+    named: dict[str, object] = {"event": type(event).__name__}
+    for field in dataclasses.fields(event):
+        value = getattr(event, field.name)
+        if isinstance(value, TopicPartition):
+            named |= value._asdict()
+        else:
+            named[field.name] = _plain(value)
+    return named
+
+
+@sentence.register
+def _(event: events.AppStarted) -> str:
+    return f"Consuming {_names(event.topics)} in group {_text(event.group)}."
+
+
+@sentence.register
+def _(event: events.AppStopping) -> str:
+    how = "with a drain" if event.drain else "without a drain"
+    return f"Stopping {how} within {event.deadline_s:g} s: {_clause(event.reason)}."
+
+
+@sentence.register
+def _(event: events.Draining) -> str:
+    return f"Draining: {_records(event.unfinished_records)} unfinished, {event.remaining_s:.0f} s left."
+
+
+@sentence.register
+def _(event: events.AppStopped) -> str:
+    return f"Stopped with exit code {event.exit_code}; {_abandoned(event.abandoned_records)}."
+
+
+@sentence.register
+def _(event: events.PartitionAssigned) -> str:
+    return f"Assigned {event.partition}, epoch {event.epoch}, read from {_text(event.position)}."
+
+
+@sentence.register
+def _(event: events.PartitionRevoked) -> str:
+    committed = "nothing committed" if event.next_offset is None else f"committed up to {event.next_offset}"
+    return (
+        f"Gave back {event.partition}, epoch {event.epoch} ({_clause(event.reason)}): {committed}; "
+        f"{_abandoned(event.abandoned_records)}."
+    )
+
+
+@sentence.register
+def _(event: events.PartitionLost) -> str:
+    return (
+        f"Lost {event.partition}, epoch {event.epoch}, without a last commit; "
+        f"{_abandoned(event.abandoned_records)}, perhaps by another member already. "
+        f"If this repeats, look for a blocked process or network, or raise session.timeout.ms."
+    )
+
+
+@sentence.register
+def _(event: events.PartitionPaused) -> str:
+    longest = "" if event.largest_key is None else f"; key {_text(event.largest_key)} has the longest lane"
+    return (
+        f"Paused {event.partition}: its backlog of {_records(event.backlog_records)} and "
+        f"{event.backlog_bytes} bytes is over its share{longest}."
+    )
+
+
+@sentence.register
+def _(event: events.PartitionResumed) -> str:
+    return f"Resumed {event.partition} after {event.paused_s:.3f} s."
+
+
+@sentence.register
+def _(event: events.CommitAcknowledged) -> str:
+    positions = _names(f"{partition} up to {offset}" for partition, offset in event.next_offsets)
+    return f"Committed {positions} in {event.took_s:.3f} s."
+
+
+@sentence.register
+def _(event: events.CommitFailed) -> str:
+    step = (
+        "A later commit tries again; until then a restart repeats more records."
+        if event.retriable
+        else "Trying again does not mend it: see the error for what to change."
+    )
+    return f"The commit of {_names(event.partitions)} failed: {_clause(event.error)}. {step}"
+
+
+@sentence.register
+def _(event: events.HandlerFailed) -> str:
+    return (
+        f"The handler failed on {event.partition}@{event.offset}, key {_text(event.key)}, "
+        f"attempt {event.attempt}: {_clause(event.error)}. Decision: {_clause(event.decision)}."
+    )
+
+
+@sentence.register
+def _(event: events.StaleResult) -> str:
+    return (
+        f"Dropped the late outcome of {_records(event.records)} of {event.partition}: epoch "
+        f"{event.epoch} had ended. They will be redelivered; a longer drain or faster handlers avoid it."
+    )
+
+
+@sentence.register
+def _(event: events.ConnectionTrouble) -> str:
+    step = (
+        "The client cannot go on: mend the cause and restart."
+        if event.fatal
+        else "The client goes on trying; if it lasts, check the endpoint's address, network and credentials."
+    )
+    return f"Connection trouble, {_text(event.code)}: {_clause(event.error)}. {step}"
+
+
+@sentence.register
+def _(event: events.ClientLogged) -> str:
+    return f"librdkafka, {logging.getLevelName(event.severity).lower()}: {_clause(event.text)}."
+
+
+@sentence.register
+def _(event: events.UserCodeFailed) -> str:
+    return f"Your code in {_text(event.where)} raised {_clause(event.error)}. Mend it there."
+
+
+@sentence.register
+def _(event: events.StuckReport) -> str:
+    running = _names(event.running) or "no record"
+    return (
+        f"Nothing finished for {event.idle_s:g} s although records wait; running: {running}. See the stacks."
+    )
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, TopicPartition):
+        return str(value)
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _abandoned(records: int) -> str:
+    return f"{_records(records)} abandoned and to be redelivered" if records else "nothing abandoned"
+
+
+def _records(number: int) -> str:
+    return "1 record" if number == 1 else f"{number} records"
+
+
+def _names(items: Iterable[object]) -> str:
+    shown = [_text(str(item)) for item in items]
+    more = len(shown) - NAMES_MAX
+    return ", ".join(shown[:NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+def _clause(text: str) -> str:
+    return _text(text.strip().removesuffix("."))
+
+
+def _text(text: str) -> str:
+    """Keep a line one line: keys and errors may hold anything, also what forges lines or drives terminals."""
+    if len(text) > TEXT_CHARACTERS_MAX:
+        text = text[:TEXT_CHARACTERS_MAX] + "…"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
