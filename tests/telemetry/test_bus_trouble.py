@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.events import Event, PartitionAssigned
+from ehkafka.records import TopicPartition
+from ehkafka.telemetry.bus import EventBus
+from ehkafka.testing.clock import VirtualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PARTITION = TopicPartition("readings", 0)
+DEADLINE_S = 20.0
+
+
+class Raising:
+    """A hook that raises what it is given, each time."""
+
+    def __init__(self, error: type[BaseException] = ValueError) -> None:
+        self.error = error
+
+    def on_event(self, event: Event) -> None:
+        """Raise."""
+        raise self.error("the hook's own trouble")
+
+
+class BrokenHandler(logging.Handler):
+    """A log handler that raises."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Raise."""
+        raise OSError("the log's own trouble")
+
+
+class BlockedHandler(logging.Handler):
+    """A log handler that blocks, and thereby whoever else logs: logging holds its lock meanwhile."""
+
+    def __init__(self, gate: Any) -> None:
+        super().__init__()
+        self.gate = gate
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Block."""
+        self.gate.on_event(record)
+
+
+@pytest.fixture
+def add_log_handler() -> Iterator[Callable[[logging.Handler], None]]:
+    """Attach handlers to the logger for one test."""
+    logger, added = logging.getLogger("ehkafka"), []
+
+    def add(handler: logging.Handler) -> None:
+        logger.addHandler(handler)
+        added.append(handler)
+
+    yield add
+    for handler in added:
+        logger.removeHandler(handler)
+
+
+def assigned(epoch: int = 1) -> PartitionAssigned:
+    """Return an event that a test can tell from others."""
+    return PartitionAssigned(PARTITION, epoch, "earliest")
+
+
+def lines_with(log: pytest.LogCaptureFixture, part: str) -> list[logging.LogRecord]:
+    """Return the log records whose message contains a text."""
+    return [record for record in log.records if part in record.getMessage()]
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt])
+def test_a_raising_hook_harms_nobody(
+    error: type[BaseException], log: pytest.LogCaptureFixture, seen: Any
+) -> None:
+    """The next hook gets each event, the error is counted each time and logged once."""
+    bus = EventBus([Raising(error), seen])
+    bus.start()
+    for epoch in range(5):
+        bus.emit(assigned(epoch))
+    assert bus.close(DEADLINE_S) == 0
+
+    assert seen.epochs == [0, 1, 2, 3, 4]
+    assert bus.counters_snapshot()["hook_errors"] == 5
+    [line] = lines_with(log, "hook Raising raised")
+    assert line.levelno == logging.ERROR
+    assert f"{error.__name__} on PartitionAssigned" in line.getMessage()
+    assert line.exc_info is not None
+
+
+def test_each_hook_and_kind_of_error_is_logged_once(
+    log: pytest.LogCaptureFixture, wait_until: Callable[[Callable[[], bool]], None]
+) -> None:
+    """A second hook or another error is news."""
+    changing = Raising(ValueError)
+    bus = EventBus([changing, Raising(ValueError)])
+    bus.start()
+    for error in (ValueError, OSError, ValueError, OSError):
+        handled = bus.counters_snapshot()["hook_errors"] + 2
+        changing.error = error
+        bus.emit(assigned())
+        wait_until(lambda: bus.counters_snapshot()["hook_errors"] == handled)  # noqa: B023 - called at once
+    bus.close(DEADLINE_S)
+
+    assert len(lines_with(log, "raised")) == 3
+
+
+def test_a_raising_log_handler_harms_nobody(
+    add_log_handler: Callable[[logging.Handler], None], capsys: pytest.CaptureFixture[str], seen: Any
+) -> None:
+    """The hooks go on; since the log cannot say it, standard error does, once."""
+    add_log_handler(BrokenHandler())
+    bus = EventBus([seen])
+    bus.start()
+    for epoch in range(3):
+        bus.emit(assigned(epoch))
+    assert bus.close(DEADLINE_S) == 0
+
+    assert seen.epochs == [0, 1, 2]
+    # Three events and the one line about the error.
+    assert bus.counters_snapshot()["hook_errors"] == 4
+    assert capsys.readouterr().err.count("the log raised OSError") == 1
+
+
+def test_a_blocking_hook_stops_neither_emit_nor_the_counters(gate: Any, seen: Any) -> None:
+    """While it hangs everything is counted at once; when it returns, everything is told."""
+    bus = EventBus([gate, seen])
+    bus.start()
+    bus.emit(assigned(0))
+    assert gate.entered.wait(DEADLINE_S)
+    for epoch in range(1, 100):
+        bus.emit(assigned(epoch))
+
+    assert bus.counters_snapshot()["PartitionAssigned"] == 100
+    assert seen.epochs == []
+    gate.opened.set()
+    assert bus.close(DEADLINE_S) == 0
+    assert seen.epochs == list(range(100))
+
+
+def test_a_blocking_log_handler_stops_neither_emit_nor_the_counters(
+    gate: Any, add_log_handler: Callable[[logging.Handler], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not even `close` waits for it beyond the time it was given, nor says so through it."""
+    add_log_handler(BlockedHandler(gate))
+    bus = EventBus()
+    bus.start()
+    for epoch in range(10):
+        bus.emit(assigned(epoch))
+    assert gate.entered.wait(DEADLINE_S)
+
+    assert bus.counters_snapshot()["PartitionAssigned"] == 10
+    assert bus.close(0.01) == 10
+    assert "10 telemetry events were counted but not told within 0.01 s: the log was not done" in (
+        capsys.readouterr().err
+    )
+
+
+def test_overflow_is_counted_exactly_and_logged_once(
+    gate: Any, log: pytest.LogCaptureFixture, seen: Any, wait_until: Callable[[Callable[[], bool]], None]
+) -> None:
+    """The bound includes the event that the hook holds; on recovery one line says how many were dropped."""
+    bus = EventBus([gate, seen], queued_events_max=10)
+    bus.start()
+    for epoch in range(25):
+        bus.emit(assigned(epoch))
+
+    assert bus.counters_snapshot()["events_dropped"] == 15
+    assert bus.counters_snapshot()["PartitionAssigned"] == 25
+    gate.opened.set()
+    wait_until(lambda: len(lines_with(log, "15 telemetry events")) == 1)
+    bus.emit(assigned(25))
+    assert bus.close(DEADLINE_S) == 0
+    assert seen.epochs == [*range(10), 25]
+    assert len(lines_with(log, "telemetry events")) == 1
+    assert bus.counters_snapshot()["events_dropped"] == 15
+
+
+def test_a_queue_that_never_recovers_is_reported_all_the_same(
+    log: pytest.LogCaptureFixture, wait_until: Callable[[Callable[[], bool]], None]
+) -> None:
+    """A hook that is always a little too slow does not keep its drops a secret."""
+    clock = VirtualClock()
+    step, told = threading.Semaphore(0), threading.Semaphore(0)
+
+    class Slow:
+        def on_event(self, event: Event) -> None:
+            assert step.acquire(timeout=DEADLINE_S)
+            told.release()
+
+    bus = EventBus([Slow()], queued_events_max=4, now_s=clock.now_s)
+    bus.start()
+
+    def fill_and_take_one() -> None:
+        for _ in range(5):
+            bus.emit(assigned())
+        step.release()
+        assert told.acquire(timeout=DEADLINE_S)
+        wait_until(lambda: bus._accepted_events - bus._told_events < 4)
+
+    fill_and_take_one()
+    fill_and_take_one()
+    assert lines_with(log, "telemetry events") == []
+    clock.advance(30.0)
+    fill_and_take_one()
+    step.release(8)
+    assert bus.close(DEADLINE_S) == 0
+    assert len(lines_with(log, "telemetry events")) >= 1
+    dropped = sum(int(line.getMessage().split()[0]) for line in lines_with(log, "telemetry events"))
+    assert dropped == bus.counters_snapshot()["events_dropped"]
+
+
+def test_close_with_a_stuck_hook_returns_in_time_and_names_it(
+    gate: Any, capsys: pytest.CaptureFixture[str], seen: Any, wait_until: Callable[[Callable[[], bool]], None]
+) -> None:
+    """It says how many were not told and counts them as dropped; the hook gets nothing afterwards."""
+    bus = EventBus([gate, seen])
+    bus.start()
+    for epoch in range(5):
+        bus.emit(assigned(epoch))
+    assert gate.entered.wait(DEADLINE_S)
+
+    began_s = time.monotonic()
+    assert bus.close(0.05) == 5
+    assert time.monotonic() - began_s < DEADLINE_S / 2
+    assert "5 telemetry events were counted but not told within 0.05 s: hook Gate was not done" in (
+        capsys.readouterr().err
+    )
+    gate.opened.set()
+    assert bus.close(DEADLINE_S) == 5
+    wait_until(lambda: not bus._thread or not bus._thread.is_alive())
+    assert seen.events == []
+    assert bus.counters_snapshot()["events_dropped"] == 5
+
+
+def test_a_hook_that_closes_the_bus_is_told_why_not(log: pytest.LogCaptureFixture) -> None:
+    """Waiting for itself would be a deadlock."""
+
+    class Closing:
+        def on_event(self, event: Event) -> None:
+            bus.close(DEADLINE_S)
+
+    bus = EventBus([Closing()])
+    bus.start()
+    bus.emit(assigned())
+    assert bus.close(DEADLINE_S) == 0
+
+    [line] = lines_with(log, "raised EngineError")
+    assert "ask the app to stop" in (line.exc_text or str(line.exc_info))

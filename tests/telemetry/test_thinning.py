@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ehkafka import events
+from ehkafka.records import TopicPartition
+from ehkafka.telemetry.thinning import SUBJECTS_MAX, WINDOW_S
+
+if TYPE_CHECKING:
+    from ehkafka.telemetry.log_lines import LogLines
+    from ehkafka.testing.clock import VirtualClock
+
+READINGS_0 = TopicPartition("readings", 0)
+READINGS_1 = TopicPartition("readings", 1)
+ALERTS_0 = TopicPartition("alerts", 0)
+
+
+def commit_failed(*partitions: TopicPartition, error: str = "busy", retriable: bool = True) -> events.Event:
+    """Return a refused commit."""
+    return events.CommitFailed(partitions or (READINGS_0,), error, retriable)
+
+
+def handler_failed(offset: int, attempt: int, decision: str) -> events.Event:
+    """Return a failed attempt."""
+    return events.HandlerFailed(READINGS_0, offset, "home-7", attempt, "ValueError: no unit", decision)
+
+
+def test_a_warning_each_second_for_an_hour_is_logged_each_30_s(
+    lines: LogLines, logged: Any, clock: VirtualClock
+) -> None:
+    """The first at once, then one per window that says how many were not shown; none is unaccounted for."""
+    for _ in range(3_600):
+        lines.write(commit_failed())
+        clock.advance(1.0)
+    lines.write_owed(everything=True)
+
+    assert logged.suppressed == [0, *[29] * 119, 28]
+    assert len(logged.records) + sum(logged.suppressed) == 3_600
+    assert "(29 more like it since the last such line.)" in logged.records[1].getMessage()
+    assert not lines.owes_lines
+
+
+def test_different_subjects_are_thinned_apart(lines: LogLines, logged: Any) -> None:
+    """A warning never hides one about something else."""
+    different = [
+        commit_failed(READINGS_0),
+        commit_failed(ALERTS_0),
+        commit_failed(READINGS_0, retriable=False),
+        events.PartitionLost(READINGS_0, 3, 0),
+        events.PartitionLost(READINGS_1, 3, 0),
+        events.StaleResult(READINGS_0, 3, 1),
+        events.ConnectionTrouble("_TRANSPORT", "down", fatal=False),
+        events.ConnectionTrouble("_TRANSPORT", "down", fatal=True),
+        events.UserCodeFailed("open", "x"),
+        events.UserCodeFailed("on_lost", "x"),
+    ]
+    for event in different * 2:
+        lines.write(event)
+
+    assert len(logged.records) == len(different)
+
+
+def test_other_partitions_and_numbers_in_an_error_are_still_a_repetition(
+    lines: LogLines, logged: Any
+) -> None:
+    """What varies from one commit to the next does not defeat the thinning."""
+    lines.write(commit_failed(READINGS_0, error="broker 1, 17 ms"))
+    lines.write(commit_failed(READINGS_1, error="broker 2, 23 ms"))
+
+    assert len(logged.records) == 1
+
+
+def test_the_final_decision_on_a_record_is_always_logged(lines: LogLines, logged: Any) -> None:
+    """Its retries are thinned, its end and the failures of other records are not."""
+    for attempt in range(1, 5):
+        lines.write(handler_failed(17, attempt, f"retry in {0.2 * attempt:.1f} s"))
+    lines.write(handler_failed(18, 1, "retry in 0.2 s"))
+    lines.write(handler_failed(17, 5, "skip"))
+
+    assert [(vars(record)["offset"], vars(record)["attempt"]) for record in logged.records] == [
+        (17, 1),
+        (18, 1),
+        (17, 5),
+    ]
+
+
+def test_what_is_no_warning_is_never_thinned(lines: LogLines, logged: Any) -> None:
+    """Assignments are told one by one."""
+    for _ in range(3):
+        lines.write(events.PartitionAssigned(READINGS_0, 1, "earliest"))
+
+    assert len(logged.records) == 3
+
+
+def test_any_later_event_brings_the_owed_line(lines: LogLines, logged: Any, clock: VirtualClock) -> None:
+    """A series that ended is told with its last warning, once its window is over."""
+    for error in ("first", "second", "last"):
+        lines.write(commit_failed(error=error))
+    clock.advance(WINDOW_S)
+    lines.write(events.PartitionResumed(READINGS_0, 1.0))
+
+    owed = logged.records[-1]
+    assert "last" in owed.getMessage()
+    assert logged.suppressed == [0, 0, 1]
+    assert not lines.owes_lines
+
+
+def test_an_owed_line_opens_a_window_too(lines: LogLines, logged: Any, clock: VirtualClock) -> None:
+    """The rate holds for lines that were brought by other events or by the clock."""
+    for _ in range(2):
+        lines.write(commit_failed())
+    clock.advance(WINDOW_S)
+    lines.write_owed()
+    lines.write(commit_failed())
+
+    assert len(logged.records) == 2
+    assert lines.owes_lines
+
+
+def test_thinning_remembers_a_bounded_number_of_subjects(lines: LogLines, logged: Any) -> None:
+    """A flood of failing records cannot grow it; what a forgotten subject owes is told first."""
+    for _ in range(3):
+        lines.write(handler_failed(0, 1, "retry"))
+    for offset in range(1, 3 * SUBJECTS_MAX):
+        lines.write(handler_failed(offset, 1, "retry"))
+
+    assert len(lines._thinning._windows) <= SUBJECTS_MAX
+    assert not lines.owes_lines
+    assert len(logged.records) + sum(logged.suppressed) == 3 * SUBJECTS_MAX + 2
