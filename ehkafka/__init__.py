@@ -1,3 +1,65 @@
-"""ehkafka."""
+"""ehkafka: consume Azure Event Hubs and Apache Kafka with strict order per key and high concurrency.
+
+How a record flows: the poll thread takes batches from the broker (`intake`), each record joins the lane
+of its key (`lanes`), a worker calls the handler for one lane at a time (`workers`), a raise goes to the
+failure desk (`recovery`), and the committer sends the offset below which everything has an outcome
+(`progress`). `App` joins these; `App.snapshot()`, `App.health()` and the event catalogue (`events`) show
+them. `Endpoint` says where the broker is.
+
+Threads: `ehkafka-poll` alone owns the `Consumer` and never calls a handler; workers own nothing shared;
+`ehkafka-hooks` runs partition hooks, `ehkafka-telemetry` logs and calls event hooks.
+
+What always holds: a committed offset never passes a received record without an outcome; two records of
+one key never overlap or swap within an assignment; a slow or failing key delays only itself until the
+backlog's limit; nothing is dropped silently. DESIGN.md has the reasons.
+"""
+
+from ehkafka.app import App
+from ehkafka.endpoint import Endpoint
+from ehkafka.errors import (
+    AbandonedError,
+    ConfigurationError,
+    EhkafkaError,
+    EndpointError,
+    EngineError,
+    FencedError,
+    HandlerFailedError,
+    MissingExtraError,
+    OffsetGapError,
+    TopicNotFoundError,
+)
+from ehkafka.events import Event, Hook
+from ehkafka.lanes.order import by_key, by_partition, by_topic_partition, unordered
+from ehkafka.records import Record, TopicPartition
+from ehkafka.recovery.policy import Hold, Stop
+from ehkafka.telemetry.snapshot import Health, PartitionSnapshot, Snapshot
 
 __version__ = "0.1.0.dev0"
+
+__all__ = [
+    "AbandonedError",
+    "App",
+    "ConfigurationError",
+    "EhkafkaError",
+    "Endpoint",
+    "EndpointError",
+    "EngineError",
+    "Event",
+    "FencedError",
+    "HandlerFailedError",
+    "Health",
+    "Hold",
+    "Hook",
+    "MissingExtraError",
+    "OffsetGapError",
+    "PartitionSnapshot",
+    "Record",
+    "Snapshot",
+    "Stop",
+    "TopicNotFoundError",
+    "TopicPartition",
+    "by_key",
+    "by_partition",
+    "by_topic_partition",
+    "unordered",
+]

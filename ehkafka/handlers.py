@@ -6,7 +6,7 @@ Values and pure functions; the runtime turns each spec into a route when the app
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, get_args
 
 from ehkafka.errors import ConfigurationError
@@ -36,7 +36,7 @@ class HandlerSpec:
     workers: int = 16
     raw: bool = False
     start: Any = None
-    on_failure: FailurePolicy = Stop()
+    on_failure: FailurePolicy = field(default_factory=Stop)
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run. Raises `ConfigurationError`."""

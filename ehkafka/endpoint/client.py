@@ -26,7 +26,7 @@ _UNKNOWN_PROPERTY = re.compile(r'No such configuration property: "(?P<name>[^"]*
 _KEY_IN_TEXT = re.compile(r"(SharedAccessKey\s*=\s*)[^;\s\"']+", re.IGNORECASE)
 
 
-def open_consumer(properties: Mapping[str, Any], **callbacks: Callable[..., Any]) -> confluent_kafka.Consumer:
+def open_consumer(properties: Mapping[str, Any], **callbacks: Any) -> confluent_kafka.Consumer:
     """Open a consumer. `callbacks` are `error_cb`, `stats_cb`, `on_commit`, … and `logger`.
 
     Raises `ConfigurationError` for whatever librdkafka does not accept, without a secret in it.

@@ -108,6 +108,6 @@ def _gap(consumer: Consumer, error: KafkaError, message: Message) -> OffsetGapEr
             log += f", so {low - position} records are gone"
     return OffsetGapError(
         f"{where}: the next record to read was at offset {position if position >= 0 else 'unknown'}, "
-        f"but {log} ({describe_error(error)}). Nothing was skipped. To go on, set the group's offset to where "
-        "you want to resume, or start a new group."
+        f"but {log} ({describe_error(error)}). Nothing was skipped. To go on, set the group's offset to "
+        "where you want to resume, or start a new group."
     )

@@ -59,7 +59,13 @@ class Membership:
         self._guard(lambda: self._end_lost(names))
 
     def release(
-        self, consumer: Consumer, partitions: Iterable[TopicPartition], *, reason: str, drain_s: float
+        self,
+        consumer: Consumer,
+        partitions: Iterable[TopicPartition],
+        *,
+        reason: str,
+        drain_s: float,
+        commit_s: float = FINAL_COMMIT_TIMEOUT_S,
     ) -> None:
         """End epochs in good order: cut, wait for what must end, commit, tell the user's hooks."""
         deadline_s = time.monotonic() + drain_s
@@ -67,7 +73,7 @@ class Membership:
         self.cut_short(ours, below_started=drain_s > 0)
         self.wait_until_drained(ours, deadline_s)
         positions, abandoned = self._end(ours)
-        self._context.committer.commit_now(consumer, positions, FINAL_COMMIT_TIMEOUT_S)
+        self._context.committer.commit_now(consumer, positions, commit_s)
         hooks = []
         for partition in ours:
             route, assignment = self.owned.pop(partition)

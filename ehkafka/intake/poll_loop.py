@@ -81,6 +81,13 @@ class PollLoop:
         self._commit_if_due(consumer)
         self._look_slowly(consumer)
 
+    def turn_without_intake(self, consumer: Consumer) -> None:
+        """Stay a member while a stop drains: what still arrives was never received and is redelivered."""
+        self.last_turn_s = self._context.clock()
+        self._without_errors(consumer, consumer.consume(1, BUSY_POLL_S))  # type: ignore[arg-type]
+        self.watch()
+        self._commit_if_due(consumer)
+
     def watch(self) -> bool:
         """Settle, wake, end waits that are over; True while anything needs another look soon."""
         busy = False

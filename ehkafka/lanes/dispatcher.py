@@ -41,8 +41,10 @@ class Dispatcher:
         # Received without an outcome, over all assignments. Written under the lock, read by the poll thread.
         self.backlog_records = 0
         self.backlog_bytes = 0
+        self.received_records = 0
         self.finished_records = 0
         self.skipped_records = 0
+        self.abandoned_records = 0
         self.stale_records = 0
         self._shared_lanes: dict[Hashable, Lane] | None = {} if scope == "handler" else None
         self.holds = Holds(self)
@@ -77,6 +79,7 @@ class Dispatcher:
         `keys` are what `KeyReader.keys` gave for `messages`.
         """
         assignment.note_received(messages, now_s)
+        self.received_records += len(messages)
         if assignment.finished_before is not None:
             messages, keys = self._without_finished(assignment, messages, keys)
         size = sum(map(len, messages))
@@ -222,6 +225,7 @@ class Dispatcher:
         self.backlog_records -= running
         self.backlog_bytes -= assignment.backlog_bytes
         assignment.backlog_records = assignment.backlog_bytes = 0
+        self.abandoned_records += assignment.abandoned_records
         assignment.unopened.clear()
         if not assignment.shared:
             self.holds.forget(assignment.lanes.values())

@@ -7,7 +7,7 @@ given explicitly: a bare `commit()` takes what was last handed out, finished or 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -87,8 +87,8 @@ class Committer:
                 stored = consumer.commit(offsets=_as_offsets(dirty), asynchronous=False)
             except KafkaException as refused:
                 answer.append((refused.args[0], ()))
-            except RuntimeError as closed:  # the consumer was closed while this thread waited
-                answer.append((KafkaError(KafkaError._STATE, str(closed)), ()))  # noqa: SLF001
+            except Exception as broken:  # e.g. closed meanwhile: reported as a refused commit
+                answer.append((KafkaError(KafkaError._STATE, repr(broken)), ()))  # noqa: SLF001
             else:
                 answer.append((None, stored or ()))
 
@@ -153,13 +153,13 @@ _MENDS_ITSELF = {CommitError.RETRY, CommitError.REJOIN, CommitError.METADATA}
 
 
 def _as_offsets(positions: Mapping[TopicPartition, Position]) -> list[KafkaPartition]:
-    return [
-        KafkaPartition(
-            partition.topic,
-            partition.partition,
-            position.next_offset,
-            metadata=position.metadata,
-            leader_epoch=position.leader_epoch,
-        )
-        for partition, position in positions.items()
-    ]
+    return [_as_offset(partition, position) for partition, position in positions.items()]
+
+
+def _as_offset(partition: TopicPartition, position: Position) -> KafkaPartition:
+    optional: dict[str, Any] = {}  # the C constructor takes no None
+    if position.metadata is not None:
+        optional["metadata"] = position.metadata
+    if position.leader_epoch is not None:
+        optional["leader_epoch"] = position.leader_epoch
+    return KafkaPartition(partition.topic, partition.partition, position.next_offset, **optional)

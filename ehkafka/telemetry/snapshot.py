@@ -69,6 +69,11 @@ class Snapshot:
     # One count for each kind of event, by class name, and the plain counters (see `telemetry.counters`).
     counters: Mapping[str, int]
 
+    @classmethod
+    def empty(cls, group: str, endpoint: str, state: str, taken_at_s: float) -> Snapshot:
+        """Return the picture of an app that was never started."""
+        return cls(group, endpoint, state, taken_at_s, 0.0, (), 0, 0, 0, 0, 0, {})
+
     @property
     def backlog_records(self) -> int:
         """Received without an outcome, over all partitions."""

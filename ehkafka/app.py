@@ -1,0 +1,395 @@
+"""The app: decorators that register handlers, and the life cycle around them.
+
+Knows the runtime and nothing below it. All methods may be called from any thread unless said otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from ehkafka.errors import ConfigurationError, EngineError
+from ehkafka.handlers import HandlerSpec, is_async
+from ehkafka.intake.context import PartitionHooks
+from ehkafka.intake.start import check_start
+from ehkafka.lanes.order import NullKey, Scope, by_key
+from ehkafka.recovery.policy import FailurePolicy, Stop
+from ehkafka.runtime import Runtime
+from ehkafka.settings import Settings
+from ehkafka.signals import stop_signals
+from ehkafka.telemetry.picture import partition_snapshots
+from ehkafka.telemetry.snapshot import Health, Snapshot
+from ehkafka.telemetry.verdict import health_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+    from types import TracebackType
+    from typing import Self
+
+    from ehkafka.endpoint import Endpoint
+    from ehkafka.events import Hook
+    from ehkafka.history import History
+
+Function = TypeVar("Function", bound="Callable[..., Any]")
+State = Literal["new", "starting", "running", "stopping", "stopped"]
+
+# How long `stop` waits beyond its own time-out for the threads to end.
+STOP_SLACK_S = 5.0
+
+
+class App:
+    """A consumer group's member: handlers, and one consumer that feeds them.
+
+    `group` and `endpoint` say whose records; `start` where a group without a committed offset begins
+    (`"earliest"`, `"latest"`, an offset, a datetime, a timedelta back, or a callable
+    `(topic, partition) -> position`); there is no default for it. All further settings are those of
+    `ehkafka.settings.Settings`. Raises `ConfigurationError` for what cannot work.
+    """
+
+    def __init__(
+        self,
+        *,
+        group: str,
+        endpoint: Endpoint,
+        start: Any = None,
+        history: History | None = None,
+        **settings: Any,
+    ) -> None:
+        if not isinstance(group, str) or not group.strip():
+            raise ConfigurationError("group is missing: name the consumer group that this app belongs to.")
+        if not hasattr(endpoint, "client_properties"):
+            raise ConfigurationError(
+                f"endpoint={type(endpoint).__name__} is no Endpoint; make one with Endpoint.kafka(…), "
+                "Endpoint.connection_string(…) or Endpoint.embedded()."
+            )
+        check_start(start)
+        known = set(Settings.__dataclass_fields__)
+        if unknown := sorted(set(settings) - known):
+            raise ConfigurationError(
+                f"Unknown setting {', '.join(unknown)}. librdkafka's properties go into consumer={{…}}; "
+                f"the app's own settings are {', '.join(sorted(known))}."
+            )
+        self.endpoint = endpoint
+        self.settings = Settings(group=group, start=start, **settings)
+        self._history = history
+        self._specs: list[HandlerSpec] = []
+        self._middleware: list[Any] = []
+        self._partition_hooks = PartitionHooks()
+        self._on_error: Callable[..., Any] | None = None
+        self._on_start: list[Callable[[], Any]] = []
+        self._on_stop: list[Callable[[], Any]] = []
+        self._worker_set_up: Callable[[], None] | None = None
+        self._worker_tear_down: Callable[[], None] | None = None
+        self._event_hooks: list[Hook] = []
+        # Guards the life cycle, not the data: two threads may start and stop.
+        self._lock = threading.RLock()
+        self._runtime: Runtime | None = None
+        self._state: State = "new"
+        self._process_id = os.getpid()
+
+    # --- registration, before the start ---------------------------------------------------------
+
+    def handler(
+        self,
+        *topics: str,
+        order_by: Callable[..., Hashable] = by_key,
+        scope: Scope = "partition",
+        null_key: NullKey = "spread",
+        workers: int = 16,
+        raw: bool = False,
+        start: Any = None,
+        on_failure: FailurePolicy | None = None,
+    ) -> Callable[[Function], Function]:
+        """Register a function `(record)`, or a class with `process(record)`, as the topics' handler.
+
+        Without topics, the endpoint's own (`EntityPath`) is taken. Records of equal `order_by` keys are
+        handled one after another, in order; others side by side, on `workers` threads. A class gets one
+        instance per partition, with `open(partition)` and `close(reason)` around it where it has them.
+        `raw` hands over confluent's `Message` itself. Raises `ConfigurationError`.
+        """
+        if start is not None:
+            check_start(start)
+        named = topics or tuple(filter(None, [self.endpoint.default_topic]))
+
+        def register(function: Function) -> Function:
+            self._must_be_new("handler")
+            spec = HandlerSpec(
+                topics=named,
+                function=function,
+                order_by=order_by,
+                scope=scope,
+                null_key=null_key,
+                workers=workers,
+                raw=raw,
+                start=start,
+                on_failure=on_failure or Stop(),
+            )
+            taken = {topic: other.name for other in self._specs for topic in other.topics}
+            for topic in spec.topics:
+                if topic in taken:
+                    raise ConfigurationError(
+                        f"Topic {topic!r} has the handler {taken[topic]!r} already; "
+                        f"{spec.name!r} cannot take it too. One handler per topic."
+                    )
+            self._specs.append(spec)
+            return function
+
+        return register
+
+    def use(self, middleware: Function) -> Function:
+        """Wrap every handler in `middleware(record, call_next)`; the first one used is the outermost."""
+        self._must_be_new("middleware")
+        _must_be_plain(middleware, "middleware")
+        self._middleware.append(middleware)
+        return middleware
+
+    def on_start(self, function: Function) -> Function:
+        """Call a function before the first record, in the thread that starts the app. May be a decorator."""
+        self._must_be_new("on_start")
+        _must_be_plain(function, "on_start")
+        self._on_start.append(function)
+        return function
+
+    def on_stop(self, function: Function) -> Function:
+        """Call a function after the last record, if the on_start functions ran; last registered first."""
+        self._must_be_new("on_stop")
+        _must_be_plain(function, "on_stop")
+        self._on_stop.append(function)
+        return function
+
+    def on_worker_start(self, function: Function) -> Function:
+        """Call a function in each worker thread before its first record."""
+        self._must_be_new("on_worker_start")
+        _must_be_plain(function, "on_worker_start")
+        self._worker_set_up = function
+        return function
+
+    def on_worker_stop(self, function: Function) -> Function:
+        """Call a function in each worker thread after its last record."""
+        self._must_be_new("on_worker_stop")
+        _must_be_plain(function, "on_worker_stop")
+        self._worker_tear_down = function
+        return function
+
+    def on_error(self, function: Function) -> Function:
+        """Let `function(kind, partition, record, error)` hear of errors and answer them.
+
+        `kind` is `handler` (called on the worker's thread) or `connection` (partition and record are
+        None; called for errors that librdkafka keeps trying to mend). It may answer `"continue"` (a
+        failed record is then held: its key waits, nothing is committed past it), `"stop"`, or None to
+        leave the decision to `on_failure`.
+        """
+        self._must_be_new("on_error")
+        _must_be_plain(function, "on_error")
+        self._on_error = function
+        return function
+
+    def on_assigned(self, function: Function) -> Function:
+        """Call `function(partition)` on the hook thread before the first record of an assignment."""
+        return self._set_partition_hook("on_assigned", function)
+
+    def on_revoked(self, function: Function) -> Function:
+        """Call `function(partition, reason)` after the last record; reason: `revoked` or `stopped`."""
+        return self._set_partition_hook("on_revoked", function)
+
+    def on_lost(self, function: Function) -> Function:
+        """Call `function(partition)` when a partition was lost: another member may have it already."""
+        return self._set_partition_hook("on_lost", function)
+
+    def on_idle(self, function: Function) -> Function:
+        """Call `function(partition)` once when nothing has come for `idle_s` and all is finished."""
+        return self._set_partition_hook("on_idle", function)
+
+    def add_hook(self, hook: Hook) -> None:
+        """Hand every event of the catalogue (`ehkafka.events`) to `hook.on_event(event)`."""
+        self._must_be_new("hook")
+        self._event_hooks.append(hook)
+
+    # --- life cycle --------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Start, wait until the end, and raise what ended the app, if it was an error.
+
+        In the main thread SIGINT and SIGTERM stop it: the first drains, the second leaves at once.
+        """
+        self.start()
+        runtime = self._runtime
+        assert runtime is not None
+        with stop_signals(runtime.request_stop, runtime.leave_now):
+            # In slices: a wait without end would keep signals from being handled on some platforms.
+            while not runtime.wait(0.5):
+                pass
+        self._finish()
+
+    def start(self) -> None:
+        """Reach the broker, start the threads, subscribe; returns at once. Raises what is wrong."""
+        with self._lock:
+            self._check_process()
+            if self._state not in ("new", "stopped"):
+                raise ConfigurationError(f"The app is {self._state}; start it once, or after it has stopped.")
+            if not self._specs:
+                raise ConfigurationError("The app has no handler; register one with @app.handler('topic').")
+            self._state = "starting"
+            try:
+                self._runtime = runtime = self._make_runtime()
+                self._call_on_start()
+                try:
+                    runtime.start()
+                except BaseException:
+                    self._call_on_stop()
+                    raise
+            except BaseException:
+                self._state = "stopped"
+                raise
+            self._state = "running"
+
+    def stop(self, *, drain: bool = True, timeout_s: float | None = None) -> None:
+        """Stop and wait for the end; raise what ended the app, if it was an error.
+
+        With `drain` all received records are handled first, within `timeout_s` (`stop_s` of the settings
+        by default); without, only those that run now. Raises `AbandonedError` when time ran out, naming
+        the records. A stopped or never started app stays as it is.
+        """
+        self._check_process()
+        runtime = self._runtime
+        if runtime is None or self._state == "stopped":
+            return
+        runtime.request_stop("stop() was called", drain=drain, timeout_s=timeout_s)
+        limit_s = (self.settings.stop_s if timeout_s is None else timeout_s) + STOP_SLACK_S
+        if not runtime.wait(limit_s):
+            raise EngineError(f"The app did not end within {limit_s:.0f} s. Please report it.")
+        self._finish()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the app has ended by itself; True when it has."""
+        runtime = self._runtime
+        return runtime is None or runtime.wait(timeout_s)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.stop)
+
+    # --- what it shows -----------------------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """Where the app is in its life."""
+        runtime = self._runtime
+        if self._state == "running" and runtime is not None:
+            if runtime.is_done:
+                return "stopped"
+            if runtime.is_stopping:
+                return "stopping"
+        return self._state
+
+    def snapshot(self) -> Snapshot:
+        """Return an immutable picture of the app as it is now. Takes microseconds per live lane."""
+        runtime = self._runtime
+        now_s = time.time()
+        if runtime is None:
+            return Snapshot.empty(self.settings.group, self.endpoint.name, self.state, now_s)
+        return Snapshot(
+            group=self.settings.group,
+            endpoint=self.endpoint.name,
+            state=self.state,
+            taken_at_s=now_s,
+            uptime_s=time.monotonic() - runtime.started_s,
+            partitions=partition_snapshots(runtime.context),
+            counters=runtime.bus.counters_snapshot(),
+            **runtime.totals(),
+        )
+
+    def health(self) -> Health:
+        """Return whether all is well, else the reasons: each names where and what it waits for."""
+        runtime = self._runtime
+        snapshot = self.snapshot()
+        if runtime is None:
+            return Health((f"The app is {snapshot.state}.",))
+        return health_of(
+            snapshot,
+            stuck_s=self.settings.stuck_s,
+            poll_silence_s=time.monotonic() - runtime.loop.last_turn_s,
+            failure=str(runtime.failure) if runtime.failure is not None else None,
+            commit_trouble=runtime.context.committer.trouble,
+        )
+
+    # --- inside ------------------------------------------------------------------------------------
+
+    def _make_runtime(self) -> Runtime:
+        return Runtime(
+            self.endpoint,
+            self.settings,
+            self._specs,
+            middleware=self._middleware,
+            hooks=self._partition_hooks,
+            on_error=self._on_error,
+            worker_set_up=self._worker_set_up,
+            worker_tear_down=self._worker_tear_down,
+            event_hooks=self._event_hooks,
+            history=self._history,
+        )
+
+    def _finish(self) -> None:
+        """Run the on_stop functions once and raise what ended the run, if it was an error."""
+        with self._lock:
+            runtime = self._runtime
+            if runtime is None or self._state == "stopped":
+                return
+            self._state = "stopped"
+            try:
+                self._call_on_stop()
+            finally:
+                if runtime.failure is not None:
+                    raise runtime.failure
+
+    def _call_on_start(self) -> None:
+        for function in self._on_start:
+            function()
+
+    def _call_on_stop(self) -> None:
+        for function in reversed(self._on_stop):
+            function()
+
+    def _set_partition_hook(self, name: str, function: Function) -> Function:
+        self._must_be_new(name)
+        _must_be_plain(function, name)
+        setattr(self._partition_hooks, name, function)
+        return function
+
+    def _must_be_new(self, what: str) -> None:
+        if self._state not in ("new", "stopped"):
+            raise ConfigurationError(f"The app is {self._state}: register the {what} before the start.")
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process_id:
+            if self._state == "new":
+                self._process_id = os.getpid()
+            else:
+                raise ConfigurationError(
+                    "The process forked after the app was started: its threads and sockets did not come "
+                    "along. Make the app in the child, or start it after the fork."
+                )
+
+
+def _must_be_plain(function: Any, what: str) -> None:
+    if not callable(function):
+        raise ConfigurationError(f"{what}: {function!r} is not callable.")
+    if is_async(function):
+        raise ConfigurationError(f"{what}: an async def is not supported here; give a plain function.")

@@ -1,0 +1,110 @@
+"""The end of a run: drain, commit, leave the group, end the threads, and say what is left undone.
+
+On the poll thread, once. The order matters: nothing new is taken before the drain, the commit comes
+after the last outcome and before leaving, and hooks end after the workers' last record.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from ehkafka.errors import AbandonedError, EhkafkaError
+from ehkafka.events import AppStopped, AppStopping, Draining
+from ehkafka.intake.watch import running_records
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from confluent_kafka import Consumer
+
+    from ehkafka.intake.context import IntakeContext
+    from ehkafka.intake.poll_loop import PollLoop
+    from ehkafka.intake.route import Route
+
+NAMED_RECORDS_MAX = 20
+# After the deadline: the commit, the leave and the threads get this much together.
+LEAVE_S = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequest:
+    """A wish to stop by `deadline_s` (monotonic). Without `drain` only what runs is waited for."""
+
+    reason: str
+    drain: bool
+    deadline_s: float
+
+
+class Shutdown:
+    """Carries out one stop request."""
+
+    def __init__(self, context: IntakeContext, loop: PollLoop, routes: Sequence[Route]) -> None:
+        self._context = context
+        self._loop = loop
+        self._routes = list({route.name: route for route in routes}.values())
+
+    def run(
+        self, consumer: Consumer, request: StopRequest, failure: EhkafkaError | None
+    ) -> EhkafkaError | None:
+        """End the run; return the error that names what was abandoned against the wish, if anything was."""
+        context = self._context
+        remaining_s = max(0.0, request.deadline_s - time.monotonic())
+        context.emit(AppStopping(request.reason, request.drain, remaining_s))
+        self._stop_fetching(consumer)
+        if not request.drain:
+            self._loop.membership.cut_short(context.owned, below_started=False)
+        drained = self._drain(consumer, request)
+        unfinished = [] if drained else list(running_records(context))
+        queued = sum(route.dispatcher.backlog_records for route in self._routes)
+        commit_s = max(LEAVE_S, request.deadline_s - time.monotonic())
+        self._loop.membership.release(
+            consumer, list(context.owned), reason="stopped", drain_s=0.0, commit_s=commit_s
+        )
+        abandoned = AbandonedError(_named(unfinished, queued)) if not drained else None
+        consumer.close()
+        context.hook_thread.close(LEAVE_S if drained else 0.1)
+        for route in self._routes:
+            route.workers.stop(LEAVE_S if drained else 0.1)
+        exit_code = (failure or abandoned or EhkafkaError).exit_code if failure or abandoned else 0
+        context.emit(AppStopped(exit_code, queued))
+        return abandoned
+
+    def _stop_fetching(self, consumer: Consumer) -> None:
+        partitions = [KafkaPartition(*partition) for partition in self._context.owned]
+        try:
+            consumer.pause(partitions)
+        except KafkaException:
+            # Lost a moment ago: nothing of it is ours to pause, and its callback comes with the next poll.
+            self._context.count("pause_refused", 1)
+
+    def _drain(self, consumer: Consumer, request: StopRequest) -> bool:
+        """Poll, for the group and for commits, until nothing can run any more or the time is over."""
+        next_word_s = 0.0
+        while any(self._has_runnable(route) for route in self._routes):
+            now_s = time.monotonic()
+            if now_s >= request.deadline_s or self._context.leave_now():
+                return False
+            if now_s >= next_word_s:
+                next_word_s = now_s + 1.0
+                queued = sum(route.dispatcher.backlog_records for route in self._routes)
+                self._context.emit(Draining(request.deadline_s - now_s, queued))
+            self._loop.turn_without_intake(consumer)
+        return True
+
+    @staticmethod
+    def _has_runnable(route: Route) -> bool:
+        with route.exchange.locked() as dispatcher:
+            return dispatcher.has_runnable()
+
+
+def _named(unfinished: list[str], queued: int) -> str:
+    shown = ", ".join(unfinished[:NAMED_RECORDS_MAX]) + (" …" if len(unfinished) > NAMED_RECORDS_MAX else "")
+    return (
+        f"The app left with {queued} records unfinished; none of them was committed, so they are handled "
+        f"again. Handlers still running: {shown or 'none'}."
+    )

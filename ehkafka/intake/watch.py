@@ -1,0 +1,71 @@
+"""The slow watch: idle partitions and work that makes no progress. Poll thread, twice a second."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ehkafka.events import StuckReport
+from ehkafka.lanes.order import describe_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ehkafka.intake.context import IntakeContext
+    from ehkafka.intake.route import Route
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.records import TopicPartition
+
+
+class ProgressWatch:
+    """Remembers what it saw last and tells what did not move."""
+
+    def __init__(self, context: IntakeContext, routes: Sequence[Route], stuck_s: float) -> None:
+        self._context = context
+        self._routes = routes
+        self._stuck_s = stuck_s
+        self._finished = 0
+        self._moved_s = context.clock()
+        self._reported = False
+        # Per partition: what was received at the last look, since when, and whether on_idle was told.
+        self._idle: dict[TopicPartition, tuple[int, float, bool]] = {}
+
+    def look(self) -> None:
+        """Report stuck work and idle partitions, each once until it moves again."""
+        now_s = self._context.clock()
+        self._look_for_stuck(now_s)
+        if self._context.hooks.on_idle is not None:
+            for assignment in list(self._context.owned.assignments()):
+                self._look_for_idle(assignment, now_s)
+
+    def _look_for_stuck(self, now_s: float) -> None:
+        finished = sum(route.dispatcher.finished_records for route in self._routes)
+        waiting = any(route.dispatcher.backlog_records for route in self._routes)
+        if finished != self._finished or not waiting:
+            self._finished, self._moved_s, self._reported = finished, now_s, False
+        elif now_s - self._moved_s >= self._stuck_s and not self._reported:
+            self._reported = True
+            stacks = {name: stack for route in self._routes for name, stack in route.workers.stacks().items()}
+            text = "\n".join(f"{name}\n{stack}" for name, stack in stacks.items())
+            self._context.emit(
+                StuckReport(now_s - self._moved_s, tuple(running_records(self._context)), text)
+            )
+
+    def _look_for_idle(self, assignment: Assignment, now_s: float) -> None:
+        partition, received = assignment.partition, assignment.received_records
+        seen, since_s, told = self._idle.get(partition, (-1, now_s, False))
+        if received != seen or assignment.backlog_records:
+            self._idle[partition] = (received, now_s, False)
+        elif not told and now_s - since_s >= self._context.idle_s:
+            self._idle[partition] = (received, since_s, True)
+            on_idle = self._context.hooks.on_idle
+            assert on_idle is not None
+            self._context.hook_thread.submit("on_idle", lambda: on_idle(partition))
+
+
+def running_records(context: IntakeContext) -> Iterator[str]:
+    """Name the records whose handlers run now."""
+    for route, assignment in list(context.owned.values()):
+        with route.exchange.locked():
+            for lane in assignment.lanes_here():
+                if lane.running and lane.head is not None:
+                    yield f"{assignment.partition}@{lane.head.offset()} key {describe_key(lane.key)}"

@@ -1,0 +1,333 @@
+"""One run of an app, from start to stop: builds the rooms' parts, owns the threads, ends them in order.
+
+Beside `app` the one module that knows every room. `App` makes a new `Runtime` for each start.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.endpoint.client import check_client_version, open_consumer
+from ehkafka.endpoint.properties import consumer_properties
+from ehkafka.errors import EhkafkaError, EndpointError, EngineError
+from ehkafka.events import AppStarted, UserCodeFailed
+from ehkafka.handlers import HandlerSpec, make_invoke
+from ehkafka.intake.broker_errors import missing_topics
+from ehkafka.intake.client_log import ClientLog
+from ehkafka.intake.context import IntakeContext, PartitionHooks
+from ehkafka.intake.flow import FlowControl, FlowLimits
+from ehkafka.intake.hook_thread import HookThread
+from ehkafka.intake.poll_loop import PollLoop
+from ehkafka.intake.positions import PositionFinder
+from ehkafka.intake.route import Route
+from ehkafka.intake.shutdown import Shutdown, StopRequest
+from ehkafka.intake.watch import ProgressWatch
+from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.lanes.order import KeyReader
+from ehkafka.progress.committer import Committer
+from ehkafka.progress.ledger import CommitLedger, CommitPacing
+from ehkafka.records import Record
+from ehkafka.recovery.desk import STOP, FailureDesk
+from ehkafka.settings import EVENT_HUBS_COMMIT_SPACING_S, Settings
+from ehkafka.telemetry.bus import EventBus
+from ehkafka.workers.exchange import Exchange
+from ehkafka.workers.threads import ThreadWorkers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from confluent_kafka import Consumer, KafkaError
+
+    from ehkafka.endpoint import Endpoint
+    from ehkafka.events import Hook
+    from ehkafka.history import History
+    from ehkafka.lanes.assignment import Assignment
+
+
+class Runtime:
+    """Threads and parts of one run. `start` once, then `request_stop` and `wait`."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        settings: Settings,
+        specs: Sequence[HandlerSpec],
+        *,
+        middleware: Sequence[Any] = (),
+        hooks: PartitionHooks | None = None,
+        on_error: Callable[..., Any] | None = None,
+        worker_set_up: Callable[[], None] | None = None,
+        worker_tear_down: Callable[[], None] | None = None,
+        event_hooks: Sequence[Hook] = (),
+        history: History | None = None,
+        finished_before: Any = None,
+    ) -> None:
+        self.settings = settings
+        self.endpoint = endpoint
+        self._specs = specs
+        self._on_error = on_error
+        self._history = history
+        self.bus = EventBus(event_hooks)
+        self.started_s = time.monotonic()
+        self._lock = threading.Lock()
+        # Under the lock: the first fatal error, and the request to stop.
+        self.failure: EhkafkaError | None = None
+        self._request: StopRequest | None = None
+        self._leave_now = threading.Event()
+        self._done = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._routes = [self._route(spec, middleware, worker_set_up, worker_tear_down) for spec in specs]
+        self.context = self._make_context(hooks or PartitionHooks(), finished_before)
+        self._watch = ProgressWatch(self.context, self._routes, settings.stuck_s)
+        by_topic = {topic: route for route in self._routes for topic in route.topics}
+        self.loop = PollLoop(
+            self.context, by_topic, on_error=self._hear_connection_error, slow_look=self._watch.look
+        )
+        self.shutdown = Shutdown(self.context, self.loop, self._routes)
+
+    def start(self) -> None:
+        """Reach the broker, start the workers, subscribe. Raises what is wrong; then nothing runs."""
+        check_client_version()
+        self.bus.start()
+        try:
+            consumer = self._open()
+            try:
+                self._start_workers()
+            except BaseException:
+                consumer.close()
+                raise
+        except BaseException:
+            self.bus.close(1.0)
+            raise
+        self._thread = threading.Thread(target=self._main, args=(consumer,), name="ehkafka-poll", daemon=True)
+        self._thread.start()
+
+    def request_stop(self, reason: str, *, drain: bool = True, timeout_s: float | None = None) -> None:
+        """Ask for a stop. Of several requests the first counts; safe in a signal handler."""
+        timeout_s = self.settings.stop_s if timeout_s is None else timeout_s
+        if self._request is None:
+            self._request = StopRequest(reason, drain=drain, deadline_s=time.monotonic() + timeout_s)
+
+    def leave_now(self) -> None:
+        """Wait for nothing any more: commit what is finished and leave."""
+        self.request_stop("asked to leave at once", drain=False, timeout_s=0.0)
+        self._leave_now.set()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the run has ended; False when the time-out came first."""
+        return self._done.wait(timeout_s)
+
+    @property
+    def is_stopping(self) -> bool:
+        """True from the first request to stop."""
+        return self._request is not None
+
+    @property
+    def is_done(self) -> bool:
+        """True when the run has ended."""
+        return self._done.is_set()
+
+    def fail(self, error: EhkafkaError) -> None:
+        """End the run with an error, without a drain: what runs ends, what is queued is redelivered."""
+        with self._lock:
+            if self.failure is None:
+                self.failure = error
+        self.request_stop(f"{type(error).__name__}", drain=False)
+
+    def totals(self) -> dict[str, int]:
+        """Return the counts over all partitions that are or were ours."""
+        dispatchers = [route.dispatcher for route in self._routes]
+        return {
+            f"{name}_records": sum(getattr(d, f"{name}_records") for d in dispatchers)
+            for name in ("received", "finished", "skipped", "abandoned", "stale")
+        }
+
+    def _make_context(self, hooks: PartitionHooks, finished_before: Any) -> IntakeContext:
+        settings, spacing_s = self.settings, 0.0
+        if self.endpoint.is_event_hubs:
+            spacing_s = EVENT_HUBS_COMMIT_SPACING_S
+        pacing = CommitPacing(
+            settings.commit_interval_s, settings.commit_every_records, spacing_s, settings.commit_idle_s
+        )
+        ledger = CommitLedger(pacing)
+        starts = {t: spec.start for spec in self._specs for t in spec.topics if spec.start is not None}
+        limits = FlowLimits(
+            settings.backlog_records_max, settings.backlog_bytes_max, settings.batch_records_max
+        )
+        return IntakeContext(
+            clock=time.monotonic,
+            emit=self.bus.emit,
+            count=self.bus.count,  # type: ignore[arg-type]
+            fatal=self.fail,
+            leave_now=self._leave_now.is_set,
+            flow=FlowControl(limits),
+            ledger=ledger,
+            committer=Committer(
+                ledger, clock=time.monotonic, emit=self.bus.emit, fatal=self.fail, history=self._history
+            ),
+            positions=PositionFinder(
+                lambda topic: starts.get(topic, settings.start), reset=settings.reset, emit=self.bus.emit
+            ),
+            hook_thread=HookThread(self._user_code_failed),
+            hooks=hooks,
+            drain_s=settings.drain_s,
+            idle_s=settings.idle_s,
+            cooperative=settings.assignor == "cooperative-sticky",
+            history=self._history,
+            finished_before=finished_before,
+        )
+
+    def _route(
+        self,
+        spec: HandlerSpec,
+        middleware: Sequence[Any],
+        set_up: Callable[[], None] | None,
+        tear_down: Callable[[], None] | None,
+    ) -> Route:
+        dispatcher = Dispatcher(spec.scope)
+        exchange = Exchange(dispatcher, time.monotonic)
+        desk = FailureDesk(
+            spec.name, spec.on_failure, emit=self.bus.emit, fatal=self.fail, ask=self._on_error, raw=spec.raw
+        )
+        workers = ThreadWorkers(
+            exchange,
+            name=spec.name,
+            size=spec.workers,
+            invoke=make_invoke(spec, middleware, self._history),
+            on_failure=desk,
+            set_up=set_up,
+            tear_down=tear_down,
+        )
+        keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else Record)
+        name = f"{spec.name}({', '.join(spec.topics)})"
+        route = Route(name, spec.topics, dispatcher, exchange, keys, workers)
+        return route if not spec.is_class else _with_instances(route, spec)
+
+    def _open(self) -> Consumer:
+        settings = self.settings
+        properties = consumer_properties(
+            self.endpoint,
+            settings.group,
+            settings.consumer,
+            assignor=settings.assignor,
+            instance_id=settings.instance_id,
+        )
+        topics = {topic for route in self._routes for topic in route.topics}
+        self.endpoint.prepare_topics(topics)
+        # librdkafka calls back inside consume(), by then `consumer` is there.
+        consumer: Consumer = open_consumer(
+            properties,
+            error_cb=lambda error: self.loop.error_cb(consumer, error),
+            on_commit=self.context.committer.on_commit,
+            logger=ClientLog(self.bus.emit),
+        )
+        try:
+            missing = missing_topics(consumer, topics, settings.connect_s)
+        except EndpointError as error:
+            consumer.close()
+            raise EndpointError(
+                f"{self.endpoint.name} could not be reached within {settings.connect_s:.0f} s. {error} "
+                "Check the address, the network and the credentials."
+            ) from error
+        if missing is not None:
+            consumer.close()
+            raise missing
+        return consumer
+
+    def _start_workers(self) -> None:
+        started: list[Route] = []
+        try:
+            for route in self._routes:
+                started.append(route)
+                route.workers.start()
+        except BaseException:
+            for route in started:
+                route.workers.stop(1.0)
+            raise
+
+    def _main(self, consumer: Consumer) -> None:
+        """The poll thread."""
+        try:
+            self._poll(consumer)
+        except EhkafkaError as error:
+            self.fail(error)
+        except BaseException as error:
+            failure = EngineError(f"The poll thread died of {error!r}. Please report it.")
+            failure.__cause__ = error
+            self.fail(failure)
+        finally:
+            self._finish(consumer)
+
+    def _poll(self, consumer: Consumer) -> None:
+        membership = self.loop.membership
+        topics = sorted({topic for route in self._routes for topic in route.topics})
+        consumer.subscribe(
+            topics,
+            on_assign=membership.on_assign,
+            on_revoke=membership.on_revoke,
+            on_lost=membership.on_lost,
+        )
+        self.bus.emit(AppStarted(self.settings.group, tuple(topics)))
+        self.loop.run(consumer, lambda: self._request is not None)
+
+    def _finish(self, consumer: Consumer) -> None:
+        request = self._request
+        assert request is not None
+        try:
+            failure = self.shutdown.run(consumer, request, self.failure)
+            with self._lock:
+                self.failure = self.failure or failure
+        except BaseException as error:  # the run must end visibly whatever happens
+            with self._lock:
+                self.failure = self.failure or EngineError(f"The stop failed: {error!r}. Please report it.")
+        finally:
+            self.bus.close(2.0)
+            self._done.set()
+
+    def _hear_connection_error(self, kind: str, error: KafkaError) -> None:
+        if self._on_error is None:
+            return
+
+        def ask() -> None:
+            assert self._on_error is not None
+            if self._on_error(kind, None, None, error) == STOP:
+                self.fail(EndpointError(f"on_error stopped the app: {error.str()}"))
+
+        # The user's code may block: not on the poll thread.
+        self.context.hook_thread.submit("on_error", ask)
+
+    def _user_code_failed(self, where: str, error: Exception) -> None:
+        said = f"{type(error).__name__}: {error}"
+        self.bus.emit(UserCodeFailed(where, said))
+        if where.startswith("opening"):
+            failure = EhkafkaError(f"{where} failed: {said}. Its records were not handled. Fix the hook.")
+            failure.__cause__ = error
+            self.fail(failure)
+
+
+def _with_instances(route: Route, spec: HandlerSpec) -> Route:
+    """Give each assignment an instance of a class handler of its own. Runs on the hook thread."""
+
+    def open_instance(assignment: Assignment) -> None:
+        instance = spec.function()
+        assignment.context = instance
+        if (opens := getattr(instance, "open", None)) is not None:
+            opens(assignment.partition)
+
+    def close_instance(assignment: Assignment, reason: str) -> None:
+        instance, assignment.context = assignment.context, None
+        if instance is not None and (closes := getattr(instance, "close", None)) is not None:
+            closes(reason)
+
+    return Route(
+        route.name,
+        route.topics,
+        route.dispatcher,
+        route.exchange,
+        route.keys,
+        route.workers,
+        open_instance,
+        close_instance,
+    )

@@ -1,0 +1,72 @@
+"""Takes the snapshot: reads routes and assignments under their locks, one after another.
+
+Called from any thread. Each route's numbers are of one moment; different routes differ by microseconds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ehkafka.lanes.order import describe_key
+from ehkafka.telemetry.snapshot import PartitionSnapshot, Unfinished
+
+if TYPE_CHECKING:
+    from ehkafka.intake.context import IntakeContext
+    from ehkafka.intake.owned import OwnedPartition
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.dispatcher import Dispatcher
+    from ehkafka.lanes.lane import Lane
+
+
+def partition_snapshots(context: IntakeContext) -> tuple[PartitionSnapshot, ...]:
+    """Return a picture of every partition that is ours, by name."""
+    # A copy: the poll thread may change it meanwhile.
+    owned = sorted(context.owned.copy().items())
+    return tuple(_picture(context, one) for _, one in owned)
+
+
+def _picture(context: IntakeContext, owned: OwnedPartition) -> PartitionSnapshot:
+    route, assignment = owned
+    partition = assignment.partition
+    end = context.owned.log_ends.get(partition)
+    committed = context.ledger.acknowledged(partition)
+    with route.exchange.locked() as dispatcher:
+        watermark = assignment.watermark()
+        here = list(assignment.lanes_here())
+        lag = None
+        if end is not None and assignment.received_next is not None:
+            lag = max(0, end - assignment.received_next) + assignment.backlog_records
+        return PartitionSnapshot(
+            partition=partition,
+            epoch=assignment.epoch,
+            lag_records=lag,
+            backlog_records=assignment.backlog_records,
+            backlog_bytes=assignment.backlog_bytes,
+            parked_records=sum(len(lane) for lane in here if lane in dispatcher.holds.held),
+            lanes=len(here),
+            watermark=watermark,
+            committed=committed.next_offset if committed else None,
+            received_records=assignment.received_records,
+            finished_records=assignment.finished_records,
+            paused=partition in context.flow.paused,
+            oldest=_oldest(dispatcher, assignment, here, context.clock()),
+        )
+
+
+def _oldest(
+    dispatcher: Dispatcher, assignment: Assignment, lanes: list[Lane], now_s: float
+) -> Unfinished | None:
+    heads = [(lane.head.offset(), lane) for lane in lanes if lane.head is not None]
+    if not heads:
+        return None
+    offset, lane = min(heads, key=lambda pair: pair[0])
+    mark = assignment.mark_at(offset)
+    hold = dispatcher.holds.held.get(lane)
+    state = "running" if lane.running else "queued"
+    return Unfinished(
+        offset=offset,
+        key=describe_key(lane.key),
+        age_s=max(0.0, now_s - mark.received_at_s) if mark else 0.0,
+        attempts=lane.attempts,
+        state=hold.decision.reason if hold else state,
+    )

@@ -1,0 +1,53 @@
+"""Health: the reasons why an app is not well, read from a snapshot and the engine's own signs of life."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ehkafka.telemetry.snapshot import Health
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ehkafka.telemetry.snapshot import PartitionSnapshot, Snapshot
+
+# A poll loop that has not come round for so long is stuck or starved.
+POLL_SILENCE_S = 15.0
+
+
+def health_of(
+    snapshot: Snapshot,
+    *,
+    stuck_s: float,
+    poll_silence_s: float,
+    failure: str | None,
+    commit_trouble: str | None,
+) -> Health:
+    """Return what is wrong, each as a sentence that names where."""
+    return Health(tuple(_reasons(snapshot, stuck_s, poll_silence_s, failure, commit_trouble)))
+
+
+def _reasons(
+    snapshot: Snapshot, stuck_s: float, poll_silence_s: float, failure: str | None, commit_trouble: str | None
+) -> Iterator[str]:
+    if failure is not None:
+        yield failure
+    elif snapshot.state != "running":
+        yield f"The app is {snapshot.state}."
+    elif poll_silence_s > POLL_SILENCE_S:
+        yield f"The poll loop has not come round for {poll_silence_s:.0f} s."
+    if commit_trouble is not None:
+        yield f"The last commit failed: {commit_trouble}"
+    for partition in snapshot.partitions:
+        yield from _partition_reasons(partition, stuck_s)
+
+
+def _partition_reasons(partition: PartitionSnapshot, stuck_s: float) -> Iterator[str]:
+    oldest = partition.oldest
+    if oldest is None:
+        return
+    where = f"{partition.partition}@{oldest.offset}, key {oldest.key}"
+    if oldest.state not in ("queued", "running"):
+        yield f"{where} is on hold after {oldest.attempts} attempts: {oldest.state}"
+    elif oldest.age_s > stuck_s:
+        yield f"{where} has been unfinished for {oldest.age_s:.0f} s ({oldest.state}; limit {stuck_s:.0f} s)."
