@@ -69,7 +69,7 @@ class CheckingHistory:
         if len(calls) > _QUEUED_BEFORE_JUDGING:
             self._judge_queued()
 
-    def finished(  # noqa: PLR0917  # the protocol is positional
+    def finished(
         self, partition: TopicPartition, epoch: int, offset: int, key: Hashable, attempt: int, outcome: str
     ) -> None:
         """Note that an attempt ended, or a record got an outcome without one."""

@@ -36,8 +36,6 @@ class CommitCheck:
         self._outstanding: list[_Request] = []
         self._requests = 0
         self._latest: EpochCheck | None = None
-        # The latest assignment to another process than `_latest`'s.
-        self._latest_other: EpochCheck | None = None
         self._final_request = 0
         # What the broker has now, as far as the history tells; None before the first acknowledgement.
         self.final: int | None = None
@@ -49,8 +47,6 @@ class CommitCheck:
         for request in self._outstanding:
             if request.successor is None and request.epoch.run != epoch.run:
                 request.successor = epoch
-        if self._latest is not None and self._latest.run != epoch.run:
-            self._latest_other = self._latest
         self._latest = epoch
         if epoch.position.isdecimal():
             self.highest = max(self.highest, int(epoch.position))
@@ -93,10 +89,9 @@ class CommitCheck:
         return None
 
     def _owner_after(self, epoch: EpochCheck) -> EpochCheck | None:
-        for owner in (self._latest, self._latest_other):
-            if owner is not None and owner.run != epoch.run and owner.assignment > epoch.assignment:
-                return owner
-        return None
+        # Requests belong to the process's own latest epoch: if the partition's is another's, it came later.
+        owner = self._latest
+        return owner if owner is not None and owner.run != epoch.run else None
 
     def _judge_premature(self, request: _Request, verb: str) -> None:
         passed = passed_by(request.epoch, request.next_offset)

@@ -29,7 +29,6 @@ class EpochCheck:
         "_lanes",
         "_lanes_max",
         "_tangled",
-        "assignment",
         "closed",
         "dead",
         "last_received",
@@ -60,8 +59,6 @@ class EpochCheck:
         self.pid = pid
         self.position = position
         self.null_key_ordered = null_key_ordered
-        # Place among the assignments of the partition over all processes; set by `PartitionCheck.assign`.
-        self.assignment = 0
         self.closed = False
         # The process is gone: what it had in flight runs no more.
         self.dead = False
@@ -214,11 +211,7 @@ class EpochCheck:
         return state is None and outcome == _FAILED
 
     def _forget_idle_lanes(self) -> None:
-        unfinished = self.unfinished
-        floor = min(unfinished)
-        self._lanes = {
-            key: head
-            for key, head in self._lanes.items()
-            if head >= floor or unfinished.get(head) or key in self._tangled
-        }
+        # Whatever is started and unsettled lies at the floor or above it, and so does its lane's head.
+        floor = min(self.unfinished)
+        self._lanes = {key: head for key, head in self._lanes.items() if head >= floor}
         self._lanes_max = max(_LANES_MIN, 2 * len(self._lanes))

@@ -62,7 +62,7 @@ class RecordingHistory(ABC):
         worker = threading.current_thread().name
         self._record(events.Started, partition, epoch, offset, key, attempt, worker)
 
-    def finished(  # noqa: PLR0917  # the protocol is positional
+    def finished(
         self, partition: TopicPartition, epoch: int, offset: int, key: Hashable, attempt: int, outcome: str
     ) -> None:
         """Note that an attempt ended, or a record got an outcome without one."""

@@ -35,8 +35,7 @@ class JsonLinesHistory(RecordingHistory):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__()
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._end_torn_line()
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self.process_started()
 
     def __enter__(self) -> Self:
@@ -58,11 +57,6 @@ class JsonLinesHistory(RecordingHistory):
         # A full disk or a signal can cut a write short; the rest follows at once or raises.
         while written < len(line):
             written += os.write(self._descriptor, line[written:])
-
-    def _end_torn_line(self) -> None:
-        size = os.fstat(self._descriptor).st_size
-        if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
-            os.write(self._descriptor, b"\n")
 
 
 def encode_event(event: events.HistoryEvent) -> bytes:

@@ -40,7 +40,6 @@ class PartitionCheck:
     def assign(self, epoch: EpochCheck) -> None:
         """Begin an epoch. What the ended ones left uncommitted is fixed now: no later commit covers it."""
         self.epochs += 1
-        epoch.assignment = self.epochs
         kept = []
         for old in self.live:
             if not old.closed:

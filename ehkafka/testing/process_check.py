@@ -58,7 +58,7 @@ class ProcessCheck:
         if self._checker.lane_scope is not None:
             self._judge_shared_lane(found, offset, key)
 
-    def finished(  # noqa: PLR0917  # the protocol is positional
+    def finished(
         self, partition: TopicPartition, epoch: int, offset: int, key: Hashable, attempt: int, outcome: str
     ) -> None:
         """Judge the end of an attempt, or an outcome without one."""

@@ -45,6 +45,22 @@ def test_one_key_in_two_partitions_is_two_keys() -> None:
     assert story.verdict(lane_scope=lambda partition: partition).ok
 
 
+def test_ended_epoch_holds_no_shared_lane() -> None:
+    """A revoked partition's record may outlive it; the key goes on in the other partition."""
+    story = Story().assigned().assigned(on=P1).received(0).received(0, on=P1)
+    story.start(0).revoked().run(0, on=P1).finish(0)
+    assert story.verdict(lane_scope=lambda partition: partition.topic).ok
+
+
+def test_parked_record_holds_its_shared_lane() -> None:
+    """Between two attempts a key waits in every partition of the handler."""
+    story = Story().assigned().assigned(on=P1).received(0).received(0, on=P1)
+    story.start(0).finish(0, outcome="failed").run(0, on=P1).run(0, attempt=2)
+    shared = story.verdict(lane_scope=lambda partition: partition.topic)
+    assert shared.violations == {"order_violations": 1}
+    assert story.verdict().ok
+
+
 def test_retry_of_the_same_record_is_no_swap() -> None:
     """A record may start as often as it fails; the next of its key comes after its outcome."""
     story = begun(0, 1).start(0).finish(0, outcome="failed").run(0, attempt=2).run(1)

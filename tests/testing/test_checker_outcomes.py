@@ -58,6 +58,21 @@ def test_late_end_of_a_revoked_record_is_a_duplicate_within_the_bound() -> None:
     assert (verdict.duplicates, verdict.duplicates_bound) == (1, 1)
 
 
+def test_repetition_in_one_epoch_is_unexplained_even_below_the_bound() -> None:
+    """What another epoch left uncommitted is no excuse for it."""
+    story = begun(0, 1).run(0).killed(1).assigned(1, pid=2, at="1").received(1, pid=2)
+    verdict = story.run(1, pid=2).finish(1, pid=2).verdict()
+    assert (verdict.duplicates, verdict.duplicates_bound, verdict.duplicates_unexplained) == (1, 1, 1)
+
+
+def test_record_started_too_late_to_be_stopped_may_repeat() -> None:
+    """The new owner is there already when a slow worker begins a record of the ended epoch."""
+    story = begun(0).revoked().assigned(1, pid=2, at="0").received(0, pid=2).run(0, pid=2)
+    verdict = story.start(0).finish(0).verdict()
+    assert verdict.ok, verdict.report()
+    assert (verdict.duplicates, verdict.duplicates_bound, verdict.late_events) == (1, 1, 1)
+
+
 def test_rewind_within_an_epoch_explains_its_repetitions() -> None:
     """An operator's rewind reads finished records again, in their old order."""
     story = begun(0, 1).run(0).run(1).received(0, 1).run(0).run(1).commit(2)

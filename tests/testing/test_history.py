@@ -167,8 +167,8 @@ def test_torn_last_line_is_reported_and_not_fatal(tmp_path: Path) -> None:
     assert list(read_history([path])) == whole
 
 
-def test_history_goes_on_in_a_new_line_behind_a_torn_one(tmp_path: Path) -> None:
-    """A restarted process that appends to the same file does not garble its own first line."""
+def test_line_written_behind_a_torn_one_is_found(tmp_path: Path) -> None:
+    """Another process goes on in the very same line; only what was torn is missing."""
     path = tmp_path / "run.jsonl"
     JsonLinesHistory(path).close()
     path.write_bytes(path.read_bytes()[:-20])
@@ -180,16 +180,6 @@ def test_history_goes_on_in_a_new_line_behind_a_torn_one(tmp_path: Path) -> None
         events.ProcessStarted,
         events.ProcessStopped,
     ]
-
-
-def test_line_written_behind_a_torn_one_is_found_too(tmp_path: Path) -> None:
-    """Another process that had the file open went on in the very same line."""
-    path = tmp_path / "run.jsonl"
-    JsonLinesHistory(path).close()
-    first, second = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(first + first[:25] + second)
-    kinds = [type(event) for event in read_history([path])]
-    assert kinds == [events.ProcessStarted, events.TornLine, events.ProcessStopped]
 
 
 @pytest.mark.parametrize("line", ["hello\n", "{}\n", '{"at_ns":1,"event":"Unknown"}\n', "[]\n"])

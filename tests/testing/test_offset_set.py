@@ -32,7 +32,13 @@ def test_set_of_offsets_is_a_set(single: list[int], ranges: list[tuple[int, int]
     assert all(a[1] < b[0] for a, b in zip(compact.ranges(), compact.ranges()[1:], strict=False))
 
 
-@given(OFFSETS, OFFSETS)
+# Blocks, so that one range often covers several of the other set.
+BLOCKS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 15)), max_size=5).map(
+    lambda blocks: [offset for start, length in blocks for offset in range(start, start + length)]
+)
+
+
+@given(OFFSETS | BLOCKS, OFFSETS | BLOCKS)
 def test_missing_offsets_are_the_difference(mine: list[int], others: list[int]) -> None:
     """The ranges that another set lacks, ascending."""
     missing = OffsetSet(mine).missing_in(OffsetSet(others))
