@@ -117,6 +117,27 @@ def test_an_owed_line_opens_a_window_too(lines: LogLines, logged: Any, clock: Vi
     assert lines.owes_lines
 
 
+def test_a_subject_that_goes_on_does_not_hide_what_another_owes(
+    lines: LogLines, logged: Any, clock: VirtualClock
+) -> None:
+    """The window that ends first is looked at first, also after others were opened anew."""
+    lines.write(commit_failed(READINGS_0))
+    clock.advance(1.0)
+    lines.write(commit_failed(ALERTS_0))
+    lines.write(commit_failed(ALERTS_0))
+    clock.advance(WINDOW_S - 1.0)
+    lines.write(commit_failed(READINGS_0))
+    clock.advance(1.0)
+    lines.write_owed()
+
+    assert [record.getMessage().split()[3] for record in logged.records] == [
+        "readings[0]",
+        "alerts[0]",
+        "readings[0]",
+        "alerts[0]",
+    ]
+
+
 def test_thinning_remembers_a_bounded_number_of_subjects(lines: LogLines, logged: Any) -> None:
     """A flood of failing records cannot grow it; what a forgotten subject owes is told first."""
     for _ in range(3):
