@@ -112,8 +112,13 @@ class Assignment:
             return None
         lowest = self.received_next if self.abandoned_from is None else self.abandoned_from
         if self.shared:
-            return min((message.offset() for message in self.unfinished()), default=lowest)
-        heads = (lane.head for lane in self.lanes.values())
+            unfinished = min((message.offset() for message in self.unfinished()), default=lowest)
+            return min(unfinished, lowest)
+        # A lane that was just run empty has no head, but may have got a record behind it since.
+        heads = (
+            head if (head := lane.head) is not None else lane.rest[0] if lane.rest else None
+            for lane in self.lanes.values()
+        )
         unfinished = min((head.offset() for head in heads if head is not None), default=lowest)
         return min(unfinished, lowest)
 
@@ -169,5 +174,6 @@ class Assignment:
 
     def _is_in(self, lane: Lane) -> bool:
         if isinstance(lane, SharedLane):
-            return next(lane.messages_of(self), None) is not None
+            held = lane.running and lane.assignment is self  # perhaps finished, not handed in yet
+            return held or next(lane.messages_of(self), None) is not None
         return lane.running or len(lane) > 0

@@ -163,7 +163,7 @@ class Dispatcher:
             if lane.decision is not None:
                 self._carry_out(lane, now_s)
             elif lane.head is None and not lane.rest:
-                del assignment.lanes[lane.key]
+                self._free(lane)  # a cut may have freed it already, and its key may have a new lane
             elif plain and not assignment.halted:
                 lane.refill()
                 ready.append(lane)

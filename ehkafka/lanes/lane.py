@@ -123,6 +123,7 @@ class Lane:
         if head is not None and not self.running and self.assignment is of and head.offset() > above:
             taken.append(head)
             self.head = None
+            self.attempts = 0
 
     def __len__(self) -> int:
         return (self.head is not None) + (len(self.rest) if self.rest else 0)

@@ -46,6 +46,9 @@ class KeyFailure(NamedTuple):
 
     error: Exception
 
+    def __hash__(self) -> int:
+        return id(self.error)  # an exception need not be hashable: a dataclass is not
+
 
 def by_key(record: Record | Message) -> Hashable:
     """Order by the record's key, else by the partition key of an AMQP producer."""

@@ -1,0 +1,171 @@
+"""Order functions: which lane a record goes to, and what happens when that cannot be told."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.lanes.order import (
+    PARTITION_KEY_HEADER,
+    Apart,
+    KeyFailure,
+    KeyReader,
+    by_key,
+    by_partition,
+    by_topic_partition,
+    describe_key,
+    unordered,
+)
+from ehkafka.records import Record
+from ehkafka.testing.lane_bench import LaneBench
+from ehkafka.testing.simulated_message import SimulatedMessage
+
+if TYPE_CHECKING:
+    from ehkafka.lanes.order import NullKey, Scope
+
+WITHOUT_KEYS = "-0 -1 -2"
+
+
+def _message(offset: int = 0, key: bytes | None = b"k", **options: Any) -> SimulatedMessage:
+    return SimulatedMessage("t", 0, offset, key, **options)
+
+
+@pytest.mark.parametrize("scope", ["partition", "handler"])
+@pytest.mark.parametrize(("null_key", "side_by_side"), [("spread", 6), ("partition", 2), ("one_lane", 1)])
+def test_records_without_a_key_follow_their_policy(
+    null_key: NullKey, side_by_side: int, scope: Scope
+) -> None:
+    """O4: spread runs all side by side, partition one per partition, one_lane one within the scope."""
+    bench = LaneBench(scope, null_key)
+    for partition in range(2):
+        bench.receive(bench.assign(partition), WITHOUT_KEYS)
+    if null_key == "one_lane" and scope == "partition":
+        side_by_side = 2
+    lanes = bench.begin(9)
+    assert len(lanes) == side_by_side
+    for lane in lanes:
+        bench.finish(lane)
+    bench.work()
+    assert sorted(bench.started) == ["-0", "-0", "-1", "-1", "-2", "-2"]
+    assert bench.is_empty()
+
+
+def test_a_record_without_a_key_is_ordered_by_the_partition_key_of_its_amqp_producer() -> None:
+    """O4: `x-opt-partition-key` stands in for the key, so its records share a lane."""
+    header = [("other", b"1"), (PARTITION_KEY_HEADER, b"\xa1\x02ab")]
+    messages = [_message(offset, None, headers=header) for offset in range(2)]
+    first, second = KeyReader().keys(messages)
+    assert first == second == b"\xa1\x02ab"
+
+
+def test_the_key_wins_over_the_partition_key_header() -> None:
+    """O4: a record that has a key is ordered by it."""
+    assert KeyReader().keys([_message(key=b"k", headers=[(PARTITION_KEY_HEADER, b"p")])]) == [b"k"]
+
+
+@pytest.mark.parametrize("order_by", [by_key, by_partition, by_topic_partition, unordered])
+def test_a_named_order_function_gives_the_same_key_alone_and_in_a_batch(order_by: Any) -> None:
+    """O5: what the reader does for speed changes no key."""
+    messages = [_message(offset, b"%d" % (offset % 3)) for offset in range(9)]
+    assert KeyReader(order_by).keys(messages) == [order_by(message) for message in messages]
+
+
+def test_unordered_gives_every_record_a_lane_of_its_own() -> None:
+    """O4: records that nobody orders all run side by side."""
+    bench = LaneBench(order_by=unordered)
+    bench.receive(bench.assign(), "a0 a1 a2")
+    assert len(bench.begin(9)) == 3
+
+
+def test_a_users_order_function_sees_a_record_and_decides() -> None:
+    """O1: what the function returns is the lane; `wrap` makes what it is given."""
+    seen = []
+
+    def by_length(record: Record) -> int:
+        seen.append(type(record))
+        return len(record)
+
+    reader = KeyReader(by_length, wrap=Record)
+    assert reader.keys([_message(0, value=b"aa"), _message(1, value=b"b")]) == [2, 1]
+    assert seen == [Record, Record]
+
+
+@pytest.mark.parametrize("null_key", ["spread", "partition", "one_lane"])
+def test_a_users_none_follows_the_null_key_policy(null_key: NullKey) -> None:
+    """O4: an order function may say that a record has no key."""
+    users = KeyReader(lambda _: None, null_key=null_key)
+    named = KeyReader(null_key=null_key)
+    assert users.keys([_message(3)]) == named.keys([_message(3, None)])
+
+
+def test_an_order_function_that_raises_fails_its_record_alone() -> None:
+    """O12: the error becomes the record's key; the others of the batch have theirs."""
+
+    def order_by(message: SimulatedMessage) -> bytes | None:
+        if message.offset() == 1:
+            raise LookupError("no such field")
+        return message.key()
+
+    first, failed, last = KeyReader(order_by).keys([_message(offset) for offset in range(3)])
+    assert first == last == b"k"
+    assert isinstance(failed, KeyFailure)
+    assert isinstance(failed.error, LookupError)
+
+
+def test_a_key_that_cannot_be_hashed_fails_its_record_alone() -> None:
+    """O12: an unhashable key is the user's error, told like one."""
+    [failed] = KeyReader(lambda _: ["a", "list"]).keys([_message()])  # type: ignore[arg-type,return-value]
+    assert isinstance(failed, KeyFailure)
+    assert isinstance(failed.error, TypeError)
+
+
+def test_a_failed_key_can_be_dispatched() -> None:
+    """O12: the record takes a lane of its own and reaches a worker, where the failure is decided on."""
+    bench = LaneBench(order_by=lambda _: 1 // 0)
+    bench.receive(bench.assign(), "a0 a1")
+    assert len(bench.begin(9)) == 2
+
+
+def test_an_error_without_a_hash_can_be_dispatched() -> None:
+    """O12: an exception class may be a dataclass, whose instances cannot be hashed."""
+
+    @dataclasses.dataclass
+    class FieldMissingError(Exception):
+        field: str
+
+    def order_by(_: object) -> str:
+        raise FieldMissingError("tenant")
+
+    bench = LaneBench(order_by=order_by)
+    bench.receive(bench.assign(), "a0 b1")
+    bench.work()
+    assert bench.is_empty()
+
+
+def test_an_interrupt_in_an_order_function_is_not_a_records_failure() -> None:
+    """O12: KeyboardInterrupt is no record's fault and passes through."""
+
+    def interrupted(_: object) -> str:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        KeyReader(interrupted).keys([_message()])
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        (b"sensor-1", "sensor-1"),
+        (b"\xff\x00", "0xff00"),
+        (b"a\nb", "'a\\nb'"),
+        ("x" * 100, "x" * 77 + "…"),
+        (Apart("t", 0, 3), "(no key)"),
+        (KeyFailure(ValueError("secret")), "(order_by failed)"),
+        (7, "7"),
+    ],
+)
+def test_keys_are_described_in_one_short_printable_line(key: Any, text: str) -> None:
+    """O10: the log names a key; it must neither break the line nor be endless."""
+    assert describe_key(key) == text
