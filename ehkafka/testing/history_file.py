@@ -88,18 +88,17 @@ def read_history(paths: Iterable[str | os.PathLike[str]]) -> Iterator[events.His
     what one call saw of another is never turned around. A torn line becomes a `TornLine`. Raises
     `ConfigurationError` for a line that no history has written.
     """
-    streams = [_timed_events(os.fspath(path)) for path in paths]
-    for _at_ns, event in heapq.merge(*streams, key=lambda timed: timed[0]):
-        yield event
+    # A merge never looks behind the head of a file: a time that steps back is simply next.
+    return heapq.merge(*(_events_of_file(os.fspath(path)) for path in paths), key=lambda event: event.at_ns)
 
 
-def _timed_events(path: str) -> Iterator[tuple[int, events.HistoryEvent]]:
-    latest_ns = 0
-    with open(path, "rb") as file:  # noqa: PTH123  # a generator's file, any path type
+def _events_of_file(path: str) -> Iterator[events.HistoryEvent]:
+    before_ns = 0
+    with open(path, "rb") as file:  # noqa: PTH123  # the path may be of any kind
         for number, line in enumerate(file, start=1):
-            for event in _events_of_line(path, number, line, latest_ns):
-                latest_ns = max(latest_ns, event.at_ns)
-                yield latest_ns, event
+            for event in _events_of_line(path, number, line, before_ns):
+                before_ns = event.at_ns
+                yield event
 
 
 def _events_of_line(path: str, number: int, line: bytes, at_ns: int) -> Iterator[events.HistoryEvent]:
