@@ -1,0 +1,47 @@
+"""Epochs: the numbers that tell one assignment of a partition from the next."""
+
+from __future__ import annotations
+
+import pytest
+
+from ehkafka.intake.rebalance import Epochs
+from ehkafka.records import TopicPartition
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def test_every_assignment_of_a_partition_has_a_new_epoch() -> None:
+    """R2: numbers grow and are never used again, or a late result could pass for a current one."""
+    epochs = Epochs()
+    seen = []
+    for _ in range(3):
+        seen.append(epochs.begin(P0))
+        assert epochs.end(P0) == seen[-1]
+    assert seen == sorted(set(seen))
+
+
+def test_a_retained_partition_keeps_its_epoch() -> None:
+    """R4: what happens to other partitions changes nothing."""
+    epochs = Epochs()
+    kept = epochs.begin(P0)
+    epochs.begin(P1)
+    epochs.end(P1)
+    assert epochs.current == {P0: kept}
+
+
+def test_the_end_of_a_partition_that_is_not_ours_is_no_error() -> None:
+    """R3: librdkafka may tell of a loss twice."""
+    epochs = Epochs()
+    assert epochs.end(P0) is None
+    epochs.begin(P0)
+    epochs.end(P0)
+    assert epochs.end(P0) is None
+    assert epochs.current == {}
+
+
+def test_a_partition_cannot_begin_twice() -> None:
+    """R4: an assign without a revoke in between is refused."""
+    epochs = Epochs()
+    epochs.begin(P0)
+    with pytest.raises(AssertionError, match="assigned twice"):
+        epochs.begin(P0)
