@@ -8,12 +8,9 @@ import os
 import signal
 import stat
 import threading
-import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.records import TopicPartition
@@ -21,8 +18,7 @@ from ehkafka.testing import history_event as events
 from ehkafka.testing.checker import Checker, check_history
 from ehkafka.testing.checking_history import CheckingHistory
 from ehkafka.testing.history import MemoryHistory
-from ehkafka.testing.history_file import JsonLinesHistory, decode_event, encode_event, read_history
-from ehkafka.testing.history_key import OpaqueKey, decode_key, encode_key
+from ehkafka.testing.history_file import JsonLinesHistory, encode_event, read_history
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,34 +112,6 @@ def test_closed_history_refuses_silently_nothing(tmp_path: Path) -> None:
     history.close()
     with pytest.raises(OSError, match="Bad file descriptor"):
         history.assigned(P0, 1, "0")
-
-
-KEYS = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
-    lambda parts: st.lists(parts, max_size=3).map(tuple),
-    max_leaves=5,
-)
-
-
-@given(KEYS)
-def test_keys_survive_the_file(key: Any) -> None:
-    """A key read back equals the key written; what JSON cannot hold keeps a stable text."""
-    event = events.Started(1, 2, "r", P0, 3, 4, key, 1)
-    read: Any = decode_event(encode_event(event))
-    if read != event:
-        assert "OpaqueKey" in repr(read.key)
-    assert decode_event(encode_event(read)) == read
-
-
-def test_key_without_json_form_becomes_a_stable_text() -> None:
-    """Equal keys stay equal, and no text can be taken for one."""
-    key = uuid.UUID(int=1)
-    opaque = decode_key(encode_key(key))
-    assert opaque == OpaqueKey(repr(key))
-    assert opaque == decode_key(encode_key(uuid.UUID(int=1)))
-    assert opaque != decode_key(encode_key(repr(key)))
-    assert decode_key(encode_key(2**70)) == OpaqueKey(str(2**70))
-    assert decode_key(encode_key(b"1")) != decode_key(encode_key("1"))
 
 
 def test_torn_last_line_is_reported_and_not_fatal(tmp_path: Path) -> None:
