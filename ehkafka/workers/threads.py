@@ -137,10 +137,12 @@ class ThreadWorkers:
         return min(lanes_max * 2, STINT_LANES_MAX) if cost_s < QUICK_S else 1
 
     def _run_turn(self, lane: Lane, turn_ends_s: float) -> int:
-        invoke = self._invoke
+        invoke, assignment = self._invoke, lane.assignment
         records = 0
         try:
-            while lane.may_run_head():
+            # A head of None: the lane was cut while it stood in `ready`. `halted` is read after `begin` set
+            # `running`, see `Assignment`.
+            while lane.head is not None and not (assignment.halted and not assignment.may_start(lane.head)):
                 records += 1
                 invoke(lane)
                 if not lane.advance() or records >= TURN_RECORDS_MAX or time.perf_counter() > turn_ends_s:
