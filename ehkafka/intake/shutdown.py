@@ -6,6 +6,7 @@ after the last outcome and before leaving, and hooks end after the workers' last
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.errors import AbandonedError, EhkafkaError
-from ehkafka.events import AppStopped, AppStopping, Draining
+from ehkafka.events import AppStopped, AppStopping, ConnectionTrouble, Draining
 from ehkafka.intake.watch import running_records
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 NAMED_RECORDS_MAX = 20
 # After the deadline: the commit, the leave and the threads get this much together.
 LEAVE_S = 0.8
+# A close takes milliseconds, also while the broker is away.
+CLOSE_TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ class Shutdown:
             consumer, list(context.owned), reason="stopped", drain_s=0.0, commit_s=commit_s
         )
         abandoned = AbandonedError(_named(unfinished, queued)) if not drained else None
-        consumer.close()
+        self._close(consumer)
         context.hook_thread.close(LEAVE_S if drained else 0.1)
         for route in self._routes:
             route.workers.stop(LEAVE_S if drained else 0.1)
@@ -81,6 +84,15 @@ class Shutdown:
         except KafkaException:
             # Lost a moment ago: nothing of it is ours to pause, and its callback comes with the next poll.
             self._context.count("pause_refused", 1)
+
+    def _close(self, consumer: Consumer) -> None:
+        # After a fatal error of the client (a fenced member has one) librdkafka never ends its close.
+        closing = threading.Thread(target=consumer.close, name="ehkafka-close", daemon=True)
+        closing.start()
+        closing.join(CLOSE_TIMEOUT_S)
+        if closing.is_alive():
+            said = f"the client did not close within {CLOSE_TIMEOUT_S:.0f} s and is left to the process's end"
+            self._context.emit(ConnectionTrouble("close", said, fatal=True))
 
     def _drain(self, consumer: Consumer, request: StopRequest) -> bool:
         """Poll, for the group and for commits, until nothing can run any more or the time is over."""

@@ -1,0 +1,242 @@
+"""One embedded broker per test, apps on it that always stop, and handlers that stop where a test says.
+
+Every app keeps a history, and every history is judged when its test ends: whatever a test is about,
+a lost record, a premature commit or a broken order fails it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import ehkafka
+from ehkafka.testing import Checker, EmbeddedBroker, MemoryHistory, check_history
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ehkafka.testing import Verdict
+
+LIMIT_S = 15.0
+# Whenever a member joins or leaves, the embedded broker waits the session time-out less one second.
+FAST_GROUP = {"session.timeout.ms": 1_500, "heartbeat.interval.ms": 100}
+HANDLER_OPTIONS = {"order_by", "scope", "null_key", "workers", "raw", "on_failure"}
+
+
+def wait_until(true: Callable[[], Any], timeout_s: float = LIMIT_S) -> Any:
+    """Poll with a deadline; return the first true value."""
+    deadline_s = time.monotonic() + timeout_s
+    while not (value := true()):
+        assert time.monotonic() < deadline_s, f"waited {timeout_s} s in vain"
+        time.sleep(0.002)
+    return value
+
+
+def must_stay(true: Callable[[], Any], for_s: float = 0.3) -> None:
+    """Fail as soon as the condition does not hold, within a window in which a defect would show."""
+    ends_s = time.monotonic() + for_s
+    while time.monotonic() < ends_s:
+        assert true()
+        time.sleep(0.002)
+
+
+class Recorder:
+    """A handler that keeps what it was given, counts who runs at once, and blocks where it is told to."""
+
+    def __init__(self, work: Callable[[Any], Any] | None = None) -> None:
+        self.work = work
+        self._lock = threading.Lock()
+        # (topic, partition, offset) and key of each call, in the order of the starts, then of the ends.
+        self.started: list[tuple[str, int, int]] = []
+        self.finished: list[tuple[str, int, int]] = []
+        self.keys: list[bytes | None] = []
+        self.finished_keys: list[bytes | None] = []
+        self.records: list[Any] = []
+        self.running: Counter[Any] = Counter()
+        self.running_max = 0
+        self.running_max_of: Counter[Any] = Counter()
+        self.threads: set[str] = set()
+        self._blocks: list[tuple[Callable[[Any], bool], threading.Event]] = []
+
+    def block(self, match: bytes | Callable[[Any], bool] | None = None) -> threading.Event:
+        """Block the calls for a key, or for what a predicate matches, until the event is set."""
+        if match is None:
+            matches: Callable[[Any], bool] = lambda _record: True  # noqa: E731 - three one-line predicates
+        elif callable(match):
+            matches = match
+        else:
+            matches = lambda record: record.key() == match  # noqa: E731
+        gate = threading.Event()
+        self._blocks.append((matches, gate))
+        return gate
+
+    def open_all(self) -> None:
+        """Let every blocked call go on."""
+        for _, gate in self._blocks:
+            gate.set()
+
+    def fail_at(self, *offsets: int, error: type[BaseException] = ValueError, partition: int = 0) -> None:
+        """Raise for these offsets of a partition."""
+
+        def work(record: Any) -> None:
+            if record.partition() == partition and record.offset() in offsets:
+                raise error(f"no luck with {record.offset()}")
+
+        self.work = work
+
+    @property
+    def count(self) -> int:
+        """How many calls have returned."""
+        return len(self.finished)
+
+    def offsets(self, partition: int = 0, topic: str = "t") -> list[int]:
+        """Offsets of one partition, in the order of their starts."""
+        return [o for t, p, o in self.started if (t, p) == (topic, partition)]
+
+    def finished_offsets(self, partition: int = 0, topic: str = "t") -> list[int]:
+        """Offsets of one partition, in the order of their ends."""
+        return [o for t, p, o in self.finished if (t, p) == (topic, partition)]
+
+    def __call__(self, record: Any) -> None:
+        """Handle a record."""
+        where = (record.topic(), record.partition(), record.offset())
+        scopes = ("all", where[:2], ("key", record.key()))
+        with self._lock:
+            self.started.append(where)
+            self.keys.append(record.key())
+            self.records.append(record)
+            self.threads.add(threading.current_thread().name)
+            self.running.update(scopes)
+            for scope in scopes:
+                self.running_max_of[scope] = max(self.running_max_of[scope], self.running[scope])
+            self.running_max = max(self.running_max, self.running["all"])
+        try:
+            for matches, gate in self._blocks:
+                if matches(record):
+                    assert gate.wait(60.0)
+            if self.work is not None:
+                self.work(record)
+        finally:
+            with self._lock:
+                self.running.subtract(scopes)
+        with self._lock:
+            self.finished.append(where)
+            self.finished_keys.append(record.key())
+
+
+class Events:
+    """A hook that keeps every event."""
+
+    def __init__(self) -> None:
+        self.all: list[ehkafka.Event] = []
+
+    def on_event(self, event: ehkafka.Event) -> None:
+        """Keep it."""
+        self.all.append(event)
+
+    def of(self, kind: type) -> list[Any]:
+        """Those of one kind."""
+        return [event for event in self.all if isinstance(event, kind)]
+
+
+class Lab:
+    """One embedded broker and the apps on it."""
+
+    def __init__(self, broker: EmbeddedBroker) -> None:
+        self.broker = broker
+        self.apps: list[ehkafka.App] = []
+        self.recorders: list[Recorder] = []
+        self.histories: list[MemoryHistory] = []
+        self.checker_options: dict[str, Any] = {}
+        # Some tests break a promise on purpose, or have a broker that does.
+        self.judged = True
+
+    @property
+    def endpoint(self) -> ehkafka.Endpoint:
+        """The broker, for `App`."""
+        return ehkafka.Endpoint.kafka(self.broker.bootstrap)
+
+    def produce(self, keys: str, *, topic: str = "t", partition: int = 0, value: bytes = b"x") -> None:
+        """Produce one record for each word, which is its key; `-` is a record without one."""
+        records = [(None if key == "-" else key.encode(), value) for key in keys.split()]
+        self.broker.produce(topic, records, partition=partition)
+
+    def recorder(self, work: Callable[[Any], Any] | None = None) -> Recorder:
+        """Return a handler; its blocks are opened when the test ends."""
+        recorder = Recorder(work)
+        self.recorders.append(recorder)
+        return recorder
+
+    def app(self, handler: Any = None, *topics: str, history: Any = None, **options: Any) -> Any:
+        """Make an app of group `g` that commits ten times a second; it is stopped when the test ends."""
+        if history is None:
+            history = MemoryHistory()
+            self.histories.append(history)
+        handler_options = {name: options.pop(name) for name in HANDLER_OPTIONS & options.keys()}
+        options = {"group": "g", "start": "earliest", "commit_interval_s": 0.1, **options}
+        options["consumer"] = {**FAST_GROUP, **options.get("consumer", {})}
+        options.setdefault("endpoint", self.endpoint)
+        app = ehkafka.App(history=history, **options)
+        if handler is not None:
+            app.handler(*(topics or ("t",)), **handler_options)(handler)
+        self.apps.append(app)
+        return app
+
+    def committed(self, partition: int = 0, *, topic: str = "t", group: str = "g") -> int | None:
+        """Return the group's committed next_offset, as the broker has it."""
+        return self.broker.committed(group, topic)[partition]
+
+    def verdict(self) -> Verdict:
+        """Judge the histories of all apps together."""
+        events = sorted((e for history in self.histories for e in history.events), key=lambda e: e.at_ns)
+        return check_history(events, Checker(**self.checker_options))
+
+    def close(self) -> None:
+        """Stop what still runs. What ended an app is its test's business, which has looked at it."""
+        for recorder in self.recorders:
+            recorder.open_all()
+        for app in self.apps:
+            with suppress(ehkafka.EhkafkaError):
+                app.stop(drain=False, timeout_s=5.0)
+
+
+@pytest.fixture
+def lab(embedded_broker_factory: Callable[..., EmbeddedBroker]) -> Iterator[Lab]:
+    """Run a broker with the topic `t` of one partition, `t4` of four, and `u` of one."""
+    lab = Lab(embedded_broker_factory({"t": 1, "t4": 4, "u": 1}))
+    try:
+        yield lab
+    finally:
+        lab.close()
+    if lab.judged:
+        verdict = lab.verdict()
+        assert verdict.ok, verdict.report()
+
+
+@pytest.fixture
+def recorder(lab: Lab) -> Recorder:
+    """Return a handler that records."""
+    return lab.recorder()
+
+
+@pytest.fixture
+def events() -> Events:
+    """Return a hook that keeps every event."""
+    return Events()
+
+
+@pytest.fixture
+def wait_for() -> Callable[..., Any]:
+    """Return what polls with a deadline."""
+    return wait_until
+
+
+@pytest.fixture
+def stays() -> Callable[..., None]:
+    """Return what checks that a condition holds for a while."""
+    return must_stay

@@ -1,0 +1,326 @@
+"""Commits: never ahead of unfinished work, as few as possible, and what each refusal leads to."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+import ehkafka
+from ehkafka.events import CommitAcknowledged, CommitFailed, PartitionAssigned, PartitionLost
+from ehkafka.testing import ApiKey, CheckingHistory
+from ehkafka.testing.history_event import CommitAcknowledged as Acknowledged
+from ehkafka.testing.history_event import CommitFailed as Failed
+from ehkafka.testing.history_event import CommitRequested as Requested
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+T0 = ehkafka.TopicPartition("t", 0)
+
+
+def acknowledged(events: Any, partition: ehkafka.TopicPartition = T0) -> list[int]:
+    """Return the next_offsets that the broker stored for a partition, in order."""
+    return [dict(e.next_offsets)[partition] for e in events.of(CommitAcknowledged) if _has(e, partition)]
+
+
+def _has(event: Any, partition: ehkafka.TopicPartition) -> bool:
+    return partition in dict(event.next_offsets)
+
+
+def most_in_flight(history: Iterable[Any]) -> int:
+    """Return how many commits were at most requested and not answered."""
+    now = most = 0
+    for event in history:
+        now += isinstance(event, Requested) - isinstance(event, Acknowledged | Failed)
+        most = max(most, now)
+    return most
+
+
+def test_c1_an_unfinished_record_holds_the_commit_until_it_ends(
+    lab: Any, recorder: Any, events: Any, wait_for: Any, stays: Any
+) -> None:
+    """C1: 0 runs, 1 to 9 are finished: committed stays 0; when 0 ends, 10 at once."""
+    gate = recorder.block(b"slow")
+    lab.produce("slow a b c d e f g h i")
+    app = lab.app(recorder)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: recorder.count == 9)
+    stays(lambda: app.snapshot().partitions[0].watermark == 0, for_s=0.5)
+    assert lab.committed() in (None, 0)
+    assert set(acknowledged(events)) <= {0}
+    gate.set()
+    wait_for(lambda: lab.committed() == 10)
+    app.stop()
+    assert [offset for offset in acknowledged(events) if offset] == [10]
+
+
+def test_c2_a_stuck_partition_does_not_touch_the_commits_of_others(
+    lab: Any, recorder: Any, wait_for: Any
+) -> None:
+    """C2: partition 0 is stuck at its first record; 1 to 3 commit everything, twice."""
+    recorder.block(lambda record: record.partition() == 0)
+    app = lab.app(recorder, "t4")
+    app.start()
+    for turn in (1, 2):
+        for partition in range(4):
+            lab.produce("a b c", topic="t4", partition=partition)
+        wait_for(lambda turn=turn: [lab.committed(p, topic="t4") for p in (1, 2, 3)] == [3 * turn] * 3)
+    assert lab.committed(0, topic="t4") in (None, 0)
+    recorder.open_all()
+    app.stop()
+
+
+def test_c4_a_log_that_begins_at_500_is_committed_from_there(lab: Any, recorder: Any, wait_for: Any) -> None:
+    """C4: retention took 500 records; a new group from the earliest handles ten and commits 510."""
+    lab.produce("a " * 510)
+    lab.broker.delete_records("t", 0, 500)
+    app = lab.app(recorder)
+    app.start()
+    wait_for(lambda: recorder.count == 10)
+    wait_for(lambda: lab.committed() == 510)
+    assert recorder.offsets() == list(range(500, 510))
+    app.stop()
+
+
+def test_c5_nothing_is_sent_while_nothing_changes(
+    lab: Any, recorder: Any, wait_for: Any, stays: Any
+) -> None:
+    """C5: ten intervals after the last record, and a stop, without an OffsetCommit request."""
+    lab.produce("a b c", topic="t4")
+    app = lab.app(recorder, "t4")
+    app.start()
+    wait_for(lambda: lab.committed(topic="t4") == 3)
+    wait_for(lambda: app.snapshot().partitions[0].committed == 3)
+    lab.broker.track_requests()
+    stays(lambda: not lab.broker.requests(ApiKey.OFFSET_COMMIT), for_s=1.0)
+    app.stop()
+    assert lab.broker.requests(ApiKey.OFFSET_COMMIT) == []
+
+
+def test_c5_an_unchanged_position_is_sent_again_when_idle_for_too_long(
+    lab: Any, recorder: Any, events: Any, wait_for: Any
+) -> None:
+    """C5: with commit_idle_s=0.3 the same next_offset goes out again, about that far apart."""
+    lab.produce("a b c")
+    app = lab.app(recorder, commit_idle_s=0.3)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: lab.committed() == 3)
+    lab.broker.track_requests()
+    wait_for(lambda: len(lab.broker.requests(ApiKey.OFFSET_COMMIT)) == 3)
+    first, second, third = (request.received_at_s for request in lab.broker.requests(ApiKey.OFFSET_COMMIT))
+    assert second - first >= 0.28
+    assert third - second >= 0.28
+    app.stop()
+    assert acknowledged(events)[-3:] == [3, 3, 3]
+
+
+def test_c6_with_slow_commits_one_is_in_flight_and_handlers_go_on(
+    lab: Any, recorder: Any, wait_for: Any
+) -> None:
+    """C6: each commit takes 1.1 s: at most one waits, handlers never do, the last one has it all."""
+    app = lab.app(recorder, workers=4)
+    app.start()
+    wait_for(lambda: len(app.snapshot().partitions) == 1)
+    lab.broker.delay_next(ApiKey.OFFSET_COMMIT, 1.1, times=10)
+    handled_after: list[float] = []
+    ends_s = time.monotonic() + 3.5
+    while time.monotonic() < ends_s:
+        before, began_s = recorder.count, time.monotonic()
+        lab.produce("a b c d e f g h i j" * 5)
+        wait_for(lambda before=before: recorder.count == before + 46)
+        handled_after.append(time.monotonic() - began_s)
+    total = recorder.count
+    wait_for(lambda: lab.committed() == total)
+    app.stop()
+    commits = [e for e in lab.histories[0].events if isinstance(e, Requested)]
+    assert most_in_flight(lab.histories[0].events) == 1
+    assert 2 <= len(commits) <= 8
+    # A handler that waited for a commit would have taken 1.1 s.
+    assert max(handled_after) < 0.9
+    assert len(handled_after) > 10
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.INVALID_COMMIT_OFFSET_SIZE,
+        KafkaError.UNKNOWN,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError._TRANSPORT,
+    ],
+)
+def test_c7_a_failed_commit_is_tried_again_and_counts_for_nothing_before(
+    lab: Any, recorder: Any, events: Any, wait_for: Any, code: int
+) -> None:
+    """C7, C8: two refusals: nothing counts as committed until the third try; the app goes on."""
+    app = lab.app(recorder)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: len(app.snapshot().partitions) == 1)
+    lab.broker.fail_next(ApiKey.OFFSET_COMMIT, code, code)
+    lab.produce("a b c")
+    wait_for(lambda: app.snapshot().partitions and app.snapshot().partitions[0].committed == 3)
+    assert lab.committed() == 3
+    lab.produce("a b c")
+    wait_for(lambda: lab.committed() == 6)
+    assert recorder.offsets() == [0, 1, 2, 3, 4, 5]
+    assert app.health(), app.health().reasons
+    app.stop()
+
+
+def test_c7_health_is_red_with_the_brokers_words_while_commits_fail(
+    lab: Any, recorder: Any, events: Any, wait_for: Any
+) -> None:
+    """C7: the reason names the error; nothing counts as committed; a later success turns it green."""
+    app = lab.app(recorder)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: len(app.snapshot().partitions) == 1)
+    lab.broker.fail_next(ApiKey.OFFSET_COMMIT, *[KafkaError.INVALID_COMMIT_OFFSET_SIZE] * 50)
+    lab.produce("a b c")
+    wait_for(lambda: len(events.of(CommitFailed)) >= 2)
+    (reason,) = app.health().reasons
+    assert "INVALID_COMMIT_OFFSET_SIZE" in reason
+    assert app.snapshot().partitions[0].committed is None
+    assert all(failed.retriable for failed in events.of(CommitFailed))
+    lab.broker.clear_failures(ApiKey.OFFSET_COMMIT)
+    wait_for(lambda: app.health().ok)
+    assert lab.committed() == 3
+    app.stop()
+
+
+@pytest.mark.parametrize("code", [KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION])
+def test_c8_a_member_that_the_group_forgot_rejoins_and_goes_on(
+    lab: Any, recorder: Any, events: Any, wait_for: Any, code: int
+) -> None:
+    """C8: the commit is not acknowledged, the member joins again, and the records are committed then."""
+    app = lab.app(recorder)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: len(app.snapshot().partitions) == 1)
+    lab.broker.fail_next(ApiKey.OFFSET_COMMIT, code)
+    lab.produce("a b c")
+    wait_for(lambda: events.of(CommitFailed))
+    assert not events.of(CommitFailed)[0].retriable
+    wait_for(lambda: len(events.of(PartitionAssigned)) == 2)
+    assert len(events.of(PartitionLost)) == 1
+    lab.produce("d")
+    wait_for(lambda: lab.committed() == 4)
+    wait_for(lambda: app.health().ok)
+    app.stop()
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "exit_code", "words"),
+    [
+        (KafkaError.FENCED_INSTANCE_ID, ehkafka.FencedError, 5, "group.instance.id"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, ehkafka.EndpointError, 3, "TOPIC_AUTHORIZATION_FAILED"),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, ehkafka.EndpointError, 3, "GROUP_AUTHORIZATION_FAILED"),
+    ],
+)
+def test_c8_what_waiting_does_not_mend_stops_the_app(
+    lab: Any, recorder: Any, wait_for: Any, code: int, kind: type, exit_code: int, words: str
+) -> None:
+    """C8: fenced or denied: the app ends with an error that says what to do."""
+    app = lab.app(recorder)
+    app.start()
+    wait_for(lambda: len(app.snapshot().partitions) == 1)
+    lab.broker.fail_next(ApiKey.OFFSET_COMMIT, *[code] * 20)
+    lab.produce("a b c")
+    assert app.wait(10.0)
+    with pytest.raises(kind, match=words) as caught:
+        app.stop()
+    assert caught.value.exit_code == exit_code
+    assert not app.health()
+
+
+def test_c8_metadata_that_the_broker_finds_too_large_is_left_out(
+    lab: Any, recorder: Any, events: Any, wait_for: Any
+) -> None:
+    """C8: the refusal costs the metadata, not the commit, and is told as an event."""
+    gate = recorder.block()
+    lab.produce("a")
+    app = lab.app(recorder)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: recorder.started)
+    _, assignment = app._runtime.context.owned[T0]
+    assignment.metadata = "ranges that are too long"
+    lab.broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.OFFSET_METADATA_TOO_LARGE)
+    gate.set()
+    wait_for(lambda: lab.committed() == 1)
+    wait_for(lambda: app.snapshot().partitions[0].committed == 1)
+    assert app._runtime.context.ledger.acknowledged(T0).metadata is None
+    assert [failed.retriable for failed in events.of(CommitFailed)] == [True]
+    app.stop()
+
+
+def test_commit_every_records_commits_long_before_the_interval(
+    lab: Any, recorder: Any, wait_for: Any, stays: Any
+) -> None:
+    """With an interval of a minute, the tenth finished record brings the commit, the ninth does not."""
+    app = lab.app(recorder, commit_interval_s=60.0, commit_every_records=10)
+    app.start()
+    wait_for(lambda: len(app.snapshot().partitions) == 1)
+    lab.produce("a b c")
+    wait_for(lambda: recorder.count == 3)
+    # The first commit after the start is due at once; from there on ten are counted.
+    wait_for(lambda: lab.committed() is not None or app.snapshot().finished_records == 3)
+    first = lab.committed() or 0
+    lab.produce("d " * (first + 9 - 3))
+    wait_for(lambda: recorder.count == first + 9)
+    stays(lambda: lab.committed() in (None, first))
+    lab.produce("e")
+    wait_for(lambda: lab.committed() == first + 10, 2.0)
+    app.stop()
+
+
+def test_a_stop_commits_what_no_interval_has_committed(lab: Any, recorder: Any, wait_for: Any) -> None:
+    """With an interval of a minute, everything finished is committed when the app stops."""
+    app = lab.app(recorder, commit_interval_s=60.0)
+    app.start()
+    wait_for(lambda: len(app.snapshot().partitions) == 1)
+    lab.produce("a b c d e")
+    wait_for(lambda: recorder.count == 5)
+    app.stop()
+    assert lab.committed() == 5
+
+
+def test_the_groups_commit_decides_where_a_new_app_begins(lab: Any, wait_for: Any) -> None:
+    """A second app of the group goes on where the first one stopped, whatever its start position says."""
+    lab.produce("a b c d")
+    first, second = lab.recorder(), lab.recorder()
+    app = lab.app(first)
+    app.start()
+    wait_for(lambda: first.count == 4)
+    app.stop()
+    lab.produce("e f")
+    app = lab.app(second, start=0)
+    app.start()
+    wait_for(lambda: second.count == 2)
+    app.stop()
+    assert second.offsets() == [4, 5]
+
+
+def test_reset_ignores_the_groups_commit_once(lab: Any, wait_for: Any) -> None:
+    """With reset=True the start position counts although the group has a commit."""
+    lab.produce("a b c d")
+    first, second = lab.recorder(), lab.recorder()
+    app = lab.app(first)
+    app.start()
+    wait_for(lambda: first.count == 4)
+    app.stop()
+    app = lab.app(second, start=2, reset=True, history=CheckingHistory())
+    app.start()
+    wait_for(lambda: second.count == 2)
+    app.stop()
+    assert second.offsets() == [2, 3]
+    assert lab.committed() == 4

@@ -1,0 +1,258 @@
+"""Order and concurrency: one key in order, different keys side by side, within the limits given."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import ehkafka
+from ehkafka.testing import CheckingHistory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Wait = "Callable[..., Any]"
+
+
+def in_order(offsets: list[int]) -> bool:
+    """Whether offsets ascend."""
+    return offsets == sorted(offsets)
+
+
+def test_o1_each_key_starts_in_offset_order_and_never_overlaps(lab: Any, wait_for: Any) -> None:
+    """O1: 60 keys, 3 partitions, random handler times: per key in order, one at a time, all handled."""
+    rng = random.Random(1)
+    recorder = lab.recorder(lambda _record: time.sleep(rng.choice((0, 0, 0, 0.001, 0.003))))
+    history = CheckingHistory()
+    for partition in range(3):
+        keys = [f"k{rng.randrange(20)}" for _ in range(600)]
+        lab.produce(" ".join(keys), topic="t4", partition=partition)
+    app = lab.app(recorder, "t4", workers=16, history=history)
+    app.start()
+    wait_for(lambda: recorder.count == 1800)
+    app.stop()
+
+    for partition in range(3):
+        for number in range(20):
+            key = f"k{number}".encode()
+            mine = [r.offset() for r in recorder.records if (r.partition(), r.key()) == (partition, key)]
+            assert in_order(mine)
+    assert recorder.running_max > 8
+    verdict = history.verdict(complete=True)
+    assert verdict.ok, verdict.report()
+    assert verdict.finished == verdict.received == 1800
+
+
+def test_o2_a_blocked_key_holds_back_only_its_own_records(lab: Any, wait_for: Any, stays: Any) -> None:
+    """O2: while A's handler blocks, B to Z finish and A's later records do not start."""
+    recorder = lab.recorder()
+    gate = recorder.block(b"A")
+    alphabet = " ".join(chr(code) for code in range(ord("A"), ord("Z") + 1))
+    lab.produce(f"{alphabet} {alphabet}")
+    app = lab.app(recorder, workers=4)
+    app.start()
+    wait_for(lambda: recorder.count == 50)
+    stays(lambda: recorder.keys.count(b"A") == 1)
+    gate.set()
+    wait_for(lambda: recorder.count == 52)
+    assert recorder.keys.count(b"A") == 2
+    app.stop()
+
+
+def test_o3_no_more_handlers_run_than_there_are_keys(lab: Any, wait_for: Any, stays: Any) -> None:
+    """O3: 3 keys and 16 workers: exactly 3 handlers run, and everything gets done."""
+    recorder = lab.recorder()
+    gate = recorder.block()
+    lab.produce("a b c " * 20)
+    app = lab.app(recorder, workers=16)
+    app.start()
+    wait_for(lambda: recorder.running["all"] == 3)
+    stays(lambda: recorder.running["all"] == 3)
+    gate.set()
+    wait_for(lambda: recorder.count == 60)
+    assert recorder.running_max == 3
+    app.stop()
+
+
+@pytest.mark.parametrize(
+    ("null_key", "scope", "side_by_side"),
+    [
+        ("spread", "partition", 8),
+        ("spread", "handler", 8),
+        ("partition", "partition", 2),
+        ("partition", "handler", 2),
+        ("one_lane", "partition", 2),
+        ("one_lane", "handler", 1),
+    ],
+)
+def test_o4_null_keys_follow_their_policy(
+    lab: Any, wait_for: Any, stays: Any, null_key: str, scope: str, side_by_side: int
+) -> None:
+    """O4: 4 records without key in each of 2 partitions run as wide as the policy says; none is lost."""
+    recorder = lab.recorder()
+    gate = recorder.block()
+    for partition in (0, 1):
+        lab.produce("- - - -", topic="t4", partition=partition)
+    app = lab.app(recorder, "t4", workers=16, null_key=null_key, scope=scope)
+    app.start()
+    wait_for(lambda: recorder.running["all"] == side_by_side)
+    wait_for(lambda: app.snapshot().received_records == 8)
+    stays(lambda: recorder.running["all"] == side_by_side)
+    gate.set()
+    wait_for(lambda: recorder.count == 8)
+    assert recorder.running_max == side_by_side
+    if null_key != "spread":
+        assert recorder.running_max_of["t4", 0] == recorder.running_max_of["t4", 1] == 1
+        assert all(in_order(recorder.offsets(partition, "t4")) for partition in (0, 1))
+    app.stop()
+    assert [lab.committed(p, topic="t4") for p in (0, 1)] == [4, 4]
+
+
+@pytest.mark.parametrize(
+    "order_by",
+    [
+        ehkafka.by_key,
+        lambda record: bytes(bytearray(record.key())),
+        lambda record: ("customer", record.key().decode()),
+        lambda record: float(len(record.key())),
+    ],
+    ids=["by_key", "copied bytes", "tuple", "float"],
+)
+def test_o5_equal_keys_in_distinct_objects_share_a_lane(
+    lab: Any, wait_for: Any, stays: Any, order_by: Callable[[Any], Any]
+) -> None:
+    """O5: equality decides, not identity: the second of two equal keys waits for the first."""
+    recorder = lab.recorder()
+    gate = recorder.block()
+    lab.produce("one one one")
+    app = lab.app(recorder, workers=8, order_by=order_by)
+    app.start()
+    wait_for(lambda: app.snapshot().received_records == 3)
+    wait_for(lambda: recorder.running["all"] == 1)
+    stays(lambda: recorder.running["all"] == 1)
+    gate.set()
+    wait_for(lambda: recorder.count == 3)
+    assert recorder.offsets() == [0, 1, 2]
+    assert recorder.running_max == 1
+    app.stop()
+
+
+def test_o6_the_same_key_in_two_partitions_or_topics_is_independent(lab: Any, wait_for: Any) -> None:
+    """O6: by default key K of two partitions and of another topic runs three times at once."""
+    recorder = lab.recorder()
+    gate = recorder.block()
+    lab.produce("K K", topic="t4", partition=0)
+    lab.produce("K K", topic="t4", partition=1)
+    lab.produce("K K", topic="u")
+    app = lab.app(recorder, "t4", "u", workers=8)
+    app.start()
+    wait_for(lambda: recorder.running["all"] == 3)
+    gate.set()
+    wait_for(lambda: recorder.count == 6)
+    assert recorder.running_max == 3
+    app.stop()
+
+
+def test_o6_handler_scope_gives_a_key_one_lane_and_keeps_each_commit_right(
+    lab: Any, wait_for: Any, stays: Any
+) -> None:
+    """O6: K runs once over partitions and topics; each partition's commit stops at its own unfinished K."""
+    lab.checker_options = {"lane_scope": lambda _partition: "one handler"}
+    recorder = lab.recorder()
+    gate = recorder.block(b"K")
+    lab.produce("x K y", topic="t4", partition=0)
+    lab.produce("x y K z", topic="t4", partition=1)
+    lab.produce("K x", topic="u")
+    app = lab.app(recorder, "t4", "u", workers=8, scope="handler")
+    app.start()
+    wait_for(lambda: recorder.count == 6)
+    stays(lambda: recorder.keys.count(b"K") == 1)
+    wait_for(lambda: lab.committed(0, topic="t4") == 1)
+    wait_for(lambda: lab.committed(1, topic="t4") == 2)
+    assert lab.committed(0, topic="u") in (None, 0)
+    gate.set()
+    wait_for(lambda: recorder.count == 9)
+    app.stop()
+    assert recorder.running_max_of["key", b"K"] == 1
+    assert [lab.committed(0, topic="t4"), lab.committed(1, topic="t4")] == [3, 4]
+    assert lab.committed(0, topic="u") == 2
+
+
+def test_o7_by_partition_runs_one_record_per_partition(lab: Any, wait_for: Any, stays: Any) -> None:
+    """O7: four partitions with many keys each: one handler in each, all four at once."""
+    recorder = lab.recorder()
+    gate = recorder.block()
+    for partition in range(4):
+        lab.produce("a b c d e f g h", topic="t4", partition=partition)
+    app = lab.app(recorder, "t4", workers=16, order_by=ehkafka.by_partition)
+    app.start()
+    wait_for(lambda: recorder.running["all"] == 4)
+    stays(lambda: recorder.running["all"] == 4)
+    gate.set()
+    wait_for(lambda: recorder.count == 32)
+    assert [recorder.running_max_of["t4", p] for p in range(4)] == [1, 1, 1, 1]
+    assert all(recorder.offsets(p, "t4") == list(range(8)) for p in range(4))
+    app.stop()
+
+
+def test_o8_never_more_handlers_run_than_workers(lab: Any, wait_for: Any, stays: Any) -> None:
+    """O8: 200 keys flood 5 workers: five run, never a sixth."""
+    recorder = lab.recorder()
+    gate = recorder.block()
+    lab.produce(" ".join(f"k{n}" for n in range(200)))
+    app = lab.app(recorder, workers=5)
+    app.start()
+    wait_for(lambda: recorder.running["all"] == 5)
+    stays(lambda: recorder.running["all"] == 5)
+    gate.set()
+    wait_for(lambda: recorder.count == 200)
+    assert recorder.running_max == 5
+    app.stop()
+
+
+def test_o12_a_record_whose_order_function_raises_takes_the_failure_path(
+    lab: Any, wait_for: Any, recorder: Any
+) -> None:
+    """O12: under Hold() the record without key is held and named; the others run; the poll loop lives."""
+
+    def order_by(record: Any) -> Any:
+        if record.offset() == 2:
+            raise KeyError("no customer in it")
+        return record.key()
+
+    lab.produce("a b c d")
+    app = lab.app(recorder, order_by=order_by, on_failure=ehkafka.Hold())
+    app.start()
+    wait_for(lambda: recorder.count == 3)
+    wait_for(lambda: not app.health())
+    assert sorted(recorder.offsets()) == [0, 1, 3]
+    (reason,) = app.health().reasons
+    assert "t[0]@2" in reason
+    assert "no customer in it" in reason
+    wait_for(lambda: lab.committed() == 2)
+    lab.produce("e")
+    wait_for(lambda: recorder.count == 4)
+    app.stop()
+    assert lab.committed() == 2
+
+
+def test_o12_by_default_a_raising_order_function_stops_the_app(
+    lab: Any, wait_for: Any, recorder: Any
+) -> None:
+    """O12: with Stop() the app ends with the order function's error as cause, and commits nothing past it."""
+
+    def order_by(record: Any) -> Any:
+        return {"unhashable": record.key()} if record.offset() == 1 else record.key()
+
+    lab.produce("a b c")
+    app = lab.app(recorder, order_by=order_by)
+    app.start()
+    assert app.wait(10.0)
+    with pytest.raises(ehkafka.HandlerFailedError, match=r"t\[0\]@1") as caught:
+        app.stop()
+    assert isinstance(caught.value.__cause__, TypeError)
+    assert 1 not in recorder.offsets()
+    assert lab.committed() in (None, 0, 1)
