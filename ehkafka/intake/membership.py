@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.progress.ledger import Position
 
-FINAL_COMMIT_TIMEOUT_S = 10.0
 DRAIN_LOOK_S = 1e-3
 
 
@@ -65,15 +64,22 @@ class Membership:
         *,
         reason: str,
         drain_s: float,
-        commit_s: float = FINAL_COMMIT_TIMEOUT_S,
+        commit_s: float | None = None,
     ) -> None:
-        """End epochs in good order: cut, wait for what must end, commit, tell the user's hooks."""
+        """End epochs in good order: cut, wait for what must end, commit, tell the user's hooks.
+
+        `commit_s` bounds the commit; None inside a rebalance callback, where librdkafka alone can.
+        """
         deadline_s = time.monotonic() + drain_s
         ours = [partition for partition in partitions if partition in self.owned]
         self.cut_short(ours, below_started=drain_s > 0)
         self.wait_until_drained(ours, deadline_s)
         positions, abandoned = self._end(ours)
-        self._context.committer.commit_now(consumer, positions, commit_s)
+        committer = self._context.committer
+        if commit_s is None:
+            committer.commit_now(consumer, positions)
+        else:
+            committer.commit_within(consumer, positions, commit_s)
         hooks = []
         for partition in ours:
             route, assignment = self.owned.pop(partition)

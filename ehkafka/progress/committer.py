@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from ehkafka.history import History
     from ehkafka.progress.ledger import CommitLedger, Position
 
+    # The error of the whole request, and the partitions, each with its own error.
+    _Answer = tuple[KafkaError | None, Sequence[KafkaPartition]]
+
 
 class Committer:
     """Commits positions of one consumer. `fatal` is told of what waiting does not mend."""
@@ -67,32 +70,32 @@ class Committer:
         """Take the answer to the asynchronous commit. Called by librdkafka inside `consume()`."""
         self._answered(self._ledger.landed(), error, partitions)
 
-    def commit_now(
+    def commit_now(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> None:
+        """Commit what is dirty and wait for the answer. For rebalance callbacks.
+
+        confluent-kafka lets one thread at a time into a consumer, and the poll thread is inside as long as
+        its callback runs: only it can commit here, without a time-out of our own. librdkafka gives up when
+        the coordinator stays away for a session time-out, or an answer for `socket.timeout.ms`.
+        """
+        if dirty := self._begin_now(positions):
+            self._answered(dirty, *_commit_and_wait(consumer, dirty))
+
+    def commit_within(
         self, consumer: Consumer, positions: Mapping[TopicPartition, Position], timeout_s: float
     ) -> None:
-        """Commit what is dirty and wait for the answer, at most `timeout_s` seconds.
+        """Commit what is dirty and wait for the answer, at most `timeout_s` seconds. Outside of callbacks.
 
-        librdkafka's synchronous commit knows no time-out and may wait for a coordinator for a minute, so
-        a thread of its own waits for it.
+        librdkafka's synchronous commit knows no time-out, so a thread of its own waits for it.
         """
-        dirty = self._ledger.dirty(positions)
+        dirty = self._begin_now(positions)
         if not dirty:
             return
-        self._note_request(dirty)
-        self._sent_s = self._clock()
-        answer: list[tuple[KafkaError | None, Sequence[KafkaPartition]]] = []
-
-        def wait() -> None:
-            try:
-                stored = consumer.commit(offsets=_as_offsets(dirty), asynchronous=False)
-            except KafkaException as refused:
-                answer.append((refused.args[0], ()))
-            except Exception as broken:  # e.g. closed meanwhile: reported as a refused commit
-                answer.append((KafkaError(KafkaError._STATE, repr(broken)), ()))  # noqa: SLF001
-            else:
-                answer.append((None, stored or ()))
-
-        waiter = threading.Thread(target=wait, name="ehkafka-final-commit", daemon=True)
+        answer: list[_Answer] = []
+        waiter = threading.Thread(
+            target=lambda: answer.append(_commit_and_wait(consumer, dirty)),
+            name="ehkafka-final-commit",
+            daemon=True,
+        )
         waiter.start()
         waiter.join(timeout_s)
         if answer:
@@ -100,6 +103,13 @@ class Committer:
         else:
             late = KafkaError(KafkaError._TIMED_OUT, f"no answer within {timeout_s:.1f} s")  # noqa: SLF001
             self._refused(dirty, late)
+
+    def _begin_now(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
+        dirty = self._ledger.dirty(positions)
+        if dirty:
+            self._note_request(dirty)
+            self._sent_s = self._clock()
+        return dirty
 
     def _answered(
         self,
@@ -147,6 +157,16 @@ class Committer:
     def _note_request(self, positions: Mapping[TopicPartition, Position]) -> None:
         if self._history is not None:
             self._history.commit_requested({p: position.next_offset for p, position in positions.items()})
+
+
+def _commit_and_wait(consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> _Answer:
+    try:
+        stored = consumer.commit(offsets=_as_offsets(positions), asynchronous=False)
+    except KafkaException as refused:
+        return refused.args[0], ()
+    except Exception as broken:  # e.g. closed meanwhile: reported as a refused commit
+        return KafkaError(KafkaError._STATE, repr(broken)), ()  # noqa: SLF001
+    return None, stored or ()
 
 
 _MENDS_ITSELF = {CommitError.RETRY, CommitError.REJOIN, CommitError.METADATA}

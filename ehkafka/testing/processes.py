@@ -1,0 +1,158 @@
+"""A member of a group as a process of its own, for tests that kill, freeze and restart members.
+
+Responsible for the process alone: start, signals, exit code, its output and the histories it wrote. What
+the process does is the program's business; it is told where to write its history with `--history PATH`,
+and it must leave when its standard input ends, so that it never outlives who started it. Called by tests
+on one thread.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from ehkafka.errors import EhkafkaError
+from ehkafka.testing import history_event as events
+from ehkafka.testing.history_file import decode_event
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ehkafka.records import TopicPartition
+    from ehkafka.testing.history import RecordingHistory
+
+LOG_TAIL_LINES = 40
+
+
+class MemberProcess:
+    """A Python program that runs one member; may be started again after it has ended.
+
+    `witness` is the history of whoever kills it: a death by SIGKILL is noted there. Each start writes a
+    history of its own; `histories` has the paths of all, in order.
+    """
+
+    def __init__(
+        self,
+        program: Path,
+        arguments: Sequence[str],
+        *,
+        name: str,
+        directory: Path,
+        witness: RecordingHistory,
+    ) -> None:
+        self.name = name
+        self.histories: list[Path] = []
+        self.log = directory / f"{name}.log"
+        self._program = program
+        self._arguments = [*arguments]
+        self._directory = directory
+        self._witness = witness
+        self._process: subprocess.Popen[bytes] | None = None
+        self._tail: _HistoryTail | None = None
+
+    def start(self) -> None:
+        """Start the program; returns at once."""
+        assert not self.is_running, f"{self.name} runs already"
+        history = self._directory / f"{self.name}-{len(self.histories)}.jsonl"
+        history.touch(mode=0o600)
+        self.histories.append(history)
+        self._tail = _HistoryTail(history)
+        command = [sys.executable, str(self._program), "--history", str(history), *self._arguments]
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(  # noqa: S603 - a command of our own
+                command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process id of the last start."""
+        return self._started().pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process lives; a suspended one does."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """How the process ended, negative for a signal; None while it runs."""
+        return self._started().poll()
+
+    def terminate(self) -> None:
+        """Ask it to stop (SIGTERM); returns at once."""
+        self._started().send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it as a crash does (SIGKILL), reap it and note that in the witness's history."""
+        process = self._started()
+        process.kill()
+        self._reaped(process, timeout_s=10.0)
+        self._witness.process_killed(process.pid)
+
+    def suspend(self) -> None:
+        """Freeze all its threads (SIGSTOP): its connections stay open."""
+        self._started().send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Undo `suspend`."""
+        self._started().send_signal(signal.SIGCONT)
+
+    def wait(self, timeout_s: float) -> int:
+        """Wait for the end and return the exit code. Raises `EhkafkaError` when it takes longer."""
+        return self._reaped(self._started(), timeout_s)
+
+    def assigned(self) -> dict[TopicPartition, str]:
+        """Return the partitions it has now, each with the position its epoch began at."""
+        assert self._tail is not None, f"{self.name} was never started"
+        return self._tail.assigned() if self.is_running else {}
+
+    def events(self) -> list[events.HistoryEvent]:
+        """Return what it told in its last start so far. For small histories."""
+        with self.histories[-1].open("rb") as file:
+            return [decode_event(line) for line in file if line.endswith(b"\n")]
+
+    def log_tail(self) -> str:
+        """Return the end of what it printed."""
+        lines = self.log.read_text(errors="replace").splitlines()
+        return "\n".join([f"--- {self.name}:", *lines[-LOG_TAIL_LINES:]])
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, f"{self.name} was never started"
+        return self._process
+
+    def _reaped(self, process: subprocess.Popen[bytes], timeout_s: float) -> int:
+        try:
+            code = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise EhkafkaError(f"{self.name} did not end within {timeout_s:g} s\n{self.log_tail()}") from None
+        if process.stdin is not None:
+            process.stdin.close()
+        return code
+
+
+class _HistoryTail:
+    """Reads on where it stopped, and keeps what is assigned. A line still being written waits."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._position = 0
+        self._assigned: dict[TopicPartition, str] = {}
+
+    def assigned(self) -> dict[TopicPartition, str]:
+        with self._path.open("rb") as file:
+            file.seek(self._position)
+            while (line := file.readline()).endswith(b"\n"):
+                self._position += len(line)
+                # The bulk of a history are records; decoding those would cost more than the run.
+                if b'"event":"Assigned"' in line or b'"event":"Revoked"' in line:
+                    self._take(decode_event(line))
+        return dict(self._assigned)
+
+    def _take(self, event: events.HistoryEvent) -> None:
+        if isinstance(event, events.Assigned):
+            self._assigned[event.partition] = event.position
+        elif isinstance(event, events.Revoked):
+            self._assigned.pop(event.partition, None)

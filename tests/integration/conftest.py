@@ -1,0 +1,258 @@
+"""Fixtures of tests on a real broker: topics, a load, members as processes, apps in this process."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+
+import ehkafka
+from ehkafka.records import TopicPartition
+from ehkafka.testing import Checker, JsonLinesHistory, MemoryHistory, check_history, read_history
+from ehkafka.testing.processes import MemberProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from confluent_kafka import KafkaError, Message
+
+    from ehkafka.testing import Verdict
+    from ehkafka.testing.kafka import KafkaBroker
+
+MEMBER = Path(__file__).with_name("member.py")
+LOOK_S = 0.01
+KEYS = 1000
+# The broker of the tests takes sessions from 1 s on; these are quick and yet bear a busy machine.
+SESSION_S = 3.0
+QUICK_GROUP = {"session.timeout.ms": int(SESSION_S * 1000), "heartbeat.interval.ms": 150}
+
+
+def wait_until(condition: Callable[[], object], what: Any, timeout_s: float = 30.0) -> None:
+    """Poll a condition until it holds; fail with `what`, called first if it can be, after `timeout_s`."""
+    deadline_s = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline_s:
+            raise AssertionError(f"not within {timeout_s:g} s: {what() if callable(what) else what}")
+        time.sleep(LOOK_S)
+
+
+class Load:
+    """Produces records with Zipf-like keys, at a rate, on a thread of its own, and notes what the broker has.
+
+    `ends` maps each partition to the offset behind the last acknowledged record. Without a rate, as fast
+    as it can.
+    """
+
+    def __init__(
+        self, bootstrap: str, topic: str, witness: JsonLinesHistory, *, rate: float | None, seed: int = 1
+    ) -> None:
+        self.ends: dict[int, int] = {}
+        self.refused: list[KafkaError] = []
+        self._topic = topic
+        self._witness = witness
+        self._rate = rate
+        self._random = random.Random(seed)
+        weights = [1 / rank for rank in range(1, KEYS + 1)]
+        self._weights = list(itertools.accumulate(weights))
+        self._keys = [b"key-%d" % number for number in range(KEYS)]
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0})
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def count(self) -> int:
+        """How many records the broker has."""
+        return sum(self.ends.values())
+
+    def produce(self, count: int) -> None:
+        """Produce so many now and wait for all of them."""
+        for key in self._random.choices(self._keys, cum_weights=self._weights, k=count):
+            self._put(key)
+        self._flush()
+
+    def start(self) -> None:
+        """Produce at the rate until `stop`."""
+        self._thread = threading.Thread(target=self._run, name="load", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it and wait for every acknowledgement."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        self._flush()
+
+    def _run(self) -> None:
+        assert self._rate is not None
+        began_s, sent = time.monotonic(), 0
+        while not self._stopping.wait(0.01):
+            due = int((time.monotonic() - began_s) * self._rate) - sent
+            for key in self._random.choices(self._keys, cum_weights=self._weights, k=due):
+                self._put(key)
+            sent += due
+            self._producer.poll(0)
+
+    def _put(self, key: bytes) -> None:
+        while True:
+            try:
+                self._producer.produce(self._topic, b"x" * 100, key, on_delivery=self._delivered)
+            except BufferError:
+                self._producer.poll(0.05)
+            else:
+                return
+
+    def _flush(self) -> None:
+        left = self._producer.flush(30.0)
+        assert not left, f"{left} records were not acknowledged"
+        assert not self.refused, f"the load was refused: {self.refused[0]}"
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.refused.append(error)
+            return
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None
+        assert offset is not None
+        self._witness.produced(TopicPartition(self._topic, partition), [offset])
+        self.ends[partition] = offset + 1
+
+
+class Stage:
+    """One test's topic and group on a broker, its members and loads, and the judgement over all of them."""
+
+    def __init__(self, broker: KafkaBroker, directory: Path) -> None:
+        mark = uuid.uuid4().hex[:8]
+        self.broker = broker
+        self.topic = f"topic-{mark}"
+        self.group = f"group-{mark}"
+        self.directory = directory
+        self.witness = JsonLinesHistory(directory / "witness.jsonl")
+        self.members: list[MemberProcess] = []
+        self.apps: list[ehkafka.App] = []
+        self.memories: list[MemoryHistory] = []
+        self._loads: list[Load] = []
+
+    def load(self, rate: float | None = None, *, seed: int = 1) -> Load:
+        """Return a load on the topic."""
+        load = Load(self.broker.bootstrap, self.topic, self.witness, rate=rate, seed=seed)
+        self._loads.append(load)
+        return load
+
+    def member(self, name: str, *arguments: str, consumer: dict[str, Any] | None = None) -> MemberProcess:
+        """Return a member of the group as a process, not started yet."""
+        properties = {**QUICK_GROUP, **(consumer or {})}
+        fixed = ["--bootstrap", self.broker.bootstrap, "--group", self.group, "--topic", self.topic]
+        pairs = [part for pair in properties.items() for part in ("--consumer", "{}={}".format(*pair))]
+        member = MemberProcess(
+            MEMBER,
+            [*fixed, *pairs, *arguments],
+            name=name,
+            directory=self.directory,
+            witness=self.witness,
+        )
+        self.members.append(member)
+        return member
+
+    def app(self, handler: Callable[[ehkafka.Record], object] | None = None, **options: Any) -> ehkafka.App:
+        """Return an app of the group in this process, not started; it keeps a history and is stopped."""
+        history = MemoryHistory()
+        self.memories.append(history)
+        workers = options.pop("workers", 16)
+        properties = {**QUICK_GROUP, "log_level": 0, **options.pop("consumer", {})}
+        endpoint = options.pop("endpoint", None) or ehkafka.Endpoint.kafka(self.broker.bootstrap)
+        settings = {"group": self.group, "start": "earliest", "history": history, **options}
+        app = ehkafka.App(endpoint=endpoint, consumer=properties, **settings)
+        app.handler(self.topic, workers=workers)(handler or (lambda _record: None))
+        self.apps.append(app)
+        return app
+
+    def committed(self) -> dict[int, int | None]:
+        """Return the group's commits on the topic."""
+        return self.broker.committed(self.group, self.topic)
+
+    def wait_until_committed(self, ends: dict[int, int], timeout_s: float = 30.0) -> None:
+        """Wait until the group has committed these next_offsets."""
+
+        def reached() -> bool:
+            found = self.committed()
+            return all(found.get(partition) == end for partition, end in ends.items())
+
+        wait_until(reached, lambda: f"{ends} committed; {self.committed()} is\n{self.logs()}", timeout_s)
+
+    def wait_until_worked_off(self, load: Load, timeout_s: float = 30.0) -> None:
+        """Wait until the apps in this process have finished everything, committed or not."""
+
+        def watermarks() -> dict[int, int | None]:
+            snapshots = [app.snapshot() for app in self.apps if app.state == "running"]
+            return {p.partition.partition: p.watermark for s in snapshots for p in s.partitions}
+
+        wait_until(
+            lambda: load.ends.items() <= watermarks().items(),
+            lambda: f"{load.ends} finished; watermarks are {watermarks()}",
+            timeout_s,
+        )
+
+    def stop_apps(self) -> None:
+        """Stop the apps in this process, each with a drain."""
+        for app in self.apps:
+            app.stop()
+
+    def verdict(self, checker: Checker | None = None) -> Verdict:
+        """Judge all histories together. Call it when everything has stopped."""
+        self.witness.close()
+        paths = [path for member in self.members for path in member.histories]
+        memories = sorted((e for m in self.memories for e in m.events), key=lambda event: event.at_ns)
+        on_disk = read_history([self.directory / "witness.jsonl", *paths])
+        return check_history(_merged(on_disk, memories), checker)
+
+    def logs(self) -> str:
+        """Return the end of every member's output."""
+        return "\n".join(member.log_tail() for member in self.members)
+
+    def close(self) -> None:
+        """Stop all that still runs."""
+        for load in self._loads:
+            load.stop()
+        for member in self.members:
+            if member.is_running:
+                member.kill()
+        for app in self.apps:
+            app.stop(drain=False, timeout_s=1.0)
+        self.witness.close()
+
+
+def _merged(on_disk: Iterator[Any], in_memory: list[Any]) -> Iterator[Any]:
+    """Merge by time; events on disk keep the order that their reader gave them."""
+    rest = iter(in_memory)
+    following = next(rest, None)
+    for event in on_disk:
+        while following is not None and following.at_ns < event.at_ns:
+            yield following
+            following = next(rest, None)
+        yield event
+    while following is not None:
+        yield following
+        following = next(rest, None)
+
+
+@pytest.fixture
+def stage(kafka: KafkaBroker, tmp_path: Path) -> Iterator[Stage]:
+    """Return a stage on the shared broker, with a topic of 8 partitions."""
+    kafka_stage = Stage(kafka, tmp_path)
+    kafka.create_topic(kafka_stage.topic, 8)
+    yield kafka_stage
+    kafka_stage.close()
+
+
+@pytest.fixture
+def eventually() -> Callable[..., None]:
+    """Return `wait_until(condition, what, timeout_s=30)`."""
+    return wait_until

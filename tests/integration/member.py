@@ -1,0 +1,89 @@
+"""A member of a consumer group as a program: one ehkafka app over one topic, with a history on disk.
+
+Started by `ehkafka.testing.processes.MemberProcess`. SIGTERM stops it; it leaves as well when its standard
+input ends. The exit code is the app's: 0, or that of the error which ended it.
+
+    python member.py --history h.jsonl --bootstrap 127.0.0.1:9092 --group g --topic t --handler-ms 0-5
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import random
+import sys
+import threading
+import time
+
+import ehkafka
+from ehkafka.testing import JsonLinesHistory
+
+
+def main() -> int:
+    """Run until a signal comes."""
+    options = parse()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(threadName)s %(levelname)s %(message)s")
+    threading.Thread(target=leave_with_parent, name="parent-watch", daemon=True).start()
+    with JsonLinesHistory(options.history) as history:
+        app = make_app(options, history)
+        try:
+            app.run()
+        except ehkafka.EhkafkaError as error:
+            logging.getLogger("member").exception("ended: %s: %s", type(error).__name__, error)
+            return error.exit_code
+    return 0
+
+
+def make_app(options: argparse.Namespace, history: JsonLinesHistory) -> ehkafka.App:
+    """Build the app from the command line."""
+    app = ehkafka.App(
+        group=options.group,
+        endpoint=ehkafka.Endpoint.kafka(options.bootstrap),
+        start=options.start,
+        history=history,
+        instance_id=options.instance_id,
+        assignor=options.assignor,
+        consumer=dict(pair.split("=", 1) for pair in options.consumer),
+        **{name: json.loads(value) for name, value in (pair.split("=", 1) for pair in options.setting)},
+    )
+    least_ms, most_ms = options.handler_ms
+
+    @app.handler(options.topic, workers=options.workers)
+    def handle(_record: ehkafka.Record) -> None:
+        time.sleep(random.uniform(least_ms, most_ms) / 1000)
+
+    return app
+
+
+def parse() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    for name in ("history", "bootstrap", "group", "topic"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--start", default="earliest")
+    parser.add_argument("--instance-id")
+    parser.add_argument("--assignor", default="default")
+    parser.add_argument("--handler-ms", type=least_and_most, default=(0.0, 0.0), metavar="LEAST-MOST")
+    parser.add_argument("--workers", type=int, default=16)
+    parser.add_argument("--consumer", action="append", default=[], metavar="PROPERTY=VALUE")
+    parser.add_argument("--setting", action="append", default=[], metavar="NAME=JSON")
+    return parser.parse_args()
+
+
+def least_and_most(text: str) -> tuple[float, float]:
+    """Read `LEAST-MOST`."""
+    least, _, most = text.partition("-")
+    return float(least), float(most or least)
+
+
+def leave_with_parent() -> None:
+    """Leave at once when whoever started this is gone: its end of the pipe closes."""
+    while os.read(sys.stdin.fileno(), 1024):
+        pass
+    os._exit(99)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

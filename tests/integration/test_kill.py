@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.broker
+
+KILLS = 20
+RATE = 2000.0
+COMMIT_S = 0.25
+# Between a member's assignment and its death: some die before their first commit, most after it.
+LIFE_S = (0.0, 1.0)
+
+
+@pytest.mark.parametrize("membership", ["dynamic", "static"])
+def test_twenty_kills_under_load_lose_nothing(
+    stage: Any, eventually: Callable[..., None], membership: str
+) -> None:
+    """L11: kill -9 and restart 20 times: all is finished, nothing committed early, repeats are bounded."""
+    dice = random.Random(20)
+    load = stage.load(RATE)
+    load.start()
+    members = [
+        stage.member(f"member-{number}", *arguments(number, membership), consumer=session(membership))
+        for number in range(2)
+    ]
+    for member in members:
+        member.start()
+    for _ in range(KILLS):
+        victim = dice.choice(members)
+        eventually(victim.assigned, lambda: f"every member has partitions\n{stage.logs()}")
+        time.sleep(dice.uniform(*LIFE_S))
+        victim.kill()
+        victim.start()
+    load.stop()
+    stage.wait_until_committed(load.ends)
+    for member in members:
+        member.terminate()
+    assert [member.wait(15.0) for member in members] == [0, 0], stage.logs()
+    verdict = stage.verdict()
+    assert verdict.ok, verdict.report()
+    assert verdict.produced == load.count
+    assert verdict.processes == len(members) + KILLS
+    # Without commits between the kills the bound would allow anything.
+    assert verdict.commits_acknowledged > KILLS, verdict.summary()
+
+
+def arguments(number: int, membership: str) -> list[str]:
+    """Return a member's command line."""
+    pace = ["--handler-ms", "0-5", "--setting", f"commit_interval_s={COMMIT_S}", "--setting", "drain_s=2"]
+    return [*pace, "--instance-id", f"member-{number}"] if membership == "static" else pace
+
+
+def session(membership: str) -> dict[str, int]:
+    """Return a session that a static member's restart does not outlast, or the shortest one."""
+    return {"session.timeout.ms": 6000 if membership == "static" else 1000}
