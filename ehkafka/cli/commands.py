@@ -1,0 +1,122 @@
+"""What a user can type: options and help texts with runnable examples, and nothing of what they do.
+
+Only this file knows typer's decorators. Called by `__main__`, on the main thread.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import ehkafka
+from ehkafka.cli.app_path import load_app
+from ehkafka.cli.exits import CODES, reported
+from ehkafka.cli.log_setup import LogLevel, log_to_stderr
+from ehkafka.cli.stop_notice import StopNotice
+
+RUN_HELP = f"""Run an app until a signal stops it or an error ends it.
+
+The first Ctrl-C (or SIGTERM) stops the intake, finishes what was received and commits. The second leaves
+at once and names what will be handled again.
+
+\b
+Examples:
+  ehkafka run shop.orders:app            the name app in the module shop/orders.py
+  ehkafka run shop.orders                the same: app is the default name
+  ehkafka run examples/quickstart/app.py a file
+  ehkafka run shop.orders --log-level debug
+
+\b
+Exit codes:
+{CODES}
+"""
+DEMO_HELP = f"""Watch 100 000 homes being handled in order, with a broker inside this process.
+
+A simulator produces sensor readings to 16 partitions, an app handles them with strict order per home,
+and a checker judges every step. It ends with the checker's verdict.
+
+\b
+Examples:
+  ehkafka demo                           20 seconds, live view
+  ehkafka demo --records 500000 --json   the summary as JSON and nothing else
+  ehkafka demo --endpoint localhost:9092 another broker; the topic is made if it is missing
+
+\b
+Exit codes:
+{CODES}
+"""
+
+cli = typer.Typer(
+    help="Consume Kafka-protocol records with strict order per key and commits that are never ahead.",
+    no_args_is_help=True,
+    add_completion=False,
+    # Tracebacks are decided on in `exits`; rich's could show local variables, and secrets with them.
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"ehkafka {ehkafka.__version__}")
+        raise typer.Exit
+
+
+@cli.callback()
+def ehkafka_command(
+    *,
+    _version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version),
+    ] = False,
+) -> None:
+    """Consume Kafka-protocol records with strict order per key and commits that are never ahead."""
+
+
+@cli.command(help=RUN_HELP)
+def run(
+    app: Annotated[str, typer.Argument(metavar="MODULE:APP", help="The ehkafka.App to run.")],
+    *,
+    log_level: Annotated[
+        LogLevel, typer.Option(help="From which level on lines are logged, to stderr.")
+    ] = LogLevel.INFO,
+    debug: Debug = False,
+) -> None:
+    """Run an app until a signal stops it or an error ends it."""
+    with reported(debug=debug):
+        log_to_stderr(log_level)
+        found = load_app(app)
+        found.add_hook(StopNotice(log_level.number))
+        found.run()
+
+
+@cli.command(help=DEMO_HELP)
+def demo(
+    *,
+    seconds: Annotated[
+        float | None, typer.Option(min=0.5, help="How long to produce.", show_default="20")
+    ] = None,
+    records: Annotated[int | None, typer.Option(min=1, help="How many readings, however long.")] = None,
+    endpoint: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="A broker's bootstrap address, or embedded.")
+    ] = "embedded",
+    topic: Annotated[str, typer.Option(help="The topic to use there.")] = "ehkafka-demo-readings",
+    workers: Annotated[int, typer.Option(min=1, max=1000, help="Worker threads of the handler.")] = 16,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the summary as JSON, without a live view.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Watch 100 000 homes being handled in order."""
+    from ehkafka.cli.demo.plan import DemoPlan  # noqa: PLC0415 - `run` needs none of it
+    from ehkafka.cli.demo.session import run_demo  # noqa: PLC0415
+
+    with reported(debug=debug):
+        plan = DemoPlan.chosen(
+            seconds=seconds, records=records, endpoint=endpoint, topic=topic, workers=workers
+        )
+        code = run_demo(plan, as_json=as_json)
+    raise typer.Exit(code)

@@ -1,0 +1,80 @@
+"""How a command ends: one message on stderr and the exit code of what happened.
+
+Wrapped around the body of every command, on the main thread. It must never print a traceback for an
+error that the user can mend, and never hide one that only we can.
+"""
+
+from __future__ import annotations
+
+import traceback
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+import ehkafka
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CODES: Final = """\
+0   stopped as asked, nothing left undone
+1   a handler failed, or the demo's checker found a violation
+2   a setting, an argument or the app's code is wrong; nothing was started
+3   the broker cannot be reached, refuses, or lacks the topic or offset
+4   a stop left records without an outcome; they are handled again
+5   another process runs with the same group.instance.id
+70  a defect in ehkafka, or an error that nobody expected
+130 interrupted before the app ran"""
+UNEXPECTED: Final = 70
+INTERRUPTED: Final = 130
+OWN_FOLDER: Final = str(Path(ehkafka.__file__).parent)
+
+
+@contextmanager
+def reported(*, debug: bool) -> Iterator[None]:
+    """Turn whatever the block raises into a message and `typer.Exit` with its code."""
+    try:
+        yield
+    except ehkafka.EhkafkaError as error:
+        if debug:
+            traceback.print_exception(error)
+        say_error(error)
+        raise typer.Exit(error.exit_code) from None
+    except KeyboardInterrupt:
+        say("interrupted before the app ran; nothing was started.")
+        raise typer.Exit(INTERRUPTED) from None
+    except (typer.Exit, typer.Abort, typer.BadParameter):
+        raise
+    except Exception as error:
+        traceback.print_exception(error)
+        say("ended by the error above, which it did not expect.")
+        raise typer.Exit(UNEXPECTED) from None
+
+
+def say_error(error: ehkafka.EhkafkaError) -> None:
+    """Write an error as one message; for a handler's error also where it was raised."""
+    say(str(error))
+    if isinstance(error, ehkafka.HandlerFailedError) and error.__cause__ is not None:
+        where = place_of(error.__cause__)
+        if where:
+            typer.echo(f"  raised in {where}", err=True)
+
+
+def say(text: str) -> None:
+    """Write one message to stderr, marked as ours."""
+    typer.secho("ehkafka: ", fg=typer.colors.RED, bold=True, nl=False, err=True)
+    typer.echo(text, err=True)
+
+
+def place_of(error: BaseException) -> str | None:
+    """Return the innermost line of the user's own code that an error went through, None if there is none."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_users(frame.filename)]
+    if not frames:
+        return None
+    return f"{frames[-1].filename}, line {frames[-1].lineno}"
+
+
+def _is_users(filename: str) -> bool:
+    return not filename.startswith(("<", OWN_FOLDER))
