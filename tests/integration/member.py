@@ -31,7 +31,7 @@ def main() -> int:
         try:
             app.run()
         except ehkafka.EhkafkaError as error:
-            logging.getLogger("member").exception("ended: %s: %s", type(error).__name__, error)
+            logging.getLogger("member").exception("ended by an error")
             return error.exit_code
     return 0
 
