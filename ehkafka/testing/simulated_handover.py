@@ -1,0 +1,183 @@
+"""How a simulated member takes part in its group: joining, assign, revoke with drain and commit, lost."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING
+
+from ehkafka.progress.ledger import Position
+from ehkafka.testing.simulated_group import Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.records import TopicPartition
+    from ehkafka.testing.simulated_group import CommitRefusal
+    from ehkafka.testing.simulated_member import SimulatedMember
+
+
+class _State(enum.Enum):
+    OUT = "not in the group"
+    JOINING = "waits for the round to end"
+    STABLE = "owns what it was given"
+    REVOKING = "gives partitions back"
+
+
+class Handover:
+    """The group's side of one member's poll loop."""
+
+    def __init__(self, member: SimulatedMember) -> None:
+        self._member = member
+        self._world = member.world
+        self._state = _State.OUT
+        # Partitions that are being drained and given back.
+        self.leaving: dict[TopicPartition, Assignment] = {}
+        self._deadline_s = 0.0
+        self._commit_sent = False
+        self._after: Callable[[], None] = self._join
+
+    def look(self) -> bool:
+        """Do what the group asks for now; tell whether the poll loop may consume and commit."""
+        member, group = self._member, self._world.group
+        standing = group.heartbeat(member.name)
+        if self._state is not _State.OUT and standing is Standing.UNKNOWN:
+            self._lose_all()
+        if self._state is _State.OUT:
+            if member.leaving:
+                self._leave()
+            else:
+                self._join()
+        elif self._state is _State.JOINING:
+            # The next round may have begun before the last one's assignment was fetched.
+            (self._join if standing is Standing.REBALANCE else self._take_assignment)()
+        elif self._state is _State.REVOKING:
+            self._go_on_revoking()
+        elif member.leaving:
+            self._revoke(dict(member.owned), self._leave)
+        elif standing is Standing.REBALANCE:
+            if self._world.plan.cooperative:
+                self._join()
+            else:
+                self._revoke(dict(member.owned), self._join)
+        return self._state in {_State.STABLE, _State.JOINING} and not member.gone
+
+    def _join(self) -> None:
+        member, group = self._member, self._world.group
+        if self._state is not _State.OUT and group.heartbeat(member.name) is Standing.UNKNOWN:
+            # Put out meanwhile: the join is refused, and nothing is owned any more.
+            self._lose_all()
+            return
+        self._world.note(member.name, "joins with", sorted(member.owned))
+        self._state = _State.JOINING
+        group.join(member.name, list(member.owned))
+
+    def _leave(self) -> None:
+        member = self._member
+        self._world.note(member.name, "leaves")
+        self._world.group.leave(member.name)
+        self._world.member_left(member)
+
+    def _take_assignment(self) -> None:
+        member, group = self._member, self._world.group
+        target = group.assignment(member.name)
+        if target is None:
+            return
+        self._state = _State.STABLE
+        member.generation = group.generation
+        for partition in target:
+            if partition not in member.owned:
+                self._assign(partition)
+        gone = {p: assignment for p, assignment in member.owned.items() if p not in target}
+        if gone:
+            self._revoke(gone, self._join)
+
+    def _assign(self, partition: TopicPartition) -> None:
+        member, world = self._member, self._world
+        committed = world.group.committed.get(partition)
+        offset, metadata = committed or (world.plan.log_start, None)
+        epoch = member.epochs.begin(partition)
+        opened = not world.plan.opens_late
+        finished_before = member.ranges.decode(offset, metadata)
+        with member.locked() as dispatcher:
+            assignment = dispatcher.assign(partition, epoch, finished_before=finished_before, opened=opened)
+            assignment.received_next = offset
+        member.owned[partition] = assignment
+        member.positions[partition] = offset
+        stored = None if committed is None else Position(epoch, offset, None, metadata)
+        member.ledger.assigned(partition, epoch, stored, world.clock.now_s())
+        world.note(member.name, "is assigned", partition, epoch, offset)
+        member.history.assigned(partition, epoch, str(offset))
+        if not opened:
+            world.clock.call_after(world.open_s(), lambda: self._open(assignment))
+
+    def _open(self, assignment: Assignment) -> None:
+        member = self._member
+        if member.is_away(lambda: self._open(assignment)):
+            return
+        with member.locked() as dispatcher:
+            if not assignment.ended:
+                dispatcher.open(assignment)
+        member.wake_workers()
+
+    def _revoke(self, partitions: dict[TopicPartition, Assignment], after: Callable[[], None]) -> None:
+        member, world = self._member, self._world
+        world.note(member.name, "gives back", sorted(partitions))
+        self._state = _State.REVOKING
+        self.leaving, self._after, self._commit_sent = partitions, after, False
+        drain_s = world.plan.drain_s
+        self._deadline_s = world.clock.now_s() + drain_s
+        with member.locked() as dispatcher:
+            for assignment in partitions.values():
+                dispatcher.drain(assignment, below_started=drain_s > 0)
+        self._go_on_revoking()
+
+    def _go_on_revoking(self) -> None:
+        member, world = self._member, self._world
+        if self._commit_sent:
+            return
+        with member.locked() as dispatcher:
+            drained = all(map(dispatcher.drained, self.leaving.values()))
+        if not drained and world.clock.now_s() < self._deadline_s:
+            return
+        with member.locked() as dispatcher:
+            positions = member.positions_of(self.leaving)
+            for assignment in self.leaving.values():
+                dispatcher.end(assignment)
+        dirty = member.ledger.dirty(positions)
+        self._commit_sent = True
+        if dirty:
+            leaving = self.leaving
+            member.send_commit(dirty, lambda refused: self._final_answer(leaving, dirty, refused))
+        else:
+            self._end_revoke()
+
+    def _final_answer(
+        self,
+        leaving: dict[TopicPartition, Assignment],
+        sent: dict[TopicPartition, Position],
+        refused: dict[TopicPartition, CommitRefusal],
+    ) -> None:
+        self._member.confirm(sent, refused)
+        # Lost meanwhile, and perhaps giving back others by now: then nobody waits for this answer.
+        if self.leaving is leaving:
+            self._end_revoke()
+
+    def _end_revoke(self) -> None:
+        for partition in self.leaving:
+            self._member.forget(partition, "revoked")
+        self.leaving = {}
+        self._after()
+
+    def _lose_all(self) -> None:
+        member = self._member
+        self._world.note(member.name, "lost", sorted(member.owned))
+        self.leaving = dict(member.owned)
+        with member.locked() as dispatcher:
+            for assignment in member.owned.values():
+                if not assignment.ended:
+                    dispatcher.end(assignment)
+        for partition in list(member.owned):
+            member.forget(partition, "lost")
+        self.leaving = {}
+        self._state = _State.OUT

@@ -1,0 +1,288 @@
+"""A member of a simulation: the real dispatcher, flow control, ledger and epochs behind a scripted poll loop.
+
+Does what the poll loop, the membership and the committer do, in their order, without their threads: a
+drain and the synchronous commit of a revoke take several polls. Everything it does is told to the checker.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ehkafka.intake.flow import FlowControl, FlowLimits
+from ehkafka.intake.rebalance import Epochs
+from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.lanes.order import KeyReader
+from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
+from ehkafka.testing.simulated_group import CommitRefusal
+from ehkafka.testing.simulated_handover import Handover
+from ehkafka.testing.simulated_ranges import FinishedOffsets
+from ehkafka.testing.simulated_worker import SimulatedWorker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Mapping
+
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.lane import Lane
+    from ehkafka.records import Message, TopicPartition
+    from ehkafka.testing.simulator import Simulation
+
+Refusals = dict["TopicPartition", CommitRefusal]
+
+
+class SimulatedMember:
+    """One process. `world` is the simulation it lives in."""
+
+    def __init__(self, world: Simulation, name: str, pid: int) -> None:
+        plan = world.plan
+        self.world = world
+        self.name = name
+        self.history = world.checker.process(name, pid)
+        self.dispatcher = Dispatcher(plan.scope)
+        self.flow = FlowControl(
+            FlowLimits(plan.backlog_records_max, batch_records_max=plan.batch_records_max)
+        )
+        self.ledger = CommitLedger(CommitPacing(plan.commit_interval_s))
+        self.epochs = Epochs()
+        self.reader = KeyReader(null_key=plan.null_key)
+        self.ranges = FinishedOffsets(self)
+        self.owned: dict[TopicPartition, Assignment] = {}
+        self.positions: dict[TopicPartition, int] = {}
+        self.returned: deque[Lane] = deque()
+        # Answers to commits that came in since the last poll.
+        self.answers: deque[Callable[[], None]] = deque()
+        self.last_arrival_s = 0.0
+        self.generation = -1
+        self.gone = False
+        self.leaving = False
+        self._away: list[Callable[[], None]] | None = None
+        # Commits that the checker waits for, by what it tells them apart by.
+        self._unanswered: dict[tuple[TopicPartition, int], Position] = {}
+        # By key, with lanes as wide as the handler: what runs.
+        self._running: dict[Hashable, Message] = {}
+        self._watermarks: dict[TopicPartition, int] = {}
+        self.handover = Handover(self)
+        self.workers = [SimulatedWorker(self, f"{name}/{n}") for n in range(plan.workers)]
+        world.clock.call_after(world.poll_s(), self._poll)
+
+    # The lock, as `Exchange` has it.
+
+    @contextmanager
+    def locked(self) -> Iterator[Dispatcher]:
+        """Give the dispatcher with all handed-in lanes settled; workers run on meanwhile."""
+        self.world.locked_member = self
+        self._settle_returned()
+        yield self.dispatcher
+        self.world.locked_member = None
+        self.settle()
+
+    def settle(self) -> None:
+        """Settle what was handed in."""
+        while self.returned:
+            self.world.locked_member = self
+            self._settle_returned()
+            self.world.locked_member = None
+
+    def _settle_returned(self) -> None:
+        lanes = list(self.returned)
+        self.returned.clear()
+        self.dispatcher.settle(lanes, self.world.clock.now_s())
+
+    # Called by the workers.
+
+    def hand_in(self, lane: Lane) -> None:
+        """Take a lane back; it is settled now, or by whoever has the lock next."""
+        self.returned.append(lane)
+        if self.world.locked_member is None and self.world.settles_at_once():
+            self.settle()
+            self.wake_workers()
+
+    def started(self, lane: Lane, worker: str) -> None:
+        """Note that the handler is called for a head."""
+        assignment, head = lane.assignment, lane.head
+        assert head is not None
+        self.world.note(worker, "starts", head, lane.attempts)
+        self.world.starting = self
+        if self.world.plan.scope == "handler":
+            if lane.key in self._running:
+                self.world.problem(f"{head} starts while {self._running[lane.key]} of its key runs")
+            self._running[lane.key] = head
+        self.history.started(
+            assignment.partition, assignment.epoch, head.offset(), lane.key, lane.attempts + 1
+        )
+
+    def finished(self, lane: Lane, outcome: str) -> None:
+        """Note that the handler returned."""
+        assignment, head = lane.assignment, lane.head
+        assert head is not None
+        self.world.note(self.name, outcome, head)
+        self._running.pop(lane.key, None)
+        offset, attempt = head.offset(), lane.attempts + 1
+        if outcome != "failed":
+            self.ranges.add(assignment, offset)
+        self.history.finished(assignment.partition, assignment.epoch, offset, lane.key, attempt, outcome)
+
+    def wake_workers(self) -> None:
+        """Wake as many sleepers as there are lanes ready."""
+        ready = len(self.dispatcher.ready)
+        for worker in self.workers:
+            if not ready:
+                break
+            if worker.asleep:
+                worker.wake()
+                ready -= 1
+
+    # The poll loop.
+
+    def is_away(self, step: Callable[[], None]) -> bool:
+        """Tell whether the process is dead or stopped; a stopped one takes the step when it is back."""
+        if self.gone:
+            return True
+        if self._away is not None:
+            self._away.append(step)
+            return True
+        return False
+
+    def freeze(self) -> None:
+        """Stop the process as SIGSTOP does."""
+        if self._away is None:
+            self._away = []
+
+    def thaw(self) -> None:
+        """Let a stopped process go on, all its threads at once."""
+        steps, self._away = self._away or [], None
+        for step in steps:
+            self.world.clock.call_after(self.world.seam_s(), step)
+
+    def _poll(self) -> None:
+        if self.is_away(self._poll):
+            return
+        while self.answers:
+            self.answers.popleft()()
+        if self.gone:
+            return
+        self._watch()
+        if self.handover.look():
+            self._consume()
+            self._resume()
+            self._commit()
+        self._watch()
+        if not self.gone:
+            self.world.clock.call_after(self.world.poll_s(), self._poll)
+
+    def _watch(self) -> None:
+        self.settle()
+        now_s = self.world.clock.now_s()
+        due_s = self.dispatcher.holds.next_due_s()
+        if due_s is not None and due_s <= now_s:
+            with self.locked() as dispatcher:
+                dispatcher.holds.unpark_due(now_s)
+        self.wake_workers()
+
+    def _consume(self) -> None:
+        dispatcher, flow = self.dispatcher, self.flow
+        wanted = flow.batch_size(dispatcher.backlog_records, dispatcher.backlog_bytes)
+        if wanted == 0:
+            flow.to_pause_all(self.owned.values())
+        open_positions = [(p, at) for p, at in self.positions.items() if p not in flow.paused]
+        self.world.rng.shuffle(open_positions)
+        received = []
+        for batch in self.world.log.fetch(open_positions, wanted):
+            assignment = self.owned[batch[0].topic(), batch[0].partition()]  # type: ignore[index]
+            keys = self.reader.keys(batch)
+            self.positions[assignment.partition] = batch[-1].offset() + 1
+            self.ranges.note_received(assignment, [message.offset() for message in batch])
+            with self.locked():
+                dispatcher.receive(assignment, batch, keys, self.world.clock.now_s())
+            received.append(assignment)
+            flow.note_batch(max(map(len, batch)))
+        flow.to_pause(received, len(self.owned))
+        if dispatcher.backlog_records > self.world.plan.backlog_records_max:
+            self.world.problem(f"{self.name}: a backlog of {dispatcher.backlog_records} passes its limit")
+
+    def _resume(self) -> None:
+        dispatcher = self.dispatcher
+        self.flow.to_resume(self.owned.values(), dispatcher.backlog_records, dispatcher.backlog_bytes)
+
+    def _commit(self) -> None:
+        now_s, finished = self.world.clock.now_s(), self.dispatcher.finished_records
+        if not self.ledger.due(now_s, finished):
+            return
+        with self.locked():
+            positions = self.positions_of(self.owned)
+        dirty = self.ledger.plan(positions, now_s, finished)
+        if dirty:
+            self.send_commit(dirty, lambda refused: self.confirm(self.ledger.landed(), refused))
+
+    # Commits.
+
+    def positions_of(self, partitions: Mapping[TopicPartition, Assignment]) -> dict[TopicPartition, Position]:
+        """Compute what these could commit. Caller has the lock."""
+        found = {}
+        for partition, assignment in partitions.items():
+            next_offset = assignment.watermark()
+            if next_offset is None:
+                continue
+            self._check_watermark(assignment, next_offset)
+            mark = assignment.mark_at(next_offset - 1)
+            metadata = self.ranges.encode(assignment, next_offset)
+            leader_epoch = mark.leader_epoch if mark else None
+            found[partition] = Position(assignment.epoch, next_offset, leader_epoch, metadata)
+        return found
+
+    def _check_watermark(self, assignment: Assignment, next_offset: int) -> None:
+        partition = assignment.partition
+        before = self._watermarks.get(partition, -1)
+        if next_offset < before:
+            self.world.problem(f"{self.name}: the watermark of {partition} fell from {before}")
+        self._watermarks[partition] = next_offset
+        assignment.trim_marks(next_offset)
+
+    def send_commit(
+        self, positions: dict[TopicPartition, Position], on_answer: Callable[[Refusals], None]
+    ) -> None:
+        """Send a commit; its answer comes with a later poll."""
+        next_offsets = {partition: position.next_offset for partition, position in positions.items()}
+        self.world.note(self.name, "commits", next_offsets)
+        for place in next_offsets.items():
+            # The checker tells requests apart by partition and offset: of two equal ones the later counts.
+            if place in self._unanswered:
+                self.history.commit_failed(dict([place]), "asked again")
+            self._unanswered[place] = positions[place[0]]
+        self.history.commit_requested(next_offsets)
+        self.world.carry_commit(self, positions, on_answer)
+
+    def confirm(self, sent: Mapping[TopicPartition, Position], refused: Refusals) -> None:
+        """Take the answer to a commit into account."""
+        now_s = self.world.clock.now_s()
+        stored = {partition: position for partition, position in sent.items() if partition not in refused}
+        self.world.note(self.name, "answered", stored, refused)
+        if stored:
+            self.ledger.confirm(stored, now_s)
+        if refused:
+            self.ledger.failed(now_s)
+        self.ledger.refuse_metadata([p for p, why in refused.items() if why is CommitRefusal.METADATA])
+        self._tell_answer(sent, refused)
+
+    def _tell_answer(self, sent: Mapping[TopicPartition, Position], refused: Refusals) -> None:
+        for partition, position in sent.items():
+            place = (partition, position.next_offset)
+            if self._unanswered.get(place) is not position:
+                continue
+            del self._unanswered[place]
+            if partition in refused:
+                self.history.commit_failed(dict([place]), refused[partition].value)
+            else:
+                self.history.commit_acknowledged(dict([place]))
+
+    def forget(self, partition: TopicPartition, reason: str) -> None:
+        """End an epoch everywhere but in the dispatcher."""
+        epoch = self.epochs.end(partition)
+        assert epoch is not None
+        del self.owned[partition], self.positions[partition]
+        self._watermarks.pop(partition, None)
+        self.ledger.ended(partition)
+        self.flow.forget(partition)
+        self.ranges.forget(partition, epoch)
+        self.history.revoked(partition, epoch, reason)

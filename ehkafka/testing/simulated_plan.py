@@ -1,0 +1,131 @@
+"""What one simulation is like: sizes, speeds and fault probabilities, all drawn from its seed.
+
+Pure values. A plan is *graceful* when nothing may be repeated in it: partitions move and members come
+and go, but every drain may take its time and nothing fails.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ehkafka.lanes.order import NullKey, Scope
+
+# Longer than any simulation.
+NEVER_S = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationPlan:
+    """Probabilities end in `_share`, mean times in `_s`; a mean of `NEVER_S` means that it never happens."""
+
+    seed: int
+    graceful: bool
+    # The load.
+    scope: Scope = "partition"
+    null_key: NullKey = "spread"
+    cooperative: bool = False
+    topics: int = 1
+    partitions: int = 3
+    records: int = 300
+    keys: int = 10
+    null_keys_share: float = 0.0
+    log_start: int = 0
+    holes_share: float = 0.0
+    produce_s: float = 3.0
+    # The members.
+    members: int = 2
+    workers: int = 4
+    backlog_records_max: int = 100
+    batch_records_max: int = 20
+    turn_records_max: int = 8
+    handler_s: float = 0.005
+    poll_s: float = 0.01
+    drain_s: float = NEVER_S
+    opens_late: bool = False
+    saves_ranges: bool = False
+    metadata_bytes_max: int = 1_000
+    commit_interval_s: float = 0.1
+    # Between two steps of a worker that are one for the user, and how often there is anything between.
+    seam_s: float = 0.005
+    seam_share: float = 0.3
+    # How often a worker runs in the middle of what the poll thread does under the lock.
+    preempt_share: float = 0.02
+    # The faults, until `heal_s`.
+    heal_s: float = 5.0
+    fail_share: float = 0.0
+    hold_share: float = 0.0
+    skip_share: float = 0.0
+    retry_s: float = 0.1
+    commands_s: float = NEVER_S
+    network_s: float = 0.005
+    commit_error_share: float = 0.0
+    request_lost_share: float = 0.0
+    answer_lost_share: float = 0.0
+    session_s: float = NEVER_S
+    rebalance_s: float = NEVER_S
+    churn_s: float = 1.0
+    crash_s: float = NEVER_S
+    freeze_s: float = NEVER_S
+
+    @classmethod
+    def drawn(cls, seed: int) -> SimulationPlan:
+        """Return the plan of a seed: always the same one."""
+        rng = random.Random(f"plan {seed}")  # noqa: S311 - reproducible on purpose
+        graceful = rng.random() < 0.3
+        return cls(seed=seed, graceful=graceful, **_load(rng), **({} if graceful else _faults(rng)))
+
+    def describe(self) -> str:
+        """Return the plan in one line."""
+        return " ".join(f"{entry.name}={getattr(self, entry.name)}" for entry in fields(self))
+
+
+def _load(rng: random.Random) -> dict[str, object]:
+    return {
+        "scope": rng.choice(["partition", "partition", "handler"]),
+        "null_key": rng.choice(["spread", "partition", "one_lane"]),
+        "cooperative": rng.random() < 0.5,
+        "topics": rng.choice([1, 1, 2]),
+        "partitions": rng.randint(1, 4),
+        "records": rng.randint(100, 350),
+        "keys": rng.choice([1, 3, 10, 40]),
+        "null_keys_share": rng.choice([0.0, 0.0, 0.2]),
+        "log_start": rng.choice([0, 500]),
+        "holes_share": rng.choice([0.0, 0.1, 0.4]),
+        "members": rng.randint(1, 4),
+        "workers": rng.choice([1, 2, 4, 8]),
+        "backlog_records_max": rng.choice([5, 30, 200]),
+        "batch_records_max": rng.choice([2, 10, 50]),
+        "turn_records_max": rng.choice([1, 3, 64]),
+        "handler_s": rng.choice([0.0005, 0.005, 0.05]),
+        "poll_s": rng.choice([0.002, 0.01, 0.03]),
+        "opens_late": rng.random() < 0.2,
+        "saves_ranges": rng.random() < 0.3,
+        "commit_interval_s": rng.choice([0.02, 0.1, 0.5]),
+        "seam_s": rng.choice([0.001, 0.01]),
+        "seam_share": rng.choice([0.1, 0.5]),
+        "preempt_share": rng.choice([0.0, 0.02, 0.2]),
+        "network_s": rng.choice([0.001, 0.02]),
+        "churn_s": rng.choice([0.3, 1.0, NEVER_S]),
+    }
+
+
+def _faults(rng: random.Random) -> dict[str, object]:
+    return {
+        "drain_s": rng.choice([0.0, 0.02, 0.2, NEVER_S]),
+        "fail_share": rng.choice([0.0, 0.05, 0.3]),
+        "hold_share": rng.choice([0.0, 0.2]),
+        "skip_share": rng.choice([0.0, 0.2]),
+        "retry_s": rng.choice([0.01, 0.3]),
+        "commands_s": rng.choice([0.05, 0.5, NEVER_S]),
+        "metadata_bytes_max": rng.choice([12, 1_000]),
+        "commit_error_share": rng.choice([0.0, 0.1, 0.5]),
+        "request_lost_share": rng.choice([0.0, 0.1]),
+        "answer_lost_share": rng.choice([0.0, 0.1]),
+        "session_s": rng.choice([0.2, 0.5]),
+        "rebalance_s": rng.choice([0.1, 1.0]),
+        "crash_s": rng.choice([1.0, NEVER_S]),
+        "freeze_s": rng.choice([0.7, NEVER_S]),
+    }

@@ -1,0 +1,147 @@
+"""A worker of a simulated member: the steps of a worker thread, each of which may come at any time.
+
+What is one call in a thread worker is several steps here wherever another thread can run in between:
+popping a lane and marking it as running, the look at `may_run_head` and the call of the handler, the
+handler's return and `advance`, and the hand-in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ehkafka.recovery.decision import HoldHead, RetryHead, SkipHead
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.lane import Lane
+    from ehkafka.recovery.decision import Decision
+    from ehkafka.testing.clock import Timer
+    from ehkafka.testing.simulated_member import SimulatedMember
+
+
+class SimulatedWorker:
+    """Runs one lane after another; sleeps when none is ready."""
+
+    def __init__(self, member: SimulatedMember, name: str) -> None:
+        self._member = member
+        self._world = member.world
+        self.name = name
+        self._lane: Lane | None = None
+        self._assignment: Assignment | None = None
+        self._records = 0
+        # The next step; None while asleep.
+        self._next: Callable[[], float] | None = None
+        self._timer: Timer | None = None
+        # In the middle of a step: what a worker does under the lock cannot be interrupted by itself.
+        self._busy = False
+
+    @property
+    def asleep(self) -> bool:
+        """Whether it waits for a lane."""
+        return self._next is None
+
+    def wake(self) -> None:
+        """Look for a lane soon."""
+        if self._next is None:
+            self._next = self._pop
+            self._plan_step(self._world.seam_s())
+
+    def preempt(self, steps: int) -> None:
+        """Take the next steps now, in the middle of what another thread does under the lock."""
+        if self._busy:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._next is None:
+            self._next = self._pop
+        self._go(steps)
+
+    def _step(self) -> None:
+        if self._member.is_away(self._step):
+            return
+        self._go(None)
+
+    def _go(self, steps: int | None) -> None:
+        """Take so many steps, or all that take no time."""
+        self._busy = True
+        delay_s = 0.0
+        while self._next is not None:
+            delay_s = self._next()
+            if steps is None:
+                if delay_s > 0.0:
+                    break
+            elif (steps := steps - 1) == 0:
+                break
+        self._busy = False
+        self._plan_step(delay_s)
+
+    def _plan_step(self, delay_s: float) -> None:
+        self._timer = None if self._next is None else self._world.clock.call_after(delay_s, self._step)
+
+    def _then(self, step: Callable[[], float]) -> float:
+        self._next = step
+        return self._world.seam_s()
+
+    # The steps. Each returns how long it takes until the next.
+
+    def _pop(self) -> float:
+        try:
+            self._lane = self._member.dispatcher.ready.popleft()
+        except IndexError:
+            self._next = None
+            return 0.0
+        self._records = 0
+        return self._then(self._mark)
+
+    def _mark(self) -> float:
+        self._held.running = True
+        return self._then(self._look)
+
+    def _look(self) -> float:
+        return self._then(self._call if self._held.may_run_head() else self._hand_in)
+
+    def _call(self) -> float:
+        lane = self._held
+        assert lane.head is not None
+        self._assignment = lane.assignment
+        self._member.started(lane, self.name)
+        self._next = self._return
+        return self._world.handler_s()
+
+    def _return(self) -> float:
+        lane = self._held
+        assert self._assignment is lane.assignment, "the head's home changed while its handler ran"
+        decision = self._world.decide()
+        if decision is None:
+            self._member.finished(lane, "finished")
+            return self._then(self._advance)
+        lane.decision = decision
+        self._member.finished(lane, "skipped" if isinstance(decision, SkipHead) else "failed")
+        return self._then(self._hand_in)
+
+    def _advance(self) -> float:
+        self._records += 1
+        goes_on = self._held.advance() and self._records < self._world.plan.turn_records_max
+        return self._then(self._look if goes_on else self._hand_in)
+
+    def _hand_in(self) -> float:
+        lane, self._lane, self._assignment = self._held, None, None
+        self._member.hand_in(lane)
+        return self._then(self._pop)
+
+    @property
+    def _held(self) -> Lane:
+        assert self._lane is not None
+        return self._lane
+
+
+def draw_decision(rng_random: Callable[[], float], hold: float, skip: float, retry_s: float) -> Decision:
+    """Return what a policy says of a failed record."""
+    drawn = rng_random()
+    if drawn < hold:
+        return HoldHead("simulated poison")
+    if drawn < hold + skip:
+        return SkipHead("simulated refusal")
+    return RetryHead(rng_random() * retry_s, "simulated failure")
