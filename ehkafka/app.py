@@ -266,7 +266,8 @@ class App:
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the app has ended by itself; True when it has."""
         runtime = self._runtime
-        return runtime is None or runtime.wait(timeout_s)
+        # A start that failed leaves a runtime that never ran.
+        return runtime is None or self._state == "stopped" or runtime.wait(timeout_s)
 
     def __enter__(self) -> Self:
         self.start()

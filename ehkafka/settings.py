@@ -5,6 +5,7 @@ Values only; where they come from (arguments, environment, files) is the busines
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -74,6 +75,9 @@ class Settings:
 def _require(settings: Settings, name: str, *, least: float, strictly: bool) -> None:
     value = getattr(settings, name)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or value < least or (strictly and value == least):
+    kind = "number"
+    if not name.endswith("_s"):
+        kind, is_number = "whole number", is_number and not isinstance(value, float)
+    if not is_number or not math.isfinite(value) or value < least or (strictly and value == least):
         bound = f"above {least}" if strictly else f"{least} or more"
-        raise ConfigurationError(f"{name}={value!r}: it must be a number {bound}.")
+        raise ConfigurationError(f"{name}={value!r}: it must be a {kind} {bound}.")

@@ -42,6 +42,8 @@ class Membership:
         self._routes = routes
         self._watch = watch
         self.owned: OwnedPartitions = context.owned
+        # Ended while paused: librdkafka keeps that over the next assign.
+        self._left_paused: set[TopicPartition] = set()
 
     def on_assign(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         """Begin an epoch for each new partition, at the group's commit or at the start position."""
@@ -142,6 +144,8 @@ class Membership:
     def _forget(self, partition: TopicPartition, epoch: int, reason: str) -> None:
         context = self._context
         context.ledger.ended(partition)
+        if partition in context.flow.paused:
+            self._left_paused.add(partition)
         context.flow.forget(partition)
         context.epochs.end(partition)
         self.owned.log_ends.pop(partition, None)
@@ -158,6 +162,10 @@ class Membership:
             consumer.incremental_assign(where)
         else:
             consumer.assign(where)
+        paused = [one for one in where if (one.topic, one.partition) in self._left_paused]
+        if paused:
+            consumer.resume(paused)
+            self._left_paused.difference_update(begin.partition for begin in begins)
 
     def _begin(self, begin: Begin) -> None:
         context, partition = self._context, begin.partition

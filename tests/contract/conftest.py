@@ -6,10 +6,14 @@ a lost record, a premature commit or a broken order fails it.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import textwrap
 import threading
 import time
 from collections import Counter
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,7 +28,8 @@ if TYPE_CHECKING:
 
 LIMIT_S = 15.0
 # Whenever a member joins or leaves, the embedded broker waits the session time-out less one second.
-FAST_GROUP = {"session.timeout.ms": 1_500, "heartbeat.interval.ms": 100}
+# Nor does it answer a waiting fetch when records arrive.
+FAST_GROUP = {"session.timeout.ms": 1_500, "heartbeat.interval.ms": 100, "fetch.wait.max.ms": 20}
 HANDLER_OPTIONS = {"order_by", "scope", "null_key", "workers", "raw", "on_failure"}
 
 
@@ -216,6 +221,82 @@ def lab(embedded_broker_factory: Callable[..., EmbeddedBroker]) -> Iterator[Lab]
     if lab.judged:
         verdict = lab.verdict()
         assert verdict.ok, verdict.report()
+
+
+class Program:
+    """A program of its own with an app on the lab's broker; what it prints is kept as lines."""
+
+    PREAMBLE = """
+import os, signal, sys, threading, time
+import ehkafka
+app = ehkafka.App(group="g", endpoint=ehkafka.Endpoint.kafka(os.environ["BROKER"]), start="earliest",
+    commit_interval_s=0.1, consumer={"session.timeout.ms": 1500, "heartbeat.interval.ms": 100, "fetch.wait.max.ms": 20},
+    **eval(os.environ["SETTINGS"]))
+def say(*words):
+    print(*words, flush=True)
+def run():
+    try:
+        app.run()
+    except ehkafka.EhkafkaError as error:
+        say("ERROR", type(error).__name__, error)
+        sys.exit(error.exit_code)
+    say("END")
+"""
+
+    def __init__(self, broker: EmbeddedBroker, source: str, **settings: Any) -> None:
+        environment = {**os.environ, "BROKER": broker.bootstrap, "SETTINGS": repr(settings)}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", self.PREAMBLE + textwrap.dedent(source)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        self.lines: list[str] = []
+        self._reader = threading.Thread(target=self._read, name="reads-the-program", daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip())
+
+    def said(self, text: str) -> bool:
+        """Whether a line holds this text."""
+        return any(text in line for line in self.lines)
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        self.process.send_signal(number)
+
+    def wait(self, timeout_s: float = LIMIT_S) -> int:
+        """Return its exit code once all it said is read."""
+        code = self.process.wait(timeout_s)
+        self._reader.join(timeout_s)
+        return code
+
+    def close(self) -> None:
+        """Kill it if it still runs, and let go of its pipes."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self._reader.join(LIMIT_S)
+        for pipe in (self.process.stdout, self.process.stderr):
+            assert pipe is not None
+            pipe.close()
+
+
+@pytest.fixture
+def program(lab: Lab) -> Iterator[Callable[..., Program]]:
+    """Start programs that find `app`, `say` and `run` defined; `settings` go to the app."""
+    with ExitStack() as running:
+
+        def start(source: str, **settings: Any) -> Program:
+            program = Program(lab.broker, source, **settings)
+            running.callback(program.close)
+            return program
+
+        yield start
 
 
 @pytest.fixture

@@ -1,0 +1,170 @@
+"""Back-pressure: the backlog stays within its limits, and the group never loses a busy member."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import ehkafka
+from ehkafka.events import PartitionAssigned, PartitionPaused, PartitionResumed
+from ehkafka.testing import ApiKey
+
+
+class Sampler:
+    """Takes snapshots on a thread until stopped, and keeps the highest backlog seen."""
+
+    def __init__(self, app: ehkafka.App) -> None:
+        self.records_max = self.bytes_max = self.samples = 0
+        self._app = app
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._ended.wait(0.002):
+            partitions = self._app.snapshot().partitions
+            self.samples += 1
+            self.records_max = max(self.records_max, sum(p.backlog_records for p in partitions))
+            self.bytes_max = max(self.bytes_max, sum(p.backlog_bytes for p in partitions))
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._ended.set()
+        self._thread.join()
+
+
+def test_b1_the_backlog_stays_within_its_record_limit_while_polling_goes_on(
+    lab: Any, events: Any, wait_for: Any
+) -> None:
+    """B1: 3000 records, slow handlers, a limit of 100: never more in the backlog, no eviction, all handled."""
+    recorder = lab.recorder(lambda _record: time.sleep(0.002))
+    for partition in range(4):
+        lab.produce(" ".join(f"k{n % 50}" for n in range(750)), topic="t4", partition=partition)
+    app = lab.app(
+        recorder,
+        "t4",
+        workers=8,
+        backlog_records_max=100,
+        batch_records_max=20,
+        consumer={"max.poll.interval.ms": 2_000},
+    )
+    app.add_hook(events)
+    app.start()
+    sampler = Sampler(app)
+    wait_for(lambda: recorder.count == 3000, 30.0)
+    sampler.stop()
+    app.stop()
+    assert sampler.samples > 100
+    assert 50 <= sampler.records_max <= 100
+    assert len(events.of(PartitionAssigned)) == 4
+    assert len(recorder.started) == 3000
+
+
+def test_b1_the_backlog_stays_within_its_byte_limit(lab: Any, wait_for: Any) -> None:
+    """B1: records of 20 kB and a limit of 200 kB: never more bytes than that, and all handled."""
+    recorder = lab.recorder(lambda _record: time.sleep(0.004))
+    for partition in range(4):
+        lab.produce("a b c d e f g h " * 5, topic="t4", partition=partition, value=b"x" * 20_000)
+    app = lab.app(recorder, "t4", workers=4, backlog_bytes_max=200_000)
+    app.start()
+    sampler = Sampler(app)
+    wait_for(lambda: recorder.count == 160, 30.0)
+    sampler.stop()
+    app.stop()
+    assert 60_000 <= sampler.bytes_max <= 200_000
+
+
+def test_b1_a_record_larger_than_the_byte_limit_still_gets_through_alone(
+    lab: Any, recorder: Any, wait_for: Any
+) -> None:
+    """B1: a limit of 1000 bytes and records of 5000: one after another, none stuck."""
+    lab.produce("a b c d", value=b"x" * 5_000)
+    app = lab.app(recorder, workers=4, backlog_bytes_max=1_000)
+    app.start()
+    sampler = Sampler(app)
+    wait_for(lambda: recorder.count == 4)
+    sampler.stop()
+    app.stop()
+    assert sampler.bytes_max <= 5_000
+
+
+def test_b2_only_the_partition_over_its_share_is_paused(
+    lab: Any, events: Any, wait_for: Any, stays: Any
+) -> None:
+    """B2: partition 0 is blocked and full; the others are never paused and go on."""
+    recorder = lab.recorder()
+    recorder.block(lambda record: record.partition() == 0)
+    lab.produce("a " * 400, topic="t4", partition=0)
+    app = lab.app(recorder, "t4", workers=8, backlog_records_max=400, batch_records_max=25)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: events.of(PartitionPaused))
+    for _ in range(3):
+        before = recorder.count
+        for partition in (1, 2, 3):
+            lab.produce("a b c d e f g h i j", topic="t4", partition=partition)
+        wait_for(lambda before=before: recorder.count == before + 30)
+    assert {event.partition.partition for event in events.of(PartitionPaused)} == {0}
+    snapshot = app.snapshot().partitions[0]
+    assert snapshot.paused
+    assert snapshot.backlog_records <= 100 + 25
+    stays(lambda: app.snapshot().partitions[0].received_records == snapshot.received_records)
+    recorder.open_all()
+    wait_for(lambda: recorder.count == 490)
+    app.stop()
+
+
+def test_b3_pausing_and_resuming_loses_and_repeats_nothing(lab: Any, events: Any, wait_for: Any) -> None:
+    """B3: a partition is paused and resumed many times: every offset once, in order."""
+    recorder = lab.recorder(lambda _record: time.sleep(0.0005))
+    lab.produce("a " * 2000)
+    app = lab.app(recorder, workers=2, backlog_records_max=60, batch_records_max=20)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: recorder.count == 2000, 40.0)
+    app.stop()
+    assert len(events.of(PartitionPaused)) >= 5
+    assert len(events.of(PartitionResumed)) >= 5
+    assert recorder.offsets() == list(range(2000))
+    assert lab.committed() == 2000
+
+
+def test_b4_a_paused_partition_that_comes_back_is_not_paused_for_ever(
+    lab: Any, events: Any, wait_for: Any
+) -> None:
+    """B4: paused, then lost and assigned again: it starts unpaused at the committed offset."""
+    recorder = lab.recorder()
+    recorder.block(lambda record: record.offset() == 3 and len(recorder.offsets()) < 10)
+    lab.produce("a " * 200)
+    app = lab.app(recorder, workers=2, backlog_records_max=40, batch_records_max=20)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: events.of(PartitionPaused))
+    wait_for(lambda: lab.committed() == 3)
+    lab.broker.fail_next(ApiKey.HEARTBEAT, 25)
+    wait_for(lambda: len(events.of(PartitionAssigned)) == 2)
+    assert events.of(PartitionAssigned)[1].position == "3"
+    recorder.open_all()
+    wait_for(lambda: lab.committed() == 200)
+    app.stop()
+    assert recorder.offsets() == [0, 1, 2, 3, *range(3, 200)]
+
+
+def test_b5_handlers_far_longer_than_the_poll_interval_cause_no_rebalance(
+    lab: Any, events: Any, wait_for: Any, stays: Any
+) -> None:
+    """B5: ten handlers take three times max.poll.interval.ms: the member stays, everything is committed."""
+    recorder = lab.recorder()
+    gate = recorder.block()
+    lab.produce(" ".join(f"k{n}" for n in range(10)))
+    app = lab.app(recorder, workers=10, consumer={"max.poll.interval.ms": 1_600})
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: recorder.running["all"] == 10)
+    stays(lambda: len(events.of(PartitionAssigned)) == 1, for_s=4.8)
+    gate.set()
+    wait_for(lambda: lab.committed() == 10)
+    assert len(events.of(PartitionAssigned)) == 1
+    assert len(recorder.started) == 10
+    app.stop()

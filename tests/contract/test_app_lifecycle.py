@@ -1,0 +1,441 @@
+"""Life cycle: stops with and without a drain, deadlines, signals, refusals, dead threads, stuck work."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from typing import Any
+
+import pytest
+
+import ehkafka
+from ehkafka.events import AppStopped, StuckReport
+
+
+def test_l1_a_drain_handles_and_commits_all_that_was_received(lab: Any, wait_for: Any) -> None:
+    """L1: one runs and the rest is queued: stop() ends it all; a restart repeats nothing."""
+    recorder = lab.recorder()
+    gate = recorder.block()
+    lab.produce("a a b b c c d d")
+    app = lab.app(recorder, workers=2)
+    app.start()
+    wait_for(lambda: app.snapshot().received_records == 8)
+    wait_for(lambda: recorder.running["all"] == 2)
+    stopping = threading.Thread(target=app.stop)
+    stopping.start()
+    wait_for(lambda: app.state == "stopping")
+    gate.set()
+    stopping.join()
+    assert recorder.count == 8
+    assert lab.committed() == 8
+    assert app.snapshot().finished_records == 8
+
+    again = lab.recorder()
+    lab.produce("e")
+    app = lab.app(again)
+    app.start()
+    wait_for(lambda: again.count == 1)
+    app.stop()
+    assert again.offsets() == [8]
+
+
+def test_l2_without_drain_running_work_ends_and_queued_work_never_starts(lab: Any, wait_for: Any) -> None:
+    """L2: what runs ends and is committed, what is queued is neither started nor committed."""
+    recorder = lab.recorder()
+    gate = recorder.block()
+    lab.produce("a b a b a b")
+    app = lab.app(recorder, workers=2)
+    app.start()
+    wait_for(lambda: app.snapshot().received_records == 6 and recorder.running["all"] == 2)
+    stopping = threading.Thread(target=lambda: app.stop(drain=False))
+    stopping.start()
+    wait_for(lambda: app.snapshot().backlog_records == 2)
+    gate.set()
+    stopping.join()
+    assert sorted(recorder.offsets()) == [0, 1]
+    assert lab.committed() == 2
+    assert app.snapshot().abandoned_records == 4
+
+
+def test_l3_a_handler_that_never_returns_cannot_hold_the_stop_beyond_its_deadline(
+    lab: Any, events: Any, wait_for: Any
+) -> None:
+    """L3: stop(timeout_s=1) ends within 2 s, names the record, says exit code 4, commits what it may."""
+    recorder = lab.recorder()
+    recorder.block(b"never")
+    lab.produce("a never b never")
+    app = lab.app(recorder, workers=4)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: recorder.count == 2)
+    began_s = time.monotonic()
+    with pytest.raises(ehkafka.AbandonedError, match=r"t\[0\]@1 key never") as caught:
+        app.stop(timeout_s=1.0)
+    assert 1.0 <= time.monotonic() - began_s < 2.0
+    assert caught.value.exit_code == 4
+    assert lab.committed() == 1
+    (stopped,) = events.of(AppStopped)
+    assert (stopped.exit_code, stopped.abandoned_records) == (4, 2)
+    recorder.open_all()
+
+
+@pytest.mark.parametrize("records", ["", "a b c"])
+def test_l4_an_idle_app_stops_within_a_second(lab: Any, recorder: Any, wait_for: Any, records: str) -> None:
+    """L4: with nothing to do a stop takes less than a second."""
+    lab.produce(records)
+    app = lab.app(recorder)
+    app.start()
+    wait_for(lambda: app.snapshot().partitions and recorder.count == len(records.split()))
+    began_s = time.monotonic()
+    app.stop()
+    assert time.monotonic() - began_s < 1.0
+    assert app.state == "stopped"
+
+
+def test_an_app_stops_within_a_second_while_it_still_joins(lab: Any, recorder: Any) -> None:
+    """L4: also before the group has given it a partition."""
+    app = lab.app(recorder)
+    app.start()
+    began_s = time.monotonic()
+    app.stop()
+    assert time.monotonic() - began_s < 1.5
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_l5_the_first_signal_drains_and_the_program_ends_with_0(
+    lab: Any, program: Any, wait_for: Any, number: int
+) -> None:
+    """L5: SIGTERM or SIGINT: what was received is handled and committed, exit code 0."""
+    lab.produce("a a a")
+    started = program(
+        """
+        @app.handler("t")
+        def slow(record):
+            say("begin", record.offset())
+            time.sleep(0.3)
+            say("end", record.offset())
+        run()
+        """
+    )
+    wait_for(lambda: started.said("begin 0"))
+    started.signal(number)
+    assert started.wait() == 0
+    assert [line for line in started.lines if line.startswith("end")] == ["end 0", "end 1", "end 2"]
+    assert lab.committed() == 3
+
+
+def test_l5_the_second_signal_leaves_at_once_and_names_what_is_redelivered(
+    lab: Any, program: Any, wait_for: Any
+) -> None:
+    """L5: exit code 4 within a second or so, although a handler runs for ever and a drain is on."""
+    lab.produce("a stuck b stuck")
+    started = program(
+        """
+        @app.handler("t")
+        def handle(record):
+            say("begin", record.offset())
+            if record.key() == b"stuck":
+                threading.Event().wait()
+        run()
+        """
+    )
+    wait_for(lambda: started.said("begin 2") and started.said("begin 1"))
+    started.signal(signal.SIGTERM)
+    with pytest.raises(Exception, match="timed out"):
+        started.process.wait(0.5)
+    began_s = time.monotonic()
+    started.signal(signal.SIGTERM)
+    assert started.wait() == 4
+    assert time.monotonic() - began_s < 2.5
+    assert started.said("ERROR AbandonedError")
+    assert started.said("t[0]@1 key stuck")
+    assert lab.committed() == 1
+
+
+def test_run_ends_with_1_when_a_handler_fails(lab: Any, program: Any) -> None:
+    """The failed record's error ends `run`; nothing at or above it is committed."""
+    lab.produce("a b")
+    started = program(
+        """
+        @app.handler("t", workers=1)
+        def handle(record):
+            if record.offset() == 1:
+                raise ValueError("no luck")
+        run()
+        """
+    )
+    assert started.wait() == 1
+    assert started.said("ERROR HandlerFailedError")
+    assert lab.committed() == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"consumer": {"enable.auto.commit": True}}, "enable.auto.commit=True.*owns commits"),
+        ({"consumer": {"auto.offset.reset": "earliest"}}, r"auto.offset.reset.*App\(start="),
+        ({"consumer": {"no.such.property": 1}}, "no.such.property"),
+        ({"consumer": {"session.timeout.ms": 5_000, "heartbeat.interval.ms": 4_000}}, "heartbeat.interval"),
+        ({"consumer": {"group.id": "other"}}, "group.id"),
+    ],
+)
+def test_l6_unsafe_consumer_properties_are_refused_at_the_start(
+    lab: Any, recorder: Any, settings: dict[str, Any], words: str
+) -> None:
+    """L6: the message names the property and what to do; nothing was started."""
+    app = lab.app(recorder, **settings)
+    with pytest.raises(ehkafka.ConfigurationError, match=words) as caught:
+        app.start()
+    assert caught.value.exit_code == 2
+    assert app.state == "stopped"
+
+
+def test_l6_a_session_beyond_event_hubs_limits_is_refused_with_limit_and_source() -> None:
+    """L6: property, value, limit and the page it comes from."""
+    endpoint = ehkafka.Endpoint.kafka("ns.servicebus.windows.net:9093")
+    app = ehkafka.App(group="g", endpoint=endpoint, start="earliest", consumer={"session.timeout.ms": 1_000})
+    app.handler("t")(print)
+    with pytest.raises(ehkafka.ConfigurationError, match=r"session.timeout.ms=1000.*6000.*300000.*docs"):
+        app.start()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"group": ""}, "group is missing"),
+        ({"group": None}, "group is missing"),
+        ({"start": None}, "start is missing"),
+        ({"start": "newest"}, "start='newest'"),
+        ({"start": -5}, "start=-5"),
+        ({"start": True}, "start=True"),
+        ({"endpoint": "localhost:9092"}, "endpoint=str is no Endpoint"),
+        ({"comit_interval_s": 1}, "comit_interval_s"),
+        ({"commit_interval_s": 0}, "commit_interval_s=0"),
+        ({"commit_interval_s": "1"}, "commit_interval_s='1'"),
+        ({"commit_every_records": 0}, "commit_every_records=0"),
+        ({"commit_idle_s": -1}, "commit_idle_s=-1"),
+        ({"backlog_records_max": 0}, "backlog_records_max=0"),
+        ({"backlog_records_max": True}, "backlog_records_max=True"),
+        ({"backlog_records_max": 10, "batch_records_max": 20}, "batch_records_max=20"),
+        ({"drain_s": -1}, "drain_s=-1"),
+        ({"stop_s": -0.1}, "stop_s=-0.1"),
+        ({"stuck_s": 0}, "stuck_s=0"),
+        ({"assignor": "sticky"}, "assignor='sticky'"),
+        ({"commit_interval_s": float("nan")}, "commit_interval_s=nan"),
+        ({"stop_s": float("inf")}, "stop_s=inf"),
+        ({"backlog_records_max": 1.5, "batch_records_max": 1}, r"backlog_records_max=1\.5"),
+    ],
+    ids=str,
+)
+def test_c12_what_cannot_work_is_refused_when_the_app_is_made(options: dict[str, Any], words: str) -> None:
+    """C12, L6: no start, no group, an unknown or impossible setting: refused by name, with no default."""
+    good = {"group": "g", "endpoint": ehkafka.Endpoint.kafka("127.0.0.1:1"), "start": "earliest"}
+    with pytest.raises(ehkafka.ConfigurationError, match=words):
+        ehkafka.App(**{**good, **options})
+
+
+def test_c12_a_missing_start_has_no_default() -> None:
+    """C12: leaving `start` out is refused too, and the message lists what it may be."""
+    with pytest.raises(ehkafka.ConfigurationError, match=r"start is missing.*'earliest', 'latest'"):
+        ehkafka.App(group="g", endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1"))
+
+
+def test_an_app_without_handler_is_refused(lab: Any) -> None:
+    """There is nothing to subscribe to."""
+    with pytest.raises(ehkafka.ConfigurationError, match="no handler"):
+        lab.app().start()
+
+
+def test_a_topic_that_does_not_exist_is_named_with_those_that_do(lab: Any, recorder: Any) -> None:
+    """The error lists the broker's topics; nothing was created."""
+    app = lab.app(recorder, "reedings")
+    with pytest.raises(ehkafka.TopicNotFoundError, match=r"'reedings'.*t, t4, u"):
+        app.start()
+
+
+def test_an_unreachable_broker_is_reported_within_the_connect_time(lab: Any, recorder: Any) -> None:
+    """EndpointError after connect_s, with the name of the endpoint."""
+    app = lab.app(recorder, connect_s=1.0, endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1"))
+    began_s = time.monotonic()
+    with pytest.raises(ehkafka.EndpointError, match=r"127.0.0.1 could not be reached within 1 s"):
+        app.start()
+    assert time.monotonic() - began_s < 4.0
+
+
+def test_l7_a_dead_poll_thread_fails_the_app_visibly(
+    lab: Any, recorder: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L7: an unknown error in the poll loop: health red, EngineError with its cause, exit code 70."""
+    app = lab.app(recorder)
+    app.start()
+    lab.produce("a")
+    wait_for(lambda: lab.committed() == 1)
+
+    def broken(_consumer: Any) -> None:
+        raise RuntimeError("out of luck")
+
+    monkeypatch.setattr(app._runtime.loop, "_look_slowly", broken)
+    assert app.wait(10.0)
+    assert not app.health()
+    assert "out of luck" in app.health().reasons[0]
+    with pytest.raises(ehkafka.EngineError, match="poll thread died") as caught:
+        app.stop()
+    assert caught.value.exit_code == 70
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_l7_a_failing_rebalance_callback_fails_the_app_visibly(
+    lab: Any, recorder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L7: an exception must not vanish inside librdkafka: EngineError, exit code 70."""
+    app = lab.app(recorder)
+
+    def broken(*_arguments: Any) -> None:
+        raise RuntimeError("no epoch")
+
+    monkeypatch.setattr("ehkafka.intake.rebalance.Epochs.begin", broken)
+    app.start()
+    assert app.wait(10.0)
+    with pytest.raises(ehkafka.EngineError, match="no epoch"):
+        app.stop()
+
+
+def test_l7_a_worker_that_dies_of_an_engine_error_fails_the_app_visibly(
+    lab: Any, recorder: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L7: a defect below the handler must not leave a pool that silently shrank."""
+    lab.judged = False
+    app = lab.app(recorder)
+    app.start()
+    wait_for(lambda: app.snapshot().partitions)
+    exchange = app._runtime._routes[0].exchange
+
+    def broken(*_arguments: Any) -> None:
+        raise RuntimeError("broken bookkeeping")
+
+    monkeypatch.setattr(threading, "excepthook", lambda _hooked: None)
+    monkeypatch.setattr(exchange, "note_cost", broken)
+    lab.produce("a")
+    assert app.wait(5.0)
+    with pytest.raises(ehkafka.EngineError, match="broken bookkeeping"):
+        app.stop()
+
+
+def test_l8_an_unfinished_record_older_than_its_limit_turns_health_red(
+    lab: Any, recorder: Any, wait_for: Any
+) -> None:
+    """L8: topic, partition, offset, key, age and limit; green again when it ends."""
+    gate = recorder.block(b"slow")
+    lab.produce("a slow b")
+    app = lab.app(recorder, stuck_s=0.4)
+    app.start()
+    wait_for(lambda: recorder.count == 2)
+    wait_for(lambda: not app.health())
+    (reason,) = app.health().reasons
+    assert reason.startswith("t[0]@1, key slow has been unfinished for")
+    gate.set()
+    wait_for(lambda: app.health().ok)
+    app.stop()
+
+
+def test_l9_no_progress_is_reported_with_the_workers_stacks(
+    lab: Any, events: Any, recorder: Any, wait_for: Any
+) -> None:
+    """L9: once, with the running record and the line of code where its worker stands."""
+    gate = recorder.block(b"slow")
+    lab.produce("slow slow")
+    app = lab.app(recorder, stuck_s=0.4)
+    app.add_hook(events)
+    app.start()
+    (report,) = wait_for(lambda: events.of(StuckReport))
+    assert report.running == ("t[0]@0 key slow",)
+    assert "gate.wait(" in report.stacks
+    assert report.idle_s >= 0.4
+    gate.set()
+    wait_for(lambda: recorder.count == 2)
+    app.stop()
+    assert len(events.of(StuckReport)) == 1
+
+
+def test_l12_after_a_full_run_the_gauges_are_back_to_zero(lab: Any, wait_for: Any) -> None:
+    """L12: backlog and lanes are empty, and the counters equal what was handled."""
+    recorder = lab.recorder()
+    for partition in range(4):
+        lab.produce(" ".join(f"k{n % 30}" for n in range(500)), topic="t4", partition=partition)
+    app = lab.app(recorder, "t4")
+    app.start()
+    wait_for(lambda: recorder.count == 2000)
+    wait_for(lambda: app.snapshot().finished_records == 2000)
+    wait_for(lambda: app.snapshot().lag_records == 0)
+    snapshot = app.snapshot()
+    assert (snapshot.backlog_records, snapshot.lanes) == (0, 0)
+    assert sum(p.backlog_bytes for p in snapshot.partitions) == 0
+    app.stop()
+    dispatcher = app._runtime._routes[0].dispatcher
+    assert (dispatcher.backlog_records, dispatcher.backlog_bytes) == (0, 0)
+    assert not dispatcher.ready
+    assert not dispatcher.assignments
+    assert app.snapshot().received_records == app.snapshot().finished_records == 2000
+
+
+def test_an_app_can_be_started_again_after_a_stop(lab: Any, recorder: Any, wait_for: Any) -> None:
+    """The same object runs twice; a start while it runs is refused."""
+    lab.produce("a")
+    app = lab.app(recorder)
+    app.start()
+    with pytest.raises(ehkafka.ConfigurationError, match="running"):
+        app.start()
+    wait_for(lambda: recorder.count == 1)
+    app.stop()
+    lab.produce("b")
+    app.start()
+    wait_for(lambda: recorder.count == 2)
+    app.stop()
+    assert recorder.offsets() == [0, 1]
+
+
+def test_stop_is_harmless_before_the_start_and_twice(lab: Any, recorder: Any) -> None:
+    """A stopped or never started app stays as it is."""
+    app = lab.app(recorder)
+    app.stop()
+    assert app.state == "new"
+    app.start()
+    app.stop()
+    app.stop()
+    assert app.state == "stopped"
+    assert app.wait(1.0)
+
+
+def test_wait_returns_after_a_start_that_failed(lab: Any, recorder: Any) -> None:
+    """An app that could not start has ended."""
+    app = lab.app(recorder, "missing")
+    with pytest.raises(ehkafka.TopicNotFoundError):
+        app.start()
+    assert app.wait(1.0)
+
+
+def test_no_handler_takes_a_topic_twice(lab: Any, recorder: Any) -> None:
+    """One handler per topic; the message names both."""
+    app = lab.app(recorder, "t", "u")
+    with pytest.raises(ehkafka.ConfigurationError, match=r"'u' has the handler 'Recorder'"):
+        app.handler("u")(print)
+
+
+def test_a_fork_after_the_start_is_refused_in_the_child(lab: Any, recorder: Any) -> None:
+    """J3: the child has neither threads nor sockets; the message says to start after the fork."""
+    app = lab.app(recorder)
+    app.start()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            app.stop()
+        except ehkafka.ConfigurationError as error:
+            code = 0 if "fork" in str(error) else 2
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    app.stop()
