@@ -10,6 +10,7 @@ import contextlib
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,6 +48,7 @@ class Feed:
         self._process: subprocess.Popen[bytes] | None = None
         self._reader = threading.Thread(target=self._listen, name="demo-feed", daemon=True)
         # Written by the reader's thread only; each read is of one whole value.
+        self.began_s: float | None = None
         self.stored_records = 0
         self.alarms = 0
         self.done = False
@@ -55,26 +57,26 @@ class Feed:
 
     def start(self, seed: int = 0) -> None:
         """Start producing, up to the first limits."""
+        orders = {
+            # By stdin, for an address may come with credentials, and arguments are public.
+            "properties": self._plan.endpoint.client_properties(),
+            "topic": self._plan.topic,
+            "partitions": len(self._first_offsets),
+            "records": self._plan.records,
+            "seed": seed,
+        }
         self._process = subprocess.Popen(  # noqa: S603 - our own module in our own interpreter
-            [sys.executable, "-m", SIMULATOR],
+            # -P: a file of the user's folder must not be imported in place of a module.
+            [sys.executable, "-P", "-m", SIMULATOR],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             # Ctrl-C is for the demo; it then tells the simulator to stop.
             start_new_session=True,
         )
-        self._tell(
-            {
-                # By stdin, for an address may come with credentials, and arguments are public.
-                "properties": self._plan.endpoint.client_properties(),
-                "topic": self._plan.topic,
-                "partitions": len(self._first_offsets),
-                "records": self._plan.records,
-                "seed": seed,
-            }
-        )
-        self._tell({"limits": [UNREAD_RECORDS_MAX] * len(self._first_offsets)})
         self._reader.start()
+        self._tell(orders)
+        self._tell({"limits": [UNREAD_RECORDS_MAX] * len(self._first_offsets)})
 
     def allow(self, snapshot: Snapshot) -> None:
         """Let the simulator go on as far as the app has come."""
@@ -114,7 +116,7 @@ class Feed:
         if self.error is not None:
             raise EndpointError(
                 f"The simulator could not produce to topic {self._plan.topic!r} on "
-                f"{self._plan.endpoint.name}: {self.error}. Check the topic and the rights to produce to it."
+                f"{self._plan.address}: {self.error}. Check the topic and the rights to produce to it."
             )
 
     def _tell(self, order: Mapping[str, Any]) -> None:
@@ -138,6 +140,9 @@ class Feed:
         self.done = True
 
     def _take(self, report: Mapping[str, Any]) -> None:
+        if self.began_s is None:
+            # The first report comes with the first readings, before they are stored.
+            self.began_s = time.monotonic()
         for partition, first, stop in report["stored"]:
             self._history.produced(TopicPartition(self._plan.topic, partition), range(first, stop))
             self.stored_records += stop - first

@@ -18,6 +18,8 @@ class DemoPlan:
 
     seconds: float | None
     records: int | None
+    # As the user wrote it, for messages.
+    address: str
     endpoint: Endpoint
     topic: str
     workers: int
@@ -30,7 +32,14 @@ class DemoPlan:
         if seconds is None and records is None:
             seconds = SECONDS_DEFAULT
         where = Endpoint.embedded({topic: PARTITIONS}) if endpoint == EMBEDDED else Endpoint.kafka(endpoint)
-        return cls(seconds=seconds, records=records, endpoint=where, topic=topic, workers=workers)
+        return cls(
+            seconds=seconds,
+            records=records,
+            address=endpoint,
+            endpoint=where,
+            topic=topic,
+            workers=workers,
+        )
 
     @property
     def is_embedded(self) -> bool:

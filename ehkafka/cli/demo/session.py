@@ -99,8 +99,6 @@ class Session:
             consumer={"fetch.wait.max.ms": FETCH_WAIT_MS},
         )
         self._app.handler(plan.topic, workers=plan.workers)(self._homes.handle)
-        # Set when the first reading is stored: what came before is the simulator's start.
-        self._began_s: float | None = None
         self._last_finished = 0
         self._last_finished_s = time.monotonic()
         self._verdict: Verdict | None = None
@@ -114,7 +112,7 @@ class Session:
         try:
             self._feed.start()
             ended_by = self._produce()
-            left_early = not self._finish()
+            left_early = not self._finish(interrupted=ended_by == "interrupt")
         finally:
             failure = self._stop(drain=not left_early)
             self._feed.close()
@@ -139,14 +137,13 @@ class Session:
                 return "time"
             self._signals.asked.wait(LOOK_EVERY_S)
 
-    def _finish(self) -> bool:
+    def _finish(self, *, interrupted: bool) -> bool:
         """Let the app finish what is stored; False when the user does not want to wait for it."""
         self._feed.stop()
-        asked_before = self._signals.count
         self._signals.asked.clear()
         while not (self._feed.done and self._last_finished >= self._feed.stored_records):
             self._look("finishing")
-            if self._signals.count > max(1, asked_before):
+            if self._signals.count > int(interrupted):
                 return False
             if self._app.wait(0) or time.monotonic() - self._last_finished_s > LAST_RECORDS_S:
                 return True
@@ -157,8 +154,6 @@ class Session:
         snapshot = self._app.snapshot()
         now_s = time.monotonic()
         self._meter.add(snapshot)
-        if self._began_s is None and self._feed.stored_records:
-            self._began_s = now_s
         if snapshot.finished_records != self._last_finished:
             self._last_finished, self._last_finished_s = snapshot.finished_records, now_s
         if now_s - self._verdict_s >= VERDICT_EVERY_S:
@@ -179,7 +174,7 @@ class Session:
         return snapshot
 
     def _elapsed_s(self) -> float:
-        return 0.0 if self._began_s is None else time.monotonic() - self._began_s
+        return 0.0 if self._feed.began_s is None else time.monotonic() - self._feed.began_s
 
     def _stop(self, *, drain: bool) -> EhkafkaError | None:
         try:
@@ -190,11 +185,11 @@ class Session:
 
     def _summary(self, ended_by: str, failure: EhkafkaError | None, *, left_early: bool) -> Summary:
         snapshot = self._app.snapshot()
-        began_s = self._last_finished_s if self._began_s is None else self._began_s
+        began_s = self._last_finished_s if self._feed.began_s is None else self._feed.began_s
         states = self._homes.states
         return Summary(
             ended_by=ended_by,
-            endpoint=self._plan.endpoint.name,
+            endpoint=self._plan.address,
             workers=self._plan.workers,
             homes=len(states),
             stored_records=self._feed.stored_records,
@@ -204,7 +199,7 @@ class Session:
             lag_records_max=self._meter.lag_records_max,
             backlog_records_max=self._meter.backlog_records_max,
             alarms=self._homes.alarms,
-            alarms_expected=self._feed.alarms,
+            alarms_expected=self._feed.alarms if self._feed.done and not left_early else None,
             left_early=left_early,
             failure=failure,
             # Who leaves early knows that readings are missing.

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 # Produced between two looks at the limits.
 BATCH_RECORDS: Final = 100
+# Idempotence keeps the order of a home's readings when the client sends again. A broker that does not take
+# them must be noticed while somebody is watching.
+PRODUCER_PROPERTIES: Final = {"enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": 10_000}
 REPORT_EVERY_S: Final = 0.05
 FLUSH_S: Final = 15.0
 
@@ -61,7 +64,7 @@ class Simulator:
         self.orders = Orders(partitions)
         # Seeded, so that a run can be repeated; nothing here is a secret.
         self._world = World(random.Random(plan["seed"]), partitions)  # noqa: S311
-        self._producer = Producer(plan["properties"] | {"enable.idempotence": True, "linger.ms": 5})
+        self._producer = Producer(plan["properties"] | PRODUCER_PROPERTIES)
         self._produced = [0] * partitions
         self._total = 0
         # Runs of acknowledged offsets since the last report: partition, first, one past the last.

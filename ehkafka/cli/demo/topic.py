@@ -17,7 +17,7 @@ from ehkafka.cli.demo.plan import PARTITIONS
 if TYPE_CHECKING:
     from ehkafka.cli.demo.plan import DemoPlan
 
-ANSWER_S: Final = 10.0
+ANSWER_S: Final = 5.0
 
 
 def log_ends(plan: DemoPlan) -> list[int]:
@@ -31,7 +31,7 @@ def log_ends(plan: DemoPlan) -> list[int]:
         known = admin.list_topics(timeout=ANSWER_S).topics
     except KafkaException as error:
         raise EndpointError(
-            f"{plan.endpoint.name} could not be reached within {ANSWER_S:.0f} s: {error.args[0].str()}. "
+            f"{plan.address} could not be reached within {ANSWER_S:.0f} s: {error.args[0].str()}. "
             "Check host, port and that a broker listens there; without --endpoint the demo brings its own."
         ) from error
     if plan.topic not in known:
@@ -47,11 +47,11 @@ def _create(admin: AdminClient, plan: DemoPlan) -> None:
     except (KafkaException, TimeoutError) as error:
         said = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
         raise TopicNotFoundError(
-            f"There is no topic {plan.topic!r} on {plan.endpoint.name}, and it could not be made: {said}. "
+            f"There is no topic {plan.topic!r} on {plan.address}, and it could not be made: {said}. "
             f"Create it with {PARTITIONS} partitions, or name another with --topic."
         ) from error
     typer.echo(
-        f"Made the topic {plan.topic!r}, {PARTITIONS} partitions, on {plan.endpoint.name}; it stays there.",
+        f"Made the topic {plan.topic!r}, {PARTITIONS} partitions, on {plan.address}; it stays there.",
         err=True,
     )
 

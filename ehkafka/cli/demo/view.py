@@ -82,7 +82,7 @@ def _title(picture: Picture) -> Text:
     goals += [f"{plan.records} records"] if plan.records is not None else []
     return Text.assemble(
         ("ehkafka demo", "bold"),
-        f"  {plan.endpoint.name}, {plan.workers} workers, the checker on  ",
+        f"  {plan.address}, {plan.workers} workers, the checker on  ",
         (f"{picture.elapsed_s:.0f} s", "bold"),
         f" of {' or '.join(goals)}, {picture.phase}",
     )
@@ -108,9 +108,12 @@ def _table(picture: Picture, width: int, rows: int) -> Table:
         table.add_column("how long it has waited", no_wrap=True)
     partitions, rates = picture.snapshot.partitions, picture.partition_rates_per_s
     oldest = picture.oldest
-    for one, rate in list(zip(partitions, rates, strict=False))[:rows]:
+    hidden = len(partitions) - rows
+    for one, rate in list(zip(partitions, rates, strict=False))[: rows if hidden <= 0 else rows - 1]:
         bar = _age_bar(one, oldest) if width >= WIDE_COLUMNS else []
         table.add_row(*_row(one, rate), *bar, style="yellow" if one is oldest else "")
+    if hidden > 0:
+        table.add_row("…", f"{hidden + 1} more", style="dim")
     table.add_row(*_total_row(picture), style="bold")
     return table
 
@@ -170,7 +173,7 @@ def _verdict_line(picture: Picture) -> Text:
     if verdict is None:
         return Text("checker: nothing judged yet", style="dim")
     text = (
-        f"checker: order violations {verdict.order_violations}, premature commits "
+        f"checker: {'' if verdict.ok else 'VIOLATED, '}order violations {verdict.order_violations}, premature commits "
         f"{verdict.premature_commits}, lost {verdict.lost}, duplicates {verdict.duplicates}"
     )
     return Text(text, style="green" if verdict.ok else "bold white on red")

@@ -1,0 +1,13 @@
+"""Print readings, in order per key: `ehkafka run examples/quickstart/app.py`."""
+
+import os
+
+import ehkafka
+
+broker = os.environ.get("EHKAFKA_BOOTSTRAP", "localhost:9092")
+app = ehkafka.App(group="quickstart", endpoint=ehkafka.Endpoint.kafka(broker), start="earliest")
+
+
+@app.handler("readings", workers=64)
+def handle(record: ehkafka.Record) -> None:
+    print(record.where, record.key(), record.json(), flush=True)
