@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
@@ -22,6 +22,10 @@ class Event:
     """Base of every event. `level` is the severity that the log line gets."""
 
     level: ClassVar[int] = logging.INFO
+
+
+# Plain counters, beside the one that each kind of event has under its class name.
+CounterName = Literal["events_dropped", "hook_errors", "pause_refused", "records_unassigned"]
 
 
 class Hook(Protocol):
@@ -174,7 +178,7 @@ class ConnectionTrouble(Event):
 
 @dataclass(frozen=True, slots=True)
 class ClientLogged(Event):
-    """A log line of librdkafka's own; `severity` is Python's logging level."""
+    """A log line of librdkafka's own. Only errors are shown by default: it mends most of what it warns of."""
 
     level: ClassVar[int] = logging.DEBUG
     severity: int

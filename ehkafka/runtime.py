@@ -159,7 +159,7 @@ class Runtime:
         return IntakeContext(
             clock=time.monotonic,
             emit=self.bus.emit,
-            count=self.bus.count,  # type: ignore[arg-type]
+            count=self.bus.count,
             fatal=self.fail,
             leave_now=self._leave_now.is_set,
             flow=FlowControl(limits),

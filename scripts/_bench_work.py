@@ -66,7 +66,11 @@ def engine(
     app.stop()
     done = app.snapshot()
     assert done.finished_records >= records, done
-    return {"records_per_s": records / took_s, "commits": done.counters["CommitAcknowledged"], "pauses": done.counters["PartitionPaused"]}
+    return {
+        "records_per_s": records / took_s,
+        "commits": done.counters["CommitAcknowledged"],
+        "pauses": done.counters["PartitionPaused"],
+    }
 
 
 def bare_threads(bootstrap: str, topic: str, records: int, *, work_s: float, workers: int) -> dict[str, Any]:
@@ -112,7 +116,7 @@ def bare_latency(bootstrap: str, topic: str, seconds: float) -> dict[str, Any]:
     consumer = _bare_consumer(bootstrap, topic, start="latest")
     latencies: list[float] = []
     _signal_ready(consumer)
-    ends_s = time.monotonic() + seconds
+    ends_s = time.monotonic() + seconds + 1.0
     while time.monotonic() < ends_s:
         batch = consumer.consume(BATCH_RECORDS, 0) or consumer.consume(1, 0.05)
         latencies.extend(_age_s(message) for message in batch)
@@ -120,19 +124,50 @@ def bare_latency(bootstrap: str, topic: str, seconds: float) -> dict[str, Any]:
     return _percentiles(latencies)
 
 
-def engine_latency(bootstrap: str, topic: str, seconds: float, *, workers: int = 16) -> dict[str, Any]:
-    """Latency of the engine: from the producer's clock in the value to the handler's start."""
+def engine_latency(
+    bootstrap: str, topic: str, seconds: float, *, work_s: float = 0.0, hot_s: float = 0.0, workers: int = 16
+) -> dict[str, Any]:
+    """Latency of the engine: from the producer's clock in the value to the handler's start.
+
+    Records of the key `hot` take `hot_s`, the others `work_s`; only the others count.
+    """
     latencies: list[float] = []
-    app = _app(
-        bootstrap, topic, lambda message: latencies.append(_age_s(message)), workers=workers, start="latest"
-    )
+
+    def handle(record: Any) -> None:
+        if record.key() == b"hot":
+            time.sleep(hot_s)
+            return
+        latencies.append(_age_s(record))
+        if work_s:
+            time.sleep(work_s)
+
+    app = _app(bootstrap, topic, handle, workers=workers, start="latest")
     app.start()
     while not app.snapshot().partitions:
         time.sleep(0.01)
     print("ready", flush=True)
-    time.sleep(seconds)
+    time.sleep(seconds + 1.0)
     app.stop()
     return _percentiles(latencies)
+
+
+def produce_live(bootstrap: str, topic: str, seconds: float, per_s: int, hot_per_s: int) -> dict[str, Any]:
+    """Send records at a steady pace, each with the clock in its value; `hot_per_s` of them of one key."""
+    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+    started_s = time.monotonic()
+    sent = hot = 0
+    while (now_s := time.monotonic() - started_s) < seconds:
+        while sent < now_s * per_s:
+            stamp = b"%020.6f" % time.monotonic()
+            producer.produce(topic, stamp.ljust(200, b"x"), b"key-%05d" % (sent % 10_000))
+            sent += 1
+        while hot < now_s * hot_per_s:
+            producer.produce(topic, b"0".ljust(200, b"x"), b"hot")
+            hot += 1
+        producer.poll(0)
+        time.sleep(0.0005)
+    producer.flush()
+    return {"records": sent}
 
 
 def _signal_ready(consumer: confluent_kafka.Consumer) -> None:
@@ -204,6 +239,7 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "bare_threads": bare_threads,
     "bare_latency": bare_latency,
     "engine_latency": engine_latency,
+    "produce_live": produce_live,
 }
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
     from ehkafka.errors import EhkafkaError
-    from ehkafka.events import Event
+    from ehkafka.events import CounterName, Event
     from ehkafka.history import History
     from ehkafka.intake.flow import FlowControl
     from ehkafka.intake.hook_thread import HookThread
@@ -39,7 +39,7 @@ class IntakeContext:
 
     clock: Callable[[], float]
     emit: Callable[[Event], None]
-    count: Callable[[str, int], None]
+    count: Callable[[CounterName, int], None]
     # Ends the app with that error; safe to call from any thread, more than once: the first one counts.
     fatal: Callable[[EhkafkaError], None]
     # True once the user asked a second time: wait for nothing.

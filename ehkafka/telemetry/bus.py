@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from ehkafka.errors import ConfigurationError, EngineError
 from ehkafka.events import Event
@@ -27,12 +27,10 @@ from ehkafka.telemetry.thinning import WINDOW_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from ehkafka.events import Hook
+    from ehkafka.events import CounterName, Hook
 
 # A minute of a hook that hangs, at well over a hundred events per second; a few MB at most.
 QUEUED_EVENTS_MAX = 10_000
-
-CounterName = Literal["events_dropped", "hook_errors", "pause_refused", "records_unassigned"]
 
 # The plain counters; beside them each kind of event has one under its class name.
 COUNTERS: Mapping[CounterName, str] = MappingProxyType(

@@ -66,7 +66,7 @@ class Snapshot:
     skipped_records: int
     abandoned_records: int
     stale_records: int
-    # One count for each kind of event, by class name, and the plain counters (see `telemetry.counters`).
+    # One count for each kind of event, by class name, and the plain counters (see `telemetry.bus.COUNTERS`).
     counters: Mapping[str, int]
 
     @classmethod

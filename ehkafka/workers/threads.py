@@ -137,12 +137,10 @@ class ThreadWorkers:
         return min(lanes_max * 2, STINT_LANES_MAX) if cost_s < QUICK_S else 1
 
     def _run_turn(self, lane: Lane, turn_ends_s: float) -> int:
-        invoke, assignment = self._invoke, lane.assignment
+        invoke = self._invoke
         records = 0
         try:
-            # A head of None: the lane was cut while it stood in `ready`. `halted` is read after `begin` set
-            # `running`, see `Assignment`.
-            while lane.head is not None and not (assignment.halted and not assignment.may_start(lane.head)):
+            while lane.may_run_head():
                 records += 1
                 invoke(lane)
                 if not lane.advance() or records >= TURN_RECORDS_MAX or time.perf_counter() > turn_ends_s:

@@ -53,8 +53,8 @@ IMPURE_STANDARD = {
 }
 # Which rooms may import which third-party package at run time.
 OWNERS = {
-    "confluent_kafka": ("endpoint.client", "intake", "progress", "testing"),
-    "orjson": ("records", "testing"),
+    "confluent_kafka": ("endpoint.client", "intake", "progress", "testing", "cli.demo"),
+    "orjson": ("records", "testing", "cli"),
     "typer": ("cli",),
     "rich": ("cli",),
     "click": ("cli",),

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 
 from ehkafka.errors import ConfigurationError, EngineError
-from ehkafka.events import CommitFailed, Event, PartitionAssigned, PartitionResumed
+from ehkafka.events import CommitFailed, CounterName, Event, PartitionAssigned, PartitionResumed
 from ehkafka.records import TopicPartition
-from ehkafka.telemetry.bus import COUNTERS, CounterName, EventBus
+from ehkafka.telemetry.bus import COUNTERS, EventBus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
