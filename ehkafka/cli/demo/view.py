@@ -23,6 +23,18 @@ if TYPE_CHECKING:
     from ehkafka.cli.demo.picture import Picture
 
 BARS: Final = "▁▂▃▄▅▆▇█"
+# Their widths and the gaps between them fill 80 columns.
+COLUMNS: Final = {
+    "part": 4,
+    "records/s": 9,
+    "lag": 7,
+    "backlog": 8,
+    "lanes": 7,
+    "watermark": 10,
+    "committed": 10,
+    "oldest key": 11,
+    "ms": 6,
+}
 # Lines beside the rows of the table: two heads, the table's head and total, the foot.
 LINES_AROUND: Final = 7
 # From here on there is room for a bar beside the table.
@@ -98,12 +110,17 @@ def _rate_line(picture: Picture) -> Text:
 
 
 def _table(picture: Picture, width: int, rows: int) -> Table:
-    table = Table(box=None, padding=(0, 1, 0, 0), expand=width < WIDE_COLUMNS, pad_edge=False)
-    table.add_column("part", justify="right", style="dim")
-    for name in ("records/s", "lag", "backlog", "lanes", "watermark", "committed"):
-        table.add_column(name, justify="right", no_wrap=True, min_width=10 if width >= WIDE_COLUMNS else None)
-    table.add_column("oldest key", no_wrap=True, overflow="ellipsis")
-    table.add_column("ms", justify="right", no_wrap=True)
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    for name, columns in COLUMNS.items():
+        # Of one width whatever they hold: a table that breathes cannot be read.
+        table.add_column(
+            name,
+            style="dim" if name == "part" else "",
+            justify="left" if name == "oldest key" else "right",
+            no_wrap=True,
+            min_width=columns,
+            max_width=columns,
+        )
     if width >= WIDE_COLUMNS:
         table.add_column("how long it has waited", no_wrap=True)
     partitions, rates = picture.snapshot.partitions, picture.partition_rates_per_s
@@ -124,7 +141,7 @@ def _row(one: PartitionSnapshot, rate_per_s: float) -> list[str]:
         str(one.partition.partition),
         _number(round(rate_per_s)),
         _number(one.lag_records),
-        _number(one.backlog_records) + (" ‖" if one.paused else ""),
+        ("‖" if one.paused else "") + _number(one.backlog_records),
         _number(one.lanes),
         _number(one.watermark),
         _number(one.committed),
@@ -173,8 +190,9 @@ def _verdict_line(picture: Picture) -> Text:
     if verdict is None:
         return Text("checker: nothing judged yet", style="dim")
     text = (
-        f"checker: {'' if verdict.ok else 'VIOLATED, '}order violations {verdict.order_violations}, premature commits "
-        f"{verdict.premature_commits}, lost {verdict.lost}, duplicates {verdict.duplicates}"
+        f"checker: {'' if verdict.ok else 'VIOLATED, '}order violations {verdict.order_violations}, "
+        f"premature commits {verdict.premature_commits}, lost {verdict.lost}, "
+        f"duplicates {verdict.duplicates}"
     )
     return Text(text, style="green" if verdict.ok else "bold white on red")
 

@@ -1,0 +1,191 @@
+"""Every mistake a user can make gets one message with a next step, the right exit code and no traceback."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from textwrap import dedent
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    Command = Callable[..., subprocess.CompletedProcess[str]]
+
+HEAD = """
+import ehkafka
+def make(**given):
+    usual = {"group": "g", "endpoint": ehkafka.Endpoint.embedded(), "start": "earliest"}
+    return ehkafka.App(**(usual | given))
+"""
+HANDLER = """
+@app.handler("t")
+def handle(record): print("HANDLED")
+@app.on_stop
+def stopped(): print("STOPPED")
+"""
+# What the module says; the exit code; what the message must hold: what happened, and what to do next.
+MODULES = {
+    "no group": ("app = make(group='')", 2, ["group is missing", "name the consumer group"]),
+    "group left out": (
+        "app = ehkafka.App(endpoint=ehkafka.Endpoint.embedded(), start='earliest')",
+        2,
+        ["'group'", "shop.py, line"],
+    ),
+    "no start position": ("app = make(start=None)", 2, ["start is missing", "'earliest'", "shop.py, line"]),
+    "auto-commit": (
+        "app = make(consumer={'enable.auto.commit': True})" + HANDLER,
+        2,
+        ["enable.auto.commit"],
+    ),
+    "unknown property": (
+        "app = make(consumer={'fetch.wait.max.mss': 1})" + HANDLER,
+        2,
+        ["fetch.wait.max.mss", "did you mean fetch.wait.max.ms?"],
+    ),
+    "unknown setting": ("app = make(drain=1)", 2, ["Unknown setting drain", "consumer={"]),
+    "two handlers for a topic": (
+        "app = make()" + HANDLER + "@app.handler('t')\ndef again(record): pass",
+        2,
+        ["'t' has the handler 'handle' already", "One handler per topic", "shop.py, line"],
+    ),
+    "a handler that is not callable": (
+        "app = make()\napp.handler('t')(42)",
+        2,
+        ["42 is not callable", "decorate a function"],
+    ),
+    "no handler": ("app = make()", 2, ["no handler", "@app.handler"]),
+    "a bad address": (
+        "app = make(endpoint=ehkafka.Endpoint.kafka('localhost:no'))" + HANDLER,
+        2,
+        ["shop.py, line"],
+    ),
+    "nobody listens": (
+        "app = make(endpoint=ehkafka.Endpoint.kafka('127.0.0.1:{free_port}'), connect_s=1)" + HANDLER,
+        3,
+        ["could not be reached", "Check the address"],
+    ),
+    "a missing import": (
+        "import no_such_thing",
+        2,
+        ["'no_such_thing'", "not installed", "shop.py, line {line}"],
+    ),
+    "an error at import": ("app = {}['x']", 2, ["KeyError", "shop.py, line {line}", "--debug"]),
+    "a syntax error": ("def broken(:\n    pass", 2, ["shop.py, line {line}", "invalid syntax"]),
+    "an exit at import": ("raise SystemExit(0)", 2, ["ended the process", "__main__"]),
+    "no app": ("nothing = 1", 2, ["has no 'app'", "no ehkafka.App at its top level"]),
+    "an app of another name": ("shop = make()", 2, ["has no 'app'", "Apps there: shop."]),
+    "an app factory": ("def app(): return make()", 2, ["no ehkafka.App but a function", "assign its result"]),
+    "something else": ("app = 42", 2, ["no ehkafka.App but a int"]),
+}
+# What is named instead of a module that is there.
+PATHS = {
+    "a module that is not there": ("no_such_module:app", ["no module 'no_such_module'", "module:app"]),
+    "a package that is not there": ("no_such.module:app", ["no module 'no_such'", "module:app"]),
+    "a file that is not there": ("no/such/file.py", ["no file no/such/file.py", "path/to/file.py:app"]),
+    "no module": (":app", ["names no module", "module:app"]),
+    "a file that hides behind another": ("json.py", ["hidden by another module named 'json'", "Rename"]),
+    "a file without a module's name": ("my-app.py", ["no module name", "Rename"]),
+}
+
+
+@pytest.fixture
+def free_port() -> Iterator[int]:
+    """Return a port that is bound and on which nobody listens."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield int(bound.getsockname()[1])
+
+
+@pytest.mark.parametrize("case", MODULES)
+def test_a_wrong_module_is_explained(
+    case: str, tmp_path: Path, ehkafka_command: Command, free_port: int
+) -> None:
+    """What is wrong in the user's module is said in one message that leads on."""
+    source, code, parts = MODULES[case]
+    source = source.replace("{free_port}", str(free_port))
+    (tmp_path / "shop.py").write_text(HEAD + source)
+    ended = ehkafka_command("run", "shop:app")
+    first_line = str(HEAD.count("\n") + 1)
+    assert_explained(ended, code, [part.replace("{line}", first_line) for part in parts])
+    assert "HANDLED" not in ended.stdout
+
+
+@pytest.mark.parametrize("case", PATHS)
+def test_a_wrong_path_is_explained(case: str, tmp_path: Path, ehkafka_command: Command) -> None:
+    """A path that leads to no app is explained with the forms that would."""
+    path, parts = PATHS[case]
+    for name in ("json.py", "my-app.py"):
+        (tmp_path / name).write_text("app = None")
+    assert_explained(ehkafka_command("run", path), 2, parts)
+
+
+def test_an_unknown_topic_is_explained(tmp_path: Path, ehkafka_command: Command) -> None:
+    """The message names the topics that are there: the name is mostly misspelt."""
+    source = """
+        other = ehkafka.Endpoint.embedded({"readings": 1})
+        address = other.client_properties()["bootstrap.servers"]
+        app = make(endpoint=ehkafka.Endpoint.kafka(address))
+        @app.handler("reading")
+        def handle(record): print("HANDLED")
+    """
+    (tmp_path / "shop.py").write_text(HEAD + dedent(source))
+    ended = ehkafka_command("run", "shop")
+    assert_explained(ended, 3, ["no topic 'reading'", "Topics there: readings", "Create it or correct"])
+
+
+def test_debug_adds_the_traceback(tmp_path: Path, ehkafka_command: Command) -> None:
+    """The same mistake with --debug shows where it came from, and the message still."""
+    (tmp_path / "shop.py").write_text(HEAD + "app = make(start=None)")
+    ended = ehkafka_command("run", "shop", "--debug")
+    assert ended.returncode == 2
+    assert "Traceback" in ended.stderr
+    assert "ehkafka: start is missing" in ended.stderr
+
+
+def test_a_demo_without_a_broker_is_explained(ehkafka_command: Command, free_port: int) -> None:
+    """Nobody listens where --endpoint points: said with the address, and nothing on stdout."""
+    ended = ehkafka_command("demo", "--endpoint", f"127.0.0.1:{free_port}", "--json")
+    assert_explained(ended, 3, [f"127.0.0.1:{free_port}", "Check host, port"])
+    assert ended.stdout == ""
+
+
+@pytest.mark.parametrize("arguments", [["--workers", "0"], ["--records", "0"], ["--seconds", "x"]])
+def test_a_wrong_option_is_explained(arguments: list[str], ehkafka_command: Command) -> None:
+    """An option's bad value is refused before anything runs."""
+    ended = ehkafka_command("demo", *arguments)
+    assert ended.returncode == 2
+    assert arguments[0] in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich"])
+def test_without_the_extra_one_line_says_what_to_install(missing: str) -> None:
+    """The command of a bare installation names the extra."""
+    code = f"import sys; sys.modules[{missing!r}] = None; from ehkafka.cli.__main__ import main; main()"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr.count("\n") == 1
+    assert "pip install 'ehkafka[cli]'" in ended.stderr
+
+
+def test_a_broken_installation_is_not_called_a_missing_extra() -> None:
+    """Another missing module shows as it is: installing the extra would not help."""
+    code = "import sys; sys.modules['orjson'] = None; from ehkafka.cli.__main__ import main; main()"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "orjson" in ended.stderr
+    assert "pip install" not in ended.stderr
+
+
+def assert_explained(ended: subprocess.CompletedProcess[str], code: int, parts: list[str]) -> None:
+    """One message of ours with all parts, the exit code, no traceback."""
+    messages = [line for line in ended.stderr.splitlines() if line.startswith("ehkafka: ")]
+    assert len(messages) == 1, ended.stderr
+    assert [part for part in parts if part not in messages[0]] == [], messages[0]
+    assert ended.returncode == code, ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -1,0 +1,154 @@
+"""`ehkafka run`: signals, exit codes and what it shows."""
+
+from __future__ import annotations
+
+import signal
+from textwrap import dedent
+from typing import TYPE_CHECKING
+
+import pytest
+
+import ehkafka
+from ehkafka.cli.exits import CODES, OWN_FOLDER, place_of
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+    from pathlib import Path
+
+# Its own broker, ten records of ten keys, and a handler that ends when the file `go` is there.
+SHOP = """
+    import pathlib, time
+    from confluent_kafka import Producer
+    import ehkafka
+
+    endpoint = ehkafka.Endpoint.embedded({"orders": 1})
+    app = ehkafka.App(group="shop", endpoint=endpoint, start="earliest")
+
+    @app.on_start
+    def produce():
+        producer = Producer(endpoint.client_properties())
+        for number in range(10):
+            producer.produce("orders", key=f"k{number}", value=b"{}")
+        producer.flush(10)
+
+    @app.handler("orders", workers=10)
+    def handle(record):
+        print("STARTED", record.where, flush=True)
+        while not pathlib.Path("go").exists():
+            time.sleep(0.01)
+
+    @app.on_stop
+    def report():
+        print("REPORT", flush=True)
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """Write the app and return its folder."""
+    (tmp_path / "shop.py").write_text(dedent(SHOP))
+    return tmp_path
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_drains(number: signal.Signals, shop: Path, start_ehkafka: Callable) -> None:
+    """Everything received is finished and committed, the drain is counted down, the exit code is 0."""
+    running = start_ehkafka("run", "shop:app")
+    running.wait_for("orders[0]@9")
+    running.process.send_signal(number)
+    running.wait_for("Draining: 10 records unfinished")
+    (shop / "go").touch()
+    assert running.end() == 0
+    assert "committed up to 10; nothing abandoned" in running.stderr
+    assert "REPORT" in running.stdout
+
+
+def test_the_countdown_shows_although_the_log_is_quiet(shop: Path, start_ehkafka: Callable) -> None:
+    """Whoever waits at a terminal sees why, whatever the log level."""
+    running = start_ehkafka("run", "shop", "--log-level", "error")
+    running.wait_for("orders[0]@9")
+    running.process.send_signal(signal.SIGINT)
+    running.wait_for("press Ctrl-C again to leave at once")
+    running.wait_for("Draining: 10 records unfinished")
+    (shop / "go").touch()
+    assert running.end() == 0
+    assert "Assigned" not in running.stderr
+
+
+@pytest.mark.usefixtures("shop")
+def test_the_second_signal_leaves_at_once(start_ehkafka: Callable) -> None:
+    """What was not finished is named, nothing of it is committed, and the exit code tells."""
+    running = start_ehkafka("run", "shop.py:app")
+    running.wait_for("orders[0]@9")
+    running.process.send_signal(signal.SIGINT)
+    running.wait_for("Draining")
+    running.process.send_signal(signal.SIGINT)
+    assert running.end() == ehkafka.AbandonedError.exit_code
+    message = running.stderr.splitlines()[-1]
+    assert message.startswith("ehkafka: The app left with 10 records unfinished")
+    assert "orders[0]@0" in message
+    assert "Traceback" not in running.stderr
+
+
+def test_a_failing_handler_is_named_with_its_line(tmp_path: Path, ehkafka_command: Callable) -> None:
+    """The user's own error shows with the record and the place that raised it."""
+    failing = dedent(SHOP).replace("    print(", "    raise ValueError('bad order')\n    print(", 1)
+    (tmp_path / "shop.py").write_text(failing)
+    ended: subprocess.CompletedProcess[str] = ehkafka_command("run", "shop", "--log-level", "error")
+    assert ended.returncode == ehkafka.HandlerFailedError.exit_code
+    line = failing.splitlines().index("    raise ValueError('bad order')") + 1
+    assert "ehkafka: Handler 'handle' failed at orders[0]@" in ended.stderr
+    assert "ValueError: bad order" in ended.stderr
+    assert f"shop.py, line {line}" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_an_unexpected_error_keeps_its_traceback(tmp_path: Path, ehkafka_command: Callable) -> None:
+    """What nobody expected is shown whole and ends with a code of its own."""
+    (tmp_path / "shop.py").write_text(
+        dedent(SHOP).replace("producer = ", "raise OSError('no disk')\n    x = ")
+    )
+    ended = ehkafka_command("run", "shop")
+    assert ended.returncode == 70
+    assert "Traceback" in ended.stderr
+    assert "OSError: no disk" in ended.stderr
+
+
+def test_a_module_in_a_package_is_found(shop: Path, start_ehkafka: Callable) -> None:
+    """The current directory is where modules are looked for, packages without __init__ included."""
+    (shop / "inner").mkdir()
+    (shop / "shop.py").rename(shop / "inner" / "orders.py")
+    (shop / "go").touch()
+    running = start_ehkafka("run", "inner.orders:app")
+    running.wait_for("orders[0]@9")
+    running.process.send_signal(signal.SIGTERM)
+    assert running.end() == 0
+
+
+def test_the_version_is_shown(ehkafka_command: Callable) -> None:
+    """`ehkafka --version` is what the package says."""
+    ended = ehkafka_command("--version")
+    assert ended.returncode == 0
+    assert ended.stdout.strip() == f"ehkafka {ehkafka.__version__}"
+
+
+def test_the_help_names_every_exit_code(ehkafka_command: Callable) -> None:
+    """`run --help` has runnable examples and all codes that an error of ours can have."""
+    shown = ehkafka_command("run", "--help").stdout
+    assert "ehkafka run examples/quickstart/app.py" in shown
+    errors = [error for error in vars(ehkafka).values() if isinstance(error, type)]
+    codes = {error.exit_code for error in errors if issubclass(error, ehkafka.EhkafkaError)}
+    listed = {int(line.split()[0]) for line in CODES.splitlines()}
+    assert codes <= listed
+    assert all(line in shown for line in CODES.splitlines())
+
+
+def test_the_place_of_an_error_is_never_our_own() -> None:
+    """An error that went through the package is placed in the user's code that called it."""
+    with pytest.raises(ehkafka.ConfigurationError) as caught:
+        ehkafka.App(group="", endpoint=ehkafka.Endpoint.embedded(), start="earliest")
+    place = place_of(caught.value)
+    assert place is not None
+    assert OWN_FOLDER not in place
+    assert "test_run.py, line" in place
