@@ -45,6 +45,8 @@ class MemberProcess:
     ) -> None:
         self.name = name
         self.histories: list[Path] = []
+        # Of earlier starts, in order.
+        self.earlier_exit_codes: list[int] = []
         self.log = directory / f"{name}.log"
         self._program = program
         self._arguments = [*arguments]
@@ -56,6 +58,7 @@ class MemberProcess:
     def start(self) -> None:
         """Start the program; returns at once."""
         assert not self.is_running, f"{self.name} runs already"
+        self._bury()
         history = self._directory / f"{self.name}-{len(self.histories)}.jsonl"
         history.touch(mode=0o600)
         self.histories.append(history)
@@ -104,6 +107,12 @@ class MemberProcess:
         """Wait for the end and return the exit code. Raises `EhkafkaError` when it takes longer."""
         return self._reaped(self._started(), timeout_s)
 
+    def close(self) -> None:
+        """Kill it if it still runs, and let go of it. It cannot be started again."""
+        if self.is_running:
+            self._started().kill()
+        self._bury()
+
     def assigned(self) -> dict[TopicPartition, str]:
         """Return the partitions it has now, each with the position its epoch began at."""
         assert self._tail is not None, f"{self.name} was never started"
@@ -123,14 +132,18 @@ class MemberProcess:
         assert self._process is not None, f"{self.name} was never started"
         return self._process
 
+    def _bury(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            assert process.stdin is not None
+            process.stdin.close()
+            self.earlier_exit_codes.append(process.wait())
+
     def _reaped(self, process: subprocess.Popen[bytes], timeout_s: float) -> int:
         try:
-            code = process.wait(timeout_s)
+            return process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             raise EhkafkaError(f"{self.name} did not end within {timeout_s:g} s\n{self.log_tail()}") from None
-        if process.stdin is not None:
-            process.stdin.close()
-        return code
 
 
 class _HistoryTail:
@@ -140,6 +153,12 @@ class _HistoryTail:
         self._path = path
         self._position = 0
         self._assigned: dict[TopicPartition, str] = {}
+
+    def close(self) -> None:
+        """Kill it if it still runs, and let go of it. It cannot be started again."""
+        if self.is_running:
+            self._started().kill()
+        self._bury()
 
     def assigned(self) -> dict[TopicPartition, str]:
         with self._path.open("rb") as file:

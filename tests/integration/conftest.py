@@ -74,7 +74,7 @@ class Load:
     def produce(self, count: int) -> None:
         """Produce so many now and wait for all of them."""
         for key in self._random.choices(self._keys, cum_weights=self._weights, k=count):
-            self._put(key)
+            self.put(key)
         self._flush()
 
     def start(self) -> None:
@@ -96,11 +96,12 @@ class Load:
         while not self._stopping.wait(0.01):
             due = int((time.monotonic() - began_s) * self._rate) - sent
             for key in self._random.choices(self._keys, cum_weights=self._weights, k=due):
-                self._put(key)
+                self.put(key)
             sent += due
             self._producer.poll(0)
 
-    def _put(self, key: bytes) -> None:
+    def put(self, key: bytes) -> None:
+        """Hand one record over; `produce` or `stop` waits for it."""
         while True:
             try:
                 self._producer.produce(self._topic, b"x" * 100, key, on_delivery=self._delivered)
@@ -134,7 +135,8 @@ class Stage:
         self.topic = f"topic-{mark}"
         self.group = f"group-{mark}"
         self.directory = directory
-        self.witness = JsonLinesHistory(directory / "witness.jsonl")
+        self._witnessed = directory / f"witness-{mark}.jsonl"
+        self.witness = JsonLinesHistory(self._witnessed)
         self.members: list[MemberProcess] = []
         self.apps: list[ehkafka.App] = []
         self.memories: list[MemoryHistory] = []
@@ -210,7 +212,7 @@ class Stage:
         self.witness.close()
         paths = [path for member in self.members for path in member.histories]
         memories = sorted((e for m in self.memories for e in m.events), key=lambda event: event.at_ns)
-        on_disk = read_history([self.directory / "witness.jsonl", *paths])
+        on_disk = read_history([self._witnessed, *paths])
         return check_history(_merged(on_disk, memories), checker)
 
     def logs(self) -> str:
@@ -222,8 +224,7 @@ class Stage:
         for load in self._loads:
             load.stop()
         for member in self.members:
-            if member.is_running:
-                member.kill()
+            member.close()
         for app in self.apps:
             app.stop(drain=False, timeout_s=1.0)
         self.witness.close()
@@ -244,12 +245,24 @@ def _merged(on_disk: Iterator[Any], in_memory: list[Any]) -> Iterator[Any]:
 
 
 @pytest.fixture
-def stage(kafka: KafkaBroker, tmp_path: Path) -> Iterator[Stage]:
+def stage_on(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
+    """Return what sets a stage on a broker, with a topic of so many partitions, and clears it afterwards."""
+    stages: list[Stage] = []
+
+    def set_up(broker: KafkaBroker, partitions: int = 8, **config: str) -> Stage:
+        stages.append(Stage(broker, tmp_path))
+        broker.create_topic(stages[-1].topic, partitions, config)
+        return stages[-1]
+
+    yield set_up
+    for stage in stages:
+        stage.close()
+
+
+@pytest.fixture
+def stage(kafka: KafkaBroker, stage_on: Callable[..., Stage]) -> Stage:
     """Return a stage on the shared broker, with a topic of 8 partitions."""
-    kafka_stage = Stage(kafka, tmp_path)
-    kafka.create_topic(kafka_stage.topic, 8)
-    yield kafka_stage
-    kafka_stage.close()
+    return stage_on(kafka)
 
 
 @pytest.fixture

@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.testing import history_event as events
+from ehkafka.testing import read_history
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ehkafka.testing.processes import MemberProcess
+
+pytestmark = pytest.mark.broker
+
+WORK = ("--handler-ms", "0-5", "--setting", "commit_interval_s=0.5")
+DRAIN_S = 10.0
+SESSION_S = 2.0
+TAKE_OVER_SLACK_S = 5.0
+STORM_RECORDS = 100_000 if os.environ.get("EHKAFKA_LONG") == "1" else 20_000
+PROGRESS_S = 30.0
+
+
+def test_sigterm_under_load_repeats_nothing(stage: Any, eventually: Callable[..., None]) -> None:
+    """L1: SIGTERM under load, five times: exit code 0 within the drain's time, and nothing is repeated."""
+    load = stage.load(2000.0)
+    load.start()
+    member = stage.member("member", *WORK, "--setting", f"stop_s={DRAIN_S:g}")
+    for round_number in range(5):
+        member.start()
+        eventually(member.assigned, lambda: f"the member has partitions\n{stage.logs()}")
+        time.sleep(0.5 + 0.1 * round_number)
+        began_s = time.monotonic()
+        member.terminate()
+        assert member.wait(DRAIN_S + 10.0) == 0, stage.logs()
+        assert time.monotonic() - began_s < DRAIN_S + 1.0
+    member.start()
+    load.stop()
+    stage.wait_until_committed(load.ends)
+    member.terminate()
+    assert member.wait(DRAIN_S + 1.0) == 0
+    verdict = stage.verdict()
+    assert verdict.ok, verdict.report()
+    assert verdict.duplicates == 0, verdict.report()
+    assert verdict.processes == 6
+
+
+def test_a_frozen_member_rejoins_and_commits_nothing_old(stage: Any, eventually: Callable[..., None]) -> None:
+    """R7: a member frozen for longer than its session loses its partitions, rejoins, and harms nobody."""
+    load = stage.load(1000.0)
+    session = {"session.timeout.ms": 1000, "max.poll.interval.ms": 1500}
+    frozen = stage.member("frozen", *WORK, consumer=session)
+    other = stage.member("other", *WORK, consumer=session)
+    for member in (frozen, other):
+        member.start()
+    eventually(lambda: len(frozen.assigned()) == len(other.assigned()) == 4, stage.logs)
+    load.start()
+    for _ in range(2):
+        time.sleep(1.0)
+        frozen.suspend()
+        eventually(lambda: len(other.assigned()) == 8, lambda: f"the other takes over\n{stage.logs()}")
+        time.sleep(0.5)
+        frozen.resume()
+        eventually(lambda: len(other.assigned()) == 4, lambda: f"the member rejoins\n{stage.logs()}")
+        eventually(lambda: len(frozen.assigned()) == 4, lambda: f"the member rejoins\n{stage.logs()}")
+    load.stop()
+    stage.wait_until_committed(load.ends)
+    stopped(frozen, other)
+    lost = [e for e in frozen.events() if isinstance(e, events.Revoked) and e.reason == "lost"]
+    assert len(lost) >= 8
+    verdict = stage.verdict()
+    assert not verdict.violations, verdict.report()
+    assert verdict.stale_commits == 0
+
+
+def test_a_static_member_restarts_without_a_rebalance(stage: Any, eventually: Callable[..., None]) -> None:
+    """R8: with an instance id, a restart within the session time-out moves no partition."""
+    load = stage.load(1000.0)
+    session = {"session.timeout.ms": 10_000}
+    restarted, other = (
+        stage.member(name, *WORK, "--instance-id", name, consumer=session) for name in ("restarted", "other")
+    )
+    for member in (restarted, other):
+        member.start()
+    eventually(lambda: len(restarted.assigned()) == len(other.assigned()) == 4, stage.logs)
+    load.start()
+    mine, epochs = set(restarted.assigned()), rebalances(other)
+    for _ in range(2):
+        time.sleep(0.5)
+        restarted.terminate()
+        assert restarted.wait(DRAIN_S) == 0, stage.logs()
+        restarted.start()
+        eventually(lambda: set(restarted.assigned()) == mine, stage.logs)
+    load.stop()
+    stage.wait_until_committed(load.ends)
+    assert rebalances(other) == epochs
+    stopped(restarted, other)
+    verdict = stage.verdict()
+    assert verdict.ok, verdict.report()
+    assert verdict.duplicates == 0, verdict.report()
+
+
+def rebalances(member: MemberProcess) -> int:
+    """Return how many epochs a member has begun and ended."""
+    return sum(isinstance(event, events.Assigned | events.Revoked) for event in member.events())
+
+
+def test_partitions_spread_over_processes_that_come_and_go(
+    stage_on: Callable[..., Any], kafka: Any, eventually: Callable[..., None]
+) -> None:
+    """J2: 1, 4, more than partitions, 3 processes, one killed: even shares, and a quick take-over."""
+    stage = stage_on(kafka, 5)
+    load = stage.load(1000.0)
+    load.start()
+    session = {"session.timeout.ms": int(SESSION_S * 1000)}
+    members = [stage.member(f"member-{number}", *WORK, consumer=session) for number in range(7)]
+    running: list[MemberProcess] = []
+
+    def is_even() -> bool:
+        owned = [member.assigned() for member in running]
+        shares = [len(share) for share in owned]
+        names = set().union(*owned)
+        return sum(shares) == len(names) == 5 and max(shares) - min(shares) <= 1
+
+    for size in (1, 4, 7):
+        for member in members[len(running) : size]:
+            member.start()
+            running.append(member)
+        eventually(is_even, lambda: f"{len(running)} processes share evenly\n{stage.logs()}")
+    for member in members[3:]:
+        running.remove(member)
+        stopped(member)
+    eventually(is_even, lambda: f"3 processes share evenly\n{stage.logs()}")
+    killed = running.pop()
+    killed.kill()
+    eventually(
+        is_even, lambda: f"the killed one's are taken over\n{stage.logs()}", SESSION_S + TAKE_OVER_SLACK_S
+    )
+    load.stop()
+    stage.wait_until_committed(load.ends)
+    stopped(*running)
+    verdict = stage.verdict()
+    assert verdict.ok, verdict.report()
+
+
+@pytest.mark.timeout(600)
+def test_a_storm_of_joins_and_leaves_loses_nothing(stage: Any, eventually: Callable[..., None]) -> None:
+    """R6: members join and leave at random: all is seen, in order, at most 1 % repeated, no standstill."""
+    dice = random.Random(6)
+    load = stage.load(2000.0)
+    load.start()
+    members = [stage.member(f"member-{number}", *WORK) for number in range(4)]
+    members[0].start()
+    eventually(members[0].assigned, stage.logs)
+    staying = {members[0]}
+    while load.count < STORM_RECORDS:
+        idle = [member for member in members if not member.is_running]
+        if idle and (len(staying) == 1 or dice.random() < 0.5):
+            comer = dice.choice(idle)
+            comer.start()
+            staying.add(comer)
+        elif len(staying) > 1:
+            leaver = dice.choice(sorted(staying, key=lambda member: member.name))
+            leaver.terminate()
+            staying.remove(leaver)
+        time.sleep(dice.uniform(0.1, 0.8))
+    load.stop()
+    stage.wait_until_committed(load.ends)
+    stopped(*staying)
+    for member in members:
+        member.close()
+    for member in members:
+        for path, code in zip(member.histories, member.earlier_exit_codes, strict=False):
+            # A signal that comes before the app has installed its handler ends a process that did nothing.
+            unborn = code == -signal.SIGTERM and not any(
+                isinstance(e, events.Assigned) for e in read_history([path])
+            )
+            assert code == 0 or unborn, stage.logs()
+    paths = [path for member in members for path in member.histories]
+    verdict = stage.verdict()
+    assert verdict.ok, verdict.report()
+    assert verdict.produced >= STORM_RECORDS
+    assert verdict.duplicate_share <= 0.01, verdict.report()
+    ends_ns = [e.at_ns for e in read_history(paths) if isinstance(e, events.Finished)]
+    assert longest_break_s(ends_ns) < PROGRESS_S
+
+
+def longest_break_s(times_ns: Iterable[int]) -> float:
+    """Return the longest time between two neighbours."""
+    return max(later - earlier for earlier, later in itertools.pairwise(times_ns)) / 1e9
+
+
+def stopped(*members: MemberProcess) -> None:
+    """Stop members; each must end well."""
+    for member in members:
+        member.terminate()
+    for member in members:
+        assert member.wait(DRAIN_S + 1.0) == 0, member.log_tail()
