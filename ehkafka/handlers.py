@@ -59,7 +59,7 @@ class HandlerSpec:
             raise ConfigurationError(f"{where}: scope={self.scope!r}; use one of {get_args(Scope)}.")
         if self.null_key not in get_args(NullKey):
             raise ConfigurationError(f"{where}: null_key={self.null_key!r}; use one of {get_args(NullKey)}.")
-        if not isinstance(self.workers, int) or not 1 <= self.workers <= WORKERS_MAX:
+        if type(self.workers) is not int or not 1 <= self.workers <= WORKERS_MAX:
             raise ConfigurationError(
                 f"{where}: workers={self.workers!r}; use a number from 1 to {WORKERS_MAX}."
             )

@@ -198,7 +198,7 @@ class Runtime:
             invoke=make_invoke(spec, middleware, self._history),
             on_failure=desk,
             set_up=set_up,
-            tear_down=tear_down,
+            tear_down=None if tear_down is None else lambda: self._tear_worker_down(tear_down),
         )
         keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else Record)
         name = f"{spec.name}({', '.join(spec.topics)})"
@@ -297,6 +297,12 @@ class Runtime:
 
         # The user's code may block: not on the poll thread.
         self.context.hook_thread.submit("on_error", ask)
+
+    def _tear_worker_down(self, tear_down: Callable[[], None]) -> None:
+        try:
+            tear_down()
+        except Exception as error:  # told, like any hook's: the worker is leaving anyway
+            self._user_code_failed("on_worker_stop", error)
 
     def _user_code_failed(self, where: str, error: Exception) -> None:
         said = f"{type(error).__name__}: {error}"

@@ -16,6 +16,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.errors import AbandonedError, EhkafkaError
 from ehkafka.events import AppStopped, AppStopping, ConnectionTrouble, Draining
+from ehkafka.intake.poll_loop import BUSY_POLL_S
 from ehkafka.intake.watch import running_records
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Shutdown:
             consumer, list(context.owned), reason="stopped", drain_s=0.0, commit_s=commit_s
         )
         abandoned = AbandonedError(_named(unfinished, queued)) if not drained else None
+        self._leave(consumer)
         self._close(consumer)
         context.hook_thread.close(LEAVE_S if drained else 0.1)
         for route in self._routes:
@@ -84,6 +86,22 @@ class Shutdown:
         except KafkaException:
             # Lost a moment ago: nothing of it is ours to pause, and its callback comes with the next poll.
             self._context.count("pause_refused", 1)
+
+    @staticmethod
+    def _leave(consumer: Consumer) -> None:
+        """Leave the group and take the last rebalance callback while the client is whole.
+
+        A callback that `close()` would have to call can find the client's group handler ended; it then
+        waits for ever, holding the GIL: the whole process stands still (seen after a topic was deleted).
+        """
+        deadline_s = time.monotonic() + LEAVE_S
+        try:
+            consumer.unsubscribe()
+            consumer.consume(1, BUSY_POLL_S)
+            while consumer.assignment() and time.monotonic() < deadline_s:
+                consumer.consume(1, BUSY_POLL_S)
+        except KafkaException:
+            return  # a client in a fatal state answers no more; `close` is bounded
 
     def _close(self, consumer: Consumer) -> None:
         # After a fatal error of the client (a fenced member has one) librdkafka never ends its close.
