@@ -154,12 +154,6 @@ class _HistoryTail:
         self._position = 0
         self._assigned: dict[TopicPartition, str] = {}
 
-    def close(self) -> None:
-        """Kill it if it still runs, and let go of it. It cannot be started again."""
-        if self.is_running:
-            self._started().kill()
-        self._bury()
-
     def assigned(self) -> dict[TopicPartition, str]:
         with self._path.open("rb") as file:
             file.seek(self._position)
