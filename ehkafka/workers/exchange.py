@@ -8,7 +8,8 @@ worker, or by the holder at that moment, or at the poll thread's next look.
 A worker that finds nothing publishes its gate, looks once more, then sleeps on the gate. Handlers of a
 few microseconds gain nothing from a second thread under the GIL and lose much to the fight for it, so
 who is woken depends on their cost: slow ones let every worker that takes work wake one more; quick ones
-keep one worker awake, and the poll thread wakes another when no record finished between two looks.
+are run by one worker, the *runner*, and the others step back. A runner that is held up by a slow record is
+replaced by the poll thread when no record finished between two looks.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
 
 # Handlers cheaper than this run one after another on one thread faster than on two.
 QUICK_S = 20e-6
-# A worker that finished nothing for so long while lanes are ready is taken to be blocked.
-PATIENCE_S = 1e-3
+# A runner that finished nothing for so long while lanes are ready is taken to be held up. Longer than the
+# poll thread itself keeps the GIL for a batch.
+PATIENCE_S = 3e-3
 
 
 class Exchange:
@@ -41,8 +43,9 @@ class Exchange:
         self.returned: deque[Lane] = deque()
         # Gates of sleeping workers: locked locks. A worker appends its own; who pops one must release it.
         self._sleepers: deque[threading.Lock] = deque()
-        # Workers started; set by the pool before the first record.
-        self.size = 0
+        # The gate of the worker that runs quick handlers. A worker sets its own and clears it before it
+        # sleeps; the poll thread clears it when the runner is held up. Two at once do no harm for long.
+        self._runner: threading.Lock | None = None
         # Where the last look for progress found the finished records, and when. Poll thread only.
         self._progress_seen = (-1, 0.0)
         # Recent cost of a record, in seconds; any worker writes it and a lost update does no harm.
@@ -90,7 +93,10 @@ class Exchange:
         self.settle()
         if not self.dispatcher.ready:
             return False
-        if self.cost_s > QUICK_S or len(self._sleepers) >= self.size or not self._progressed():
+        if self.cost_s >= QUICK_S or self._runner is None:
+            self.wake_one()
+        elif not self._progressed():
+            self._runner = None  # held up: whoever wakes takes over
             self.wake_one()
         return True
 
@@ -102,16 +108,23 @@ class Exchange:
         self._progress_seen = (self.dispatcher.finished_records, now_s)
         return self.dispatcher.finished_records != finished
 
-    def crowded(self) -> bool:
-        """Tell an awake worker whether another one does better alone: handlers are quick."""
-        return self.cost_s < QUICK_S and len(self._sleepers) < self.size - 1
+    def steps_back(self, gate: threading.Lock) -> bool:
+        """Tell a worker, by its gate, to leave the work to the runner; without one it becomes it."""
+        if self.cost_s >= QUICK_S:
+            return False
+        if self._runner is None:
+            self._runner = gate
+        return self._runner is not gate
 
     def sleep(self, gate: threading.Lock) -> None:
         """Sleep until woken, unless work came meanwhile. `gate` is the worker's own, locked."""
+        if self._runner is gate:
+            self._runner = None
         self._sleepers.append(gate)
         # Published first, looked after: work that came before is seen here, work that comes later wakes.
-        another_is_at_it = self.cost_s < QUICK_S and len(self._sleepers) < self.size
-        if self.closed or ((self.dispatcher.ready or self.returned) and not another_is_at_it):
+        # A runner gives the role up before it looks, so of two that go to sleep the later one sees both.
+        left_to_runner = self.cost_s < QUICK_S and self._runner is not None
+        if self.closed or ((self.dispatcher.ready or self.returned) and not left_to_runner):
             try:
                 self._sleepers.remove(gate)
             except ValueError:

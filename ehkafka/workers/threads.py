@@ -57,7 +57,6 @@ class ThreadWorkers:
 
     def start(self) -> None:
         """Start all threads and wait until each has run its set-up. Raises the first set-up's error."""
-        self._exchange.size = len(self._threads)
         for thread in self._threads:
             thread.start()
         for _ in self._threads:
@@ -103,10 +102,10 @@ class ThreadWorkers:
         gate.acquire()
         stint_lanes = 1
         while True:
-            lane = None if exchange.crowded() else begin()
+            lane = None if exchange.steps_back(gate) else begin()
             if lane is None:
                 exchange.settle()
-                lane = None if exchange.crowded() else begin()
+                lane = None if exchange.steps_back(gate) else begin()
             if lane is not None:
                 stint_lanes = self._stint(lane, stint_lanes)
             elif exchange.closed:
