@@ -77,11 +77,19 @@ class Chaos:
         key: Hashable = b"k%d" % rng.randrange(world.plan.keys)
         if holds.held and rng.random() < 0.5:
             key = rng.choice(list(holds.held)).key
-        command = rng.choice([holds.pause_key, holds.resume_key, holds.resume_key, holds.retry_key, "skip"])
-        world.note(member.name, "command", command, key)
-        if command == "skip":
+        commands: list[tuple[str, Callable[[Hashable], object]]] = [
+            ("pause", holds.pause_key),
+            ("resume", holds.resume_key),
+            ("resume", holds.resume_key),
+            ("retry", holds.retry_key),
+        ]
+        number = rng.randrange(len(commands) + 1)
+        if number == len(commands):
+            world.note(member.name, "command", "skip", key)
             self._skip(member, key)
         else:
+            name, command = commands[number]
+            world.note(member.name, "command", name, key)
             with member.locked():
                 command(key)
         member.wake_workers()

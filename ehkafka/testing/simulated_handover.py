@@ -103,7 +103,7 @@ class Handover:
             assignment = dispatcher.assign(partition, epoch, finished_before=finished_before, opened=opened)
             assignment.received_next = offset
         member.owned[partition] = assignment
-        member.positions[partition] = offset
+        member.starts[partition] = member.positions[partition] = offset
         stored = None if committed is None else Position(epoch, offset, None, metadata)
         member.ledger.assigned(partition, epoch, stored, world.clock.now_s())
         world.note(member.name, "is assigned", partition, epoch, offset)

@@ -66,7 +66,8 @@ class SimulatedLog:
                 batches.append(batch)
         return batches
 
-    def leader_epoch_before(self, partition: TopicPartition, offset: int) -> int | None:
-        """Return the leader epoch of the last record below an offset, `None` without one."""
+    def leader_epoch_at(self, partition: TopicPartition, offset: int) -> int | None:
+        """Return the leader epoch of the record at an offset, `None` where there is a hole."""
         index = bisect_left(self._offsets[partition], offset)
-        return self._messages[partition][index - 1].leader_epoch() if index else None
+        there = self._offsets[partition][index : index + 1] == [offset]
+        return self._messages[partition][index].leader_epoch() if there else None

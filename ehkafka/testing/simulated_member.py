@@ -48,6 +48,8 @@ class SimulatedMember:
         self.reader = KeyReader(null_key=plan.null_key)
         self.ranges = FinishedOffsets(self)
         self.owned: dict[TopicPartition, Assignment] = {}
+        # Where each epoch began, and the offset to fetch next.
+        self.starts: dict[TopicPartition, int] = {}
         self.positions: dict[TopicPartition, int] = {}
         self.returned: deque[Lane] = deque()
         # Answers to commits that came in since the last poll.
@@ -104,6 +106,8 @@ class SimulatedMember:
         assert head is not None
         self.world.note(worker, "starts", head, lane.attempts)
         self.world.starting = self
+        if not assignment.opened:
+            self.world.problem(f"{head} starts before its partition was opened")
         if self.world.plan.scope == "handler":
             if lane.key in self._running:
                 self.world.problem(f"{head} starts while {self._running[lane.key]} of its key runs")
@@ -228,6 +232,7 @@ class SimulatedMember:
             mark = assignment.mark_at(next_offset - 1)
             metadata = self.ranges.encode(assignment, next_offset)
             leader_epoch = mark.leader_epoch if mark else None
+            self._check_leader_epoch(partition, next_offset - 1, leader_epoch)
             found[partition] = Position(assignment.epoch, next_offset, leader_epoch, metadata)
         return found
 
@@ -238,6 +243,11 @@ class SimulatedMember:
             self.world.problem(f"{self.name}: the watermark of {partition} fell from {before}")
         self._watermarks[partition] = next_offset
         assignment.trim_marks(next_offset)
+
+    def _check_leader_epoch(self, partition: TopicPartition, offset: int, committed: int | None) -> None:
+        actual = self.world.log.leader_epoch_at(partition, offset)
+        if offset >= self.starts[partition] and actual is not None and actual != committed:
+            self.world.problem(f"{partition}@{offset} is of leader epoch {actual}, not {committed}")
 
     def send_commit(
         self, positions: dict[TopicPartition, Position], on_answer: Callable[[Refusals], None]
@@ -280,7 +290,7 @@ class SimulatedMember:
         """End an epoch everywhere but in the dispatcher."""
         epoch = self.epochs.end(partition)
         assert epoch is not None
-        del self.owned[partition], self.positions[partition]
+        del self.owned[partition], self.starts[partition], self.positions[partition]
         self._watermarks.pop(partition, None)
         self.ledger.ended(partition)
         self.flow.forget(partition)

@@ -75,7 +75,15 @@ class SimulationPlan:
         """Return the plan of a seed: always the same one."""
         rng = random.Random(f"plan {seed}")  # noqa: S311 - reproducible on purpose
         graceful = rng.random() < 0.3
-        return cls(seed=seed, graceful=graceful, **_load(rng), **({} if graceful else _faults(rng)))
+        produce_s = rng.choice([0.2, 1.0, 3.0])
+        return cls(
+            seed=seed,
+            graceful=graceful,
+            produce_s=produce_s,
+            heal_s=produce_s + 1.0,
+            **_load(rng),  # type: ignore[arg-type]
+            **({} if graceful else _faults(rng)),  # type: ignore[arg-type]
+        )
 
     def describe(self) -> str:
         """Return the plan in one line."""
@@ -103,12 +111,12 @@ def _load(rng: random.Random) -> dict[str, object]:
         "poll_s": rng.choice([0.002, 0.01, 0.03]),
         "opens_late": rng.random() < 0.2,
         "saves_ranges": rng.random() < 0.3,
-        "commit_interval_s": rng.choice([0.02, 0.1, 0.5]),
-        "seam_s": rng.choice([0.001, 0.01]),
+        "commit_interval_s": rng.choice([0.005, 0.02, 0.1, 0.5]),
+        "seam_s": rng.choice([0.001, 0.01, 0.03]),
         "seam_share": rng.choice([0.1, 0.5]),
         "preempt_share": rng.choice([0.0, 0.02, 0.2]),
         "network_s": rng.choice([0.001, 0.02]),
-        "churn_s": rng.choice([0.3, 1.0, NEVER_S]),
+        "churn_s": rng.choice([0.05, 0.2, 1.0, NEVER_S]),
     }
 
 
@@ -126,6 +134,6 @@ def _faults(rng: random.Random) -> dict[str, object]:
         "answer_lost_share": rng.choice([0.0, 0.1]),
         "session_s": rng.choice([0.2, 0.5]),
         "rebalance_s": rng.choice([0.1, 1.0]),
-        "crash_s": rng.choice([1.0, NEVER_S]),
-        "freeze_s": rng.choice([0.7, NEVER_S]),
+        "crash_s": rng.choice([0.3, 1.0, NEVER_S]),
+        "freeze_s": rng.choice([0.2, 0.7, NEVER_S]),
     }

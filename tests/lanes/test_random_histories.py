@@ -1,0 +1,264 @@
+"""Random histories of one dispatcher, with a model that knows every record's fate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
+
+from ehkafka.recovery.decision import HoldHead, RetryHead, SkipHead
+from ehkafka.testing.lane_bench import LaneBench
+
+if TYPE_CHECKING:
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.lane import Lane
+    from ehkafka.recovery.decision import Decision
+
+PARTITIONS = 3
+partitions = st.integers(0, PARTITIONS - 1)
+keys = st.sampled_from("abc")
+
+
+class DispatcherHistory(RuleBasedStateMachine):
+    """Receive, begin, start, finish, fail, hand in, drain, end, assign, commands; in any order.
+
+    The model: for each epoch, which offsets are unfinished; for each key, the records that wait.
+    """
+
+    scope = "partition"
+    epochs = Bundle("epochs")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bench = LaneBench(self.scope)  # type: ignore[arg-type]
+        self.epochs_of: dict[int, Assignment] = {}
+        self.next_offsets = dict.fromkeys(range(PARTITIONS), 0)
+        self.unfinished: dict[Assignment, dict[int, str]] = {}
+        # Handed back by nobody yet: the lane, and whether its handler runs (then its head's home).
+        self.lent: list[tuple[Lane, Assignment | None]] = []
+        self.finished_unsettled: dict[Lane, int] = {}
+        self.watermarks: dict[Assignment, int] = {}
+        self.drained_below: dict[Assignment, bool] = {}
+
+    # What the poll thread does.
+
+    @rule(partition=partitions, opened=st.booleans())
+    def assign(self, partition: int, opened: bool) -> None:
+        """Begin an epoch where the last one left off, if the partition is free."""
+        if partition in self.epochs_of:
+            return
+        # The unopened partition's shared lane is a known defect with a test of its own.
+        opened = opened or self.scope == "handler"
+        assignment = self.bench.assign(partition, opened=opened)
+        self.epochs_of[partition] = assignment
+        self.unfinished[assignment] = {}
+
+    @rule(partition=partitions, text=st.lists(keys, min_size=1, max_size=4), hole=st.integers(0, 2))
+    def receive(self, partition: int, text: list[str], hole: int) -> None:
+        """Receive a batch, unless the epoch is being drained."""
+        assignment = self.epochs_of.get(partition)
+        if assignment is None or assignment.halted:
+            return
+        first = self.next_offsets[partition] + hole
+        batch = {first + index: key for index, key in enumerate(text)}
+        self.next_offsets[partition] = first + len(batch)
+        self.unfinished[assignment].update(batch)
+        self.bench.receive(assignment, " ".join(f"{key}{offset}" for offset, key in batch.items()))
+
+    @rule(partition=partitions)
+    def open(self, partition: int) -> None:
+        """Open a partition."""
+        if (assignment := self.epochs_of.get(partition)) is not None and not assignment.opened:
+            self.bench.dispatcher.open(assignment)
+
+    @rule(partition=partitions, below_started=st.booleans())
+    def drain(self, partition: int, below_started: bool) -> None:
+        """Cut an epoch short, once."""
+        assignment = self.epochs_of.get(partition)
+        if assignment is not None and not assignment.halted:
+            self.bench.dispatcher.drain(assignment, below_started=below_started)
+
+    @rule(partition=partitions)
+    def end(self, partition: int) -> None:
+        """End an epoch, drained or lost."""
+        assignment = self.epochs_of.pop(partition, None)
+        if assignment is not None:
+            self.bench.dispatcher.end(assignment)
+            self.next_offsets[partition] = assignment.watermark() or self.next_offsets[partition]
+            del self.unfinished[assignment]
+
+    @rule(seconds=st.floats(0, 3))
+    def pass_time(self, seconds: float) -> None:
+        """Let retries come due."""
+        self.bench.now_s += seconds
+        self.bench.dispatcher.holds.unpark_due(self.bench.now_s)
+
+    @rule(key=keys, command=st.sampled_from(["pause_key", "resume_key", "retry_key"]))
+    def command(self, key: str, command: str) -> None:
+        """Command a key."""
+        getattr(self.bench.dispatcher.holds, command)(key.encode())
+
+    @rule(key=keys)
+    def skip(self, key: str) -> None:
+        """Skip a key's held heads."""
+        for lane in self.bench.dispatcher.holds.held:
+            if lane.key == key.encode() and lane.head is not None:
+                self.unfinished[lane.assignment].pop(lane.head.offset())
+        self.bench.dispatcher.holds.skip_key(key.encode())
+
+    # What the workers do.
+
+    @rule()
+    def begin(self) -> None:
+        """Take a lane."""
+        self.lent += [(lane, None) for lane in self.bench.begin()]
+
+    @precondition(lambda self: self.lent)
+    @rule(data=st.data())
+    def start(self, data: st.DataObject) -> None:
+        """Look at a lane that was taken and call the handler, or hand it in."""
+        index = data.draw(st.integers(0, len(self.lent) - 1))
+        lane, running = self.lent[index]
+        if running is not None:
+            return
+        if not lane.may_run_head():
+            self._hand_in(index)
+            return
+        assert lane.head is not None
+        assignment, offset, key = lane.assignment, lane.head.offset(), lane.key.decode()  # type: ignore[attr-defined]
+        self._assert_in_order(assignment, offset, key)
+        self.lent[index] = (lane, assignment)
+
+    @precondition(lambda self: self.lent)
+    @rule(data=st.data(), hands_in=st.booleans())
+    def finish(self, data: st.DataObject, hands_in: bool) -> None:
+        """Let a running handler return."""
+        index = data.draw(st.integers(0, len(self.lent) - 1))
+        lane, assignment = self.lent[index]
+        if assignment is None:
+            return
+        assert lane.head is not None
+        if assignment in self.unfinished:
+            del self.unfinished[assignment][lane.head.offset()]
+            self.finished_unsettled[lane] = self.finished_unsettled.get(lane, 0) + 1
+        self.lent[index] = (lane, None)
+        if not lane.advance() or hands_in:
+            self._hand_in(index)
+
+    @precondition(lambda self: self.lent)
+    @rule(
+        data=st.data(),
+        decision=st.sampled_from([RetryHead(1.0, "later"), HoldHead("poison"), SkipHead("no")]),
+    )
+    def fail(self, data: st.DataObject, decision: Decision) -> None:
+        """Let a running handler raise."""
+        index = data.draw(st.integers(0, len(self.lent) - 1))
+        lane, assignment = self.lent[index]
+        if assignment is None:
+            return
+        assert lane.head is not None
+        if isinstance(decision, SkipHead) and assignment in self.unfinished:
+            del self.unfinished[assignment][lane.head.offset()]
+        lane.decision = decision
+        self._hand_in(index)
+
+    def _hand_in(self, index: int) -> None:
+        lane, _ = self.lent.pop(index)
+        self.finished_unsettled.pop(lane, None)
+        self.bench.settle(lane)
+
+    def _assert_in_order(self, assignment: Assignment, offset: int, key: str) -> None:
+        """No earlier record of the key in this epoch is unfinished, and none of it runs."""
+        earlier = [o for o, k in self.unfinished[assignment].items() if k == key and o < offset]
+        assert not earlier, f"{earlier} of key {key} wait, yet {offset} starts"
+        running = [
+            lane
+            for lane, home in self.lent
+            if home is not None
+            and lane.key == key.encode()
+            and (home is assignment or (self.scope == "handler" and not home.ended))
+        ]
+        assert not running, "two records of one key run at once"
+
+    # What must hold after every step.
+
+    @invariant()
+    def the_watermark_passes_no_unfinished_record(self) -> None:
+        """C9: commit ≤ lowest unfinished received, and monotonic within an epoch."""
+        for assignment in self.epochs_of.values():
+            watermark = assignment.watermark()
+            if watermark is None:
+                continue
+            assert watermark <= min(self.unfinished[assignment], default=watermark)
+            assert watermark >= self.watermarks.get(assignment, 0)
+            self.watermarks[assignment] = watermark
+
+    @invariant()
+    def the_counters_tell_the_truth(self) -> None:
+        """C9: the backlog is what is unfinished, less what was abandoned, plus what is not handed in."""
+        lent: dict[Assignment, int] = {}
+        for lane, count in self.finished_unsettled.items():
+            lent[lane.assignment] = lent.get(lane.assignment, 0) + count
+        total = 0
+        for assignment in self.epochs_of.values():
+            expected = len(self.unfinished[assignment]) - assignment.abandoned_records
+            expected += lent.get(assignment, 0)
+            assert assignment.backlog_records == assignment.backlog_bytes == expected
+            total += expected
+        dispatcher = self.bench.dispatcher
+        assert dispatcher.backlog_records == dispatcher.backlog_bytes == total
+
+    @invariant()
+    def every_lane_is_in_one_place(self) -> None:
+        """C9: ready once, held, unopened or lent; a lane in no place is stuck for ever."""
+        dispatcher = self.bench.dispatcher
+        ready = list(dispatcher.ready)
+        assert len(ready) == len(set(ready))
+        lent = {lane for lane, _ in self.lent}
+        held = set(dispatcher.holds.held)
+        for assignment in self.epochs_of.values():
+            unopened = set(assignment.unopened)
+            for lane in assignment.lanes.values():
+                places = (lane in ready) + (lane in held) + (lane in unopened) + (lane in lent)
+                assert places == 1, f"{lane.key!r} is in {places} places"
+                assert len(lane) or lane in lent, "an empty lane is not freed"
+
+    def teardown(self) -> None:
+        """In the end all that may run runs, and nothing is left of it."""
+        for index in reversed(range(len(self.lent))):
+            lane, running = self.lent[index]
+            if running is not None:
+                lane.advance()
+            self._hand_in(index)
+        holds = self.bench.dispatcher.holds
+        for assignment in self.epochs_of.values():
+            if not assignment.opened:
+                self.bench.dispatcher.open(assignment)
+        for key in "abc":
+            holds.resume_key(key.encode())
+            while holds.retry_key(key.encode()):
+                self.bench.work()
+        self.bench.work()
+        for assignment in self.epochs_of.values():
+            expected = assignment.received_next if assignment.abandoned_from is None else None
+            assert expected is None or assignment.watermark() == expected
+        assert self.bench.is_empty()
+
+
+class SharedDispatcherHistory(DispatcherHistory):
+    """The same with one lane for a key over all partitions."""
+
+    scope = "handler"
+
+
+@pytest.mark.parametrize("history", [DispatcherHistory, SharedDispatcherHistory])
+def test_random_histories_keep_every_promise(history: type[DispatcherHistory]) -> None:
+    """C9: commits, order, counters and lanes are right after every step of random histories."""
+    from hypothesis.stateful import run_state_machine_as_test  # noqa: PLC0415 - beside its only use
+
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        history, settings=settings(max_examples=150, stateful_step_count=50, deadline=None)
+    )

@@ -1,0 +1,483 @@
+"""Mutation check of the pure core: with any one guard removed, something goes red.
+
+A mutant is the source of one function with one guard replaced. A guard that is no longer there fails the
+test too: then the mutant is to be written anew, not dropped.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import textwrap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ehkafka.intake.flow import FlowControl, FlowLimits
+from ehkafka.intake.rebalance import Epochs
+from ehkafka.lanes.assignment import Assignment
+from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.lanes.holds import Holds
+from ehkafka.lanes.lane import Lane, SharedLane
+from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
+from ehkafka.records import TopicPartition
+from ehkafka.recovery.decision import RetryHead
+from ehkafka.testing.lane_bench import LaneBench
+from ehkafka.testing.simulator import simulate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+P0 = TopicPartition("t", 0)
+SEEDS_MAX = 60
+
+
+def _a_seed_is_red() -> bool:
+    return any(not simulate(seed).ok for seed in range(SEEDS_MAX))
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One guard less. `is_red` tells whether anything noticed."""
+
+    name: str
+    function: Callable[..., object]
+    guard: str
+    without: str
+    is_red: Callable[[], bool] = _a_seed_is_red
+
+    def __str__(self) -> str:
+        return self.name
+
+    def apply(self, patch: pytest.MonkeyPatch) -> None:
+        """Replace the function by its mutant."""
+        source = textwrap.dedent(inspect.getsource(self.function))
+        assert source.count(self.guard) == 1, f"the guard is not there any more: {self.guard}"
+        module = sys.modules[self.function.__module__]
+        code = "from __future__ import annotations\n" + source.replace(self.guard, self.without)
+        made: dict[str, object] = {}
+        exec(compile(code, f"<{self.name}>", "exec"), vars(module), made)
+        owner, name = self.function.__qualname__.split(".")
+        patch.setattr(getattr(module, owner), name, made[name])
+
+
+def _a_retry_comes_early() -> bool:
+    bench = LaneBench()
+    bench.receive(bench.assign(), "a0")
+    bench.fail_head(bench.begin()[0], RetryHead(5.0, "later"))
+    bench.dispatcher.holds.unpark_due(1.0)
+    return bool(bench.begin())
+
+
+def _a_paused_key_runs() -> bool:
+    bench = LaneBench()
+    bench.receive(bench.assign(), "a0 a1")
+    [lane] = bench.begin()
+    bench.dispatcher.holds.pause_key(b"a")
+    bench.finish(lane, records=1)
+    return bool(bench.begin())
+
+
+def _a_new_record_of_a_paused_key_runs() -> bool:
+    bench = LaneBench()
+    bench.dispatcher.holds.pause_key(b"a")
+    bench.receive(bench.assign(), "a0")
+    return bool(bench.begin())
+
+
+def _a_begun_lane_is_cut() -> bool:
+    bench = LaneBench()
+    assignment = bench.assign()
+    bench.receive(assignment, "a0")
+    bench.begin()
+    bench.dispatcher.drain(assignment, below_started=False)
+    return assignment.abandoned_records == 1
+
+
+def _a_record_behind_an_emptied_lane_is_passed() -> bool:
+    bench = LaneBench()
+    assignment = bench.assign()
+    bench.receive(assignment, "a0")
+    bench.run_head(bench.begin()[0])
+    bench.receive(assignment, "a1")
+    return assignment.watermark() == 2
+
+
+def _a_keys_new_lane_is_freed() -> bool:
+    bench = LaneBench("handler")
+    one, two = bench.assign(0), bench.assign(1)
+    bench.receive(one, "a0")
+    bench.dispatcher.drain(one, below_started=True)
+    bench.receive(two, "a0")
+    bench.settle(*bench.begin())
+    return two.watermark() != 0
+
+
+def _a_lane_above_the_limit_is_ready() -> bool:
+    bench = LaneBench()
+    assignment = bench.assign()
+    bench.receive(assignment, "a0 b1 c2")
+    bench.fail_head(bench.begin_key("a"), RetryHead(60.0, "later"))
+    [begun] = bench.begin()
+    bench.dispatcher.drain(assignment, below_started=True)
+    assert not begun.may_run_head()
+    bench.settle(begun)
+    return not bench.dispatcher.drained(assignment)
+
+
+def _a_record_above_the_limit_starts() -> bool:
+    bench = LaneBench()
+    assignment = bench.assign()
+    bench.receive(assignment, "a0 b1")
+    lanes = bench.begin(2)
+    bench.dispatcher.drain(assignment, below_started=False)
+    return any(lane.may_run_head() for lane in lanes)
+
+
+def _a_hole_is_left_below_a_started_record() -> bool:
+    bench = LaneBench()
+    assignment = bench.assign()
+    bench.receive(assignment, "a0 b1 c2")
+    started = bench.begin_key("c")
+    assert started.may_run_head()
+    bench.dispatcher.drain(assignment, below_started=True)
+    started.advance()
+    bench.settle(started)
+    bench.work()
+    return assignment.watermark() != 3
+
+
+def _the_next_record_inherits_attempts() -> bool:
+    bench = LaneBench("handler")
+    one = bench.assign(0)
+    bench.receive(one, "a0")
+    bench.receive(bench.assign(1), "a0")
+    bench.fail_head(bench.begin()[0], RetryHead(5.0, "later"))
+    bench.dispatcher.end(one)
+    return bench.begin()[0].attempts == 1
+
+
+def _resumes_above_half() -> bool:
+    flow = FlowControl(FlowLimits(1_000, batch_records_max=10))
+    load = Assignment(P0, 1)
+    load.backlog_records = 1_000
+    flow.to_pause([load], 1)
+    load.backlog_records = 999
+    return bool(flow.to_resume([load], 0, 0))
+
+
+def _pauses_who_is_below_its_share() -> bool:
+    flow = FlowControl(FlowLimits(1_000, batch_records_max=10))
+    load = Assignment(P0, 1)
+    load.backlog_records = 1
+    return bool(flow.to_pause([load], 1))
+
+
+def _stays_paused_after_revoke() -> bool:
+    flow = FlowControl(FlowLimits())
+    flow.to_pause_all([Assignment(P0, 1)])
+    flow.forget(P0)
+    return bool(flow.paused)
+
+
+def _ledger(next_offset: int | None = None) -> CommitLedger:
+    ledger = CommitLedger(CommitPacing())
+    ledger.assigned(P0, 2, None if next_offset is None else Position(2, next_offset), 0.0)
+    return ledger
+
+
+def _an_old_epochs_answer_counts() -> bool:
+    ledger = _ledger(5)
+    ledger.confirm({P0: Position(1, 10)}, 1.0)
+    return ledger.acknowledged(P0) != Position(2, 5)
+
+
+def _an_old_epochs_position_is_sent() -> bool:
+    return bool(_ledger().dirty({P0: Position(1, 10)}))
+
+
+def _a_late_answer_lowers() -> bool:
+    ledger = _ledger(10)
+    ledger.confirm({P0: Position(2, 7)}, 1.0)
+    return ledger.acknowledged(P0) != Position(2, 10)
+
+
+def _an_unchanged_position_is_sent() -> bool:
+    return bool(_ledger(10).dirty({P0: Position(2, 10)}))
+
+
+def _two_commits_are_in_flight() -> bool:
+    ledger = _ledger()
+    ledger.plan({P0: Position(2, 10)}, 0.0, 0)
+    return ledger.due(100.0, 0)
+
+
+def _does_not_back_off() -> bool:
+    ledger = _ledger()
+    ledger.plan({P0: Position(2, 10)}, 0.0, 0)
+    ledger.landed()
+    ledger.failed(1.0)
+    return ledger.due(1.5, 0)
+
+
+def _an_epoch_is_used_again() -> bool:
+    epochs = Epochs()
+    first = epochs.begin(P0)
+    epochs.end(P0)
+    return epochs.begin(P0) == first
+
+
+MUTANTS = [
+    Mutant("settle takes results of ended epochs", Dispatcher.settle, "if assignment.ended:", "if False:"),
+    Mutant(
+        "settle frees a lane with records",
+        Dispatcher.settle,
+        "elif lane.head is None and not lane.rest:",
+        "elif lane.head is None:",
+    ),
+    Mutant(
+        "settle frees the key's new lane",
+        Dispatcher.settle,
+        "self._free(lane)",
+        "assignment.lanes.pop(lane.key, None)",
+        _a_keys_new_lane_is_freed,
+    ),
+    Mutant(
+        "settle readies a lane though the partition drains",
+        Dispatcher.settle,
+        "elif plain and not assignment.halted:",
+        "elif plain:",
+        _a_lane_above_the_limit_is_ready,
+    ),
+    Mutant(
+        "a failed lane is ready and held",
+        Dispatcher._carry_out,
+        "self.holds.hold(lane, decision, due_s=now_s + decision.after_s)",
+        "self.holds.hold(lane, decision, due_s=now_s + decision.after_s); self.ready.append(lane)",
+    ),
+    Mutant(
+        "a held head is given up",
+        Dispatcher._carry_out,
+        "self.holds.hold(lane, decision)",
+        "self.skip_head(lane)",
+    ),
+    Mutant(
+        "the watermark passes running heads",
+        Assignment.watermark,
+        "head if (head := lane.head) is not None else",
+        "head if (head := lane.head) is not None and not lane.running else",
+    ),
+    Mutant(
+        "the watermark passes records behind an emptied lane",
+        Assignment.watermark,
+        "lane.rest[0] if lane.rest else None",
+        "None",
+        _a_record_behind_an_emptied_lane_is_passed,
+    ),
+    Mutant(
+        "the watermark passes what was abandoned",
+        Assignment.watermark,
+        "self.received_next if self.abandoned_from is None else self.abandoned_from",
+        "self.received_next",
+    ),
+    Mutant(
+        "the watermark of shared lanes passes what was abandoned",
+        Assignment.watermark,
+        "return min(unfinished, lowest)\n    #",
+        "return unfinished\n    #",
+    ),
+    Mutant(
+        "a drain does not halt the holders",
+        Dispatcher.drain,
+        "assignment.halted = True",
+        "assignment.halted = False",
+        _a_record_above_the_limit_starts,
+    ),
+    Mutant(
+        "a drain finishes nothing below the highest started",
+        Dispatcher.drain,
+        "if below_started:",
+        "if False:",
+        _a_hole_is_left_below_a_started_record,
+    ),
+    Mutant(
+        "a drain is over at once",
+        Dispatcher.drained,
+        "not assignment.has_runnable(self.holds.held)",
+        "True",
+    ),
+    Mutant(
+        "holders ignore the drain's limit",
+        Assignment.may_start,
+        " and message.offset() <= self.drain_limit",
+        "",
+        _a_record_above_the_limit_starts,
+    ),
+    Mutant(
+        "holders look at no halt",
+        Lane.may_run_head,
+        "not self.assignment.halted",
+        "True",
+        _a_record_above_the_limit_starts,
+    ),
+    Mutant(
+        "started records are not known",
+        Assignment.highest_started,
+        "- started",
+        "",
+        _a_hole_is_left_below_a_started_record,
+    ),
+    Mutant(
+        "the end leaves the epoch open",
+        Dispatcher.end,
+        "assignment.halted = assignment.ended = True",
+        "assignment.halted = True",
+    ),
+    Mutant("a cut takes a running head", Lane._cut_head, "not self.running and ", ""),
+    Mutant(
+        "a cut takes other partitions' records",
+        SharedLane.cut,
+        "home is of and message.offset() > above",
+        "message.offset() > above",
+    ),
+    Mutant(
+        "a cut head leaves its failed calls to the next",
+        Lane._cut_head,
+        "self.attempts = 0",
+        "pass",
+        _the_next_record_inherits_attempts,
+    ),
+    Mutant(
+        "a late result keeps the shared lane's head", Dispatcher._settle_stale, "lane.head = None", "pass"
+    ),
+    Mutant("a lent lane is not marked", Dispatcher.begin, "lane.running = True", "", _a_begun_lane_is_cut),
+    Mutant(
+        "what was finished before runs again",
+        Dispatcher.receive,
+        "if assignment.finished_before is not None:",
+        "if False:",
+    ),
+    Mutant(
+        "records start before the partition is open",
+        Dispatcher._spread,
+        "self.ready if assignment.opened else assignment.unopened",
+        "self.ready",
+    ),
+    Mutant(
+        "leader epochs within a batch are lost",
+        Assignment.note_received,
+        "self._mark_epoch_changes(messages, now_s)",
+        "pass",
+    ),
+    Mutant("a retry comes early", Holds.unpark_due, "due_s <= now_s", "True", _a_retry_comes_early),
+    Mutant(
+        "a pause is not honoured at the hand-in",
+        Dispatcher.make_ready,
+        "lane.key in self.holds.paused_keys",
+        "False",
+        _a_paused_key_runs,
+    ),
+    Mutant(
+        "a pause is not honoured for new records",
+        Dispatcher.receive,
+        "if self.holds.paused_keys:",
+        "if False:",
+        _a_new_record_of_a_paused_key_runs,
+    ),
+    Mutant(
+        "the backlog has no limit",
+        FlowControl.batch_size,
+        "limits.backlog_records_max - backlog_records",
+        "limits.backlog_records_max",
+    ),
+    Mutant(
+        "a partition is paused below its share",
+        FlowControl.to_pause,
+        "load.backlog_records >= records",
+        "True",
+        _pauses_who_is_below_its_share,
+    ),
+    Mutant(
+        "a paused partition resumes at once",
+        FlowControl.to_resume,
+        "load.backlog_records <= records // 2",
+        "load.backlog_records <= records",
+        _resumes_above_half,
+    ),
+    Mutant(
+        "a revoked partition stays paused",
+        FlowControl.forget,
+        "self.paused.discard(partition)",
+        "pass",
+        _stays_paused_after_revoke,
+    ),
+    Mutant(
+        "a failed commit is not dirty any more",
+        CommitLedger.plan,
+        "self.in_flight = dirty",
+        "self.in_flight = dirty; self.confirm(dirty, now_s)",
+    ),
+    Mutant(
+        "the ledger takes answers of other epochs",
+        CommitLedger.confirm,
+        "entry is None or entry.epoch != position.epoch",
+        "entry is None",
+        _an_old_epochs_answer_counts,
+    ),
+    Mutant(
+        "the ledger sends positions of other epochs",
+        CommitLedger._dirty,
+        "entry is None or entry.epoch != position.epoch",
+        "entry is None",
+        _an_old_epochs_position_is_sent,
+    ),
+    Mutant(
+        "a late answer lowers what is known",
+        CommitLedger.confirm,
+        "known is None or position.next_offset >= known.next_offset",
+        "True",
+        _a_late_answer_lowers,
+    ),
+    Mutant(
+        "an unchanged position is dirty",
+        CommitLedger._is_dirty,
+        "position.next_offset > known.next_offset",
+        "True",
+        _an_unchanged_position_is_sent,
+    ),
+    Mutant(
+        "a second commit is sent while one is in flight",
+        CommitLedger.due,
+        "self.in_flight is not None or ",
+        "",
+        _two_commits_are_in_flight,
+    ),
+    Mutant(
+        "a failed commit is tried again at once",
+        CommitLedger.due,
+        " or now_s < self._not_before_s",
+        "",
+        _does_not_back_off,
+    ),
+    Mutant(
+        "an epoch's number is used again",
+        Epochs.begin,
+        "self._last.get(partition, 0) + 1",
+        "1",
+        _an_epoch_is_used_again,
+    ),
+]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+def test_every_mutant_is_killed(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C9: the suite goes red when this guard is missing."""
+    mutant.apply(monkeypatch)
+    assert mutant.is_red(), f"nothing noticed: {mutant.name}"
+
+
+def test_without_a_mutant_nothing_is_red() -> None:
+    """C9: what kills a mutant is green on the core as it is."""
+    scenarios = {mutant.is_red for mutant in MUTANTS} - {_a_seed_is_red}
+    assert not [scenario.__name__ for scenario in scenarios if scenario()]
