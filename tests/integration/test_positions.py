@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+
+from ehkafka.testing.topics import commits, produce
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import ehkafka
+
+pytestmark = pytest.mark.broker
+
+HOUR_MS = 3_600_000
+
+
+class Seen:
+    """A handler that keeps the offsets it was given, by partition."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[int, list[int]] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, record: ehkafka.Record) -> None:
+        """Take a record; called by any worker."""
+        with self._lock:
+            self.offsets.setdefault(record.partition(), []).append(record.offset())
+
+    @property
+    def count(self) -> int:
+        """How many records came."""
+        return sum(map(len, self.offsets.values()))
+
+
+@pytest.fixture
+def narrow(stage_on: Callable[..., Any], kafka: Any) -> Any:
+    """Return a stage on the shared broker with a topic of one partition."""
+    return stage_on(kafka, 1)
+
+
+def fill(stage: Any, count: int, *, partition: int = 0, **options: Any) -> None:
+    """Produce records with keys of their own into one partition."""
+    records = [(b"key-%d" % number, b"x") for number in range(count)]
+    produce(stage.broker.bootstrap, stage.topic, records, partition=partition, **options)
+
+
+def test_the_handler_that_holds_the_first_record_holds_the_commit(
+    narrow: Any, eventually: Callable[..., None]
+) -> None:
+    """C1, C2: nothing is committed past an unfinished record, whose end moves the commit at once."""
+    fill(narrow, 10)
+    release = threading.Event()
+
+    def hold_first(record: ehkafka.Record) -> None:
+        if record.offset() == 0:
+            release.wait(30.0)
+        time.sleep(0.001)
+
+    app = narrow.app(hold_first, commit_interval_s=0.1)
+    app.start()
+    try:
+        eventually(lambda: app.snapshot().finished_records == 9, "nine are finished")
+        time_passes(app, eventually, intervals=5)
+        assert narrow.committed()[0] in (None, 0)
+    finally:
+        release.set()
+    narrow.wait_until_committed({0: 10})
+
+
+def time_passes(app: ehkafka.App, eventually: Callable[..., None], *, intervals: int) -> None:
+    """Wait for so many commit intervals of an app."""
+    until_s = time.monotonic() + intervals * app.settings.commit_interval_s
+    eventually(lambda: time.monotonic() > until_s, "time passes")
+
+
+def test_the_commit_passes_holes_in_the_log_but_not_its_end(
+    narrow: Any, eventually: Callable[..., None]
+) -> None:
+    """C3: markers of transactions leave holes; the commit is the last record's offset plus one."""
+    producer = Producer(
+        {"bootstrap.servers": narrow.broker.bootstrap, "transactional.id": narrow.topic, "log_level": 0}
+    )
+    producer.init_transactions(20.0)
+    for number, ending in enumerate((producer.commit_transaction, producer.abort_transaction) * 3):
+        producer.begin_transaction()
+        for _ in range(3):
+            producer.produce(narrow.topic, b"x", b"key-%d" % number, partition=0)
+        producer.flush(20.0)  # what is still here when a transaction is aborted never gets an offset
+        ending(20.0)
+    seen = Seen()
+    app = narrow.app(seen, commit_interval_s=0.1)
+    app.start()
+    # Each transaction takes four offsets, the marker's last; every other one is aborted.
+    wanted = [offset for first in (0, 8, 16) for offset in range(first, first + 3)]
+    eventually(lambda: seen.count == len(wanted), lambda: f"{wanted} handled; {seen.offsets} are")
+    narrow.wait_until_committed({0: wanted[-1] + 1})
+    app.stop()
+    assert sorted(seen.offsets[0]) == wanted
+    verdict = narrow.verdict()
+    assert verdict.ok, verdict.report()
+    fill(narrow, 1)
+    again = Seen()
+    narrow.app(again, commit_interval_s=0.1).start()
+    narrow.wait_until_committed({0: 25})
+    assert again.offsets == {0: [24]}
+
+
+def test_a_log_that_starts_late_is_committed_at_its_own_offsets(narrow: Any) -> None:
+    """C4: the log starts at 500; a new group that handles ten from the earliest commits 510."""
+    fill(narrow, 510)
+    narrow.broker.delete_records(narrow.topic, 0, 500)
+    seen = Seen()
+    narrow.app(seen, commit_interval_s=0.1).start()
+    narrow.wait_until_committed({0: 510})
+    assert sorted(seen.offsets[0]) == list(range(500, 510))
+
+
+def test_an_operators_rewind_is_obeyed(narrow: Any) -> None:
+    """C10: the group's commit was moved back: the records from there on are handled again."""
+    fill(narrow, 20)
+    first = narrow.app(Seen(), commit_interval_s=0.1)
+    first.start()
+    narrow.wait_until_committed({0: 20})
+    first.stop()
+    narrow.broker.set_committed(narrow.group, {(narrow.topic, 0): 5})
+    seen = Seen()
+    narrow.app(seen, commit_interval_s=0.1, start="latest").start()
+    narrow.wait_until_committed({0: 20})
+    assert sorted(seen.offsets[0]) == list(range(5, 20))
+
+
+def test_latest_is_committed_before_the_first_record(narrow: Any) -> None:
+    """C12: `latest` becomes a number that is committed at once: what comes during an absence is not skipped."""
+    fill(narrow, 10)
+    first = narrow.app(Seen(), start="latest", commit_interval_s=60.0)
+    first.start()
+    narrow.wait_until_committed({0: 10})
+    first.stop()
+    fill(narrow, 5)
+    seen = Seen()
+    narrow.app(seen, start="latest", commit_interval_s=0.1).start()
+    narrow.wait_until_committed({0: 15})
+    assert sorted(seen.offsets[0]) == list(range(10, 15))
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param(lambda _now: 4, id="offset"),
+        pytest.param(lambda now: now - timedelta(hours=1, minutes=30), id="datetime"),
+        pytest.param(lambda _now: timedelta(hours=1, minutes=30), id="timedelta"),
+        pytest.param(lambda now: lambda _topic, _partition: now - timedelta(hours=1.5), id="callable"),
+        pytest.param(lambda _now: lambda _topic, partition: 4 + partition, id="callable-offset"),
+    ],
+)
+def test_a_new_group_begins_where_it_was_told(narrow: Any, start: Callable[[datetime], Any]) -> None:
+    """A group without a commit begins at an offset, at a time, or at what a callable says."""
+    now = datetime.now(UTC)
+    now_ms = int(now.timestamp() * 1000)
+    fill(narrow, 4, timestamp_ms=now_ms - 2 * HOUR_MS)
+    fill(narrow, 3, timestamp_ms=now_ms - HOUR_MS)
+    seen = Seen()
+    narrow.app(seen, start=start(now), commit_interval_s=0.1).start()
+    narrow.wait_until_committed({0: 7})
+    assert sorted(seen.offsets[0]) == [4, 5, 6]
+
+
+def test_a_time_after_the_last_record_begins_at_the_end(narrow: Any) -> None:
+    """A time that no record has reached yet is the end of the log, and committed as such."""
+    fill(narrow, 5, timestamp_ms=int(time.time() * 1000) - HOUR_MS)
+    seen = Seen()
+    narrow.app(seen, start=timedelta(minutes=5), commit_interval_s=0.1).start()
+    narrow.wait_until_committed({0: 5})
+    fill(narrow, 2)
+    narrow.wait_until_committed({0: 7})
+    assert seen.offsets == {0: [5, 6]}
+
+
+def test_a_commit_carries_the_leader_epoch(narrow: Any) -> None:
+    """The commit tells which leader wrote the record before it, so that a cut log can be noticed."""
+    fill(narrow, 5)
+    narrow.app(Seen(), commit_interval_s=0.1).start()
+    narrow.wait_until_committed({0: 5})
+    (commit,) = commits(narrow.broker.bootstrap, narrow.group, narrow.topic)
+    assert commit.leader_epoch == 0
+
+
+def test_too_much_metadata_is_left_out_of_the_commit(narrow: Any, eventually: Callable[..., None]) -> None:
+    """P2: metadata above the broker's limit is refused once and then left out; the position is committed."""
+    fill(narrow, 1)
+    app = narrow.app(Seen(), commit_interval_s=0.1)
+    app.start()
+    eventually(lambda: app.snapshot().partitions, "the app has its partition")
+    owned = next(iter(app._runtime.context.owned.values()))
+    owned.assignment.metadata = "m" * 2000
+    fill(narrow, 9)
+    narrow.wait_until_committed({0: 10})
+    assert app.state == "running"
+    assert app.snapshot().counters["CommitFailed"] == 1
+    eventually(lambda: app.health().ok, lambda: f"healthy again: {app.health().reasons}")
+
+
+def test_partitions_that_are_added_are_picked_up(narrow: Any) -> None:
+    """Row 23: partitions added while the app runs are read from their start, within the metadata's age."""
+    fill(narrow, 3)
+    seen = Seen()
+    properties = {"topic.metadata.refresh.interval.ms": 300, "metadata.max.age.ms": 1000}
+    narrow.app(seen, commit_interval_s=0.1, consumer=properties).start()
+    narrow.wait_until_committed({0: 3})
+    narrow.broker.create_partitions(narrow.topic, 3)
+    fill(narrow, 4, partition=2)
+    narrow.wait_until_committed({0: 3, 2: 4}, 15.0)
+    assert sorted(seen.offsets[2]) == [0, 1, 2, 3]
