@@ -230,7 +230,8 @@ class Program:
 import os, signal, sys, threading, time
 import ehkafka
 app = ehkafka.App(group="g", endpoint=ehkafka.Endpoint.kafka(os.environ["BROKER"]), start="earliest",
-    commit_interval_s=0.1, consumer={"session.timeout.ms": 1500, "heartbeat.interval.ms": 100, "fetch.wait.max.ms": 20},
+    commit_interval_s=0.1,
+    consumer={"session.timeout.ms": 1500, "heartbeat.interval.ms": 100, "fetch.wait.max.ms": 20},
     **eval(os.environ["SETTINGS"]))
 def say(*words):
     print(*words, flush=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import ehkafka
 from ehkafka.events import PartitionAssigned, PartitionPaused, PartitionResumed
 from ehkafka.testing import ApiKey
+
+if TYPE_CHECKING:
+    import ehkafka
 
 
 class Sampler:

@@ -1,0 +1,174 @@
+"""Embedding: in an event loop, in a thread, in somebody else's life cycle."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from typing import Any
+
+import pytest
+
+import ehkafka
+
+
+def test_j3_an_app_lives_in_an_event_loop_and_does_not_block_it(lab: Any, recorder: Any) -> None:
+    """J3: `async with app`: the loop ticks on while the app starts, works and stops; pools open once."""
+    said: list[str] = []
+    app = lab.app(recorder)
+    app.on_start(lambda: said.append("open"))
+    app.on_stop(lambda: said.append("close"))
+    lab.produce("a b c")
+    longest_s = 0.0
+
+    async def tick() -> None:
+        nonlocal longest_s
+        loop = asyncio.get_running_loop()
+        while True:
+            before_s = loop.time()
+            await asyncio.sleep(0.005)
+            longest_s = max(longest_s, loop.time() - before_s)
+
+    async def main() -> None:
+        ticker = asyncio.create_task(tick())
+        async with app:
+            async with asyncio.timeout(10.0):
+                while recorder.count < 3:
+                    await asyncio.sleep(0.01)
+        ticker.cancel()
+
+    asyncio.run(main())
+    assert said == ["open", "close"]
+    assert recorder.offsets() == [0, 1, 2]
+    assert lab.committed() == 3
+    # Joining and leaving the group take longer than that.
+    assert longest_s < 0.4
+
+
+def test_j3_an_error_of_the_app_leaves_the_async_context(lab: Any, recorder: Any) -> None:
+    """J3: what ended the app is raised at the end of the block."""
+    recorder.fail_at(0)
+    lab.produce("a")
+    app = lab.app(recorder)
+
+    async def main() -> None:
+        async with app:
+            await asyncio.to_thread(app.wait, 10.0)
+
+    with pytest.raises(ehkafka.HandlerFailedError):
+        asyncio.run(main())
+
+
+def test_j3_an_app_runs_in_a_thread_and_takes_no_signal_handlers(
+    lab: Any, recorder: Any, wait_for: Any
+) -> None:
+    """J3: `run()` outside the main thread, ended by stop() from another one; a restart repeats nothing."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+    lab.produce("a b c")
+    for expected in (3, 4):
+        app = lab.app(recorder)
+        thread = threading.Thread(target=app.run)
+        thread.start()
+        wait_for(lambda expected=expected: recorder.count == expected)
+        assert [signal.getsignal(number) for number in numbers] == before
+        app.stop()
+        thread.join(10.0)
+        assert not thread.is_alive()
+        lab.produce("d")
+    assert recorder.offsets() == [0, 1, 2, 3]
+
+
+def test_run_gives_the_signal_handlers_back(lab: Any, program: Any) -> None:
+    """In the main thread the handlers are there while it runs and restored afterwards."""
+    lab.produce("a")
+    started = program(
+        """
+        def mine(*_): pass
+        signal.signal(signal.SIGTERM, mine)
+        @app.handler("t")
+        def handle(record):
+            say("ours", signal.getsignal(signal.SIGTERM) is not mine)
+            os.kill(os.getpid(), signal.SIGTERM)
+        run()
+        say("restored", signal.getsignal(signal.SIGTERM) is mine)
+        """
+    )
+    assert started.wait() == 0
+    assert started.said("ours True")
+    assert started.said("restored True")
+
+
+def test_start_and_stop_leave_signal_handlers_alone(lab: Any, recorder: Any) -> None:
+    """J3: `start()` in the main thread takes none either: they are the host's."""
+    before = signal.getsignal(signal.SIGTERM)
+    app = lab.app(recorder)
+    with app:
+        assert signal.getsignal(signal.SIGTERM) is before
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_two_threads_may_stop_at_once(lab: Any, recorder: Any, wait_for: Any) -> None:
+    """Both return when it has ended, and on_stop runs once."""
+    said: list[str] = []
+    app = lab.app(recorder)
+    app.on_stop(lambda: said.append("closed"))
+    app.start()
+    wait_for(lambda: app.snapshot().partitions)
+    threads = [threading.Thread(target=app.stop) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10.0)
+    assert not any(thread.is_alive() for thread in threads)
+    assert said == ["closed"]
+
+
+def test_a_handler_may_ask_the_app_to_stop_without_waiting_for_itself(
+    lab: Any, recorder: Any, wait_for: Any
+) -> None:
+    """stop() inside a handler cannot wait for that handler: it must not hang for the whole deadline."""
+    app = lab.app(recorder, stop_s=2.0)
+    asked: list[Any] = []
+
+    def stop(_record: Any) -> None:
+        try:
+            asked.append(app.stop())
+        except ehkafka.EhkafkaError as error:
+            asked.append(error)
+
+    recorder.work = stop
+    lab.produce("a")
+    app.start()
+    wait_for(lambda: asked, 5.0)
+    assert app.wait(5.0)
+    assert isinstance(asked[0], ehkafka.ConfigurationError)
+
+
+def test_two_apps_of_different_groups_share_a_process(lab: Any, wait_for: Any) -> None:
+    """Each handles everything and commits for its own group."""
+    first, second = lab.recorder(), lab.recorder()
+    lab.judged = False  # the checker knows one group
+    apps = [lab.app(first, group="one"), lab.app(second, group="two")]
+    for app in apps:
+        app.start()
+    lab.produce("a b c")
+    wait_for(lambda: (first.count, second.count) == (3, 3))
+    for app in apps:
+        app.stop()
+    assert (lab.committed(group="one"), lab.committed(group="two")) == (3, 3)
+
+
+def test_the_embedded_endpoint_makes_its_topics_and_is_shared(wait_for: Any) -> None:
+    """`Endpoint.embedded()`: no address, no broker to start; an app finds the handler's topic made."""
+    handled: list[int] = []
+    with ehkafka.Endpoint.embedded(partitions=2) as endpoint:
+        app = ehkafka.App(group="g", endpoint=endpoint, start="earliest")
+        app.handler("fresh")(lambda record: handled.append(record.offset()))
+        app.start()
+        from ehkafka.testing import topics  # noqa: PLC0415
+
+        topics.produce(endpoint.client_properties()["bootstrap.servers"], "fresh", [("k", "v")] * 3)
+        wait_for(lambda: len(handled) == 3)
+        app.stop()
+    assert handled == [0, 1, 2]

@@ -1,0 +1,335 @@
+"""Failing handlers, hooks, topics and brokers: what each leads to, and what it must not touch."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+import ehkafka
+from ehkafka.events import ConnectionTrouble, HandlerFailed, UserCodeFailed
+
+
+def ends_with(app: Any, kind: type[ehkafka.EhkafkaError], words: str | None = None) -> Any:
+    """Wait for the app to end by itself; return the error that ended it."""
+    assert app.wait(15.0)
+    with pytest.raises(kind, match=words) as caught:
+        app.stop()
+    return caught.value
+
+
+def test_f1_by_default_a_failing_handler_stops_the_app_and_commits_nothing_past_it(
+    lab: Any, recorder: Any
+) -> None:
+    """F1: topic, partition, offset, key, attempt, cause and next step; exit code 1; a restart repeats it."""
+    recorder.fail_at(2)
+    lab.produce("a b c d e")
+    app = lab.app(recorder, workers=1)
+    app.start()
+    error = ends_with(app, ehkafka.HandlerFailedError, r"'Recorder' failed at t\[0\]@2, key c, attempt 1")
+    assert "ValueError: no luck with 2" in str(error)
+    assert "Fix the handler or the record" in str(error)
+    assert isinstance(error.__cause__, ValueError)
+    assert error.exit_code == 1
+    assert lab.committed() in (0, 1, 2)
+    assert not app.health()
+
+    again = lab.recorder()
+    second = lab.app(again)
+    second.start()
+    lab.produce("f")
+    while again.count < 6 - (lab.committed() or 0) and 2 not in again.offsets():
+        time.sleep(0.01)
+    second.stop()
+    assert 2 in again.offsets()
+    assert lab.committed() == 6
+
+
+def test_f1_hold_keeps_the_record_and_its_key_while_others_go_on(
+    lab: Any, events: Any, recorder: Any, wait_for: Any, stays: Any
+) -> None:
+    """F1: its key waits, nothing at or above it is committed, health is red, other keys go on."""
+    recorder.fail_at(1)
+    lab.produce("a bad b bad c")
+    app = lab.app(recorder, on_failure=ehkafka.Hold())
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: recorder.count == 3)
+    wait_for(lambda: not app.health())
+    lab.produce("d e bad f")
+    wait_for(lambda: recorder.count == 6)
+    stays(lambda: recorder.keys.count(b"bad") == 1)
+    (reason,) = app.health().reasons
+    assert reason == "t[0]@1, key bad is on hold after 1 attempts: ValueError: no luck with 1"
+    assert lab.committed() == 1
+    assert app.snapshot().partitions[0].parked_records == 3
+    (failed,) = events.of(HandlerFailed)
+    assert (failed.offset, failed.key, failed.attempt) == (1, "bad", 1)
+    began_s = time.monotonic()
+    app.stop()
+    assert time.monotonic() - began_s < 1.5
+    assert lab.committed() == 1
+
+
+def test_hold_in_one_partition_leaves_the_commits_of_others_alone(
+    lab: Any, recorder: Any, wait_for: Any
+) -> None:
+    """F1: only the partition of the held record stops committing."""
+    recorder.fail_at(0, partition=2)
+    for partition in range(4):
+        lab.produce("a b c", topic="t4", partition=partition)
+    app = lab.app(recorder, "t4", on_failure=ehkafka.Hold())
+    app.start()
+    wait_for(lambda: [lab.committed(p, topic="t4") for p in (0, 1, 3)] == [3, 3, 3])
+    assert lab.committed(2, topic="t4") in (None, 0)
+    app.stop()
+
+
+@pytest.mark.parametrize(
+    ("answer", "policy", "stops"),
+    [
+        ("continue", ehkafka.Stop(), False),
+        ("stop", ehkafka.Hold(), True),
+        (None, ehkafka.Hold(), False),
+        (None, ehkafka.Stop(), True),
+        ("nonsense", ehkafka.Hold(), False),
+    ],
+)
+def test_on_error_may_overrule_the_policy(
+    lab: Any, recorder: Any, wait_for: Any, answer: Any, policy: Any, stops: bool
+) -> None:
+    """`continue` holds the record, `stop` ends the app, anything else leaves it to on_failure."""
+    asked: list[Any] = []
+    recorder.fail_at(1)
+    lab.produce("a b c")
+    app = lab.app(recorder, on_failure=policy)
+
+    @app.on_error
+    def on_error(*arguments: Any) -> Any:
+        asked.append(arguments)
+        return answer
+
+    app.start()
+    if stops:
+        ends_with(app, ehkafka.HandlerFailedError)
+    else:
+        wait_for(lambda: recorder.count == 2 and not app.health())
+        assert app.state == "running"
+        app.stop()
+    ((kind, partition, record, error),) = asked
+    assert (kind, partition, record.offset()) == ("handler", ehkafka.TopicPartition("t", 0), 1)
+    assert isinstance(error, ValueError)
+
+
+def test_on_error_that_raises_leaves_it_to_the_policy_and_is_told(
+    lab: Any, recorder: Any, events: Any, wait_for: Any
+) -> None:
+    """The app goes on under Hold(); the hook's error is an event."""
+    recorder.fail_at(0)
+    lab.produce("a b")
+    app = lab.app(recorder, on_failure=ehkafka.Hold())
+    app.add_hook(events)
+
+    @app.on_error
+    def on_error(*_arguments: Any) -> None:
+        raise LookupError("no answer")
+
+    app.start()
+    wait_for(lambda: recorder.count == 1)
+    (failed,) = wait_for(lambda: events.of(UserCodeFailed))
+    assert failed.where == "on_error"
+    assert "no answer" in failed.error
+    app.stop()
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize("policy", [ehkafka.Stop(), ehkafka.Hold()], ids=["stop", "hold"])
+def test_f10_an_exit_in_a_handler_stops_the_app_without_committing_the_record(
+    lab: Any, recorder: Any, error: type[BaseException], policy: Any
+) -> None:
+    """F10: no verdict on the record, whatever the policy and on_error say."""
+    recorder.fail_at(1, error=error)
+    lab.produce("a b c")
+    app = lab.app(recorder, workers=1, on_failure=policy)
+    app.on_error(lambda *_arguments: "continue")
+    app.start()
+    failure = ends_with(app, ehkafka.HandlerFailedError, rf"t\[0\]@1, key b, .*{error.__name__}")
+    assert isinstance(failure.__cause__, error)
+    assert lab.committed() in (0, 1)
+
+
+def test_raising_middleware_is_a_failure_of_its_record(lab: Any, recorder: Any) -> None:
+    """The record that it raised for is named, and not committed."""
+    lab.produce("a b")
+    app = lab.app(recorder, workers=1)
+
+    @app.use
+    def middleware(record: Any, call_next: Any) -> Any:
+        if record.offset() == 1:
+            raise PermissionError("not this one")
+        return call_next(record)
+
+    app.start()
+    ends_with(app, ehkafka.HandlerFailedError, r"t\[0\]@1.*not this one")
+    assert recorder.offsets() == [0]
+    assert lab.committed() in (0, 1)
+
+
+def test_connection_errors_reach_on_error_and_do_not_stop_the_app(
+    lab: Any, recorder: Any, wait_for: Any
+) -> None:
+    """A broker that is down is told with kind `connection`; when it is back, records flow again."""
+    asked: list[Any] = []
+    app = lab.app(recorder)
+    app.on_error(lambda *arguments: asked.append(arguments))
+    app.start()
+    wait_for(lambda: app.snapshot().partitions)
+    lab.broker.take_down()
+    (kind, partition, record, error) = wait_for(lambda: asked)[0]
+    assert (kind, partition, record) == ("connection", None, None)
+    assert error.name() == "_ALL_BROKERS_DOWN"
+    assert app.state == "running"
+    lab.broker.bring_up()
+    lab.produce("a")
+    wait_for(lambda: recorder.count == 1)
+    app.stop()
+
+
+def test_on_error_may_stop_the_app_for_a_connection_error(lab: Any, recorder: Any, wait_for: Any) -> None:
+    """Answering `stop` ends it with an EndpointError, exit code 3, although the broker stays away."""
+    app = lab.app(recorder, stop_s=1.0)
+    app.on_error(lambda *_arguments: "stop")
+    app.start()
+    wait_for(lambda: app.snapshot().partitions)
+    lab.broker.take_down()
+    error = ends_with(app, ehkafka.EndpointError, "on_error stopped the app")
+    assert error.exit_code == 3
+
+
+def test_event_hooks_that_raise_or_block_never_reach_the_data_path(
+    lab: Any, recorder: Any, wait_for: Any
+) -> None:
+    """Records are handled and committed while one hook raises and the telemetry thread is blocked."""
+
+    class Broken:
+        def on_event(self, _event: Any) -> None:
+            raise ArithmeticError("broken hook")
+
+    class Blocked:
+        def on_event(self, _event: Any) -> None:
+            gate.wait(30.0)
+
+    gate = recorder.block(b"never produced")
+    lab.produce("a b c")
+    app = lab.app(recorder)
+    app.add_hook(Broken())
+    app.add_hook(Blocked())
+    app.start()
+    wait_for(lambda: lab.committed() == 3)
+    assert app.snapshot().counters["hook_errors"] >= 1
+    gate.set()
+    app.stop()
+
+
+@pytest.mark.parametrize("name", ["on_revoked", "on_idle"])
+def test_partition_hooks_that_raise_are_told_and_stop_nothing(
+    lab: Any, recorder: Any, events: Any, wait_for: Any, name: str
+) -> None:
+    """on_revoked and on_idle: the error is an event, records and commits go on."""
+
+    def broken(*_arguments: Any) -> None:
+        raise ArithmeticError("broken hook")
+
+    lab.produce("a b c")
+    app = lab.app(recorder, idle_s=0.2)
+    app.add_hook(events)
+    getattr(app, name)(broken)
+    app.start()
+    wait_for(lambda: lab.committed() == 3)
+    if name == "on_idle":
+        wait_for(lambda: events.of(UserCodeFailed))
+        lab.produce("d")
+        wait_for(lambda: lab.committed() == 4)
+    app.stop()
+    assert "broken hook" in events.of(UserCodeFailed)[0].error
+
+
+def test_an_on_assigned_hook_that_raises_stops_the_app_before_any_record(lab: Any, recorder: Any) -> None:
+    """What the hook was to prepare is missing, so nothing of the partition is handled."""
+    lab.produce("a b c")
+    app = lab.app(recorder)
+
+    @app.on_assigned
+    def broken(partition: Any) -> None:
+        raise ArithmeticError("no table")
+
+    app.start()
+    ends_with(app, ehkafka.EhkafkaError, r"opening t\[0\] failed: ArithmeticError: no table")
+    assert recorder.started == []
+    assert lab.committed() in (None, 0)
+
+
+def test_a_topic_that_is_deleted_while_the_app_runs_ends_it(lab: Any, recorder: Any, wait_for: Any) -> None:
+    """TopicNotFoundError names the topic and those that are there."""
+    lab.produce("a", topic="u")
+    app = lab.app(recorder, "u", consumer={"topic.metadata.refresh.interval.ms": 200})
+    app.start()
+    wait_for(lambda: recorder.count == 1)
+    lab.broker.delete_topic("u")
+    error = ends_with(app, ehkafka.TopicNotFoundError, "'u'")
+    assert error.exit_code == 3
+
+
+def test_c11_a_commit_below_the_log_stops_the_app_and_names_the_gap(
+    lab: Any, recorder: Any, wait_for: Any
+) -> None:
+    """C11: retention passed the committed offset while nobody ran: 7 records are gone, none is skipped."""
+    lab.produce("a b c")
+    app = lab.app(recorder)
+    app.start()
+    wait_for(lambda: lab.committed() == 3)
+    app.stop()
+    lab.produce("d e f g h i j k l")
+    lab.broker.delete_records("t", 0, 10)
+    app = lab.app(recorder)
+    app.start()
+    error = ends_with(
+        app, ehkafka.OffsetGapError, r"t\[0\].*offset 3.*now holds 10 to 12.*7 records are gone"
+    )
+    assert error.exit_code == 3
+    assert recorder.count == 3
+    assert lab.committed() == 3
+
+
+def test_retention_that_overtakes_a_paused_partition_stops_the_app_and_names_the_gap(
+    lab: Any, recorder: Any, wait_for: Any
+) -> None:
+    """The same while the app runs: what was received is handled, the gap is not skipped over."""
+    recorder.block()
+    lab.produce("a " * 300)
+    app = lab.app(recorder, workers=2, backlog_records_max=40, batch_records_max=20)
+    app.start()
+    wait_for(lambda: app.snapshot().partitions and app.snapshot().partitions[0].paused)
+    lab.broker.delete_records("t", 0, 200)
+    recorder.open_all()
+    ends_with(app, ehkafka.OffsetGapError, "now holds 200 to 300")
+    assert max(recorder.offsets()) < 200
+    assert lab.committed() <= max(recorder.offsets()) + 1
+
+
+def test_trouble_with_the_connection_is_an_event_with_its_usual_cause(
+    lab: Any, recorder: Any, events: Any, wait_for: Any
+) -> None:
+    """The event carries librdkafka's code, its words and what usually causes it."""
+    app = lab.app(recorder)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: app.snapshot().partitions)
+    lab.broker.take_down()
+    trouble = wait_for(lambda: events.of(ConnectionTrouble))[0]
+    assert trouble.code in {"_TRANSPORT", "_ALL_BROKERS_DOWN"}
+    assert "check" in trouble.error
+    assert not trouble.fatal
+    lab.broker.bring_up()
+    app.stop()

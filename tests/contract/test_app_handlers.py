@@ -1,0 +1,415 @@
+"""Handlers: functions and classes, raw messages, middleware, and the hooks around them."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import Any, ClassVar
+
+import confluent_kafka
+import pytest
+
+import ehkafka
+
+
+def test_a_handler_gets_a_record_with_the_messages_own_methods(
+    lab: Any, recorder: Any, wait_for: Any
+) -> None:
+    """Key, value, headers, place and time are those produced; the attempt is 1."""
+    lab.broker.produce("t", [(b"k", b'{"a": 1}')], partition=0, headers={"trace": b"7"})
+    app = lab.app(recorder)
+    app.start()
+    wait_for(lambda: recorder.count == 1)
+    app.stop()
+    (record,) = recorder.records
+    assert isinstance(record, ehkafka.Record)
+    assert (record.key(), record.json(), record.header("trace"), record.attempt) == (b"k", {"a": 1}, b"7", 1)
+    assert record.where == "t[0]@0"
+    assert record.time is not None
+
+
+def test_raw_hands_over_confluents_message_itself(lab: Any, recorder: Any, wait_for: Any) -> None:
+    """No wrapper, for the handler and for a user's order function alike."""
+    ordered: list[Any] = []
+
+    def order_by(message: Any) -> bytes:
+        ordered.append(message)
+        return bytes(message.key())
+
+    lab.produce("a b")
+    app = lab.app(recorder, raw=True, order_by=order_by)
+    app.start()
+    wait_for(lambda: recorder.count == 2)
+    app.stop()
+    assert all(type(record) is confluent_kafka.Message for record in [*recorder.records, *ordered])
+
+
+def test_middleware_wraps_every_handler_the_first_one_outermost(lab: Any, wait_for: Any) -> None:
+    """Order of entries and exits, once per record, around functions and classes."""
+    said: list[str] = []
+
+    class Classy:
+        def process(self, record: Any) -> None:
+            said.append(f"class {record.offset()}")
+
+    app = lab.app()
+
+    @app.use
+    def outer(record: Any, call_next: Any) -> Any:
+        said.append("outer in")
+        result = call_next(record)
+        said.append("outer out")
+        return result
+
+    @app.use
+    def inner(record: Any, call_next: Any) -> Any:
+        said.append("inner in")
+        result = call_next(record)
+        said.append("inner out")
+        return result
+
+    app.handler("t", workers=1)(lambda record: said.append(f"function {record.offset()}"))
+    app.handler("u", workers=1)(Classy)
+    app.start()
+    lab.produce("a")
+    wait_for(lambda: lab.committed() == 1)
+    lab.produce("a", topic="u")
+    wait_for(lambda: lab.committed(topic="u") == 1)
+    app.stop()
+    around = ["outer in", "inner in", "inner out", "outer out"]
+    assert said == [*around[:2], "function 0", *around[2:], *around[:2], "class 0", *around[2:]]
+
+
+def test_start_and_stop_hooks_run_once_around_all_records(lab: Any, wait_for: Any) -> None:
+    """on_start in order before the first record, on_stop in reverse after the last."""
+    said: list[str] = []
+    app = lab.app(lambda _record: said.append("record"))
+    app.on_start(lambda: said.append("start 1"))
+    app.on_start(lambda: said.append("start 2"))
+    app.on_stop(lambda: said.append("stop 1"))
+    app.on_stop(lambda: said.append("stop 2"))
+    lab.produce("a")
+    app.start()
+    wait_for(lambda: "record" in said)
+    app.stop()
+    app.stop()
+    assert said == ["start 1", "start 2", "record", "stop 2", "stop 1"]
+
+
+def test_on_stop_runs_also_when_the_app_failed(lab: Any) -> None:
+    """What on_start opened is closed after a failing handler too."""
+    said: list[str] = []
+
+    def handler(_record: Any) -> None:
+        raise ValueError("no luck")
+
+    app = lab.app(handler)
+    app.on_stop(lambda: said.append("closed"))
+    lab.produce("a")
+    app.start()
+    assert app.wait(10.0)
+    with pytest.raises(ehkafka.HandlerFailedError):
+        app.stop()
+    assert said == ["closed"]
+
+
+def test_an_on_start_hook_that_raises_keeps_the_app_from_starting(lab: Any, recorder: Any) -> None:
+    """Its error reaches the caller as it is; no thread runs; the app may be started again."""
+    app = lab.app(recorder)
+    broken = True
+
+    @app.on_start
+    def connect() -> None:
+        if broken:
+            raise ConnectionError("no database")
+
+    with pytest.raises(ConnectionError, match="no database"):
+        app.start()
+    assert app.state == "stopped"
+    broken = False
+    app.start()
+    app.stop()
+
+
+def test_on_stop_runs_when_the_start_fails_after_on_start(lab: Any, recorder: Any) -> None:
+    """A missing topic is found after on_start opened a pool: the pool is closed."""
+    said: list[str] = []
+    app = lab.app(recorder, "missing")
+    app.on_start(lambda: said.append("open"))
+    app.on_stop(lambda: said.append("closed"))
+    with pytest.raises(ehkafka.TopicNotFoundError):
+        app.start()
+    assert said == ["open", "closed"]
+
+
+def test_worker_hooks_run_once_in_each_worker_thread(lab: Any, recorder: Any, wait_for: Any) -> None:
+    """Set-up before the first record, tear-down after the last, in the threads that handle."""
+    starts: Counter[str] = Counter()
+    stops: Counter[str] = Counter()
+    app = lab.app(recorder, workers=3)
+    app.on_worker_start(lambda: starts.update([threading.current_thread().name]))
+    app.on_worker_stop(lambda: stops.update([threading.current_thread().name]))
+    gate = recorder.block()
+    lab.produce("a b c d")
+    app.start()
+    assert sorted(starts.values()) == [1, 1, 1]
+    wait_for(lambda: recorder.running["all"] == 3)
+    gate.set()
+    wait_for(lambda: recorder.count == 4)
+    assert not stops
+    app.stop()
+    assert starts == stops
+    assert recorder.threads == set(starts)
+
+
+def test_a_worker_hook_that_raises_keeps_the_app_from_starting(lab: Any, recorder: Any) -> None:
+    """Its error reaches the caller as it is, and no record is handled."""
+    app = lab.app(recorder, workers=3)
+
+    @app.on_worker_start
+    def broken() -> None:
+        raise ConnectionError("no pool")
+
+    with pytest.raises(ConnectionError, match="no pool"):
+        app.start()
+    assert recorder.started == []
+
+
+def test_a_worker_stop_hook_that_raises_is_told_and_the_stop_ends(
+    lab: Any, recorder: Any, events: Any, wait_for: Any
+) -> None:
+    """The other workers' hooks still run; the error is an event, not a dead thread's traceback."""
+    from ehkafka.events import UserCodeFailed  # noqa: PLC0415
+
+    app = lab.app(recorder, workers=2)
+    app.add_hook(events)
+
+    @app.on_worker_stop
+    def broken() -> None:
+        raise ConnectionError("cannot close")
+
+    app.start()
+    app.stop()
+    assert len(events.of(UserCodeFailed)) == 2
+
+
+class Counting:
+    """A class handler that tells what happens to its instances."""
+
+    said: ClassVar[list[tuple[Any, ...]]] = []
+
+    def __init__(self) -> None:
+        self.partition: Any = None
+
+    def open(self, partition: Any) -> None:
+        """Remember the partition."""
+        self.partition = partition
+        self.said.append(("open", partition, id(self), threading.current_thread().name))
+
+    def process(self, record: Any) -> None:
+        """Handle a record."""
+        assert (record.topic(), record.partition()) == self.partition
+        self.said.append(("record", self.partition, id(self)))
+
+    def close(self, reason: str) -> None:
+        """Say goodbye."""
+        self.said.append(("close", self.partition, id(self), reason))
+
+
+def test_j5_a_class_handler_gets_one_instance_per_partition(lab: Any, wait_for: Any) -> None:
+    """J5: open before the first record, close with the reason after the last, one instance throughout."""
+
+    class Mine(Counting):
+        said: ClassVar[list[tuple[Any, ...]]] = []
+
+    for partition in range(4):
+        lab.produce("a b c d e", topic="t4", partition=partition)
+    app = lab.app(Mine, "t4")
+    app.start()
+    wait_for(lambda: sum(word[0] == "record" for word in Mine.said) == 20)
+    app.stop()
+    instances = set()
+    for partition in range(4):
+        mine = [word for word in Mine.said if word[1] == ("t4", partition)]
+        assert [word[0] for word in mine] == ["open", *["record"] * 5, "close"]
+        assert mine[-1][3] == "stopped"
+        assert mine[0][3] == "ehkafka-hooks"
+        instances |= {word[2] for word in mine}
+    assert len(instances) == 4
+
+
+def test_j5_an_instance_is_closed_as_lost_and_a_new_one_opened(lab: Any, wait_for: Any) -> None:
+    """J5: after a loss the next assignment has an instance of its own."""
+    from ehkafka.testing import ApiKey  # noqa: PLC0415
+
+    class Mine(Counting):
+        said: ClassVar[list[tuple[Any, ...]]] = []
+
+    app = lab.app(Mine)
+    app.start()
+    lab.produce("a")
+    wait_for(lambda: lab.committed() == 1)
+    lab.broker.fail_next(ApiKey.HEARTBEAT, 25)
+    wait_for(lambda: len([word for word in Mine.said if word[0] == "open"]) == 2)
+    lab.produce("b")
+    wait_for(lambda: lab.committed() == 2)
+    app.stop()
+    assert [(word[0], word[3]) for word in Mine.said if word[0] == "close"] == [
+        ("close", "lost"),
+        ("close", "stopped"),
+    ]
+
+
+def test_j5_no_record_is_handled_before_open_has_returned(lab: Any, wait_for: Any, stays: Any) -> None:
+    """J5: a slow open holds back its own partition's records, and only those."""
+    gate = threading.Event()
+
+    class Mine(Counting):
+        said: ClassVar[list[tuple[Any, ...]]] = []
+
+        def open(self, partition: Any) -> None:
+            assert gate.wait(20.0)
+            super().open(partition)
+
+    app = lab.app(Mine)
+    app.start()
+    lab.produce("a b c")
+    wait_for(lambda: app.snapshot().received_records == 3)
+    stays(lambda: not Mine.said)
+    gate.set()
+    wait_for(lambda: lab.committed() == 3)
+    app.stop()
+
+
+def test_j5_an_open_that_raises_stops_the_app_without_handling_its_records(lab: Any) -> None:
+    """J5: the error names the partition; nothing is committed."""
+
+    class Mine(Counting):
+        said: ClassVar[list[tuple[Any, ...]]] = []
+
+        def open(self, partition: Any) -> None:
+            raise ConnectionError("no table")
+
+    lab.produce("a b")
+    app = lab.app(Mine)
+    app.start()
+    assert app.wait(10.0)
+    with pytest.raises(ehkafka.EhkafkaError, match=r"opening t\[0\] failed: ConnectionError: no table"):
+        app.stop()
+    assert not [word for word in Mine.said if word[0] == "record"]
+    assert lab.committed() in (None, 0)
+
+
+def test_j5_a_close_that_raises_is_told_and_the_commit_stands(lab: Any, events: Any, wait_for: Any) -> None:
+    """J5: the stop ends in good order."""
+    from ehkafka.events import UserCodeFailed  # noqa: PLC0415
+
+    class Mine(Counting):
+        said: ClassVar[list[tuple[Any, ...]]] = []
+
+        def close(self, reason: str) -> None:
+            raise ConnectionError("cannot flush")
+
+    lab.produce("a b")
+    app = lab.app(Mine)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: lab.committed() == 2)
+    app.stop()
+    (failed,) = events.of(UserCodeFailed)
+    assert failed.where == "closing t[0]"
+
+
+def test_partition_hooks_tell_assignment_idleness_and_revocation(
+    lab: Any, recorder: Any, wait_for: Any
+) -> None:
+    """on_assigned before the first record; on_idle once after the last; on_revoked at the stop."""
+    said: list[tuple[Any, ...]] = []
+    recorder.work = lambda record: said.append(("record", record.offset()))
+    app = lab.app(recorder, workers=1, idle_s=0.3)
+    app.on_assigned(lambda partition: said.append(("assigned", str(partition))))
+    app.on_idle(lambda partition: said.append(("idle", str(partition))))
+    app.on_revoked(lambda partition, reason: said.append(("revoked", str(partition), reason)))
+    app.on_lost(lambda partition: said.append(("lost", str(partition))))
+    lab.produce("a b")
+    app.start()
+    wait_for(lambda: ("idle", "t[0]") in said)
+    lab.produce("c")
+    wait_for(lambda: said.count(("idle", "t[0]")) == 2)
+    app.stop()
+    assert said == [
+        ("assigned", "t[0]"),
+        ("record", 0),
+        ("record", 1),
+        ("idle", "t[0]"),
+        ("record", 2),
+        ("idle", "t[0]"),
+        ("revoked", "t[0]", "stopped"),
+    ]
+
+
+def test_a_handler_may_have_a_start_position_of_its_own(lab: Any, wait_for: Any) -> None:
+    """The app's start is for the other topics only; a callable decides per partition."""
+    mine, others = lab.recorder(), lab.recorder()
+    for topic in ("t", "u"):
+        lab.produce("a b c d", topic=topic)
+    app = lab.app(others, "u")
+    app.handler("t", start=lambda _topic, partition: partition + 2)(mine)
+    app.start()
+    wait_for(lambda: (mine.count, others.count) == (2, 4))
+    app.stop()
+    assert mine.offsets() == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"workers": 0}, "workers=0"),
+        ({"workers": True}, "workers=True"),
+        ({"workers": 100_000}, "workers=100000"),
+        ({"scope": "topic"}, "scope='topic'"),
+        ({"null_key": "drop"}, "null_key='drop'"),
+        ({"order_by": "key"}, "order_by='key'"),
+        ({"on_failure": "stop"}, "on_failure='stop'"),
+        ({"on_failure": ehkafka.Stop}, "on_failure="),
+        ({"start": "newest"}, "start='newest'"),
+    ],
+    ids=str,
+)
+def test_handler_options_that_cannot_work_are_refused(lab: Any, options: dict[str, Any], words: str) -> None:
+    """The message names the handler's option and what it may be."""
+    with pytest.raises(ehkafka.ConfigurationError, match=words):
+        lab.app().handler("t", **options)(lambda record: None)
+
+
+def test_handlers_that_cannot_be_called_are_refused(lab: Any) -> None:
+    """No topic, nothing callable, a class without process, an async function."""
+
+    async def later(_record: Any) -> None:
+        pass
+
+    class Empty:
+        pass
+
+    app = lab.app()
+    for topics, function in [
+        ((), print),
+        (("t",), "print"),
+        (("t",), Empty),
+        (("t",), later),
+        (("",), print),
+    ]:
+        with pytest.raises(ehkafka.ConfigurationError):
+            app.handler(*topics)(function)
+    with pytest.raises(ehkafka.ConfigurationError):
+        app.use(later)
+
+
+def test_nothing_is_registered_while_the_app_runs(lab: Any, recorder: Any) -> None:
+    """Handlers, middleware and hooks are fixed at the start."""
+    app = lab.app(recorder)
+    app.start()
+    for register in (app.handler("u"), app.use, app.on_start, app.on_error, app.on_assigned):
+        with pytest.raises(ehkafka.ConfigurationError, match="before the start"):
+            register(print)
+    app.stop()

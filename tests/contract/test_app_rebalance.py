@@ -1,0 +1,276 @@
+"""Rebalances on the embedded broker: what is finished inside a revoke, what is dropped, what goes on."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import ehkafka
+from ehkafka.events import (
+    CommitFailed,
+    PartitionAssigned,
+    PartitionLost,
+    PartitionPaused,
+    PartitionRevoked,
+    StaleResult,
+)
+from ehkafka.testing import ApiKey
+from ehkafka.testing.history_event import CommitRequested, Revoked
+
+
+class Keeper:
+    """A hook that keeps every event."""
+
+    def __init__(self) -> None:
+        self.all: list[Any] = []
+
+    def on_event(self, event: Any) -> None:
+        """Keep it."""
+        self.all.append(event)
+
+    def of(self, kind: type) -> list[Any]:
+        """Those of one kind."""
+        return [event for event in self.all if isinstance(event, kind)]
+
+
+def owned(app: Any) -> set[int]:
+    """Partitions that an app has now."""
+    return {p.partition.partition for p in app.snapshot().partitions}
+
+
+@pytest.mark.parametrize("assignor", ["default", "cooperative-sticky"])
+@pytest.mark.parametrize("scope", ["partition", "handler"])
+def test_r1_a_revoke_with_time_enough_repeats_nothing(
+    lab: Any, wait_for: Any, assignor: str, scope: str
+) -> None:
+    """R1, O6: a second member joins a busy first one and leaves again: every record is handled once."""
+    first = lab.recorder(lambda _record: time.sleep(0.004))
+    second = lab.recorder(lambda _record: time.sleep(0.004))
+    for partition in range(4):
+        lab.produce(" ".join(f"k{n % 12}" for n in range(400)), topic="t4", partition=partition)
+    options = {"assignor": assignor, "scope": scope, "workers": 8, "backlog_records_max": 200}
+    options |= {"batch_records_max": 20}
+    one = lab.app(first, "t4", **options)
+    two = lab.app(second, "t4", **options)
+    one.start()
+    wait_for(lambda: first.count > 50)
+    two.start()
+    wait_for(lambda: second.count > 100)
+    two.stop()
+    wait_for(lambda: first.count + second.count >= 1600, 30.0)
+    one.stop()
+    times = Counter(first.finished + second.finished)
+    assert len(times) == 1600
+    assert set(times.values()) == {1}
+    assert [lab.committed(p, topic="t4") for p in range(4)] == [400] * 4
+
+
+def test_r2_a_handler_longer_than_the_drain_budget_is_left_behind(lab: Any, wait_for: Any) -> None:
+    """R2: the revoke returns in time, the late result is dropped and counted, the next owner repeats it."""
+    first, second, keeper = lab.recorder(), lab.recorder(), Keeper()
+    gate = first.block(b"slow")
+    for partition in range(4):
+        lab.produce("slow a b", topic="t4", partition=partition)
+    one = lab.app(first, "t4", drain_s=0.4)
+    one.add_hook(keeper)
+    two = lab.app(second, "t4")
+    one.start()
+    wait_for(lambda: first.count == 8)
+    began_s = time.monotonic()
+    two.start()
+    wait_for(lambda: second.count == 6)
+    assert time.monotonic() - began_s < 5.0
+    # Eager: the first member lost all four and got two back, where the slow records run again and wait.
+    assert [event.abandoned_records for event in keeper.of(PartitionRevoked)] == [1, 1, 1, 1]
+    assert one.snapshot().stale_records == 0
+    gate.set()
+    wait_for(lambda: one.snapshot().stale_records == 4)
+    wait_for(lambda: [lab.committed(p, topic="t4") for p in range(4)] == [3] * 4)
+    wait_for(lambda: sum(event.records for event in keeper.of(StaleResult)) == 4)
+    two.stop()
+    one.stop()
+
+
+def test_r3_nothing_is_committed_for_partitions_that_were_lost(lab: Any, wait_for: Any) -> None:
+    """R3: finished and uncommitted work of a lost partition brings no commit request of its epoch."""
+    recorder, keeper = lab.recorder(), Keeper()
+    app = lab.app(recorder, commit_interval_s=60.0)
+    app.add_hook(keeper)
+    app.start()
+    wait_for(lambda: app.snapshot().partitions)
+    gate = recorder.block(b"slow")
+    lab.produce("a b slow c")
+    wait_for(lambda: recorder.count == 3)
+    lab.broker.track_requests()
+    lab.broker.fail_next(ApiKey.HEARTBEAT, 25)
+    wait_for(lambda: len(keeper.of(PartitionAssigned)) == 2)
+    assert [(lost.epoch, lost.abandoned_records) for lost in keeper.of(PartitionLost)] == [(1, 1)]
+    assert lab.broker.requests(ApiKey.OFFSET_COMMIT) == []
+    gate.set()
+    wait_for(lambda: app.snapshot().stale_records == 1)
+    wait_for(lambda: recorder.count == 8)
+    app.stop()
+    events = lab.histories[0].events
+    ended = next(n for n, event in enumerate(events) if isinstance(event, Revoked))
+    assert events[ended].reason == "lost"
+    before = [dict(e.next_offsets)[("t", 0)] for e in events[:ended] if isinstance(e, CommitRequested)]
+    assert not [offset for offset in before if offset]
+
+
+def test_r4_cooperative_partitions_that_stay_go_on_without_pause_or_repeat(lab: Any, wait_for: Any) -> None:
+    """R4: the second member gets some; the others keep their epoch and their running handler."""
+    first, second, keeper = lab.recorder(), lab.recorder(), Keeper()
+    one = lab.app(first, "t4", assignor="cooperative-sticky")
+    one.add_hook(keeper)
+    two = lab.app(second, "t4", assignor="cooperative-sticky")
+    one.start()
+    wait_for(lambda: len(one.snapshot().partitions) == 4)
+    for partition in range(4):
+        lab.produce("a b", topic="t4", partition=partition)
+    wait_for(lambda: first.count == 8)
+    two.start()
+    wait_for(lambda: len(owned(one)) == len(owned(two)) == 2)
+    assert owned(one) | owned(two) == {0, 1, 2, 3}
+    for partition in range(4):
+        lab.produce("c d", topic="t4", partition=partition)
+    wait_for(lambda: first.count + second.count == 16)
+    assert {p.epoch for p in one.snapshot().partitions} == {1}
+    assert len(keeper.of(PartitionAssigned)) == 4
+    assert len(keeper.of(PartitionRevoked)) == 2
+    assert keeper.of(PartitionPaused) == []
+    two.stop()
+    wait_for(lambda: len(owned(one)) == 4)
+    one.stop()
+    assert max(Counter(first.started + second.started).values()) == 1
+
+
+def test_r4_a_running_handler_of_a_partition_that_stays_is_not_disturbed(lab: Any, wait_for: Any) -> None:
+    """R4: it runs through the whole rebalance and its result counts, although the drain budget is short."""
+    first, second = lab.recorder(), lab.recorder()
+    one = lab.app(first, "t4", assignor="cooperative-sticky", drain_s=0.2)
+    two = lab.app(second, "t4", assignor="cooperative-sticky", drain_s=0.2)
+    one.start()
+    wait_for(lambda: len(owned(one)) == 4)
+    gate = first.block(b"slow")
+    for partition in range(4):
+        lab.produce("slow", topic="t4", partition=partition)
+    wait_for(lambda: first.running["all"] == 4)
+    two.start()
+    wait_for(lambda: len(owned(one)) == len(owned(two)) == 2)
+    gate.set()
+    wait_for(lambda: one.snapshot().finished_records == 2)
+    assert one.snapshot().stale_records == 2
+    wait_for(lambda: [lab.committed(p, topic="t4") for p in range(4)] == [1] * 4)
+    repeated = [where for where, n in Counter(first.started + second.started).items() if n > 1]
+    assert {partition for _, partition, _ in repeated} == owned(two)
+    two.stop()
+    one.stop()
+
+
+def test_r5_a_commit_refused_inside_a_revoke_costs_repeats_and_nothing_else(lab: Any, wait_for: Any) -> None:
+    """R5: the poll thread survives, the group goes on from what it had, everything is committed in the end."""
+    first, second, keeper = lab.recorder(), lab.recorder(), Keeper()
+    one = lab.app(first, "t4", commit_interval_s=60.0)
+    one.add_hook(keeper)
+    two = lab.app(second, "t4")
+    one.start()
+    wait_for(lambda: len(owned(one)) == 4)
+    for partition in range(4):
+        lab.produce("a b c", topic="t4", partition=partition)
+    wait_for(lambda: first.count == 12)
+    lab.broker.fail_next(ApiKey.OFFSET_COMMIT, *[27] * 3)
+    two.start()
+    wait_for(lambda: owned(one) and owned(two))
+    wait_for(lambda: keeper.of(CommitFailed) or second.count >= 6)
+    assert one.state == "running"
+    for partition in range(4):
+        lab.produce("d", topic="t4", partition=partition)
+    lab.broker.clear_failures(ApiKey.OFFSET_COMMIT)
+    wait_for(lambda: len(set(first.finished + second.finished)) == 16)
+    two.stop()
+    one.stop()
+    assert [lab.committed(p, topic="t4") for p in range(4)] == [4] * 4
+
+
+def test_r7_a_member_over_its_poll_interval_comes_back_and_commits_no_old_result(
+    lab: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R7: the poll thread hangs beyond max.poll.interval.ms: lost, joined again, late results dropped."""
+    recorder, keeper = lab.recorder(), Keeper()
+    gate = recorder.block(lambda record: record.key() == b"slow" and len(recorder.started) < 5)
+    app = lab.app(recorder, consumer={"max.poll.interval.ms": 1_600})
+    app.add_hook(keeper)
+    app.start()
+    wait_for(lambda: app.snapshot().partitions)
+    lab.produce("a slow b")
+    wait_for(lambda: recorder.count == 2)
+    wait_for(lambda: lab.committed() == 1)
+    hung: list[float] = []
+    watch = app._runtime.loop.watch
+
+    def hang() -> bool:
+        if not hung:
+            hung.append(time.monotonic())
+            time.sleep(3.0)
+        return bool(watch())
+
+    monkeypatch.setattr(app._runtime.loop, "watch", hang)
+    wait_for(lambda: keeper.of(PartitionLost))
+    wait_for(lambda: len(keeper.of(PartitionAssigned)) == 2)
+    assert keeper.of(PartitionAssigned)[1].position == "1"
+    gate.set()
+    wait_for(lambda: lab.committed() == 3)
+    wait_for(lambda: app.snapshot().stale_records == 1)
+    app.stop()
+    assert recorder.offsets()[:3] == [0, 1, 2]
+    assert sorted(recorder.offsets()[3:]) == [1, 2]
+
+
+def test_r9_an_outage_longer_than_the_session_needs_no_restart(lab: Any, wait_for: Any, stays: Any) -> None:
+    """R9: the broker is away for 2.5 s and comes back: the app joins again and handles what is new."""
+    recorder = lab.recorder()
+    app = lab.app(recorder, consumer={"reconnect.backoff.max.ms": 200})
+    app.start()
+    lab.produce("a b c")
+    wait_for(lambda: lab.committed() == 3)
+    lab.broker.take_down()
+    stays(lambda: app.state == "running", for_s=2.5)
+    lab.broker.bring_up()
+    lab.produce("d e f")
+    wait_for(lambda: lab.committed() == 6)
+    wait_for(lambda: app.health().ok)
+    app.stop()
+    assert set(recorder.offsets()) == set(range(6))
+
+
+def test_a_stop_while_the_broker_is_away_ends_within_its_deadline(
+    lab: Any, recorder: Any, wait_for: Any
+) -> None:
+    """L3, R9: nobody answers the last commit: the stop ends all the same, in its time and a second."""
+    app = lab.app(recorder, commit_interval_s=60.0)
+    app.start()
+    wait_for(lambda: app.snapshot().partitions)
+    lab.produce("a b c")
+    wait_for(lambda: recorder.count == 3)
+    lab.broker.take_down()
+    began_s = time.monotonic()
+    app.stop(timeout_s=1.0)
+    assert time.monotonic() - began_s < 3.5
+
+
+def test_epochs_count_the_assignments_of_a_partition(lab: Any, recorder: Any, wait_for: Any) -> None:
+    """A partition that is lost and comes back has the next epoch; the position says where it begins."""
+    keeper = Keeper()
+    app = lab.app(recorder)
+    app.add_hook(keeper)
+    app.start()
+    lab.produce("a b")
+    wait_for(lambda: lab.committed() == 2)
+    lab.broker.fail_next(ApiKey.HEARTBEAT, 25)
+    wait_for(lambda: len(keeper.of(PartitionAssigned)) == 2)
+    assert [(e.epoch, e.position) for e in keeper.of(PartitionAssigned)] == [(1, "earliest"), (2, "2")]
+    assert app.snapshot().partitions[0].partition == ehkafka.TopicPartition("t", 0)
+    app.stop()
