@@ -162,7 +162,7 @@ class SimulatedMember:
     def _poll(self) -> None:
         if self.is_away(self._poll):
             return
-        while self.answers:
+        while self.answers and not self.gone:
             self.answers.popleft()()
         if self.gone:
             return

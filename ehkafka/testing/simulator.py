@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ehkafka.testing.simulated_member import Refusals
 
 # After the faults have ended, all must be done and committed within so much virtual time.
-HEALED_S = 30.0
+HEALED_S = 120.0
 COMMIT_TIMEOUT_S = 0.5
 _TRACE_LINES = 80
 _JUDGED_AT_ONCE = [measure for measure in FORBIDDEN if measure is not Measure.UNSEEN]
