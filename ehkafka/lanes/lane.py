@@ -144,6 +144,10 @@ class SharedLane(Lane):
             self.rest = deque()
         self.rest.append((assignment, message))
 
+    def may_run_head(self) -> bool:
+        """Tell whether the handler may be called: a cut may have brought an unopened partition's head."""
+        return self.assignment.opened and super().may_run_head()
+
     def advance(self) -> bool:
         """Give the head its outcome; the next one is taken in settle, under the lock."""
         self.finished_records += 1

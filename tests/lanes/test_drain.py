@@ -321,7 +321,6 @@ def test_a_partition_revoked_before_it_was_opened_starts_nothing() -> None:
     assert bench.is_empty()
 
 
-@pytest.mark.xfail(reason="a ready lane is given an unopened partition's record")
 def test_a_record_of_an_unopened_partition_waits_though_the_one_before_it_was_revoked() -> None:
     """O6, J5: a ready lane whose head is cut does not start the next partition's record too early."""
     bench = LaneBench("handler")

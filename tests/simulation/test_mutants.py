@@ -135,6 +135,15 @@ def _a_record_above_the_limit_starts() -> bool:
     return any(lane.may_run_head() for lane in lanes)
 
 
+def _an_exchanged_head_starts_unopened() -> bool:
+    bench = LaneBench("handler")
+    one = bench.assign(0)
+    bench.receive(one, "a0")
+    bench.receive(bench.assign(1, opened=False), "a7")
+    bench.dispatcher.end(one)
+    return bench.begin()[0].may_run_head()
+
+
 def _a_hole_is_left_below_a_started_record() -> bool:
     bench = LaneBench()
     assignment = bench.assign()
@@ -363,6 +372,13 @@ MUTANTS = [
         Dispatcher._spread,
         "self.ready if assignment.opened else assignment.unopened",
         "self.ready",
+    ),
+    Mutant(
+        "a shared lane starts another partition's unopened record",
+        SharedLane.may_run_head,
+        "self.assignment.opened and super().may_run_head()",
+        "Lane.may_run_head(self)",
+        _an_exchanged_head_starts_unopened,
     ),
     Mutant(
         "leader epochs within a batch are lost",
