@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound="Callable[..., Any]")
 State = Literal["new", "starting", "running", "stopping", "stopped"]
 
+# All threads of an app are named so.
+THREAD_PREFIX = "ehkafka-"
 # How long `stop` waits beyond its own time-out for the threads to end.
 STOP_SLACK_S = 5.0
 
@@ -251,13 +253,16 @@ class App:
 
         With `drain` all received records are handled first, within `timeout_s` (`stop_s` of the settings
         by default); without, only those that run now. Raises `AbandonedError` when time ran out, naming
-        the records. A stopped or never started app stays as it is.
+        the records. A stopped or never started app stays as it is. Called from a handler or a hook, it
+        asks for the stop and returns at once.
         """
         self._check_process()
         runtime = self._runtime
         if runtime is None or self._state == "stopped":
             return
         runtime.request_stop("stop() was called", drain=drain, timeout_s=timeout_s)
+        if threading.current_thread().name.startswith(THREAD_PREFIX):
+            return  # it would wait for itself
         limit_s = (self.settings.stop_s if timeout_s is None else timeout_s) + STOP_SLACK_S
         if not runtime.wait(limit_s):
             raise EngineError(f"The app did not end within {limit_s:.0f} s. Please report it.")

@@ -9,12 +9,12 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.endpoint.client import check_client_version, open_consumer
+from ehkafka.endpoint.client import check_client_version, describe_error, open_consumer
 from ehkafka.endpoint.properties import consumer_properties
 from ehkafka.errors import EhkafkaError, EndpointError, EngineError
 from ehkafka.events import AppStarted, UserCodeFailed
 from ehkafka.handlers import HandlerSpec, make_invoke
-from ehkafka.intake.broker_errors import missing_topics
+from ehkafka.intake.broker_errors import EXPLAINING, missing_topics
 from ehkafka.intake.client_log import ClientLog
 from ehkafka.intake.context import IntakeContext, PartitionHooks
 from ehkafka.intake.flow import FlowControl, FlowLimits
@@ -197,6 +197,7 @@ class Runtime:
             size=spec.workers,
             invoke=make_invoke(spec, middleware, self._history),
             on_failure=desk,
+            on_death=self._worker_died,
             set_up=set_up,
             tear_down=None if tear_down is None else lambda: self._tear_worker_down(tear_down),
         )
@@ -214,22 +215,29 @@ class Runtime:
             assignor=settings.assignor,
             instance_id=settings.instance_id,
         )
+        self.context.static_member = "group.instance.id" in properties
         topics = {topic for route in self._routes for topic in route.topics}
         self.endpoint.prepare_topics(topics)
+        heard: list[KafkaError] = []
         # librdkafka calls back inside consume(), by then `consumer` is there.
         consumer: Consumer = open_consumer(
             properties,
-            error_cb=lambda error: self.loop.error_cb(consumer, error),
+            error_cb=lambda error: (
+                self.loop.error_cb(consumer, error) if self._thread else heard.append(error)
+            ),
             on_commit=self.context.committer.on_commit,
             logger=ClientLog(self.bus.emit),
         )
         try:
             missing = missing_topics(consumer, topics, settings.connect_s)
         except EndpointError as error:
+            # The request only tells that time ran out; why is told by callback, which this poll lets through.
+            consumer.consume(1, 0.0)
             consumer.close()
+            said = next((describe_error(each) for each in heard if each.code() in EXPLAINING), str(error))
             raise EndpointError(
-                f"{self.endpoint.name} could not be reached within {settings.connect_s:.0f} s. {error} "
-                "Check the address, the network and the credentials."
+                f"{self.endpoint.name} could not be reached within {settings.connect_s:.0f} s. "
+                f"{said.rstrip('.')}. Check the address, the network and the credentials."
             ) from error
         if missing is not None:
             consumer.close()
@@ -297,6 +305,11 @@ class Runtime:
 
         # The user's code may block: not on the poll thread.
         self.context.hook_thread.submit("on_error", ask)
+
+    def _worker_died(self, error: BaseException) -> None:
+        failure = EngineError(f"A worker thread died of {error!r}. Please report it.")
+        failure.__cause__ = error
+        self.fail(failure)
 
     def _tear_worker_down(self, tear_down: Callable[[], None]) -> None:
         try:

@@ -45,6 +45,8 @@ UNMENDED = {
     KafkaError._RESOLVE,  # noqa: SLF001
     KafkaError._SSL,  # noqa: SLF001
 }
+# Of these, the ones that tell why nothing can be reached.
+EXPLAINING = UNMENDED - {KafkaError._ALL_BROKERS_DOWN}  # noqa: SLF001
 
 
 def ends_app(

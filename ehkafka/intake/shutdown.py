@@ -70,7 +70,8 @@ class Shutdown:
             consumer, list(context.owned), reason="stopped", drain_s=0.0, commit_s=commit_s
         )
         abandoned = AbandonedError(_named(unfinished, queued)) if not drained else None
-        self._leave(consumer)
+        if not context.static_member:
+            self._leave(consumer)
         self._close(consumer)
         context.hook_thread.close(LEAVE_S if drained else 0.1)
         for route in self._routes:
@@ -93,6 +94,7 @@ class Shutdown:
 
         A callback that `close()` would have to call can find the client's group handler ended; it then
         waits for ever, holding the GIL: the whole process stands still (seen after a topic was deleted).
+        Not for static members: they come back soon, and keep their partitions only if they just close.
         """
         deadline_s = time.monotonic() + LEAVE_S
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ehkafka.events import StuckReport
+from ehkafka.events import StaleResult, StuckReport
 from ehkafka.lanes.order import describe_key
 
 if TYPE_CHECKING:
@@ -32,10 +32,19 @@ class ProgressWatch:
     def look(self) -> None:
         """Report stuck work and idle partitions, each once until it moves again."""
         now_s = self._context.clock()
+        self.tell_stale()
         self._look_for_stuck(now_s)
         if self._context.hooks.on_idle is not None:
             for assignment in list(self._context.owned.assignments()):
                 self._look_for_idle(assignment, now_s)
+
+    def tell_stale(self) -> None:
+        """Tell of results that came after their epoch had ended."""
+        for route in self._routes:
+            stale = route.dispatcher.stale
+            while stale:
+                assignment, records = stale.popleft()
+                self._context.emit(StaleResult(assignment.partition, assignment.epoch, records))
 
     def _look_for_stuck(self, now_s: float) -> None:
         finished = sum(route.dispatcher.finished_records for route in self._routes)

@@ -46,6 +46,8 @@ class Dispatcher:
         self.skipped_records = 0
         self.abandoned_records = 0
         self.stale_records = 0
+        # Late results of ended epochs, as (assignment, records), for the poll thread to tell.
+        self.stale: deque[tuple[Assignment, int]] = deque()
         self._shared_lanes: dict[Hashable, Lane] | None = {} if scope == "handler" else None
         self.holds = Holds(self)
 
@@ -226,8 +228,11 @@ class Dispatcher:
         self.backlog_bytes -= assignment.backlog_bytes
         assignment.backlog_records = assignment.backlog_bytes = 0
         self.abandoned_records += assignment.abandoned_records
-        assignment.unopened.clear()
-        if not assignment.shared:
+        unopened, assignment.unopened = assignment.unopened, []
+        if assignment.shared:
+            for lane in unopened:  # what waited behind this partition's records is another partition's
+                self.make_ready(lane)
+        else:
             self.holds.forget(assignment.lanes.values())
             assignment.lanes.clear()
         return assignment.abandoned_records
@@ -261,6 +266,8 @@ class Dispatcher:
         finished = lane.finished_records
         lane.assignment.stale_records += finished
         self.stale_records += finished
+        if finished:
+            self.stale.append((lane.assignment, finished))
         lane.finished_records = lane.finished_bytes = 0
         lane.decision = None
         if self._shared_lanes is not None:

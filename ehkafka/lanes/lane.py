@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Hashable, Iterator, Sequence
 
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.records import Message
@@ -93,12 +93,15 @@ class Lane:
             self.head = self.rest.popleft()
         return True
 
-    def messages(self) -> Iterator[Message]:
-        """All unfinished records, oldest first. Caller has the lock; the holder may still advance."""
-        if (head := self.head) is not None:
-            yield head
-        if self.rest:
-            yield from tuple(self.rest)
+    def messages(self) -> Sequence[Message]:
+        """All unfinished records, oldest first. Caller has the lock; the holder may still advance.
+
+        The followers are read before the head: a record on its way from one to the other is told twice
+        rather than not at all.
+        """
+        waiting = tuple(self.rest) if self.rest else ()
+        head = self.head
+        return waiting if head is None else (head, *waiting)
 
     def cut(self, above: int, of: Assignment) -> list[Message]:
         """Take that assignment's records above an offset out and return them. Caller has the lock.
@@ -171,12 +174,11 @@ class SharedLane(Lane):
         if self.rest:
             yield from (message for home, message in self.rest if home is assignment)
 
-    def messages(self) -> Iterator[Message]:
+    def messages(self) -> Sequence[Message]:
         """All unfinished records, oldest first. Caller has the lock."""
-        if (head := self.head) is not None:
-            yield head
-        if self.rest:
-            yield from (message for _, message in self.rest)
+        waiting = tuple(message for _, message in self.rest or ())
+        head = self.head
+        return waiting if head is None else (head, *waiting)
 
     def cut(self, above: int, of: Assignment) -> list[Message]:
         """Take that assignment's records above an offset out and return them. Caller has the lock."""

@@ -121,7 +121,9 @@ class CommitLedger:
         known = entry.acknowledged
         if known is None or position.next_offset > known.next_offset:
             return True
-        if position.next_offset == known.next_offset and position.metadata != known.metadata:
+        if position.next_offset < known.next_offset:
+            return False
+        if position.metadata != known.metadata:
             return True
         idle_s = self.pacing.idle_s
         return idle_s is not None and now_s is not None and now_s - entry.acknowledged_at_s >= idle_s

@@ -39,12 +39,14 @@ class ThreadWorkers:
         size: int,
         invoke: Callable[[Lane], object],
         on_failure: FailureDesk,
+        on_death: Callable[[BaseException], None],
         set_up: Callable[[], None] | None = None,
         tear_down: Callable[[], None] | None = None,
     ) -> None:
         self._exchange = exchange
         self._invoke = invoke
         self._on_failure = on_failure
+        self._on_death = on_death
         self._set_up = set_up
         self._tear_down = tear_down
         self._ready = threading.Semaphore(0)
@@ -91,7 +93,11 @@ class ThreadWorkers:
             return
         finally:
             self._ready.release()
-        self._work()
+        try:
+            self._work()
+        except BaseException as error:  # not the handler's: the engine's own, and the worker is gone
+            self._on_death(error)
+            return
         if self._tear_down is not None:
             self._tear_down()
 

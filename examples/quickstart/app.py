@@ -10,4 +10,5 @@ app = ehkafka.App(group="quickstart", endpoint=ehkafka.Endpoint.kafka(broker), s
 
 @app.handler("readings", workers=64)
 def handle(record: ehkafka.Record) -> None:
-    print(record.where, record.key(), record.json(), flush=True)
+    # One write: print's own line end is a second one, and another worker's line may come between.
+    print(f"{record.where} {record.key()!r} {record.json()}\n", end="", flush=True)

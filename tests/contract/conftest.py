@@ -234,7 +234,9 @@ app = ehkafka.App(group="g", endpoint=ehkafka.Endpoint.kafka(os.environ["BROKER"
     consumer={"session.timeout.ms": 1500, "heartbeat.interval.ms": 100, "fetch.wait.max.ms": 20},
     **eval(os.environ["SETTINGS"]))
 def say(*words):
-    print(*words, flush=True)
+    # One write: print makes two, and another thread's line may come between.
+    sys.stdout.write(" ".join(map(str, words)) + chr(10))
+    sys.stdout.flush()
 def run():
     try:
         app.run()

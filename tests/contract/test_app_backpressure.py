@@ -39,7 +39,7 @@ class Sampler:
 def test_b1_the_backlog_stays_within_its_record_limit_while_polling_goes_on(
     lab: Any, events: Any, wait_for: Any
 ) -> None:
-    """B1: 3000 records, slow handlers, a limit of 100: never more in the backlog, no eviction, all handled."""
+    """B1: 3000 records, slow handlers, a limit of 100: never more in the backlog, no eviction."""
     recorder = lab.recorder(lambda _record: time.sleep(0.002))
     for partition in range(4):
         lab.produce(" ".join(f"k{n % 50}" for n in range(750)), topic="t4", partition=partition)
@@ -120,16 +120,16 @@ def test_b2_only_the_partition_over_its_share_is_paused(
 def test_b3_pausing_and_resuming_loses_and_repeats_nothing(lab: Any, events: Any, wait_for: Any) -> None:
     """B3: a partition is paused and resumed many times: every offset once, in order."""
     recorder = lab.recorder(lambda _record: time.sleep(0.0005))
-    lab.produce("a " * 2000)
+    lab.produce("a " * 1000)
     app = lab.app(recorder, workers=2, backlog_records_max=60, batch_records_max=20)
     app.add_hook(events)
     app.start()
-    wait_for(lambda: recorder.count == 2000, 40.0)
+    wait_for(lambda: recorder.count == 1000, 40.0)
     app.stop()
     assert len(events.of(PartitionPaused)) >= 5
     assert len(events.of(PartitionResumed)) >= 5
-    assert recorder.offsets() == list(range(2000))
-    assert lab.committed() == 2000
+    assert recorder.offsets() == list(range(1000))
+    assert lab.committed() == 1000
 
 
 def test_b4_a_paused_partition_that_comes_back_is_not_paused_for_ever(

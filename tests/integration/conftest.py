@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 import ehkafka
 from ehkafka.records import TopicPartition
@@ -21,13 +21,15 @@ from ehkafka.testing.processes import MemberProcess
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from confluent_kafka import KafkaError, Message
+    from confluent_kafka import Message
 
     from ehkafka.testing import Verdict
     from ehkafka.testing.kafka import KafkaBroker
 
 MEMBER = Path(__file__).with_name("member.py")
 LOOK_S = 0.01
+# A broker that has just started answers so.
+NOT_YET = {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE}
 KEYS = 1000
 # The broker of the tests takes sessions from 1 s on; these are quick and yet bear a busy machine.
 SESSION_S = 3.0
@@ -177,8 +179,13 @@ class Stage:
         return app
 
     def committed(self) -> dict[int, int | None]:
-        """Return the group's commits on the topic."""
-        return self.broker.committed(self.group, self.topic)
+        """Return the group's commits on the topic; nothing while the broker cannot tell yet."""
+        try:
+            return self.broker.committed(self.group, self.topic)
+        except KafkaException as error:
+            if error.args[0].code() not in NOT_YET:
+                raise
+            return {}
 
     def wait_until_committed(self, ends: dict[int, int], timeout_s: float = 30.0) -> None:
         """Wait until the group has committed these next_offsets."""

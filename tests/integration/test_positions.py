@@ -136,7 +136,7 @@ def test_an_operators_rewind_is_obeyed(narrow: Any) -> None:
 
 
 def test_latest_is_committed_before_the_first_record(narrow: Any) -> None:
-    """C12: `latest` becomes a number that is committed at once: what comes during an absence is not skipped."""
+    """C12: `latest` is committed at once as a number: what comes during an absence is not skipped."""
     fill(narrow, 10)
     first = narrow.app(Seen(), start="latest", commit_interval_s=60.0)
     first.start()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ehkafka.recovery.decision import HoldHead, RetryHead, SkipHead
 from ehkafka.testing.lane_bench import LaneBench
 
@@ -163,7 +161,6 @@ def test_a_cut_lane_that_still_stands_ready_does_not_free_the_keys_new_lane() ->
     assert two.watermark() == 1
 
 
-@pytest.mark.xfail(reason="a shared lane in `unopened` is dropped with the revoked partition")
 def test_a_record_behind_an_unopened_partitions_one_runs_when_that_partition_is_revoked() -> None:
     """O6: a lane that waits for an opening is not lost with it."""
     bench = _shared()

@@ -66,7 +66,6 @@ def test_an_unchanged_position_is_sent_again_when_it_is_idle_for_long() -> None:
     assert ledger.plan(_at(10), 201.0, 0) == _at(10)
 
 
-@pytest.mark.xfail(reason="the idle re-commit does not compare offsets")
 def test_an_idle_re_commit_never_lowers_the_group() -> None:
     """C9: a position below the stored one is not sent because time passed."""
     ledger = _ledger(Position(1, 10), idle_s=100.0)

@@ -35,8 +35,9 @@ COLUMNS: Final = {
     "oldest key": 11,
     "ms": 6,
 }
-# Lines beside the rows of the table: two heads, the table's head and total, the foot.
-LINES_AROUND: Final = 7
+# Lines beside the rows of the table: two heads, the table's head and total, three of the foot, and the
+# last line of the screen, which stays empty so that nothing scrolls.
+LINES_AROUND: Final = 8
 # From here on there is room for a bar beside the table.
 WIDE_COLUMNS: Final = 120
 AGE_BAR_COLUMNS: Final = 30

@@ -1,0 +1,158 @@
+"""`ehkafka demo` as a user runs it, and the simulator that it holds back."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import ehkafka
+from ehkafka.cli.demo.feed import UNREAD_RECORDS_MAX, Feed
+from ehkafka.cli.demo.plan import PARTITIONS, DemoPlan
+from ehkafka.testing import CheckingHistory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ehkafka.testing.kafka import KafkaBroker
+
+
+def test_json_is_all_that_stdout_gets(ehkafka_command: Callable) -> None:
+    """With --json a program can read the summary; every reading was handled and judged."""
+    ended = ehkafka_command("demo", "--records", "5000", "--json")
+    assert ended.returncode == 0, ended.stderr
+    summary = json.loads(ended.stdout)
+    assert summary["ok"]
+    assert summary["problems"] == []
+    assert summary["stored_records"] == summary["finished_records"] == 5000
+    assert summary["verdict"]["produced"] == summary["verdict"]["finished"] == 5000
+    assert summary["verdict"]["commits_acknowledged"] > 0
+    assert summary["alarms"] == summary["alarms_expected"] > 0
+    assert summary["homes"] > 1000
+
+
+def test_without_a_terminal_it_writes_a_line_a_second(ehkafka_command: Callable) -> None:
+    """Progress goes to stderr, the summary to stdout, and no terminal codes anywhere."""
+    ended = ehkafka_command("demo", "--seconds", "2.5", "--workers", "4")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.count(" producing: ") >= 2
+    assert "records/s" in ended.stderr
+    assert ended.stdout.startswith("OK: every promise was kept\n")
+    assert "4 workers, the checker on" in ended.stdout
+    assert "order violations 0, premature commits 0" in ended.stdout
+    assert "\x1b" not in ended.stdout + ended.stderr
+
+
+def test_ctrl_c_ends_it_early_with_the_summary(start_ehkafka: Callable) -> None:
+    """Who stops the demo gets the verdict on what was handled until then."""
+    running = start_ehkafka("demo", "--seconds", "60", "--json")
+    running.wait_for("no violation so far")
+    running.wait_for("1.")
+    running.process.send_signal(signal.SIGINT)
+    assert running.end() == 0
+    summary = json.loads(running.stdout)
+    assert summary["ended_by"] == "interrupt"
+    assert summary["ok"]
+    assert summary["finished_records"] == summary["stored_records"] > 0
+
+
+@pytest.fixture
+def plan() -> Iterator[DemoPlan]:
+    """Return a plan with a broker of its own."""
+    made = DemoPlan.chosen(seconds=None, records=None, endpoint="embedded", topic="t", workers=1)
+    with made.endpoint:
+        yield made
+
+
+@pytest.fixture
+def feed(plan: DemoPlan) -> Iterator[Feed]:
+    """Return a running simulator whose records nobody reads."""
+    running = Feed(plan, [0] * PARTITIONS, CheckingHistory())
+    running.start()
+    yield running
+    running.close()
+
+
+def test_the_simulator_never_gets_ahead_of_its_limits(feed: Feed) -> None:
+    """Nobody reads, so it stops where the broker could still keep everything, and goes on when allowed."""
+    standing_still = _stands_still(feed)
+    assert 0 < standing_still <= PARTITIONS * UNREAD_RECORDS_MAX
+    one = ehkafka.PartitionSnapshot(
+        **dict.fromkeys(ehkafka.PartitionSnapshot.__dataclass_fields__, 0)  # type: ignore[arg-type]
+        | {"partition": ehkafka.TopicPartition("t", 0), "oldest": None, "received_records": 10**6}
+    )
+    feed.allow(_snapshot(partitions=(one,), finished_records=standing_still))
+    assert _stands_still(feed) - standing_still <= PARTITIONS * UNREAD_RECORDS_MAX
+    others = tuple(
+        ehkafka.PartitionSnapshot(
+            **dict.fromkeys(ehkafka.PartitionSnapshot.__dataclass_fields__, 0)  # type: ignore[arg-type]
+            | {"partition": ehkafka.TopicPartition("t", n), "oldest": None, "received_records": 3_000}
+        )
+        for n in range(PARTITIONS)
+    )
+    feed.allow(_snapshot(partitions=others, finished_records=standing_still))
+    assert standing_still < _stands_still(feed) <= PARTITIONS * (3_000 + UNREAD_RECORDS_MAX)
+
+
+def test_a_simulator_that_dies_is_noticed(feed: Feed) -> None:
+    """Its end is an error with a next step, not a demo that waits for ever."""
+    _stands_still(feed)
+    assert feed._process is not None
+    feed._process.kill()
+    _wait(lambda: feed.done)
+    with pytest.raises(
+        ehkafka.EndpointError, match="could not produce to topic 't' on embedded: its process"
+    ):
+        feed.check()
+
+
+def test_the_simulator_does_not_outlive_the_demo(feed: Feed) -> None:
+    """The end of its stdin, all that a killed demo leaves behind, ends it."""
+    _stands_still(feed)
+    process = feed._process
+    assert process is not None
+    assert process.stdin is not None
+    process.stdin.close()
+    assert process.wait(10.0) == 0
+
+
+def test_the_demo_runs_on_another_broker(kafka: KafkaBroker, ehkafka_command: Callable) -> None:
+    """A missing topic is made and said so; a second run starts behind what the first left there."""
+    arguments = ("demo", "--endpoint", kafka.bootstrap, "--records", "3000", "--json")
+    first, second = ehkafka_command(*arguments), ehkafka_command(*arguments)
+    assert first.returncode == second.returncode == 0, first.stderr + second.stderr
+    assert "Made the topic 'ehkafka-demo-readings'" in first.stderr
+    assert "Made the topic" not in second.stderr
+    assert json.loads(second.stdout)["verdict"]["received"] == 3000
+    assert json.loads(second.stdout)["endpoint"] == kafka.bootstrap
+
+
+def _snapshot(**values: object) -> ehkafka.Snapshot:
+    empty = ehkafka.Snapshot.empty("g", "e", "running", 0.0)
+    known = {name: getattr(empty, name) for name in ehkafka.Snapshot.__dataclass_fields__}
+    return ehkafka.Snapshot(**(known | values))
+
+
+def _stands_still(feed: Feed) -> int:
+    """Wait until records are stored and no more come; return how many."""
+    seen = (-1, 0.0)
+
+    def settled() -> bool:
+        nonlocal seen
+        now_s = time.monotonic()
+        if feed.stored_records != seen[0]:
+            seen = (feed.stored_records, now_s)
+        return feed.stored_records > 0 and now_s - seen[1] > 0.5
+
+    _wait(settled)
+    return feed.stored_records
+
+
+def _wait(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
+    deadline_s = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
