@@ -76,12 +76,13 @@ class Lane:
         rest = self.rest
         if rest:
             try:
-                # One step: the old head is seen until the new one is in place.
-                self.head = rest.popleft()
-            except IndexError:  # a revoke cut the followers away in between
+                # First in both places, then in one: whoever looks in between sees it, never neither.
+                self.head = rest[0]
+                rest.popleft()
+            except IndexError:  # a cut took it, before or after it became the head
                 self.head = None
-            else:
-                return True
+                return False
+            return True
         self.head = None
         return False
 
