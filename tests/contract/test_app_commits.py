@@ -5,11 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-import pytest
-from confluent_kafka import KafkaError
-
 import ehkafka
-from ehkafka.events import CommitAcknowledged, CommitFailed, PartitionAssigned, PartitionLost
+from ehkafka.events import CommitAcknowledged
 from ehkafka.testing import ApiKey, CheckingHistory
 from ehkafka.testing.history_event import CommitAcknowledged as Acknowledged
 from ehkafka.testing.history_event import CommitFailed as Failed
@@ -142,140 +139,6 @@ def test_c6_with_slow_commits_one_is_in_flight_and_handlers_go_on(
     # A handler that waited for a commit would have taken 1.1 s.
     assert max(handled_after) < 0.9
     assert len(handled_after) > 10
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        KafkaError.REBALANCE_IN_PROGRESS,
-        KafkaError.INVALID_COMMIT_OFFSET_SIZE,
-        KafkaError.UNKNOWN,
-        KafkaError.KAFKA_STORAGE_ERROR,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError._TRANSPORT,
-    ],
-)
-def test_c7_a_failed_commit_is_tried_again_and_counts_for_nothing_before(
-    lab: Any, recorder: Any, events: Any, wait_for: Any, code: int
-) -> None:
-    """C7, C8: two refusals: nothing counts as committed until the third try; the app goes on."""
-    app = lab.app(recorder)
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: len(app.snapshot().partitions) == 1)
-    lab.broker.fail_next(ApiKey.OFFSET_COMMIT, code, code)
-    lab.produce("a b c")
-    wait_for(lambda: app.snapshot().partitions and app.snapshot().partitions[0].committed == 3)
-    assert lab.committed() == 3
-    lab.produce("a b c")
-    wait_for(lambda: lab.committed() == 6)
-    # A group that moves may cost the member its short session here, and then a repeat.
-    assert set(recorder.offsets()) == {0, 1, 2, 3, 4, 5}
-    wait_for(lambda: app.health().ok)
-    app.stop()
-
-
-def test_c7_health_is_red_with_the_brokers_words_while_commits_fail(
-    lab: Any, recorder: Any, events: Any, wait_for: Any
-) -> None:
-    """C7: the reason names the error; nothing counts as committed; a later success turns it green."""
-    app = lab.app(recorder)
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: len(app.snapshot().partitions) == 1)
-    lab.broker.fail_next(ApiKey.OFFSET_COMMIT, *[KafkaError.INVALID_COMMIT_OFFSET_SIZE] * 50)
-    lab.produce("a b c")
-    wait_for(lambda: len(events.of(CommitFailed)) >= 2)
-    (reason,) = app.health().reasons
-    assert "INVALID_COMMIT_OFFSET_SIZE" in reason
-    assert app.snapshot().partitions[0].committed is None
-    assert all(failed.retriable for failed in events.of(CommitFailed))
-    lab.broker.clear_failures(ApiKey.OFFSET_COMMIT)
-    wait_for(lambda: app.health().ok)
-    assert lab.committed() == 3
-    app.stop()
-
-
-@pytest.mark.parametrize("code", [KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION])
-def test_c8_a_member_that_the_group_forgot_rejoins_and_goes_on(
-    lab: Any, recorder: Any, events: Any, wait_for: Any, code: int
-) -> None:
-    """C8: the commit is not acknowledged, the member joins again, and the records are committed then."""
-    app = lab.app(recorder)
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: len(app.snapshot().partitions) == 1)
-    lab.broker.fail_next(ApiKey.OFFSET_COMMIT, code)
-    lab.produce("a b c")
-    wait_for(lambda: events.of(CommitFailed))
-    assert not events.of(CommitFailed)[0].retriable
-    wait_for(lambda: len(events.of(PartitionAssigned)) == 2)
-    assert len(events.of(PartitionLost)) == 1
-    lab.produce("d")
-    wait_for(lambda: lab.committed() == 4)
-    wait_for(lambda: app.health().ok)
-    app.stop()
-
-
-@pytest.mark.parametrize(
-    ("code", "kind", "exit_code", "words"),
-    [
-        (KafkaError.TOPIC_AUTHORIZATION_FAILED, ehkafka.EndpointError, 3, "TOPIC_AUTHORIZATION_FAILED"),
-        (KafkaError.GROUP_AUTHORIZATION_FAILED, ehkafka.EndpointError, 3, "GROUP_AUTHORIZATION_FAILED"),
-    ],
-)
-def test_c8_what_waiting_does_not_mend_stops_the_app(
-    lab: Any, recorder: Any, wait_for: Any, code: int, kind: type, exit_code: int, words: str
-) -> None:
-    """C8: a commit is denied: the app ends with an error that says what to do."""
-    app = lab.app(recorder)
-    app.start()
-    wait_for(lambda: len(app.snapshot().partitions) == 1)
-    lab.broker.fail_next(ApiKey.OFFSET_COMMIT, *[code] * 20)
-    lab.produce("a b c")
-    assert app.wait(10.0)
-    with pytest.raises(kind, match=words) as caught:
-        app.stop()
-    assert caught.value.exit_code == exit_code
-    assert not app.health()
-
-
-def test_c8_a_fenced_member_stops_and_says_what_to_do(lab: Any, program: Any, wait_for: Any) -> None:
-    """C8: exit code 5; in a process of its own, because librdkafka's close never ends after a fatal error."""
-    started = program(
-        """
-        app.handler("t")(lambda record: say("handled", record.offset()))
-        app.on_assigned(lambda partition: say("assigned"))
-        run()
-        """
-    )
-    wait_for(lambda: started.said("assigned"))
-    lab.broker.fail_next(ApiKey.OFFSET_COMMIT, *[KafkaError.FENCED_INSTANCE_ID] * 20)
-    lab.produce("a")
-    assert started.wait(10.0) == 5
-    assert started.said("ERROR FencedError")
-    assert started.said("give each process its own")
-
-
-def test_c8_metadata_that_the_broker_finds_too_large_is_left_out(
-    lab: Any, recorder: Any, events: Any, wait_for: Any
-) -> None:
-    """C8: the refusal costs the metadata, not the commit, and is told as an event."""
-    gate = recorder.block()
-    lab.produce("a")
-    app = lab.app(recorder)
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: recorder.started)
-    _, assignment = app._runtime.context.owned[T0]
-    assignment.metadata = "ranges that are too long"
-    lab.broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.OFFSET_METADATA_TOO_LARGE)
-    gate.set()
-    wait_for(lambda: lab.committed() == 1)
-    wait_for(lambda: app.snapshot().partitions[0].committed == 1)
-    assert app._runtime.context.ledger.acknowledged(T0).metadata is None
-    assert [failed.retriable for failed in events.of(CommitFailed)] == [True]
-    app.stop()
 
 
 def test_commit_every_records_commits_long_before_the_interval(

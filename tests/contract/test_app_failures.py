@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import ehkafka
-from ehkafka.events import ConnectionTrouble, HandlerFailed, UserCodeFailed
+from ehkafka.events import HandlerFailed, UserCodeFailed
 
 
 def ends_with(app: Any, kind: type[ehkafka.EhkafkaError], words: str | None = None) -> Any:
@@ -103,7 +103,7 @@ def test_on_error_may_overrule_the_policy(
     asked: list[Any] = []
     recorder.fail_at(1)
     lab.produce("a b c")
-    app = lab.app(recorder, on_failure=policy)
+    app: ehkafka.App = lab.app(recorder, on_failure=policy)
 
     @app.on_error
     def on_error(*arguments: Any) -> Any:
@@ -128,7 +128,7 @@ def test_on_error_that_raises_leaves_it_to_the_policy_and_is_told(
     """The app goes on under Hold(); the hook's error is an event."""
     recorder.fail_at(0)
     lab.produce("a b")
-    app = lab.app(recorder, on_failure=ehkafka.Hold())
+    app: ehkafka.App = lab.app(recorder, on_failure=ehkafka.Hold())
     app.add_hook(events)
 
     @app.on_error
@@ -162,7 +162,7 @@ def test_f10_an_exit_in_a_handler_stops_the_app_without_committing_the_record(
 def test_raising_middleware_is_a_failure_of_its_record(lab: Any, recorder: Any) -> None:
     """The record that it raised for is named, and not committed."""
     lab.produce("a b")
-    app = lab.app(recorder, workers=1)
+    app: ehkafka.App = lab.app(recorder, workers=1)
 
     @app.use
     def middleware(record: Any, call_next: Any) -> Any:
@@ -174,37 +174,6 @@ def test_raising_middleware_is_a_failure_of_its_record(lab: Any, recorder: Any) 
     ends_with(app, ehkafka.HandlerFailedError, r"t\[0\]@1.*not this one")
     assert recorder.offsets() == [0]
     assert lab.committed() in (0, 1)
-
-
-def test_connection_errors_reach_on_error_and_do_not_stop_the_app(
-    lab: Any, recorder: Any, wait_for: Any
-) -> None:
-    """A broker that is down is told with kind `connection`; when it is back, records flow again."""
-    asked: list[Any] = []
-    app = lab.app(recorder)
-    app.on_error(lambda *arguments: asked.append(arguments))
-    app.start()
-    wait_for(lambda: app.snapshot().partitions)
-    lab.broker.take_down()
-    (kind, partition, record, error) = wait_for(lambda: asked)[0]
-    assert (kind, partition, record) == ("connection", None, None)
-    assert error.name() == "_ALL_BROKERS_DOWN"
-    assert app.state == "running"
-    lab.broker.bring_up()
-    lab.produce("a")
-    wait_for(lambda: recorder.count == 1)
-    app.stop()
-
-
-def test_on_error_may_stop_the_app_for_a_connection_error(lab: Any, recorder: Any, wait_for: Any) -> None:
-    """Answering `stop` ends it with an EndpointError, exit code 3, although the broker stays away."""
-    app = lab.app(recorder, stop_s=1.0)
-    app.on_error(lambda *_arguments: "stop")
-    app.start()
-    wait_for(lambda: app.snapshot().partitions)
-    lab.broker.take_down()
-    error = ends_with(app, ehkafka.EndpointError, "on_error stopped the app")
-    assert error.exit_code == 3
 
 
 def test_event_hooks_that_raise_or_block_never_reach_the_data_path(
@@ -258,7 +227,7 @@ def test_partition_hooks_that_raise_are_told_and_stop_nothing(
 def test_an_on_assigned_hook_that_raises_stops_the_app_before_any_record(lab: Any, recorder: Any) -> None:
     """What the hook was to prepare is missing, so nothing of the partition is handled."""
     lab.produce("a b c")
-    app = lab.app(recorder)
+    app: ehkafka.App = lab.app(recorder)
 
     @app.on_assigned
     def broken(partition: Any) -> None:
@@ -268,68 +237,3 @@ def test_an_on_assigned_hook_that_raises_stops_the_app_before_any_record(lab: An
     ends_with(app, ehkafka.EhkafkaError, r"opening t\[0\] failed: ArithmeticError: no table")
     assert recorder.started == []
     assert lab.committed() in (None, 0)
-
-
-def test_a_topic_that_is_deleted_while_the_app_runs_ends_it(lab: Any, recorder: Any, wait_for: Any) -> None:
-    """TopicNotFoundError names the topic and those that are there."""
-    lab.produce("a", topic="u")
-    app = lab.app(recorder, "u", consumer={"topic.metadata.refresh.interval.ms": 200})
-    app.start()
-    wait_for(lambda: recorder.count == 1)
-    lab.broker.delete_topic("u")
-    error = ends_with(app, ehkafka.TopicNotFoundError, "'u'")
-    assert error.exit_code == 3
-
-
-def test_c11_a_commit_below_the_log_stops_the_app_and_names_the_gap(
-    lab: Any, recorder: Any, wait_for: Any
-) -> None:
-    """C11: retention passed the committed offset while nobody ran: 7 records are gone, none is skipped."""
-    lab.produce("a b c")
-    app = lab.app(recorder)
-    app.start()
-    wait_for(lambda: lab.committed() == 3)
-    app.stop()
-    lab.produce("d e f g h i j k l")
-    lab.broker.delete_records("t", 0, 10)
-    app = lab.app(recorder)
-    app.start()
-    error = ends_with(
-        app, ehkafka.OffsetGapError, r"t\[0\].*offset 3.*now holds 10 to 12.*7 records are gone"
-    )
-    assert error.exit_code == 3
-    assert recorder.count == 3
-    assert lab.committed() == 3
-
-
-def test_retention_that_overtakes_a_paused_partition_stops_the_app_and_names_the_gap(
-    lab: Any, recorder: Any, wait_for: Any
-) -> None:
-    """The same while the app runs: what was received is handled, the gap is not skipped over."""
-    recorder.block()
-    lab.produce("a " * 300)
-    app = lab.app(recorder, workers=2, backlog_records_max=40, batch_records_max=20)
-    app.start()
-    wait_for(lambda: app.snapshot().partitions and app.snapshot().partitions[0].paused)
-    lab.broker.delete_records("t", 0, 200)
-    recorder.open_all()
-    ends_with(app, ehkafka.OffsetGapError, "now holds 200 to 300")
-    assert max(recorder.offsets()) < 200
-    assert lab.committed() <= max(recorder.offsets()) + 1
-
-
-def test_trouble_with_the_connection_is_an_event_with_its_usual_cause(
-    lab: Any, recorder: Any, events: Any, wait_for: Any
-) -> None:
-    """The event carries librdkafka's code, its words and what usually causes it."""
-    app = lab.app(recorder)
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: app.snapshot().partitions)
-    lab.broker.take_down()
-    trouble = wait_for(lambda: events.of(ConnectionTrouble))[0]
-    assert trouble.code in {"_TRANSPORT", "_ALL_BROKERS_DOWN"}
-    assert "check" in trouble.error
-    assert not trouble.fatal
-    lab.broker.bring_up()
-    app.stop()

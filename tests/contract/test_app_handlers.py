@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from typing import Any, ClassVar
+from typing import Any
 
 import confluent_kafka
 import pytest
@@ -52,7 +52,7 @@ def test_middleware_wraps_every_handler_the_first_one_outermost(lab: Any, wait_f
         def process(self, record: Any) -> None:
             said.append(f"class {record.offset()}")
 
-    app = lab.app()
+    app: ehkafka.App = lab.app()
 
     @app.use
     def outer(record: Any, call_next: Any) -> Any:
@@ -115,7 +115,7 @@ def test_on_stop_runs_also_when_the_app_failed(lab: Any) -> None:
 
 def test_an_on_start_hook_that_raises_keeps_the_app_from_starting(lab: Any, recorder: Any) -> None:
     """Its error reaches the caller as it is; no thread runs; the app may be started again."""
-    app = lab.app(recorder)
+    app: ehkafka.App = lab.app(recorder)
     broken = True
 
     @app.on_start
@@ -164,7 +164,7 @@ def test_worker_hooks_run_once_in_each_worker_thread(lab: Any, recorder: Any, wa
 
 def test_a_worker_hook_that_raises_keeps_the_app_from_starting(lab: Any, recorder: Any) -> None:
     """Its error reaches the caller as it is, and no record is handled."""
-    app = lab.app(recorder, workers=3)
+    app: ehkafka.App = lab.app(recorder, workers=3)
 
     @app.on_worker_start
     def broken() -> None:
@@ -181,7 +181,7 @@ def test_a_worker_stop_hook_that_raises_is_told_and_the_stop_ends(
     """The other workers' hooks still run; the error is an event, not a dead thread's traceback."""
     from ehkafka.events import UserCodeFailed  # noqa: PLC0415
 
-    app = lab.app(recorder, workers=2)
+    app: ehkafka.App = lab.app(recorder, workers=2)
     app.add_hook(events)
 
     @app.on_worker_stop
@@ -191,133 +191,6 @@ def test_a_worker_stop_hook_that_raises_is_told_and_the_stop_ends(
     app.start()
     app.stop()
     assert len(events.of(UserCodeFailed)) == 2
-
-
-class Counting:
-    """A class handler that tells what happens to its instances."""
-
-    said: ClassVar[list[tuple[Any, ...]]] = []
-
-    def __init__(self) -> None:
-        self.partition: Any = None
-
-    def open(self, partition: Any) -> None:
-        """Remember the partition."""
-        self.partition = partition
-        self.said.append(("open", partition, id(self), threading.current_thread().name))
-
-    def process(self, record: Any) -> None:
-        """Handle a record."""
-        assert (record.topic(), record.partition()) == self.partition
-        self.said.append(("record", self.partition, id(self)))
-
-    def close(self, reason: str) -> None:
-        """Say goodbye."""
-        self.said.append(("close", self.partition, id(self), reason))
-
-
-def test_j5_a_class_handler_gets_one_instance_per_partition(lab: Any, wait_for: Any) -> None:
-    """J5: open before the first record, close with the reason after the last, one instance throughout."""
-
-    class Mine(Counting):
-        said: ClassVar[list[tuple[Any, ...]]] = []
-
-    for partition in range(4):
-        lab.produce("a b c d e", topic="t4", partition=partition)
-    app = lab.app(Mine, "t4")
-    app.start()
-    wait_for(lambda: sum(word[0] == "record" for word in Mine.said) == 20)
-    app.stop()
-    instances = set()
-    for partition in range(4):
-        mine = [word for word in Mine.said if word[1] == ("t4", partition)]
-        assert [word[0] for word in mine] == ["open", *["record"] * 5, "close"]
-        assert mine[-1][3] == "stopped"
-        assert mine[0][3] == "ehkafka-hooks"
-        instances |= {word[2] for word in mine}
-    assert len(instances) == 4
-
-
-def test_j5_an_instance_is_closed_as_lost_and_a_new_one_opened(lab: Any, wait_for: Any) -> None:
-    """J5: after a loss the next assignment has an instance of its own."""
-    from ehkafka.testing import ApiKey  # noqa: PLC0415
-
-    class Mine(Counting):
-        said: ClassVar[list[tuple[Any, ...]]] = []
-
-    app = lab.app(Mine)
-    app.start()
-    lab.produce("a")
-    wait_for(lambda: lab.committed() == 1)
-    lab.broker.fail_next(ApiKey.HEARTBEAT, 25)
-    wait_for(lambda: len([word for word in Mine.said if word[0] == "open"]) == 2)
-    lab.produce("b")
-    wait_for(lambda: lab.committed() == 2)
-    app.stop()
-    assert [(word[0], word[3]) for word in Mine.said if word[0] == "close"] == [
-        ("close", "lost"),
-        ("close", "stopped"),
-    ]
-
-
-def test_j5_no_record_is_handled_before_open_has_returned(lab: Any, wait_for: Any, stays: Any) -> None:
-    """J5: a slow open holds back its own partition's records, and only those."""
-    gate = threading.Event()
-
-    class Mine(Counting):
-        said: ClassVar[list[tuple[Any, ...]]] = []
-
-        def open(self, partition: Any) -> None:
-            assert gate.wait(20.0)
-            super().open(partition)
-
-    app = lab.app(Mine)
-    app.start()
-    lab.produce("a b c")
-    wait_for(lambda: app.snapshot().received_records == 3)
-    stays(lambda: not Mine.said)
-    gate.set()
-    wait_for(lambda: lab.committed() == 3)
-    app.stop()
-
-
-def test_j5_an_open_that_raises_stops_the_app_without_handling_its_records(lab: Any) -> None:
-    """J5: the error names the partition; nothing is committed."""
-
-    class Mine(Counting):
-        said: ClassVar[list[tuple[Any, ...]]] = []
-
-        def open(self, partition: Any) -> None:
-            raise ConnectionError("no table")
-
-    lab.produce("a b")
-    app = lab.app(Mine)
-    app.start()
-    assert app.wait(10.0)
-    with pytest.raises(ehkafka.EhkafkaError, match=r"opening t\[0\] failed: ConnectionError: no table"):
-        app.stop()
-    assert not [word for word in Mine.said if word[0] == "record"]
-    assert lab.committed() in (None, 0)
-
-
-def test_j5_a_close_that_raises_is_told_and_the_commit_stands(lab: Any, events: Any, wait_for: Any) -> None:
-    """J5: the stop ends in good order."""
-    from ehkafka.events import UserCodeFailed  # noqa: PLC0415
-
-    class Mine(Counting):
-        said: ClassVar[list[tuple[Any, ...]]] = []
-
-        def close(self, reason: str) -> None:
-            raise ConnectionError("cannot flush")
-
-    lab.produce("a b")
-    app = lab.app(Mine)
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: lab.committed() == 2)
-    app.stop()
-    (failed,) = events.of(UserCodeFailed)
-    assert failed.where == "closing t[0]"
 
 
 def test_partition_hooks_tell_assignment_idleness_and_revocation(

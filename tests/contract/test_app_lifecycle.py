@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import ehkafka
-from ehkafka.events import AppStopped, StuckReport
+from ehkafka.events import AppStopped
 
 
 def test_l1_a_drain_handles_and_commits_all_that_was_received(lab: Any, wait_for: Any) -> None:
@@ -171,194 +171,6 @@ def test_run_ends_with_1_when_a_handler_fails(lab: Any, program: Any) -> None:
     assert lab.committed() == 1
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"consumer": {"enable.auto.commit": True}}, "enable.auto.commit=True.*owns commits"),
-        ({"consumer": {"auto.offset.reset": "earliest"}}, r"auto.offset.reset.*App\(start="),
-        ({"consumer": {"no.such.property": 1}}, "no.such.property"),
-        ({"consumer": {"session.timeout.ms": 5_000, "heartbeat.interval.ms": 4_000}}, "heartbeat.interval"),
-        ({"consumer": {"group.id": "other"}}, "group.id"),
-    ],
-)
-def test_l6_unsafe_consumer_properties_are_refused_at_the_start(
-    lab: Any, recorder: Any, settings: dict[str, Any], words: str
-) -> None:
-    """L6: the message names the property and what to do; nothing was started."""
-    app = lab.app(recorder, **settings)
-    with pytest.raises(ehkafka.ConfigurationError, match=words) as caught:
-        app.start()
-    assert caught.value.exit_code == 2
-    assert app.state == "stopped"
-
-
-def test_l6_a_session_beyond_event_hubs_limits_is_refused_with_limit_and_source() -> None:
-    """L6: property, value, limit and the page it comes from."""
-    endpoint = ehkafka.Endpoint.kafka("ns.servicebus.windows.net:9093")
-    app = ehkafka.App(group="g", endpoint=endpoint, start="earliest", consumer={"session.timeout.ms": 1_000})
-    app.handler("t")(print)
-    with pytest.raises(ehkafka.ConfigurationError, match=r"session.timeout.ms=1000.*6000.*300000.*docs"):
-        app.start()
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"group": ""}, "group is missing"),
-        ({"group": None}, "group is missing"),
-        ({"start": None}, "start is missing"),
-        ({"start": "newest"}, "start='newest'"),
-        ({"start": -5}, "start=-5"),
-        ({"start": True}, "start=True"),
-        ({"endpoint": "localhost:9092"}, "endpoint=str is no Endpoint"),
-        ({"comit_interval_s": 1}, "comit_interval_s"),
-        ({"commit_interval_s": 0}, "commit_interval_s=0"),
-        ({"commit_interval_s": "1"}, "commit_interval_s='1'"),
-        ({"commit_every_records": 0}, "commit_every_records=0"),
-        ({"commit_idle_s": -1}, "commit_idle_s=-1"),
-        ({"backlog_records_max": 0}, "backlog_records_max=0"),
-        ({"backlog_records_max": True}, "backlog_records_max=True"),
-        ({"backlog_records_max": 10, "batch_records_max": 20}, "batch_records_max=20"),
-        ({"drain_s": -1}, "drain_s=-1"),
-        ({"stop_s": -0.1}, "stop_s=-0.1"),
-        ({"stuck_s": 0}, "stuck_s=0"),
-        ({"assignor": "sticky"}, "assignor='sticky'"),
-        ({"commit_interval_s": float("nan")}, "commit_interval_s=nan"),
-        ({"stop_s": float("inf")}, "stop_s=inf"),
-        ({"backlog_records_max": 1.5, "batch_records_max": 1}, r"backlog_records_max=1\.5"),
-    ],
-    ids=str,
-)
-def test_c12_what_cannot_work_is_refused_when_the_app_is_made(options: dict[str, Any], words: str) -> None:
-    """C12, L6: no start, no group, an unknown or impossible setting: refused by name, with no default."""
-    good = {"group": "g", "endpoint": ehkafka.Endpoint.kafka("127.0.0.1:1"), "start": "earliest"}
-    with pytest.raises(ehkafka.ConfigurationError, match=words):
-        ehkafka.App(**{**good, **options})
-
-
-def test_c12_a_missing_start_has_no_default() -> None:
-    """C12: leaving `start` out is refused too, and the message lists what it may be."""
-    with pytest.raises(ehkafka.ConfigurationError, match=r"start is missing.*'earliest', 'latest'"):
-        ehkafka.App(group="g", endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1"))
-
-
-def test_an_app_without_handler_is_refused(lab: Any) -> None:
-    """There is nothing to subscribe to."""
-    with pytest.raises(ehkafka.ConfigurationError, match="no handler"):
-        lab.app().start()
-
-
-def test_a_topic_that_does_not_exist_is_named_with_those_that_do(lab: Any, recorder: Any) -> None:
-    """The error lists the broker's topics; nothing was created."""
-    app = lab.app(recorder, "reedings")
-    with pytest.raises(ehkafka.TopicNotFoundError, match=r"'reedings'.*t, t4, u"):
-        app.start()
-
-
-def test_an_unreachable_broker_is_reported_within_the_connect_time(lab: Any, recorder: Any) -> None:
-    """EndpointError after connect_s, with the name of the endpoint."""
-    app = lab.app(recorder, connect_s=1.0, endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1"))
-    began_s = time.monotonic()
-    with pytest.raises(ehkafka.EndpointError, match=r"127.0.0.1 could not be reached within 1 s"):
-        app.start()
-    assert time.monotonic() - began_s < 4.0
-
-
-def test_l7_a_dead_poll_thread_fails_the_app_visibly(
-    lab: Any, recorder: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """L7: an unknown error in the poll loop: health red, EngineError with its cause, exit code 70."""
-    app = lab.app(recorder)
-    app.start()
-    lab.produce("a")
-    wait_for(lambda: lab.committed() == 1)
-
-    def broken(_consumer: Any) -> None:
-        raise RuntimeError("out of luck")
-
-    monkeypatch.setattr(app._runtime.loop, "_look_slowly", broken)
-    assert app.wait(10.0)
-    assert not app.health()
-    assert "out of luck" in app.health().reasons[0]
-    with pytest.raises(ehkafka.EngineError, match="poll thread died") as caught:
-        app.stop()
-    assert caught.value.exit_code == 70
-    assert isinstance(caught.value.__cause__, RuntimeError)
-
-
-def test_l7_a_failing_rebalance_callback_fails_the_app_visibly(
-    lab: Any, recorder: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """L7: an exception must not vanish inside librdkafka: EngineError, exit code 70."""
-    app = lab.app(recorder)
-
-    def broken(*_arguments: Any) -> None:
-        raise RuntimeError("no epoch")
-
-    monkeypatch.setattr("ehkafka.intake.rebalance.Epochs.begin", broken)
-    app.start()
-    assert app.wait(10.0)
-    with pytest.raises(ehkafka.EngineError, match="no epoch"):
-        app.stop()
-
-
-def test_l7_a_worker_that_dies_of_an_engine_error_fails_the_app_visibly(
-    lab: Any, recorder: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """L7: a defect below the handler must not leave a pool that silently shrank."""
-    lab.judged = False
-    app = lab.app(recorder)
-    app.start()
-    wait_for(lambda: app.snapshot().partitions)
-    exchange = app._runtime._routes[0].exchange
-
-    def broken(*_arguments: Any) -> None:
-        raise RuntimeError("broken bookkeeping")
-
-    monkeypatch.setattr(threading, "excepthook", lambda _hooked: None)
-    monkeypatch.setattr(exchange, "note_cost", broken)
-    lab.produce("a")
-    assert app.wait(2.0)
-    with pytest.raises(ehkafka.EngineError, match="broken bookkeeping"):
-        app.stop()
-
-
-def test_l8_an_unfinished_record_older_than_its_limit_turns_health_red(
-    lab: Any, recorder: Any, wait_for: Any
-) -> None:
-    """L8: topic, partition, offset, key, age and limit; green again when it ends."""
-    gate = recorder.block(b"slow")
-    lab.produce("a slow b")
-    app = lab.app(recorder, stuck_s=0.4)
-    app.start()
-    wait_for(lambda: recorder.count == 2)
-    wait_for(lambda: not app.health())
-    (reason,) = app.health().reasons
-    assert reason.startswith("t[0]@1, key slow has been unfinished for")
-    gate.set()
-    wait_for(lambda: app.health().ok)
-    app.stop()
-
-
-def test_l9_no_progress_is_reported_with_the_workers_stacks(
-    lab: Any, events: Any, recorder: Any, wait_for: Any
-) -> None:
-    """L9: once, with the running record and the line of code where its worker stands."""
-    gate = recorder.block(b"slow")
-    lab.produce("slow slow")
-    app = lab.app(recorder, stuck_s=0.4)
-    app.add_hook(events)
-    app.start()
-    (report,) = wait_for(lambda: events.of(StuckReport))
-    assert report.running == ("t[0]@0 key slow",)
-    assert "gate.wait(" in report.stacks
-    assert report.idle_s >= 0.4
-    gate.set()
-    wait_for(lambda: recorder.count == 2)
-    app.stop()
-    assert len(events.of(StuckReport)) == 1
-
-
 def test_l12_after_a_full_run_the_gauges_are_back_to_zero(lab: Any, wait_for: Any) -> None:
     """L12: backlog and lanes are empty, and the counters equal what was handled."""
     recorder = lab.recorder()
@@ -414,13 +226,6 @@ def test_wait_returns_after_a_start_that_failed(lab: Any, recorder: Any) -> None
     with pytest.raises(ehkafka.TopicNotFoundError):
         app.start()
     assert app.wait(1.0)
-
-
-def test_no_handler_takes_a_topic_twice(lab: Any, recorder: Any) -> None:
-    """One handler per topic; the message names both."""
-    app = lab.app(recorder, "t", "u")
-    with pytest.raises(ehkafka.ConfigurationError, match=r"'u' has the handler 'Recorder'"):
-        app.handler("u")(print)
 
 
 def test_a_fork_after_the_start_is_refused_in_the_child(lab: Any, recorder: Any) -> None:

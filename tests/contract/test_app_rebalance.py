@@ -136,7 +136,11 @@ def test_r3_nothing_is_committed_for_partitions_that_were_lost(lab: Any, wait_fo
     events = lab.histories[0].events
     ended = next(n for n, event in enumerate(events) if isinstance(event, Revoked))
     assert events[ended].reason == "lost"
-    before = [dict(e.next_offsets)[("t", 0)] for e in events[:ended] if isinstance(e, CommitRequested)]
+    before = [
+        dict(e.next_offsets)[ehkafka.TopicPartition("t", 0)]
+        for e in events[:ended]
+        if isinstance(e, CommitRequested)
+    ]
     assert not [offset for offset in before if offset]
 
 

@@ -1,0 +1,106 @@
+"""Dead threads, stuck work and old records: health turns red and says which."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+import ehkafka
+from ehkafka.events import StuckReport
+
+
+def test_l7_a_dead_poll_thread_fails_the_app_visibly(
+    lab: Any, recorder: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L7: an unknown error in the poll loop: health red, EngineError with its cause, exit code 70."""
+    app = lab.app(recorder)
+    app.start()
+    lab.produce("a")
+    wait_for(lambda: lab.committed() == 1)
+
+    def broken(_consumer: Any) -> None:
+        raise RuntimeError("out of luck")
+
+    monkeypatch.setattr(app._runtime.loop, "_look_slowly", broken)
+    assert app.wait(10.0)
+    assert not app.health()
+    assert "out of luck" in app.health().reasons[0]
+    with pytest.raises(ehkafka.EngineError, match="poll thread died") as caught:
+        app.stop()
+    assert caught.value.exit_code == 70
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_l7_a_failing_rebalance_callback_fails_the_app_visibly(
+    lab: Any, recorder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L7: an exception must not vanish inside librdkafka: EngineError, exit code 70."""
+    app = lab.app(recorder)
+
+    def broken(*_arguments: Any) -> None:
+        raise RuntimeError("no epoch")
+
+    monkeypatch.setattr("ehkafka.intake.rebalance.Epochs.begin", broken)
+    app.start()
+    assert app.wait(10.0)
+    with pytest.raises(ehkafka.EngineError, match="no epoch"):
+        app.stop()
+
+
+def test_l7_a_worker_that_dies_of_an_engine_error_fails_the_app_visibly(
+    lab: Any, recorder: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L7: a defect below the handler must not leave a pool that silently shrank."""
+    lab.judged = False
+    app = lab.app(recorder)
+    app.start()
+    wait_for(lambda: app.snapshot().partitions)
+    exchange = app._runtime._routes[0].exchange
+
+    def broken(*_arguments: Any) -> None:
+        raise RuntimeError("broken bookkeeping")
+
+    monkeypatch.setattr(threading, "excepthook", lambda _hooked: None)
+    monkeypatch.setattr(exchange, "note_cost", broken)
+    lab.produce("a")
+    assert app.wait(2.0)
+    with pytest.raises(ehkafka.EngineError, match="broken bookkeeping"):
+        app.stop()
+
+
+def test_l8_an_unfinished_record_older_than_its_limit_turns_health_red(
+    lab: Any, recorder: Any, wait_for: Any
+) -> None:
+    """L8: topic, partition, offset, key, age and limit; green again when it ends."""
+    gate = recorder.block(b"slow")
+    lab.produce("a slow b")
+    app = lab.app(recorder, stuck_s=0.4)
+    app.start()
+    wait_for(lambda: recorder.count == 2)
+    wait_for(lambda: not app.health())
+    (reason,) = app.health().reasons
+    assert reason.startswith("t[0]@1, key slow has been unfinished for")
+    gate.set()
+    wait_for(lambda: app.health().ok)
+    app.stop()
+
+
+def test_l9_no_progress_is_reported_with_the_workers_stacks(
+    lab: Any, events: Any, recorder: Any, wait_for: Any
+) -> None:
+    """L9: once, with the running record and the line of code where its worker stands."""
+    gate = recorder.block(b"slow")
+    lab.produce("slow slow")
+    app = lab.app(recorder, stuck_s=0.4)
+    app.add_hook(events)
+    app.start()
+    (report,) = wait_for(lambda: events.of(StuckReport))
+    assert report.running == ("t[0]@0 key slow",)
+    assert "gate.wait(" in report.stacks
+    assert report.idle_s >= 0.4
+    gate.set()
+    wait_for(lambda: recorder.count == 2)
+    app.stop()
+    assert len(events.of(StuckReport)) == 1

@@ -1,0 +1,145 @@
+"""Load: hot keys, busy lanes, and a million keys that leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from ehkafka.events import PartitionPaused
+from ehkafka.testing import CheckingHistory
+
+DISTINCT_KEYS = 1_000_000
+RSS_GROWTH_MAX_BYTES = 60_000_000
+
+
+def rss_bytes() -> int:
+    """Return this process's resident memory."""
+    with open("/proc/self/statm") as statm:  # noqa: PTH123 - a kernel file
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.slow
+def test_o9_keys_seen_once_leave_no_state_and_no_memory(lab: Any, wait_for: Any) -> None:
+    """O9: 1 000 000 distinct keys in 8 rounds over 4 partitions: lanes freed, memory flat after round 3."""
+    handled = 0
+    lock = threading.Lock()
+    lanes_max = 0
+    history = CheckingHistory()
+
+    def count(_record: Any) -> None:
+        nonlocal handled
+        with lock:
+            handled += 1
+
+    app = lab.app(count, "t4", workers=8, history=history)
+    app.start()
+    rss: list[int] = []
+    per_round = DISTINCT_KEYS // 8
+    for number in range(8):
+        first = number * per_round
+        records = [(b"key-%d" % n, b"x" * 20) for n in range(first, first + per_round)]
+        lab.broker.produce("t4", records)
+        deadline_s = time.monotonic() + 60.0
+        while handled < first + per_round:
+            lanes_max = max(lanes_max, app.snapshot().lanes)
+            assert time.monotonic() < deadline_s
+            time.sleep(0.02)
+        # What the broker keeps is not the engine's memory.
+        for partition in range(4):
+            lab.broker.delete_records("t4", partition, app.snapshot().partitions[partition].watermark)
+        rss.append(rss_bytes())
+    wait_for(lambda: app.snapshot().lanes == 0)
+    dispatcher = app._runtime._routes[0].dispatcher
+    assert all(not assignment.lanes for assignment in dispatcher.assignments.values())
+    assert all(len(assignment.marks) < 200 for assignment in dispatcher.assignments.values())
+    app.stop()
+    assert handled == DISTINCT_KEYS
+    assert lanes_max <= 50_000
+    assert rss[-1] - rss[2] < RSS_GROWTH_MAX_BYTES
+    verdict = history.verdict()
+    assert verdict.ok, verdict.report()
+
+
+def _p99_s(lab: Any, wait_for: Any, *, hot: bool, group: str) -> float:
+    """Return the 99th percentile of the time from produce to handled of the cool keys."""
+    took: list[float] = []
+    began: dict[bytes, float] = {}
+
+    def work(record: Any) -> None:
+        if record.key() == b"hot":
+            time.sleep(0.02)
+        else:
+            took.append(time.monotonic() - began[record.value()])
+
+    recorder = lab.recorder(work)
+    app = lab.app(recorder, workers=16, group=group, start="latest", history=CheckingHistory())
+    app.start()
+    wait_for(lambda: app.snapshot().partitions)
+    time_s = time.monotonic
+    ends_s = time_s() + 2.5
+    number = 0
+    while time_s() < ends_s:
+        turn_ends_s = time_s() + 0.025
+        value = b"%d" % number
+        began[value] = time_s()
+        records = [(b"cool-%d" % (number % 50), value)] + ([(b"hot", b"")] if hot else [])
+        lab.broker.produce("t", records, partition=0)
+        number += 1
+        time.sleep(max(0.0, turn_ends_s - time_s()))
+    wait_for(lambda: len(took) == number)
+    app.stop()
+    return sorted(took)[int(len(took) * 0.99)]
+
+
+def test_o10_a_hot_key_within_its_lanes_means_does_not_slow_the_others(lab: Any, wait_for: Any) -> None:
+    """O10a: 20 ms a record at 80 % of one lane: the others' p99 stays near its value without.
+
+    The bound here only tells head-of-line blocking (20 ms and more a record) from none: the ratio of 1.2
+    is measured on a quiet machine, against a real broker.
+    """
+    without_s = _p99_s(lab, wait_for, hot=False, group="without")
+    with_s = _p99_s(lab, wait_for, hot=True, group="with")
+    assert with_s < 1.2 * without_s + 0.05
+
+
+def test_o10_a_key_above_its_lanes_means_pauses_its_own_partition_and_is_named(
+    lab: Any, events: Any, wait_for: Any
+) -> None:
+    """O10b: only its partition is paused, not before its share is full, and the log names the key."""
+    recorder = lab.recorder(lambda record: time.sleep(0.02) if record.key() == b"hot" else None)
+    app = lab.app(recorder, "t4", workers=8, backlog_records_max=400, batch_records_max=20)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: len(app.snapshot().partitions) == 4)
+    for _ in range(10):
+        lab.broker.produce("t4", [(b"hot", b"")] * 20 + [(b"cool", b"")] * 5, partition=1)
+        for partition in (0, 2, 3):
+            lab.broker.produce("t4", [(b"k%d" % n, b"") for n in range(25)], partition=partition)
+    wait_for(lambda: events.of(PartitionPaused))
+    wait_for(lambda: len([key for key in recorder.finished_keys if key != b"hot"]) >= 750)
+    paused = events.of(PartitionPaused)
+    assert {event.partition.partition for event in paused} == {1}
+    assert paused[0].largest_key == "hot"
+    assert paused[0].backlog_records >= 100
+    app.stop(drain=False)
+
+
+def test_o11_a_busy_early_lane_does_not_keep_late_ones_waiting(lab: Any, wait_for: Any) -> None:
+    """O11: one worker and 3000 records of an early key: ten late keys are served in bounded turns."""
+    recorder = lab.recorder(lambda record: time.sleep(0.0002) if record.key() == b"busy" else None)
+    lab.broker.produce("t", [(b"busy", b"")] * 3000 + [(b"late%d" % n, b"") for n in range(10)], partition=0)
+    gate = recorder.block(lambda record: record.offset() == 0)
+    app = lab.app(recorder, workers=1, history=CheckingHistory())
+    app.start()
+    wait_for(lambda: app.snapshot().received_records == 3010)
+    gate.set()
+    wait_for(lambda: recorder.count == 3010)
+    app.stop()
+    late = [n for n, key in enumerate(recorder.finished_keys) if key != b"busy"]
+    assert len(late) == 10
+    # Turns of at most 64 records or 1 ms: all ten are through long before the busy lane is.
+    assert max(late) < 1_500
