@@ -24,7 +24,8 @@ EVENT_HUBS_COMMIT_SPACING_S = 1.0
 class Settings:
     """What governs one app beside its endpoint and its handlers.
 
-    Times are in seconds. `drain_s` is the budget of a revoke, `stop_s` that of a stop. The backlog is
+    Times are in seconds. `drain_s` is the budget of a revoke (at most
+    half of max.poll.interval.ms is used), `stop_s` that of a stop. The backlog is
     what was received and has no outcome; bytes are those of the values. `stuck_s` is the age at which an
     unfinished record, or lag without progress, turns health red.
     """

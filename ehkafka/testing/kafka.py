@@ -223,7 +223,9 @@ class KafkaBroker(KafkaAdmin):
         _write_secret(directory / "log4j2.xml", LOG4J2_XML.encode("ascii"))
 
     def _format_storage(self) -> None:
-        self._expected_cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
+        # A leading "-" would be taken for an option: the first bits are fixed.
+        identity = b"\0" + uuid.uuid4().bytes[1:]
+        self._expected_cluster_id = base64.urlsafe_b64encode(identity).decode("ascii").rstrip("=")
         arguments = ["format", "-t", self._expected_cluster_id, "-c", "server.properties"]
         _run([*self._command, "kafka.tools.StorageTool", *arguments], self.directory, self._start_timeout_s)
 
