@@ -215,7 +215,6 @@ class Runtime:
             assignor=settings.assignor,
             instance_id=settings.instance_id,
         )
-        self.context.static_member = "group.instance.id" in properties
         # A drain that outlives the poll interval would make the group drop this member in mid-revoke.
         self.context.drain_s = min(settings.drain_s, int(properties["max.poll.interval.ms"]) / 2000)
         topics = {topic for route in self._routes for topic in route.topics}

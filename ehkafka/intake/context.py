@@ -58,7 +58,5 @@ class IntakeContext:
     finished_before: Callable[[TopicPartition, int, str | None], Container[int] | None] | None = None
     # Told of each assignment that ends, before its records are abandoned. Caller has the lock.
     note_end: Callable[[Assignment], None] = lambda _assignment: None
-    # The member has a `group.instance.id`: the group keeps its partitions while it restarts.
-    static_member: bool = False
     owned: OwnedPartitions = field(default_factory=OwnedPartitions)
     epochs: Epochs = field(default_factory=Epochs)

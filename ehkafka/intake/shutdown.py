@@ -16,7 +16,6 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.errors import AbandonedError, EhkafkaError
 from ehkafka.events import AppStopped, AppStopping, ConnectionTrouble, Draining
-from ehkafka.intake.poll_loop import BUSY_POLL_S
 from ehkafka.intake.watch import running_records
 
 if TYPE_CHECKING:
@@ -31,8 +30,11 @@ if TYPE_CHECKING:
 NAMED_RECORDS_MAX = 20
 # After the deadline: the commit, the leave and the threads get this much together.
 LEAVE_S = 0.8
+# What the client has to say before it is closed.
+LAST_POLLS = 3
+LAST_POLL_S = 20e-3
 # A close takes milliseconds, also while the broker is away.
-CLOSE_TIMEOUT_S = 2.0
+CLOSE_TIMEOUT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +72,7 @@ class Shutdown:
             consumer, list(context.owned), reason="stopped", drain_s=0.0, commit_s=commit_s
         )
         abandoned = AbandonedError(_named(unfinished, queued)) if not drained else None
-        if not context.static_member:
-            self._leave(consumer)
+        self._take_last_callbacks(consumer)
         self._close(consumer)
         context.hook_thread.close(LEAVE_S if drained else 0.1)
         for route in self._routes:
@@ -89,21 +90,16 @@ class Shutdown:
             self._context.count("pause_refused", 1)
 
     @staticmethod
-    def _leave(consumer: Consumer) -> None:
-        """Leave the group and take the last rebalance callback while the client is whole.
+    def _take_last_callbacks(consumer: Consumer) -> None:
+        """Let a rebalance that is under way call back now, while the client is whole.
 
-        A callback that `close()` would have to call can find the client's group handler ended; it then
-        waits for ever, holding the GIL: the whole process stands still (seen after a topic was deleted).
-        Not for static members: they come back soon, and keep their partitions only if they just close.
+        A callback left for `close()` can find the client's group handler ended; it then waits for ever
+        and holds the GIL: the whole process stands still (seen after a topic was deleted). Leaving by
+        `unsubscribe` would be surer, but makes `close` wait for a broker that is away, and a static
+        member lose its partitions.
         """
-        deadline_s = time.monotonic() + LEAVE_S
-        try:
-            consumer.unsubscribe()
-            consumer.consume(1, BUSY_POLL_S)
-            while consumer.assignment() and time.monotonic() < deadline_s:
-                consumer.consume(1, BUSY_POLL_S)
-        except KafkaException:
-            return  # a client in a fatal state answers no more; `close` is bounded
+        for _ in range(LAST_POLLS):
+            consumer.consume(1, LAST_POLL_S)
 
     def _close(self, consumer: Consumer) -> None:
         # After a fatal error of the client (a fenced member has one) librdkafka never ends its close.

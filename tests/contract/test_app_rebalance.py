@@ -282,7 +282,9 @@ def test_a_stop_while_the_broker_is_away_ends_within_its_deadline(
     lab.broker.take_down()
     began_s = time.monotonic()
     app.stop(timeout_s=1.0)
-    assert time.monotonic() - began_s < 3.5
+    took_s = time.monotonic() - began_s
+    lab.broker.bring_up()  # lets a close end that was left behind
+    assert took_s < 3.5
 
 
 def test_epochs_count_the_assignments_of_a_partition(lab: Any, recorder: Any, wait_for: Any) -> None:
