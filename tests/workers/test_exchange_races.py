@@ -1,0 +1,317 @@
+"""Races between real threads on the exchange and the lanes, and mutants that show each guard is needed.
+
+No broker: the test plays the poll thread. Threads are switched as often as the interpreter can.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.lanes.lane import Lane
+from ehkafka.records import TopicPartition
+from ehkafka.testing.simulated_message import SimulatedMessage
+from ehkafka.workers.exchange import QUICK_S, Exchange
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+PARTITION = TopicPartition("t", 0)
+LIMIT_S = 30.0
+
+
+@pytest.fixture(autouse=True)
+def switch_often() -> Iterator[None]:
+    """Switch threads as often as the interpreter can."""
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before_s)
+
+
+# --- lanes that are freed and born again ------------------------------------------------------------
+
+
+def reborn(pool: Any, births: int, for_s: float) -> str | None:
+    """Let lanes be freed and born again so often or so long; return what went wrong, None if nothing did."""
+    rng = random.Random(3)
+    assignment = pool.assign()
+    keys = [b"k%d" % n for n in range(200)]
+    offset = born = 0
+    quiet_s = time.monotonic()
+    seen = -1
+    ends_s = quiet_s + for_s
+    while (feeds := born < births and time.monotonic() < ends_s) or pool.handled < offset:
+        with pool.exchange.locked():
+            # Mostly keys without a lane, sometimes one whose lane may be on its way out.
+            wanted = [key for key in keys if key not in assignment.lanes or rng.random() < 0.1]
+            now_born = sum(key not in assignment.lanes for key in wanted)
+        if wanted and feeds and offset - pool.handled < 500:
+            pool.receive(assignment, offset, wanted)
+            offset += len(wanted)
+            born += now_born
+        pool.exchange.watch()
+        if pool.wrong:
+            return pool.wrong[0]
+        if pool.handled != seen:
+            seen, quiet_s = pool.handled, time.monotonic()
+        if time.monotonic() - quiet_s > 1.0:
+            return f"{offset - pool.handled} of {offset} records were never handled"
+    with pool.exchange.locked():
+        assert not assignment.lanes
+        assert assignment.watermark() == offset
+    assert born > births // 10
+    return None
+
+
+def test_a_lane_that_is_freed_and_born_again_loses_and_overlaps_nothing(pool: Callable[..., Any]) -> None:
+    """200 keys, 8 workers, 100 000 births: every record once, in order, one at a time per key."""
+    assert reborn(pool(8), 100_000, for_s=7.0) is None
+
+
+def lost_behind_an_emptied_lane() -> bool:
+    """Append a record after its lane's last outcome and before the hand-in; tell whether it is lost."""
+    dispatcher = Dispatcher()
+    assignment = dispatcher.assign(PARTITION, 1)
+    dispatcher.receive(assignment, [SimulatedMessage("t", 0, 0, b"a")], [b"a"], 0.0)
+    lane = dispatcher.begin()
+    assert lane is not None
+    assert not lane.advance()
+    dispatcher.receive(assignment, [SimulatedMessage("t", 0, 1, b"a")], [b"a"], 0.0)
+    dispatcher.settle([lane], 0.0)
+    again = dispatcher.begin()
+    return again is None or again.head is None or again.head.offset() != 1
+
+
+def test_mutant_a_lane_is_freed_with_records_behind_its_head(mutate: Callable[..., None]) -> None:
+    """Freeing a lane although a record was appended meanwhile loses that record."""
+    assert not lost_behind_an_emptied_lane()
+    mutate(Dispatcher, "settle", "elif lane.head is None and not lane.rest:", "elif lane.head is None:")
+    assert lost_behind_an_emptied_lane()
+
+
+# --- outcomes against a revoke ----------------------------------------------------------------------
+
+
+def revokes(pool: Any, epochs: int, seed: int = 5) -> str | None:
+    """Drain and end epochs while workers hand in; return what went wrong, None if nothing did."""
+    rng = random.Random(seed)
+    keys = [b"k%d" % n for n in range(12)]
+    position = 0
+    for _ in range(epochs):
+        assignment = pool.assign()
+        epoch, first = assignment.epoch, position
+        for _ in range(rng.randrange(1, 4)):
+            count = rng.randrange(1, 60)
+            pool.receive(assignment, first, [rng.choice(keys) for _ in range(count)])
+            first += count
+            pool.exchange.watch()
+            for _ in range(rng.randrange(200)):
+                pass
+        with pool.exchange.locked() as dispatcher:
+            dispatcher.drain(assignment, below_started=True)
+            limit = assignment.drain_limit
+        patient = rng.random() < 0.7
+        ends_s = time.monotonic() + (5.0 if patient else 0.0005)
+        while time.monotonic() < ends_s:
+            pool.exchange.watch()
+            with pool.exchange.locked() as dispatcher:
+                if dispatcher.drained(assignment):
+                    break
+        else:
+            if patient:
+                return "a drain did not end"
+        with pool.exchange.locked() as dispatcher:
+            watermark = assignment.watermark()
+            assert watermark is not None
+            unfinished = set(range(position, watermark)) - pool.done[epoch]
+            dispatcher.end(assignment)
+        above = {offset for offset in pool.started[epoch] if offset > limit}
+        if unfinished:
+            return f"watermark {watermark} passes the unfinished {sorted(unfinished)[:5]}"
+        if above:
+            return f"{sorted(above)[:5]} started above the limit {limit}"
+        started = max(pool.started[epoch], default=position - 1)
+        if patient and watermark != started + 1:
+            return f"the drain left a hole: started up to {started}, watermark {watermark}"
+        if pool.wrong:
+            return pool.wrong[0]
+        position = watermark
+    return None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_outcomes_handed_in_during_a_revoke_leave_no_hole_and_no_premature_watermark(
+    pool: Callable[..., Any], seed: int
+) -> None:
+    """700 revokes against 6 workers: nothing starts above the limit, nothing unfinished is passed."""
+    assert revokes(pool(6, work=_spin), 700, seed) is None
+
+
+def _spin(lane: Lane) -> None:
+    # Lets other threads in between the start of a handler and its end.
+    for _ in range(lane.head.offset() % 7 * 10):  # type: ignore[union-attr]
+        pass
+
+
+def test_mutant_a_holder_does_not_say_that_it_runs(
+    pool: Callable[..., Any], mutate: Callable[..., None]
+) -> None:
+    """Without `running`, a revoke takes the head away under the handler."""
+    mutate(Dispatcher, "begin", "lane.running = True", "pass")
+    assert revokes(pool(6, work=_spin), 700) is not None
+
+
+def test_mutant_a_holder_does_not_look_whether_its_partition_is_halted(
+    pool: Callable[..., Any], mutate: Callable[..., None]
+) -> None:
+    """Without the look, records above the drain's limit start."""
+    old = "(not self.assignment.halted or self.assignment.may_start(self.head))"
+    mutate(Lane, "may_run_head", old, "True")
+    assert revokes(pool(6, work=_spin), 700) is not None
+
+
+def test_mutant_a_drain_looks_for_runners_before_it_halts(
+    pool: Callable[..., Any], mutate: Callable[..., None]
+) -> None:
+    """A record that starts between the look and the halt is above the limit."""
+    old = "        highest = assignment.highest_started()\n"
+    new = old + "        assignment.halted = True\n"
+    mutate(Dispatcher, "drain", old, new)
+    mutate(
+        Dispatcher,
+        "drain",
+        "    assignment.halted = True  # before the look at who runs: see `Assignment`\n",
+        "",
+    )
+    assert revokes(pool(6, work=_spin), 700) is not None
+
+
+def test_mutant_the_watermark_ignores_what_waits_behind_an_emptied_lane(
+    pool: Callable[..., Any], mutate: Callable[..., None]
+) -> None:
+    """A record appended between a lane's last outcome and its hand-in would be committed past."""
+    # Deterministic: the test itself holds the lane at that point.
+    from ehkafka.lanes.assignment import Assignment  # noqa: PLC0415
+
+    def watermark() -> int | None:
+        dispatcher = Dispatcher()
+        assignment = dispatcher.assign(PARTITION, 1)
+        dispatcher.receive(assignment, [SimulatedMessage("t", 0, 0, b"a")], [b"a"], 0.0)
+        lane = dispatcher.begin()
+        assert lane is not None
+        assert not lane.advance()
+        dispatcher.receive(assignment, [SimulatedMessage("t", 0, 1, b"a")], [b"a"], 0.0)
+        return assignment.watermark()
+
+    assert watermark() == 1
+    mutate(Assignment, "watermark", "else lane.rest[0] if lane.rest else None", "else None")
+    assert watermark() == 2
+
+
+# --- lost wake-ups ------------------------------------------------------------------------------------
+
+
+def trickle(pool: Any, records: int, *, waits_s: float) -> str | None:
+    """Hand over single records at random moments, each with one wake and no watch; say what was left."""
+    rng = random.Random(7)
+    assignment = pool.assign()
+    for offset in range(records):
+        pool.receive(assignment, offset, [b"k%d" % rng.randrange(3)])
+        pool.exchange.wake_one()
+        for _ in range(rng.randrange(300)):
+            pass
+        if rng.random() < 0.3:
+            ends_s = time.monotonic() + waits_s
+            while pool.handled <= offset:
+                if time.monotonic() > ends_s:
+                    return f"{offset + 1 - pool.handled} records lie for {waits_s} s with idle workers"
+                time.sleep(0)
+    ends_s = time.monotonic() + waits_s
+    while pool.handled < records:
+        if time.monotonic() > ends_s:
+            return f"{records - pool.handled} records were left lying"
+        time.sleep(0)
+    return pool.wrong[0] if pool.wrong else None
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_a_record_that_finds_workers_falling_asleep_is_handled_without_a_watch(
+    pool: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, quick: bool
+) -> None:
+    """10 000 single records and four workers: one wake each is enough, for quick and for slow handlers."""
+    made = pool(4)
+    made.exchange.cost_s = QUICK_S / 4 if quick else 1.0
+    monkeypatch.setattr(made.exchange, "note_cost", lambda _cost_s: None)
+    assert trickle(made, 10_000, waits_s=5.0) is None
+
+
+def falls_asleep_on_work(*, quick: bool) -> bool:
+    """Let a record come after a worker's last look and before its gate is out; tell whether it sleeps."""
+    dispatcher = Dispatcher()
+    exchange = Exchange(dispatcher, time.monotonic)
+    exchange.cost_s = QUICK_S / 4 if quick else 1.0
+    assignment = dispatcher.assign(PARTITION, 1)
+
+    class Late(deque[threading.Lock]):
+        def append(self, gate: threading.Lock) -> None:
+            dispatcher.receive(assignment, [SimulatedMessage("t", 0, 0, b"a")], [b"a"], 0.0)
+            exchange.wake_one()
+            super().append(gate)
+
+    exchange._sleepers = Late()
+    gate = threading.Lock()
+    gate.acquire()
+    worker = threading.Thread(target=exchange.sleep, args=(gate,), daemon=True)
+    worker.start()
+    worker.join(0.5)
+    sleeps = worker.is_alive()
+    if sleeps:
+        gate.release()
+        worker.join(LIMIT_S)
+    return sleeps
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_a_record_that_comes_before_the_gate_is_out_keeps_its_worker_awake(quick: bool) -> None:
+    """Whoever came then found nobody to wake: the worker must see it itself."""
+    assert not falls_asleep_on_work(quick=quick)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_mutant_a_worker_falls_asleep_without_a_second_look(mutate: Callable[..., None], quick: bool) -> None:
+    """Without the look after publishing the gate, the record is left lying."""
+    mutate(
+        Exchange,
+        "sleep",
+        "if self.closed or ((self.dispatcher.ready or self.returned) and not left_to_runner):",
+        "if self.closed:",
+    )
+    assert falls_asleep_on_work(quick=quick)
+
+
+def test_mutant_a_runner_keeps_its_role_while_it_falls_asleep(mutate: Callable[..., None]) -> None:
+    """A worker that leaves the work to a runner which is itself, asleep, leaves it to nobody."""
+    mutate(Exchange, "sleep", "if self._runner is gate:", "if False:")
+    dispatcher = Dispatcher()
+    exchange = Exchange(dispatcher, time.monotonic)
+    exchange.cost_s = QUICK_S / 4
+    gate = threading.Lock()
+    gate.acquire()
+    assert not exchange.steps_back(gate)
+    assignment = dispatcher.assign(PARTITION, 1)
+    dispatcher.receive(assignment, [SimulatedMessage("t", 0, 0, b"a")], [b"a"], 0.0)
+    worker = threading.Thread(target=exchange.sleep, args=(gate,), daemon=True)
+    worker.start()
+    worker.join(0.3)
+    assert worker.is_alive()
+    gate.release()
+    worker.join(LIMIT_S)
