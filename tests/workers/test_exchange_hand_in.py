@@ -1,4 +1,4 @@
-"""A lane handed in while another thread has the lock is settled by that thread, and mutants that forget it."""
+"""A lane handed in while another thread has the lock is settled by that thread; mutants forget it."""
 
 from __future__ import annotations
 
