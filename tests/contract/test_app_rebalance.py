@@ -82,15 +82,21 @@ def test_r2_a_handler_longer_than_the_drain_budget_is_left_behind(lab: Any, wait
     two = lab.app(second, "t4")
     one.start()
     wait_for(lambda: first.count == 8)
-    began_s = time.monotonic()
+    silences_s: list[float] = []
+
+    def taken_over() -> bool:
+        silences_s.append(time.monotonic() - one._runtime.loop.last_turn_s)
+        return bool(second.count >= 6)
+
     two.start()
-    wait_for(lambda: second.count == 6)
-    assert time.monotonic() - began_s < 5.0
+    wait_for(taken_over)
+    # The poll loop was away for the budget and the commit, not for the handler.
+    assert 0.3 < max(silences_s) < 2.5
     # Eager: the first member lost all four and got two back, where the slow records run again and wait.
     assert {event.abandoned_records for event in keeper.of(PartitionRevoked)} == {1}
     assert one.snapshot().stale_records == 0
     gate.set()
-    wait_for(lambda: one.snapshot().stale_records == 4)
+    wait_for(lambda: one.snapshot().stale_records >= 4)
     wait_for(lambda: [lab.committed(p, topic="t4") for p in range(4)] == [3] * 4)
     two.stop()
     one.stop()
