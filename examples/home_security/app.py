@@ -9,6 +9,7 @@ topic `readings` there. Ctrl-C stops it: what was received is finished and commi
 from __future__ import annotations
 
 import json
+import logging
 import os
 import random
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from confluent_kafka import Producer
 
 import ehkafka
 
+# Not print: the lines of 64 workers would run into each other.
+log = logging.getLogger("home-security")
 HOMES = 1_000
 READINGS = 20_000
 
@@ -62,12 +65,12 @@ def watch(record: ehkafka.Record) -> None:
 
 def raise_alarm(name: str, home: Home, why: str, record: ehkafka.Record) -> None:
     home.alarms += 1
-    print(f"ALARM {name}: {why} ({record.where})", flush=True)
+    log.warning("ALARM %s: %s (%s)", name, why, record.where)
 
 
 @app.on_stop
 def report() -> None:
-    print(f"{len(homes)} homes, {sum(home.alarms for home in homes.values())} alarms", flush=True)
+    log.warning("%d homes, %d alarms", len(homes), sum(home.alarms for home in homes.values()))
 
 
 @app.on_start

@@ -1,5 +1,6 @@
-"""Print readings, in order per key: `ehkafka run examples/quickstart/app.py`."""
+"""Log readings, in order per key: `ehkafka run examples/quickstart/app.py`."""
 
+import logging
 import os
 
 import ehkafka
@@ -10,5 +11,4 @@ app = ehkafka.App(group="quickstart", endpoint=ehkafka.Endpoint.kafka(broker), s
 
 @app.handler("readings", workers=64)
 def handle(record: ehkafka.Record) -> None:
-    # One write: print's own line end is a second one, and another worker's line may come between.
-    print(f"{record.where} {record.key()!r} {record.json()}\n", end="", flush=True)
+    logging.getLogger("quickstart").info("%s %s", record.where, record.json())

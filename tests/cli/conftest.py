@@ -42,11 +42,14 @@ class Running:
         """What stderr has by now."""
         return self._text(1)
 
-    def wait_for(self, text: str, timeout_s: float = 30.0) -> None:
-        """Wait until either stream has the text; fail when the command ends before."""
+    def wait_for(self, text: str, times: int = 1, timeout_s: float = 30.0) -> None:
+        """Wait until the streams have the text so often; fail when the command ends before."""
         deadline_s = time.monotonic() + timeout_s
-        while text not in self.stdout + self.stderr:
-            ended = self.process.poll() is not None and text not in self.stdout + self.stderr
+        while True:
+            # Asked first: what was written before the end is there by then.
+            ended = self.process.poll() is not None
+            if (self.stdout + self.stderr).count(text) >= times:
+                return
             if ended or time.monotonic() > deadline_s:
                 pytest.fail(f"{text!r} did not come: {self.stdout}{self.stderr}")
             time.sleep(0.02)
