@@ -64,14 +64,14 @@ def test_o9_keys_seen_once_leave_no_state_and_no_memory(lab: Any, wait_for: Any)
     assert verdict.ok, verdict.report()
 
 
-def _p99_s(lab: Any, wait_for: Any, *, hot: bool, group: str) -> float:
-    """Return the 99th percentile of the time from produce to handled of the cool keys."""
+def _p90_s(lab: Any, wait_for: Any, *, hot: bool, group: str) -> float:
+    """Return the 90th percentile of the time from produce to handled of the cool keys."""
     took: list[float] = []
     began: dict[bytes, float] = {}
 
     def work(record: Any) -> None:
         if record.key() == b"hot":
-            time.sleep(0.02)
+            time.sleep(0.1)
         else:
             took.append(time.monotonic() - began[record.value()])
 
@@ -86,23 +86,23 @@ def _p99_s(lab: Any, wait_for: Any, *, hot: bool, group: str) -> float:
         turn_ends_s = time_s() + 0.025
         value = b"%d" % number
         began[value] = time_s()
-        records = [(b"cool-%d" % (number % 50), value)] + ([(b"hot", b"")] if hot else [])
+        records = [(b"cool-%d" % (number % 50), value)] + ([(b"hot", b"")] if hot and number % 5 == 0 else [])
         lab.broker.produce("t", records, partition=0)
         number += 1
         time.sleep(max(0.0, turn_ends_s - time_s()))
     wait_for(lambda: len(took) == number)
     app.stop()
-    return sorted(took)[int(len(took) * 0.99)]
+    return sorted(took)[int(len(took) * 0.9)]
 
 
 def test_o10_a_hot_key_within_its_lanes_means_does_not_slow_the_others(lab: Any, wait_for: Any) -> None:
-    """O10a: 20 ms a record at 80 % of one lane: the others' p99 stays near its value without.
+    """O10a: 100 ms a record at 80 % of one lane: the others take what they take without.
 
-    The bound here only tells head-of-line blocking (20 ms and more a record) from none: the ratio of 1.2
-    is measured on a quiet machine, against a real broker.
+    Scaled so that a busy machine does not decide: a lane that blocked others would cost nine of ten of them
+    20 to 100 ms. The ratio of 1.2 at the 99th percentile is the benchmark's to measure.
     """
-    without_s = _p99_s(lab, wait_for, hot=False, group="without")
-    with_s = _p99_s(lab, wait_for, hot=True, group="with")
+    without_s = _p90_s(lab, wait_for, hot=False, group="without")
+    with_s = _p90_s(lab, wait_for, hot=True, group="with")
     assert with_s < 1.2 * without_s + 0.05
 
 

@@ -20,6 +20,7 @@ def test_a_snapshot_names_what_holds_the_commit_back(lab: Any, recorder: Any, wa
     app.start()
     wait_for(lambda: recorder.count == 4)
     wait_for(lambda: app.snapshot().partitions[0].committed == 2)
+    wait_for(lambda: app.snapshot().lag_records is not None)
     (partition,) = app.snapshot().partitions
     assert (partition.watermark, partition.committed) == (2, 2)
     assert (partition.backlog_records, partition.backlog_bytes, partition.lanes) == (2, 2, 1)
