@@ -99,7 +99,8 @@ def test_our_properties_open_clients_of_every_kind(connection_string: str) -> No
     for assignor in ("default", "cooperative-sticky"):
         properties = consumer_properties(endpoint, "g", {}, assignor=assignor, instance_id="a")  # type: ignore[arg-type]
         open_consumer(properties, logger=_Silent()).close()
-    assert len(open_producer(producer_properties(endpoint, {}), logger=_Silent())) == 0
+    producer = open_producer(producer_properties(endpoint, {}), logger=_Silent())
+    assert isinstance(producer, confluent_kafka.Producer)
 
 
 def test_secrets_are_struck_out_of_librdkafkas_words(
