@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import signal
+import subprocess
+import sys
+import termios
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ehkafka.testing.kafka import KafkaBroker
+
+COMMAND = [sys.executable, "-P", "-m", "ehkafka.cli"]
 
 
 def test_json_is_all_that_stdout_gets(ehkafka_command: Callable) -> None:
@@ -46,6 +53,34 @@ def test_without_a_terminal_it_writes_a_line_a_second(ehkafka_command: Callable)
     assert "4 workers, the checker on" in ended.stdout
     assert "order violations 0, premature commits 0" in ended.stdout
     assert "\x1b" not in ended.stdout + ended.stderr
+
+
+def test_on_a_terminal_it_draws_a_live_view(tmp_path: Path) -> None:
+    """The view has the screen to itself and is gone before the summary, which stays."""
+    ours, theirs = os.openpty()
+    termios.tcsetwinsize(theirs, (24, 80))
+    process = subprocess.Popen(
+        [*COMMAND, "demo", "--seconds", "2"],
+        cwd=tmp_path,
+        env={**os.environ, "TERM": "xterm-256color"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    shown = b""
+    # The end of the other side reads as an error on Linux.
+    with contextlib.suppress(OSError):
+        while chunk := os.read(ours, 65_536):
+            shown += chunk
+    os.close(ours)
+    assert process.wait(20.0) == 0
+    view, _, after = shown.decode().partition("\x1b[?1049l")
+    assert "\x1b[?1049h" in view
+    assert "records/s" in view
+    assert "checker: order violations 0" in view
+    assert "OK: every promise was kept" in after
+    assert "producing" not in after
 
 
 def test_ctrl_c_ends_it_early_with_the_summary(start_ehkafka: Callable) -> None:
@@ -108,6 +143,8 @@ def test_the_simulator_never_gets_ahead_of_its_limits(feed: Feed) -> None:
         )
         for n in range(PARTITIONS)
     )
+    feed.allow(_snapshot(partitions=others, finished_records=0))
+    assert _stands_still(feed) - standing_still <= PARTITIONS * UNREAD_RECORDS_MAX, "too much is unfinished"
     feed.allow(_snapshot(partitions=others, finished_records=standing_still))
     assert standing_still < _stands_still(feed) <= PARTITIONS * (3_000 + UNREAD_RECORDS_MAX)
 
