@@ -16,7 +16,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.errors import AbandonedError, EhkafkaError
 from ehkafka.events import AppStopped, AppStopping, ConnectionTrouble, Draining
-from ehkafka.intake.watch import running_records
+from ehkafka.intake.watch import running_records, tell_stale
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,6 +77,8 @@ class Shutdown:
         context.hook_thread.close(LEAVE_S if drained else 0.1)
         for route in self._routes:
             route.workers.stop(LEAVE_S if drained else 0.1)
+            route.exchange.settle()
+        tell_stale(context, self._routes)
         exit_code = (failure or abandoned or EhkafkaError).exit_code if failure or abandoned else 0
         context.emit(AppStopped(exit_code, queued))
         return abandoned

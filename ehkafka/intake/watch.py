@@ -32,19 +32,11 @@ class ProgressWatch:
     def look(self) -> None:
         """Report stuck work and idle partitions, each once until it moves again."""
         now_s = self._context.clock()
-        self.tell_stale()
+        tell_stale(self._context, self._routes)
         self._look_for_stuck(now_s)
         if self._context.hooks.on_idle is not None:
             for assignment in list(self._context.owned.assignments()):
                 self._look_for_idle(assignment, now_s)
-
-    def tell_stale(self) -> None:
-        """Tell of results that came after their epoch had ended."""
-        for route in self._routes:
-            stale = route.dispatcher.stale
-            while stale:
-                assignment, records = stale.popleft()
-                self._context.emit(StaleResult(assignment.partition, assignment.epoch, records))
 
     def _look_for_stuck(self, now_s: float) -> None:
         finished = sum(route.dispatcher.finished_records for route in self._routes)
@@ -69,6 +61,15 @@ class ProgressWatch:
             on_idle = self._context.hooks.on_idle
             assert on_idle is not None
             self._context.hook_thread.submit("on_idle", lambda: on_idle(partition))
+
+
+def tell_stale(context: IntakeContext, routes: Sequence[Route]) -> None:
+    """Tell of results that came after their epoch had ended."""
+    for route in routes:
+        stale = route.dispatcher.stale
+        while stale:
+            assignment, records = stale.popleft()
+            context.emit(StaleResult(assignment.partition, assignment.epoch, records))
 
 
 def running_records(context: IntakeContext) -> Iterator[str]:
