@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from ehkafka.errors import EndpointError
+from ehkafka.testing import topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -66,12 +67,9 @@ class KafkaAdmin(ABC):
 
     def committed(self, group: str, topic: str) -> dict[int, int | None]:
         """Return the group's committed next_offset of each partition, `None` where it has none."""
-        partitions = range(self._led_partitions(topic))
-        wanted = [confluent_kafka.TopicPartition(topic, partition) for partition in partitions]
-        request = ConsumerGroupTopicPartitions(group, wanted)
-        answer = _result(self._admin().list_consumer_group_offsets([request]))
-        # A partition without a commit comes back with a negative, symbolic offset.
-        return {each.partition: each.offset if each.offset >= 0 else None for each in answer.topic_partitions}
+        # Not by the AdminClient: librdkafka's list_consumer_group_offsets ends the process with SIGSEGV when
+        # the coordinator is just starting or moving (confluentinc/librdkafka#5040); a consumer asks again.
+        return topics.committed(self.bootstrap, group, topic, timeout_s=REQUEST_TIMEOUT_S)
 
     def _cluster_id(self, timeout_s: float = 1.0) -> str | None:
         """Return the id of the cluster that answers here, `None` while none does.

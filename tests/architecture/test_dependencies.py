@@ -11,6 +11,7 @@ import pytest
 import ehkafka
 
 PACKAGE = Path(ehkafka.__file__).parent
+TESTS = Path(__file__).parents[1]
 
 # Rooms from the ground up. A module may import its own layer's room and anything below, never above.
 LAYERS: list[set[str]] = [
@@ -178,6 +179,15 @@ def test_the_core_does_not_need_the_extras() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "path", sorted([*PACKAGE.rglob("*.py"), *TESTS.rglob("*.py")]), ids=lambda path: path.name
+)
+def test_nobody_reads_commits_by_the_admin_client(path: Path) -> None:
+    """A coordinator that is just starting would end the process (confluentinc/librdkafka#5040)."""
+    named = {getattr(node, "attr", None) for node in ast.walk(ast.parse(path.read_text()))}
+    assert "list_consumer_group_offsets" not in named
 
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE)))
