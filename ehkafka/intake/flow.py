@@ -1,8 +1,10 @@
 """Flow control: how much to take from the broker, which partitions to pause and to resume.
 
-Pure; called by the poll thread alone. The backlog (received, no outcome) is bounded in records and in
-bytes, in total and per partition. A pause throws away what librdkafka had fetched ahead, so a partition
-is paused at its share and resumed only at half of it.
+Pure; called by the poll thread alone. The backlog (received, no outcome, not parked) is bounded in
+records and in bytes, in total and per partition; so is what is parked beside it. A lane that is parked
+takes its records out of the backlog and brings them back: each amount may pass its own limit by that, the
+sum of both never passes the sum of the limits. A pause throws away what librdkafka had fetched ahead, so
+a partition is paused at its share and resumed only at half of it.
 """
 
 from __future__ import annotations
@@ -28,15 +30,22 @@ class Load(Protocol):
     partition: TopicPartition
     backlog_records: int
     backlog_bytes: int
+    parked_records: int
+    parked_bytes: int
 
 
 @dataclass(slots=True)
 class FlowLimits:
-    """Bounds of the backlog. A partition's share is its part of the total, but at least two batches."""
+    """Bounds of the backlog and of the parked budget.
+
+    A partition's share is its part of the total, but at least two batches.
+    """
 
     backlog_records_max: int = 50_000
     backlog_bytes_max: int = 128 * 1024 * 1024
     batch_records_max: int = 1_000
+    parked_records_max: int = 100_000
+    parked_bytes_max: int = 128 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -50,14 +59,26 @@ class FlowControl:
     _largest_bytes: int = LARGEST_RECORD_GUESS_BYTES
     _largest_age_batches: int = 0
 
-    def batch_size(self, backlog_records: int, backlog_bytes: int) -> int:
-        """Return how many records may be taken now without the backlog passing a limit; 0: none."""
-        limits = self.limits
-        records = min(limits.batch_records_max, limits.backlog_records_max - backlog_records)
-        by_bytes = (limits.backlog_bytes_max - backlog_bytes) // self._largest_bytes
-        if backlog_records == 0:
+    def batch_size(
+        self, backlog_records: int, backlog_bytes: int, parked_records: int = 0, parked_bytes: int = 0
+    ) -> int:
+        """Return how many records may be taken now without passing a limit; 0: none."""
+        records, size = self._room(backlog_records, backlog_bytes, parked_records, parked_bytes)
+        by_bytes = size // self._largest_bytes
+        if backlog_records + parked_records == 0:
             by_bytes = max(by_bytes, 1)  # a record larger than the limit must still get through, alone
-        return max(0, min(records, by_bytes))
+        return max(0, min(self.limits.batch_records_max, records, by_bytes))
+
+    def _room(
+        self, backlog_records: int, backlog_bytes: int, parked_records: int, parked_bytes: int
+    ) -> tuple[int, int]:
+        """Return how many records and bytes the backlog, and backlog and parked together, leave."""
+        limits = self.limits
+        # What is parked beyond its budget came out of the backlog and is taken from it.
+        beyond_records = max(0, parked_records - limits.parked_records_max)
+        beyond_bytes = max(0, parked_bytes - limits.parked_bytes_max)
+        records = limits.backlog_records_max - backlog_records - beyond_records
+        return records, limits.backlog_bytes_max - backlog_bytes - beyond_bytes
 
     def note_batch(self, largest_bytes: int) -> None:
         """Remember the largest record of a batch for a while: the next one may hold more of its kind."""
@@ -78,6 +99,18 @@ class FlowControl:
         self.paused.update(over)
         return over
 
+    def over_parked_share(self, loads: Iterable[Load], partitions: int) -> list[Load]:
+        """Return the partitions whose parked records have filled their share of the parked budget."""
+        records, size = self.parked_share(partitions)
+        return [load for load in loads if load.parked_records >= records or load.parked_bytes >= size]
+
+    def to_pause_parked(self, loads: Iterable[Load], partitions: int) -> list[TopicPartition]:
+        """Return which partitions to pause because their share of the parked budget is full."""
+        over = self.over_parked_share(loads, partitions)
+        new = [load.partition for load in over if load.partition not in self.paused]
+        self.paused.update(new)
+        return new
+
     def to_pause_all(self, loads: Iterable[Load]) -> list[TopicPartition]:
         """Return what is left to pause because the whole backlog is full."""
         self.full = True
@@ -86,26 +119,42 @@ class FlowControl:
         return rest
 
     def to_resume(
-        self, loads: Iterable[Load], backlog_records: int, backlog_bytes: int
+        self,
+        loads: Iterable[Load],
+        backlog_records: int,
+        backlog_bytes: int,
+        parked_records: int = 0,
+        parked_bytes: int = 0,
     ) -> list[TopicPartition]:
-        """Return which paused partitions may go on: below half their share, and the whole not full."""
-        limits = self.limits
-        if self.full and (
-            backlog_records > limits.backlog_records_max // 2 or backlog_bytes > limits.backlog_bytes_max // 2
-        ):
+        """Return which paused partitions may go on: below half their shares, and the whole not full."""
+        if self.full and not self._half_empty(backlog_records, backlog_bytes, parked_records, parked_bytes):
             return []
         self.full = False
         loads = list(loads)
         records, size = self.share(len(loads))
+        parked, parked_size = self.parked_share(len(loads))
         under = [
             load.partition
             for load in loads
             if load.partition in self.paused
             and load.backlog_records <= records // 2
             and load.backlog_bytes <= size // 2
+            and load.parked_records <= parked // 2
+            and load.parked_bytes <= parked_size // 2
         ]
         self.paused.difference_update(under)
         return under
+
+    def _half_empty(self, backlog_records: int, backlog_bytes: int, *parked: int) -> bool:
+        """Tell whether the backlog fell to half, with room for a batch or two beside what is parked."""
+        limits = self.limits
+        records, size = self._room(backlog_records, backlog_bytes, *parked)
+        return (
+            backlog_records <= limits.backlog_records_max // 2
+            and backlog_bytes <= limits.backlog_bytes_max // 2
+            and records >= min(2 * limits.batch_records_max, limits.backlog_records_max // 2)
+            and size >= min(2 * self._largest_bytes, limits.backlog_bytes_max // 2)
+        )
 
     def share(self, partitions: int) -> tuple[int, int]:
         """Return one partition's bounds in records and bytes. A share near one batch would pause always."""
@@ -113,6 +162,13 @@ class FlowControl:
         parts = max(1, partitions)
         records = max(limits.backlog_records_max // parts, 2 * limits.batch_records_max)
         return min(records, limits.backlog_records_max), max(1, limits.backlog_bytes_max // parts)
+
+    def parked_share(self, partitions: int) -> tuple[int, int]:
+        """Return one partition's bounds of what is parked, in records and bytes."""
+        limits = self.limits
+        parts = max(1, partitions)
+        records = max(limits.parked_records_max // parts, 2 * limits.batch_records_max)
+        return min(records, limits.parked_records_max), max(1, limits.parked_bytes_max // parts)
 
     def forget(self, partition: TopicPartition) -> None:
         """Drop a partition that was revoked or lost: a later assignment starts unpaused."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Hashable, Iterator, Sequence
 
     from ehkafka.records import Message, TopicPartition
+    from ehkafka.recovery.decision import AfterDeadLetter
 
 
 class Mark(NamedTuple):
@@ -41,10 +42,11 @@ class Assignment:
         epoch: int,
         *,
         lanes: dict[Hashable, Lane] | None = None,
+        fates: dict[Hashable, AfterDeadLetter] | None = None,
         finished_before: Container[int] | None = None,
         opened: bool = True,
     ) -> None:
-        """`lanes` is the handler's own map when its scope is the handler.
+        """`lanes` and `fates` are the handler's own maps when its scope is the handler.
 
         `finished_before` holds offsets that an earlier epoch finished above its commit: they are received
         and at once finished. With `opened=False` no record starts before `Dispatcher.open`.
@@ -69,8 +71,14 @@ class Assignment:
         self.finished_records = 0
         self.skipped_records = 0
         self.stale_records = 0
+        self.dead_lettered_records = 0
         self.backlog_records = 0
         self.backlog_bytes = 0
+        self.parked_records = 0
+        self.parked_bytes = 0
+        # What the next records of a key do after a dead letter; with lanes as wide as the handler, the
+        # handler's own map. Only `hold_key` and `divert_key` are in it.
+        self.fates: dict[Hashable, AfterDeadLetter] = {} if fates is None else fates
         self.marks: deque[Mark] = deque()
         # Opaque text that goes with the next commit; set by the poll thread.
         self.metadata: str | None = None
@@ -155,18 +163,15 @@ class Assignment:
             highest -= 1
         return highest
 
-    def abandon(self, lane: Lane, above: int) -> int:
-        """Take a lane's records of this partition above an offset; return how many. Caller has the lock."""
+    def abandon(self, lane: Lane, above: int) -> list[Message]:
+        """Take a lane's records of this partition above an offset. Caller has the lock, and counts them."""
         taken = lane.cut(above, self)
-        if not taken:
-            return 0
-        self.abandoned_records += len(taken)
-        self.backlog_records -= len(taken)
-        self.backlog_bytes -= sum(map(len, taken))
-        lowest = min(message.offset() for message in taken)
-        if self.abandoned_from is None or lowest < self.abandoned_from:
-            self.abandoned_from = lowest
-        return len(taken)
+        if taken:
+            self.abandoned_records += len(taken)
+            lowest = min(message.offset() for message in taken)
+            if self.abandoned_from is None or lowest < self.abandoned_from:
+                self.abandoned_from = lowest
+        return taken
 
     def has_runnable(self, held: Container[Lane]) -> bool:
         """Tell whether any record here runs or could run without an outside event. Caller has the lock."""

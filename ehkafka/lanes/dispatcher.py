@@ -8,6 +8,7 @@ A pure state machine: no lock, thread or clock of its own; time comes in as an a
 | `begin` | any worker | no |
 | `settle` | whoever got the lock | yes |
 | `unpark_due`, key commands | poll thread | yes |
+| `verdicts.complete` | whoever got the lock | yes |
 
 A worker holds a lane from `begin` until it is settled, calls the handler for each head for which
 `Lane.may_run_head` says yes, and moves on with `Lane.advance`. One dispatcher belongs to one handler.
@@ -21,13 +22,15 @@ from typing import TYPE_CHECKING
 from ehkafka.lanes.assignment import Assignment
 from ehkafka.lanes.holds import Holds
 from ehkafka.lanes.lane import Lane, SharedLane
-from ehkafka.recovery.decision import HoldHead, RetryHead
+from ehkafka.lanes.verdicts import Verdicts
+from ehkafka.recovery.decision import AwaitHead, HoldHead
 
 if TYPE_CHECKING:
     from collections.abc import Container, Hashable, Iterable, Sequence
 
     from ehkafka.lanes.order import Scope
     from ehkafka.records import Message, TopicPartition
+    from ehkafka.recovery.decision import AfterDeadLetter
 
 
 class Dispatcher:
@@ -38,18 +41,24 @@ class Dispatcher:
         # Lanes that may run and that nobody holds. Filled under the lock, popped by any worker.
         self.ready: deque[Lane] = deque()
         self.assignments: dict[TopicPartition, Assignment] = {}
-        # Received without an outcome, over all assignments. Written under the lock, read by the poll thread.
+        # Received without an outcome and not parked, over all assignments; then what is parked. Written
+        # under the lock, read by the poll thread.
         self.backlog_records = 0
         self.backlog_bytes = 0
+        self.parked_records = 0
+        self.parked_bytes = 0
         self.received_records = 0
         self.finished_records = 0
         self.skipped_records = 0
+        self.dead_lettered_records = 0
         self.abandoned_records = 0
         self.stale_records = 0
         # Late results of ended epochs, as (assignment, records), for the poll thread to tell.
         self.stale: deque[tuple[Assignment, int]] = deque()
         self._shared_lanes: dict[Hashable, Lane] | None = {} if scope == "handler" else None
+        self._shared_fates: dict[Hashable, AfterDeadLetter] | None = {} if scope == "handler" else None
         self.holds = Holds(self)
+        self.verdicts = Verdicts(self)
 
     def assign(
         self,
@@ -62,7 +71,12 @@ class Dispatcher:
         """Begin an epoch. With `opened=False` its records wait for `open`."""
         assert partition not in self.assignments, f"{partition} is assigned twice"
         assignment = Assignment(
-            partition, epoch, lanes=self._shared_lanes, finished_before=finished_before, opened=opened
+            partition,
+            epoch,
+            lanes=self._shared_lanes,
+            fates=self._shared_fates,
+            finished_before=finished_before,
+            opened=opened,
         )
         self.assignments[partition] = assignment
         return assignment
@@ -89,12 +103,10 @@ class Dispatcher:
         assignment.backlog_bytes += size
         self.backlog_records += len(messages)
         self.backlog_bytes += size
-        if self.scope == "handler":
-            self._spread_shared(assignment, messages, keys)
+        if assignment.shared or assignment.fates or self.holds.held or self.holds.paused_keys:
+            self._spread_with_care(assignment, messages, keys)
         else:
             self._spread(assignment, messages, keys)
-        if self.holds.paused_keys:
-            self.holds.hold_paused(assignment)
 
     def _spread(self, assignment: Assignment, messages: Sequence[Message], keys: Sequence[Hashable]) -> None:
         lanes = assignment.lanes
@@ -108,17 +120,24 @@ class Dispatcher:
                 # Ready, held by a worker, or on hold: whoever has it will come to this record.
                 lane.append(message)
 
-    def _spread_shared(
+    def _spread_with_care(
         self, assignment: Assignment, messages: Sequence[Message], keys: Sequence[Hashable]
     ) -> None:
-        lanes = assignment.lanes
+        """Spread while some lanes wait, some keys have a fate, or lanes are shared."""
+        lanes, held = assignment.lanes, self.holds.held
         for key, message in zip(keys, messages, strict=True):
             lane = lanes.get(key)
             if lane is None:
-                lanes[key] = lane = SharedLane(key, assignment, message)
+                kind = SharedLane if assignment.shared else Lane
+                lanes[key] = lane = kind(key, assignment, message)
                 self.make_ready(lane)
+                continue
+            if isinstance(lane, SharedLane):
+                lane.append(message, assignment)
             else:
-                lane.append(message, assignment)  # type: ignore[call-arg]
+                lane.append(message)
+            if lane in held:
+                self.holds.park(assignment, 1, len(message))
 
     def _without_finished(
         self, assignment: Assignment, messages: Sequence[Message], keys: Sequence[Hashable]
@@ -152,7 +171,11 @@ class Dispatcher:
             assignment = lane.assignment
             lane.running = False
             if assignment.ended:
-                self._settle_stale(lane)
+                if isinstance(lane.decision, AwaitHead):
+                    # Deferred: its work goes on somewhere, and a shared lane must not overtake it.
+                    self.verdicts.carry_out(lane, now_s)
+                else:
+                    self.settle_stale(lane)
                 continue
             finished = lane.finished_records
             if finished:
@@ -163,7 +186,7 @@ class Dispatcher:
                 size += lane.finished_bytes
                 lane.finished_records = lane.finished_bytes = 0
             if lane.decision is not None:
-                self._carry_out(lane, now_s)
+                self.verdicts.carry_out(lane, now_s)
             elif lane.head is None and not lane.rest:
                 self._free(lane)  # a cut may have freed it already, and its key may have a new lane
             elif plain and not assignment.halted:
@@ -183,6 +206,8 @@ class Dispatcher:
             self._free(lane)
         elif lane.key in self.holds.paused_keys:
             self.holds.hold(lane, HoldHead("the key is paused"))
+        elif lane.key in lane.assignment.fates:
+            self.verdicts.follow_fate(lane)
         elif not lane.assignment.opened:
             lane.assignment.unopened.append(lane)
         else:
@@ -228,6 +253,8 @@ class Dispatcher:
         self.backlog_bytes -= assignment.backlog_bytes
         assignment.backlog_records = assignment.backlog_bytes = 0
         self.abandoned_records += assignment.abandoned_records
+        if self._shared_fates is not None and not self.assignments:
+            self._shared_fates.clear()
         unopened, assignment.unopened = assignment.unopened, []
         if assignment.shared:
             for lane in unopened:  # what waited behind this partition's records is another partition's
@@ -240,11 +267,16 @@ class Dispatcher:
     def _abandon(self, assignment: Assignment, lane: Lane) -> int:
         if not assignment.shared and lane.assignment is not assignment:
             return 0
-        size = assignment.backlog_bytes
         taken = assignment.abandon(lane, assignment.drain_limit)
-        self.backlog_records -= taken
-        self.backlog_bytes -= size - assignment.backlog_bytes
-        return taken
+        if taken:
+            records, size = len(taken), sum(map(len, taken))
+            if lane in self.holds.held:
+                self.holds.park(assignment, -records, -size, from_backlog=False)
+            else:
+                for counted in (assignment, self):
+                    counted.backlog_records -= records
+                    counted.backlog_bytes -= size
+        return len(taken)
 
     def _after_cut(self, lane: Lane) -> None:
         """Put a lane that lost records where it belongs now. It may still stand in `ready`: see `begin`."""
@@ -262,7 +294,8 @@ class Dispatcher:
         if lanes.get(lane.key) is lane:
             del lanes[lane.key]
 
-    def _settle_stale(self, lane: Lane) -> None:
+    def settle_stale(self, lane: Lane) -> None:
+        """Drop what a holder did for an ended epoch, counted, and let a shared lane go on."""
         finished = lane.finished_records
         lane.assignment.stale_records += finished
         self.stale_records += finished
@@ -275,25 +308,3 @@ class Dispatcher:
             lane.head = None
             lane.attempts = 0
             self.make_ready(lane)
-
-    def _carry_out(self, lane: Lane, now_s: float) -> None:
-        decision, lane.decision = lane.decision, None
-        lane.attempts += 1
-        if isinstance(decision, RetryHead):
-            self.holds.hold(lane, decision, due_s=now_s + decision.after_s)
-        elif isinstance(decision, HoldHead):
-            self.holds.hold(lane, decision)
-        else:
-            self.skip_head(lane)
-
-    def skip_head(self, lane: Lane) -> None:
-        """Give the head of a lane that nobody holds the outcome *skipped* and go on with the next."""
-        assignment, head = lane.assignment, lane.head
-        assert head is not None
-        lane.advance()
-        lane.finished_records = lane.finished_bytes = 0
-        for counted in (assignment, self):
-            counted.skipped_records += 1
-            counted.backlog_records -= 1
-            counted.backlog_bytes -= len(head)
-        self.make_ready(lane)

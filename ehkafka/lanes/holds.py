@@ -1,7 +1,8 @@
 """Lanes on hold: waiting for a retry, kept by a failure policy, or paused by a command.
 
 Pure; time comes in as an argument; the caller has the lock. A lane on hold is in no other place: not
-ready, not with a worker. Its followers wait with it, other keys do not; it takes no worker.
+ready, not with a worker. Its followers wait with it, other keys do not; it takes no worker, and its
+records count as parked instead of in the backlog, so it takes no intake credit either.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import heapq
 import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
+from ehkafka.records import Outcome
 from ehkafka.recovery.decision import Decision, HoldHead
 
 if TYPE_CHECKING:
@@ -41,13 +43,16 @@ class Holds:
     def hold(self, lane: Lane, decision: Decision, due_s: float | None = None) -> None:
         """Keep a lane that nobody holds and that is not ready."""
         self.held[lane] = hold = Hold(decision, due_s)
+        for assignment, records, size in lane.tally():
+            self.park(assignment, records, size)
         if due_s is not None:
             heapq.heappush(self._due, (due_s, next(self._serial), lane, hold))
 
     def forget(self, lanes: Iterable[Lane]) -> None:
         """Drop lanes whose records were taken away."""
         for lane in lanes:
-            self.held.pop(lane, None)
+            if lane in self.held:
+                self._let_go(lane)
         if not self.held:
             self._due.clear()
 
@@ -62,13 +67,18 @@ class Holds:
         """Ready the lanes whose wait is over; return how many."""
         released = 0
         while (due_s := self.next_due_s()) is not None and due_s <= now_s:
-            self._release(heapq.heappop(self._due)[2])
+            self.release(heapq.heappop(self._due)[2])
             released += 1
         return released
 
-    def parked_records(self) -> int:
-        """Return how many records wait in lanes on hold, followers included."""
-        return sum(map(len, self.held))
+    def park(self, assignment: Assignment, records: int, size: int, *, from_backlog: bool = True) -> None:
+        """Count records of held lanes as parked (negative: no longer), out of the backlog or of nothing."""
+        for counted in (assignment, self._dispatcher):
+            counted.parked_records += records
+            counted.parked_bytes += size
+            if from_backlog:
+                counted.backlog_records -= records
+                counted.backlog_bytes -= size
 
     # Commands on keys. Each acts on the key's lane in every assignment; `key` is what the order function
     # returned (the record's key bytes by default).
@@ -84,33 +94,36 @@ class Holds:
         self.paused_keys.discard(key)
         for lane in self._lanes_of(key):
             if lane in self.held and self.held[lane].decision == _PAUSED:
-                self._release(lane)
+                self.release(lane)
 
     def retry_key(self, key: Hashable) -> int:
-        """Call the handler again for a key's held head, now; return how many lanes that released."""
+        """Call the handler again for a key's held head, now; return how many lanes that released.
+
+        A key that waits because of a dead letter goes on for good.
+        """
         held = [lane for lane in self._lanes_of(key) if lane in self.held]
         for lane in held:
-            self._release(lane)
+            lane.assignment.fates.pop(key, None)
+            self.release(lane)
         return len(held)
 
     def skip_key(self, key: Hashable) -> int:
         """Give a key's held head the outcome *skipped* and go on behind it; return how many were skipped."""
         held = [lane for lane in self._lanes_of(key) if lane in self.held]
         for lane in held:
-            del self.held[lane]
-            self._dispatcher.skip_head(lane)
+            self._let_go(lane)
+            self._dispatcher.verdicts.give(lane, Outcome.SKIPPED)
         return len(held)
 
-    def hold_paused(self, assignment: Assignment) -> None:
-        """Take lanes of paused keys, just made by `receive`, out of `ready`."""
-        for key in self.paused_keys:
-            lane = assignment.lanes.get(key)
-            if lane is not None:
-                self._pull_from_ready(lane)
-
-    def _release(self, lane: Lane) -> None:
-        del self.held[lane]
+    def release(self, lane: Lane) -> None:
+        """Let a lane on hold go on."""
+        self._let_go(lane)
         self._dispatcher.make_ready(lane)
+
+    def _let_go(self, lane: Lane) -> None:
+        del self.held[lane]
+        for assignment, records, size in lane.tally():
+            self.park(assignment, -records, -size)
 
     def _pull_from_ready(self, lane: Lane) -> None:
         if lane.running or lane in self.held:

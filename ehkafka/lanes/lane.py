@@ -104,6 +104,11 @@ class Lane:
         head = self.head
         return waiting if head is None else (head, *waiting)
 
+    def tally(self) -> Iterator[tuple[Assignment, int, int]]:
+        """Yield (assignment, records, bytes) of what is unfinished. Caller has the lock; nobody holds it."""
+        messages = self.messages()
+        yield self.assignment, len(messages), sum(map(len, messages))
+
     def cut(self, above: int, of: Assignment) -> list[Message]:
         """Take that assignment's records above an offset out and return them. Caller has the lock.
 
@@ -180,6 +185,13 @@ class SharedLane(Lane):
         waiting = tuple(message for _, message in self.rest or ())
         head = self.head
         return waiting if head is None else (head, *waiting)
+
+    def tally(self) -> Iterator[tuple[Assignment, int, int]]:
+        """Yield one (assignment, records, bytes) for each unfinished record. Caller has the lock."""
+        if self.head is not None:
+            yield self.assignment, 1, len(self.head)
+        for home, message in self.rest or ():
+            yield home, 1, len(message)
 
     def cut(self, above: int, of: Assignment) -> list[Message]:
         """Take that assignment's records above an offset out and return them. Caller has the lock."""

@@ -7,6 +7,17 @@ on the poll thread or under the lock.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ehkafka.records import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.lanes.lane import Lane
+
+# What the next records of a key do after one of them was dead-lettered: run, wait, or follow it.
+AfterDeadLetter = Literal["continue", "hold_key", "divert_key"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,4 +44,29 @@ class SkipHead:
     reason: str
 
 
-Decision = HoldHead | RetryHead | SkipHead
+@dataclass(frozen=True, slots=True, eq=False)
+class Ticket:
+    """The right to say, once, what became of a head that is awaited. Belongs to one head of one lane."""
+
+    lane: Lane
+    decision: AwaitHead
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AwaitHead:
+    """Leave the record in flight without a worker until somebody answers its ticket.
+
+    `begin(ticket)` is called once the lane is settled, outside the lock, on whichever thread settled it:
+    it must be quick and must not raise. The answer goes to `Exchange.complete`.
+    """
+
+    reason: str
+    begin: Callable[[Ticket], None]
+    # What the key's next records do once this one is dead-lettered.
+    after: AfterDeadLetter = "continue"
+
+
+Decision = HoldHead | RetryHead | SkipHead | AwaitHead
+
+# The answer to a ticket: how the record ended, or what to do with it next.
+Verdict = Outcome | Decision

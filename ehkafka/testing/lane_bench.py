@@ -102,7 +102,9 @@ class LaneBench:
         dispatcher = self.dispatcher
         lanes = [lane for assignment in dispatcher.assignments.values() for lane in assignment.lanes]
         counts = (dispatcher.backlog_records, dispatcher.backlog_bytes)
-        return not (any(counts) or lanes or dispatcher.ready or dispatcher.holds.held)
+        parked = (dispatcher.parked_records, dispatcher.parked_bytes)
+        waiting = dispatcher.holds.held or dispatcher.verdicts.awaited
+        return not (any(counts) or any(parked) or lanes or dispatcher.ready or waiting)
 
 
 def _read(partition: TopicPartition, text: str, options: dict[str, Any]) -> WatchedMessage:

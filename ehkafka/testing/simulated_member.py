@@ -15,6 +15,8 @@ from ehkafka.intake.rebalance import Epochs
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.order import KeyReader
 from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
+from ehkafka.records import Outcome
+from ehkafka.recovery.decision import AwaitHead, SkipHead
 from ehkafka.testing.simulated_group import CommitRefusal
 from ehkafka.testing.simulated_handover import Handover
 from ehkafka.testing.simulated_ranges import FinishedOffsets
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.lane import Lane
     from ehkafka.records import Message, TopicPartition
+    from ehkafka.recovery.decision import Decision, Ticket, Verdict
     from ehkafka.testing.simulator import Simulation
 
 Refusals = dict["TopicPartition", CommitRefusal]
@@ -41,7 +44,11 @@ class SimulatedMember:
         self.history = world.checker.process(name, pid)
         self.dispatcher = Dispatcher(plan.scope)
         self.flow = FlowControl(
-            FlowLimits(plan.backlog_records_max, batch_records_max=plan.batch_records_max)
+            FlowLimits(
+                plan.backlog_records_max,
+                batch_records_max=plan.batch_records_max,
+                parked_records_max=plan.parked_records_max,
+            )
         )
         self.ledger = CommitLedger(CommitPacing(plan.commit_interval_s))
         self.epochs = Epochs()
@@ -64,6 +71,8 @@ class SimulatedMember:
         # By key, with lanes as wide as the handler: what runs.
         self._running: dict[Hashable, Message] = {}
         self._watermarks: dict[TopicPartition, int] = {}
+        self._verdicts: deque[tuple[Ticket, Verdict]] = deque()
+        self.dispatcher.verdicts.divert = self.divert
         self.handover = Handover(self)
         self.workers = [SimulatedWorker(self, f"{name}/{n}") for n in range(plan.workers)]
         world.clock.call_after(world.poll_s(), self._poll)
@@ -81,15 +90,45 @@ class SimulatedMember:
 
     def settle(self) -> None:
         """Settle what was handed in."""
-        while self.returned:
+        while self.returned or self._verdicts:
             self.world.locked_member = self
             self._settle_returned()
             self.world.locked_member = None
+        outbox = self.dispatcher.verdicts.outbox
+        while outbox:
+            ticket = outbox.popleft()
+            ticket.decision.begin(ticket)
 
     def _settle_returned(self) -> None:
         lanes = list(self.returned)
         self.returned.clear()
-        self.dispatcher.settle(lanes, self.world.clock.now_s())
+        now_s = self.world.clock.now_s()
+        self.dispatcher.settle(lanes, now_s)
+        while self._verdicts:
+            self.dispatcher.verdicts.complete(*self._verdicts.popleft(), now_s)
+
+    # Awaited heads.
+
+    def divert(self, lane: Lane) -> Decision:
+        """Send a record whose key was diverted to the dead letters, without an attempt."""
+        return AwaitHead("simulated diversion", self._write_later, after="divert_key")
+
+    def answer_later(self, ticket: Ticket) -> None:
+        """Answer a ticket when some time has passed."""
+        self.world.clock.call_after(self.world.handler_s(), lambda: self._answer(ticket, self.world.answer()))
+
+    def _write_later(self, ticket: Ticket) -> None:
+        outcome = Outcome.DEAD_LETTERED
+        self.world.clock.call_after(self.world.handler_s(), lambda: self._answer(ticket, outcome))
+
+    def _answer(self, ticket: Ticket, verdict: Verdict) -> None:
+        if self.is_away(lambda: self._answer(ticket, verdict)):
+            return
+        told = verdict.value if isinstance(verdict, Outcome) else "failed"
+        self.finished(ticket.lane, "skipped" if isinstance(verdict, SkipHead) else told)
+        self._verdicts.append((ticket, verdict))
+        self.settle()
+        self.wake_workers()
 
     # Called by the workers.
 
@@ -186,7 +225,7 @@ class SimulatedMember:
 
     def _consume(self) -> None:
         dispatcher, flow = self.dispatcher, self.flow
-        wanted = flow.batch_size(dispatcher.backlog_records, dispatcher.backlog_bytes)
+        wanted = flow.batch_size(*self._amounts())
         if wanted == 0:
             flow.to_pause_all(self.owned.values())
         open_positions = [(p, at) for p, at in self.positions.items() if p not in flow.paused]
@@ -202,12 +241,23 @@ class SimulatedMember:
             received.append(assignment)
             flow.note_batch(max(map(len, batch)))
         flow.to_pause(received, len(self.owned))
-        if dispatcher.backlog_records > self.world.plan.backlog_records_max:
-            self.world.problem(f"{self.name}: a backlog of {dispatcher.backlog_records} passes its limit")
+        flow.to_pause_parked(self.owned.values(), len(self.owned))
+        plan = self.world.plan
+        held = dispatcher.backlog_records + dispatcher.parked_records
+        if held > plan.backlog_records_max + plan.parked_records_max:
+            self.world.problem(f"{self.name}: {held} records of backlog and parked pass their limits")
 
     def _resume(self) -> None:
+        self.flow.to_resume(self.owned.values(), *self._amounts())
+
+    def _amounts(self) -> tuple[int, int, int, int]:
         dispatcher = self.dispatcher
-        self.flow.to_resume(self.owned.values(), dispatcher.backlog_records, dispatcher.backlog_bytes)
+        return (
+            dispatcher.backlog_records,
+            dispatcher.backlog_bytes,
+            dispatcher.parked_records,
+            dispatcher.parked_bytes,
+        )
 
     def _commit(self) -> None:
         now_s, finished = self.world.clock.now_s(), self.dispatcher.finished_records

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ehkafka.lanes.order import NullKey, Scope
+    from ehkafka.recovery.decision import AfterDeadLetter
 
 # Longer than any simulation.
 NEVER_S = 1e6
@@ -40,6 +41,7 @@ class SimulationPlan:
     workers: int = 4
     backlog_records_max: int = 100
     batch_records_max: int = 20
+    parked_records_max: int = 50
     turn_records_max: int = 8
     handler_s: float = 0.005
     poll_s: float = 0.01
@@ -55,6 +57,8 @@ class SimulationPlan:
     preempt_share: float = 0.02
     # The faults, until `heal_s`.
     heal_s: float = 5.0
+    await_share: float = 0.0
+    after_dead_letter: AfterDeadLetter = "continue"
     fail_share: float = 0.0
     hold_share: float = 0.0
     skip_share: float = 0.0
@@ -83,6 +87,8 @@ class SimulationPlan:
             heal_s=produce_s + 1.0,
             **_load(rng),  # type: ignore[arg-type]
             **({} if graceful else _faults(rng)),  # type: ignore[arg-type]
+            # A held key cannot be drained, so what ran beside it is repeated.
+            after_dead_letter=rng.choice(["continue", "divert_key", *([] if graceful else ["hold_key"])]),
         )
 
     def describe(self) -> str:
@@ -106,9 +112,11 @@ def _load(rng: random.Random) -> dict[str, object]:
         "workers": rng.choice([1, 2, 4, 8]),
         "backlog_records_max": rng.choice([5, 30, 200]),
         "batch_records_max": rng.choice([2, 10, 50]),
+        "parked_records_max": rng.choice([5, 30, 200]),
         "turn_records_max": rng.choice([1, 3, 64]),
         "handler_s": rng.choice([0.0005, 0.005, 0.05]),
         "poll_s": rng.choice([0.002, 0.01, 0.03]),
+        "await_share": rng.choice([0.0, 0.0, 0.1, 0.5]),
         "opens_late": rng.random() < 0.2,
         "saves_ranges": rng.random() < 0.3,
         "commit_interval_s": rng.choice([0.005, 0.02, 0.1, 0.5]),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ehkafka.recovery.decision import HoldHead, RetryHead, SkipHead
+from ehkafka.recovery.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,12 +113,13 @@ class SimulatedWorker:
     def _return(self) -> float:
         lane = self._held
         assert self._assignment is lane.assignment, "the head's home changed while its handler ran"
-        decision = self._world.decide()
+        decision = self._world.decide(self._member)
         if decision is None:
             self._member.finished(lane, "finished")
             return self._then(self._advance)
         lane.decision = decision
-        self._member.finished(lane, "skipped" if isinstance(decision, SkipHead) else "failed")
+        if not isinstance(decision, AwaitHead):
+            self._member.finished(lane, "skipped" if isinstance(decision, SkipHead) else "failed")
         return self._then(self._hand_in)
 
     def _advance(self) -> float:

@@ -14,6 +14,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ehkafka.records import Outcome
+from ehkafka.recovery.decision import AwaitHead
 from ehkafka.testing.checker import Checker
 from ehkafka.testing.clock import VirtualClock
 from ehkafka.testing.simulated_chaos import Chaos
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from ehkafka.progress.ledger import Position
     from ehkafka.records import TopicPartition
     from ehkafka.recovery.decision import Decision
+    from ehkafka.recovery.decision import Verdict as Answer
     from ehkafka.testing.simulated_member import Refusals
 
 # After the faults have ended, all must be done and committed within so much virtual time.
@@ -202,12 +205,21 @@ class Simulation:
         """Tell whether a worker gets to settle what it handed in before anybody else does."""
         return self.rng.random() < 0.8
 
-    def decide(self) -> Decision | None:
+    def decide(self, member: SimulatedMember) -> Decision | None:
         """Return what becomes of a record whose handler just returned; `None`: it is finished."""
         plan = self.plan
+        if self.rng.random() < plan.await_share:
+            return AwaitHead("simulated wait", member.answer_later, after=plan.after_dead_letter)
         if self.calm or self.rng.random() >= plan.fail_share:
             return None
         return draw_decision(self.rng.random, plan.hold_share, plan.skip_share, plan.retry_s)
+
+    def answer(self) -> Answer:
+        """Return what becomes of a record that was awaited."""
+        plan = self.plan
+        if not self.calm and self.rng.random() < plan.fail_share:
+            return draw_decision(self.rng.random, plan.hold_share, plan.skip_share, plan.retry_s)
+        return self.rng.choice(list(Outcome))
 
     def _seam(self) -> None:
         member = self.locked_member

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.lane import Lane
+    from ehkafka.recovery.decision import Ticket, Verdict
 
 # Handlers cheaper than this run one after another on one thread faster than on two.
 QUICK_S = 20e-6
@@ -41,6 +42,8 @@ class Exchange:
         self._lock = threading.Lock()
         # Lanes whose holders are done with them. Any worker appends; only who has the lock pops.
         self.returned: deque[Lane] = deque()
+        # Answers to tickets. Any thread appends; only who has the lock pops.
+        self._answers: deque[tuple[Ticket, Verdict]] = deque()
         # Gates of sleeping workers: locked locks. A worker appends its own; who pops one must release it.
         self._sleepers: deque[threading.Lock] = deque()
         # The gate of the worker that runs quick handlers. A worker sets its own and clears it before it
@@ -63,17 +66,36 @@ class Exchange:
 
     def settle(self) -> None:
         """Settle what was handed in, unless another thread is at it: that one looks again."""
-        while self.returned and self._lock.acquire(blocking=False):
+        while (self.returned or self._answers) and self._lock.acquire(blocking=False):
             try:
                 self._settle_returned()
             finally:
                 self._lock.release()
+        if self.dispatcher.verdicts.outbox:
+            self._begin_awaits()
+
+    def complete(self, ticket: Ticket, verdict: Verdict) -> None:
+        """Say what became of an awaited head. Any thread, never under the lock; later answers are ignored."""
+        self._answers.append((ticket, verdict))
+        self.settle()
+        self.wake_one()
 
     def _settle_returned(self) -> None:
-        returned = self.returned
+        returned, answers = self.returned, self._answers
         if returned:
             lanes = [returned.popleft() for _ in range(len(returned))]
             self.dispatcher.settle(lanes, self._clock())
+        for _ in range(len(answers)):
+            self.dispatcher.verdicts.complete(*answers.popleft(), self._clock())
+
+    def _begin_awaits(self) -> None:
+        outbox = self.dispatcher.verdicts.outbox
+        while outbox:
+            try:
+                ticket = outbox.popleft()
+            except IndexError:  # another thread took the last one in between
+                return
+            ticket.decision.begin(ticket)
 
     def note_cost(self, cost_s: float) -> None:
         """Take a stint's mean cost into account: at once when cheaper, slowly when dearer.

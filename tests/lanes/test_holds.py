@@ -15,7 +15,8 @@ def test_a_parked_lane_is_parked_whole() -> None:
     bench.receive(assignment, "a3")
     bench.work()
     assert bench.started == ["a0", "b2"]
-    assert bench.dispatcher.holds.parked_records() == 3
+    assert (bench.dispatcher.parked_records, assignment.parked_records) == (3, 3)
+    assert bench.dispatcher.backlog_records == 0
     assert bench.dispatcher.begin() is None
 
 

@@ -128,7 +128,7 @@ def test_a_held_head_keeps_the_other_partitions_records_of_its_key() -> None:
     bench.fail_head(bench.begin_key("a"), HoldHead("poison"))
     bench.work()
     assert (one.watermark(), two.watermark()) == (0, 0)
-    assert bench.dispatcher.holds.parked_records() == 2
+    assert bench.dispatcher.parked_records == 2
     assert bench.dispatcher.drained(two)
 
 

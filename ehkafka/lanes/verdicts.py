@@ -1,0 +1,125 @@
+"""What becomes of heads that failed, and of heads whose end somebody else will tell.
+
+Pure; time comes in as an argument; the caller has the lock. An *awaited* lane counts as running, though
+no worker holds it: its head was started and is in flight, so a cut leaves it, a drain waits for it, and
+its records stay in the backlog.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from ehkafka.records import Outcome
+from ehkafka.recovery.decision import AwaitHead, HoldHead, RetryHead, Ticket
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.lanes.dispatcher import Dispatcher
+    from ehkafka.lanes.lane import Lane
+    from ehkafka.recovery.decision import Decision, Verdict
+
+# Keys that are remembered to be held or diverted, in one assignment. Past it a dead-lettered record stays
+# on hold in its lane, so that its key cannot go on as if nothing had happened.
+FATES_MAX = 10_000
+
+
+class Verdicts:
+    """Carries out decisions for one dispatcher, and takes the answers to tickets."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        # Heads in flight without a worker. Bounded by the backlog.
+        self.awaited: dict[Lane, Ticket] = {}
+        # Tickets whose `begin` is to be called, once the lock is free, by whoever pops them.
+        self.outbox: deque[Ticket] = deque()
+        # Makes the decision for a head whose key is to follow an earlier one to the dead letters. Set by
+        # the runtime where a policy can divert; runs under the lock, so it only builds a value.
+        self.divert: Callable[[Lane], Decision] | None = None
+
+    def carry_out(self, lane: Lane, now_s: float) -> None:
+        """Do what the holder of a lane decided for its head. The lane is handed in."""
+        decision, lane.decision = lane.decision, None
+        assert decision is not None
+        self.decide(lane, decision, now_s)
+
+    def decide(self, lane: Lane, decision: Decision, now_s: float) -> None:
+        """Do with the head of a lane that nobody holds what a decision says."""
+        if isinstance(decision, AwaitHead):
+            self._await(lane, decision)
+            return
+        lane.attempts += 1
+        if isinstance(decision, RetryHead):
+            self._dispatcher.holds.hold(lane, decision, due_s=now_s + decision.after_s)
+        elif isinstance(decision, HoldHead):
+            self._dispatcher.holds.hold(lane, decision)
+        else:
+            self.give(lane, Outcome.SKIPPED)
+
+    def complete(self, ticket: Ticket, verdict: Verdict, now_s: float) -> None:
+        """Take the answer to a ticket; a second answer to the same one counts for nothing."""
+        lane = ticket.lane
+        if self.awaited.get(lane) is not ticket:
+            return
+        del self.awaited[lane]
+        lane.running = False
+        if lane.assignment.ended:
+            lane.finished_records = int(isinstance(verdict, Outcome))
+            self._dispatcher.settle_stale(lane)
+        elif isinstance(verdict, Outcome):
+            if verdict is Outcome.DEAD_LETTERED and not self._set_fate(lane, ticket.decision):
+                self._dispatcher.holds.hold(lane, HoldHead(f"dead-lettered, but {FATES_MAX} keys wait already"))
+            else:
+                self.give(lane, verdict)
+        else:
+            self.decide(lane, verdict, now_s)
+
+    def give(self, lane: Lane, outcome: Outcome) -> None:
+        """Give the head of a lane that nobody holds an outcome and go on with the next."""
+        assignment, head = lane.assignment, lane.head
+        assert head is not None
+        lane.advance()
+        lane.finished_records = lane.finished_bytes = 0
+        for counted in (assignment, self._dispatcher):
+            if outcome is Outcome.FINISHED:
+                counted.finished_records += 1
+            elif outcome is Outcome.SKIPPED:
+                counted.skipped_records += 1
+            else:
+                counted.dead_lettered_records += 1
+            counted.backlog_records -= 1
+            counted.backlog_bytes -= len(head)
+        self._dispatcher.make_ready(lane)
+
+    def follow_fate(self, lane: Lane) -> None:
+        """Hold or divert the head of a lane whose key had a dead letter. Nobody holds the lane."""
+        if lane.assignment.fates[lane.key] == "hold_key" or self.divert is None:
+            self._dispatcher.holds.hold(lane, HoldHead("an earlier record of its key was dead-lettered"))
+            return
+        decision = self.divert(lane)
+        if isinstance(decision, AwaitHead):
+            self._await(lane, decision)
+        else:
+            assert isinstance(decision, HoldHead)
+            self._dispatcher.holds.hold(lane, decision)
+
+    def divert_key(self, lane: Lane) -> None:
+        """Send a held lane's records, and those to come, to the dead letters, in order."""
+        lane.assignment.fates[lane.key] = "divert_key"
+        self._dispatcher.holds.release(lane)
+
+    def _set_fate(self, lane: Lane, decision: AwaitHead) -> bool:
+        """Remember what the key's next records do; False where there is no room for one key more."""
+        fates = lane.assignment.fates
+        if decision.after == "continue":
+            return True
+        if len(fates) >= FATES_MAX and lane.key not in fates:
+            return False
+        fates[lane.key] = decision.after
+        return True
+
+    def _await(self, lane: Lane, decision: AwaitHead) -> None:
+        lane.running = True
+        self.awaited[lane] = ticket = Ticket(lane, decision)
+        self.outbox.append(ticket)
