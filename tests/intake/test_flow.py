@@ -16,6 +16,8 @@ class _Load:
     partition: TopicPartition
     backlog_records: int = 0
     backlog_bytes: int = 0
+    parked_records: int = 0
+    parked_bytes: int = 0
 
 
 def _loads(*records: int, size: int = 0) -> list[_Load]:
@@ -199,3 +201,33 @@ def test_a_partition_that_drains_is_never_paused_for_ever(seed: int) -> None:
         load.backlog_records = 0
     flow.to_resume(loads, 0, 0)
     assert flow.paused == set()
+
+
+def test_what_is_parked_beyond_its_budget_is_taken_from_the_backlogs_room() -> None:
+    """B1: backlog and parked records together never pass the sum of their limits."""
+    flow = FlowControl(FlowLimits(1_000, batch_records_max=100, parked_records_max=500))
+    flow.note_batch(LARGEST_RECORD_GUESS_BYTES)
+    for _ in range(LARGEST_MEMORY_BATCHES):
+        flow.note_batch(10)
+    assert flow.batch_size(0, 0, 500, 0) == 100
+    assert flow.batch_size(0, 0, 1_450, 0) == 50
+    assert flow.batch_size(10, 0, 1_490, 0) == 0
+
+
+def test_only_the_partition_that_filled_its_parked_share_is_paused_until_half_of_it() -> None:
+    """B2, F5: the parked budget has shares like the backlog."""
+    flow = FlowControl(FlowLimits(10_000, batch_records_max=10, parked_records_max=400))
+    full, calm = _Load(TopicPartition("t", 0), parked_records=200), _Load(TopicPartition("t", 1), 0, 0, 199)
+    assert flow.to_pause_parked([full, calm], 2) == [full.partition]
+    assert flow.to_pause_parked([full, calm], 2) == []
+    full.parked_records = 101
+    assert flow.to_resume([full, calm], 0, 0, 300, 0) == []
+    full.parked_records = 100
+    assert flow.to_resume([full, calm], 0, 0, 299, 0) == [full.partition]
+
+
+def test_the_bytes_of_what_is_parked_count_too() -> None:
+    """F2: a parked share is full when either its records or its bytes are."""
+    flow = FlowControl(FlowLimits(10_000, batch_records_max=10, parked_bytes_max=1_000))
+    load = _Load(TopicPartition("t", 0), parked_records=1, parked_bytes=1_000)
+    assert flow.to_pause_parked([load], 1) == [load.partition]

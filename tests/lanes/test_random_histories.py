@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
 
-from ehkafka.recovery.decision import HoldHead, RetryHead, SkipHead
+from ehkafka.records import Outcome
+from ehkafka.recovery.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 from ehkafka.testing.lane_bench import LaneBench
 
 if TYPE_CHECKING:
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.lane import Lane
-    from ehkafka.recovery.decision import Decision
+    from ehkafka.recovery.decision import Decision, Ticket, Verdict
 
 PARTITIONS = 3
 partitions = st.integers(0, PARTITIONS - 1)
@@ -39,6 +40,8 @@ class DispatcherHistory(RuleBasedStateMachine):
         self.unfinished: dict[Assignment, dict[int, str]] = {}
         # Handed back by nobody yet: the lane, and whether its handler runs (then its head's home).
         self.lent: list[tuple[Lane, Assignment | None]] = []
+        # Deferred: no worker has them, their end is told later.
+        self.awaited: list[tuple[Ticket, Assignment]] = []
         self.finished_unsettled: dict[Lane, int] = {}
         self.watermarks: dict[Assignment, int] = {}
         self.drained_below: dict[Assignment, bool] = {}
@@ -149,6 +152,34 @@ class DispatcherHistory(RuleBasedStateMachine):
             self._hand_in(index)
 
     @precondition(lambda self: self.lent)
+    @rule(data=st.data(), after=st.sampled_from(["continue", "hold_key"]))
+    def defer(self, data: st.DataObject, after: Any) -> None:
+        """Let a running handler return without an outcome: somebody else will tell."""
+        index = data.draw(st.integers(0, len(self.lent) - 1))
+        lane, assignment = self.lent[index]
+        if assignment is None:
+            return
+        lane.decision = AwaitHead("elsewhere", lambda ticket: self.awaited.append((ticket, assignment)), after)
+        self._hand_in(index)
+        ticket = self.bench.dispatcher.verdicts.outbox.popleft()
+        ticket.decision.begin(ticket)
+
+    @precondition(lambda self: self.awaited)
+    @rule(
+        data=st.data(),
+        verdict=st.sampled_from([*Outcome, RetryHead(1.0, "later"), HoldHead("poison"), SkipHead("no")]),
+    )
+    def answer(self, data: st.DataObject, verdict: Verdict) -> None:
+        """Tell what became of a deferred record, twice: the second answer counts for nothing."""
+        ticket, assignment = self.awaited.pop(data.draw(st.integers(0, len(self.awaited) - 1)))
+        head = ticket.lane.head
+        assert head is not None
+        if isinstance(verdict, Outcome | SkipHead) and assignment in self.unfinished:
+            del self.unfinished[assignment][head.offset()]
+        for _ in range(2):
+            self.bench.dispatcher.verdicts.complete(ticket, verdict, self.bench.now_s)
+
+    @precondition(lambda self: self.lent)
     @rule(
         data=st.data(),
         decision=st.sampled_from([RetryHead(1.0, "later"), HoldHead("poison"), SkipHead("no")]),
@@ -174,9 +205,10 @@ class DispatcherHistory(RuleBasedStateMachine):
         """No earlier record of the key in this epoch is unfinished, and none of it runs."""
         earlier = [o for o, k in self.unfinished[assignment].items() if k == key and o < offset]
         assert not earlier, f"{earlier} of key {key} wait, yet {offset} starts"
+        awaited = [(ticket.lane, home) for ticket, home in self.awaited]
         running = [
             lane
-            for lane, home in self.lent
+            for lane, home in self.lent + awaited
             if home is not None
             and lane.key == key.encode()
             and (home is assignment or (self.scope == "handler" and not home.ended))
@@ -198,7 +230,7 @@ class DispatcherHistory(RuleBasedStateMachine):
 
     @invariant()
     def the_counters_tell_the_truth(self) -> None:
-        """C9: the backlog is what is unfinished, less what was abandoned, plus what is not handed in."""
+        """C9: backlog and parked are what is unfinished, less what was abandoned, plus what is not handed in."""
         lent: dict[Assignment, int] = {}
         for lane, count in self.finished_unsettled.items():
             lent[lane.assignment] = lent.get(lane.assignment, 0) + count
@@ -206,10 +238,13 @@ class DispatcherHistory(RuleBasedStateMachine):
         for assignment in self.epochs_of.values():
             expected = len(self.unfinished[assignment]) - assignment.abandoned_records
             expected += lent.get(assignment, 0)
-            assert assignment.backlog_records == assignment.backlog_bytes == expected
+            parked = assignment.parked_records
+            assert assignment.backlog_records + parked == expected
+            assert (assignment.backlog_records, parked) == (assignment.backlog_bytes, assignment.parked_bytes)
             total += expected
         dispatcher = self.bench.dispatcher
-        assert dispatcher.backlog_records == dispatcher.backlog_bytes == total
+        assert dispatcher.backlog_records + dispatcher.parked_records == total
+        assert dispatcher.parked_records == dispatcher.parked_bytes == sum(map(len, dispatcher.holds.held))
 
     @invariant()
     def every_lane_is_in_one_place(self) -> None:
@@ -217,7 +252,7 @@ class DispatcherHistory(RuleBasedStateMachine):
         dispatcher = self.bench.dispatcher
         ready = list(dispatcher.ready)
         assert len(ready) == len(set(ready))
-        lent = {lane for lane, _ in self.lent}
+        lent = {lane for lane, _ in self.lent} | {ticket.lane for ticket, _ in self.awaited}
         held = set(dispatcher.holds.held)
         for assignment in self.epochs_of.values():
             unopened = set(assignment.unopened)
@@ -233,6 +268,8 @@ class DispatcherHistory(RuleBasedStateMachine):
             if running is not None:
                 lane.advance()
             self._hand_in(index)
+        for ticket, _ in self.awaited:
+            self.bench.dispatcher.verdicts.complete(ticket, Outcome.FINISHED, self.bench.now_s)
         holds = self.bench.dispatcher.holds
         for assignment in self.epochs_of.values():
             if not assignment.opened:

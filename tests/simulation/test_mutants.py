@@ -20,9 +20,10 @@ from ehkafka.lanes.assignment import Assignment
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.holds import Holds
 from ehkafka.lanes.lane import Lane, SharedLane
+from ehkafka.lanes.verdicts import Verdicts
 from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
-from ehkafka.records import TopicPartition
-from ehkafka.recovery.decision import RetryHead
+from ehkafka.records import Outcome, TopicPartition
+from ehkafka.recovery.decision import AwaitHead, RetryHead
 from ehkafka.testing.lane_bench import LaneBench
 from ehkafka.testing.simulator import simulate
 
@@ -104,6 +105,15 @@ def _a_record_behind_an_emptied_lane_is_passed() -> bool:
     return assignment.watermark() == 2
 
 
+def _a_shared_watermark_passes_what_was_abandoned() -> bool:
+    bench = LaneBench("handler")
+    assignment = bench.assign()
+    bench.receive(assignment, "a0 b1")
+    bench.begin_key("b")
+    bench.dispatcher.drain(assignment, below_started=False)
+    return assignment.watermark() != 0
+
+
 def _a_keys_new_lane_is_freed() -> bool:
     bench = LaneBench("handler")
     one, two = bench.assign(0), bench.assign(1)
@@ -181,6 +191,25 @@ def _pauses_who_is_below_its_share() -> bool:
     load = Assignment(P0, 1)
     load.backlog_records = 1
     return bool(flow.to_pause([load], 1))
+
+
+def _a_held_key_goes_on_after_a_dead_letter() -> bool:
+    bench = LaneBench()
+    assignment = bench.assign()
+    bench.receive(assignment, "a0")
+    bench.fail_head(bench.begin()[0], AwaitHead("letter", lambda _: None, after="hold_key"))
+    ticket = bench.dispatcher.verdicts.outbox.pop()
+    bench.dispatcher.verdicts.complete(ticket, Outcome.DEAD_LETTERED, 0.0)
+    bench.receive(assignment, "a1")
+    bench.work()
+    return bench.started != ["a0"]
+
+
+def _a_full_parked_share_goes_on() -> bool:
+    flow = FlowControl(FlowLimits(1_000, batch_records_max=10, parked_records_max=100))
+    assignment = Assignment(P0, 1)
+    assignment.parked_records = 100
+    return flow.to_pause_parked([assignment], 1) != [P0]
 
 
 def _stays_paused_after_revoke() -> bool:
@@ -261,15 +290,60 @@ MUTANTS = [
     ),
     Mutant(
         "a failed lane is ready and held",
-        Dispatcher._carry_out,
-        "self.holds.hold(lane, decision, due_s=now_s + decision.after_s)",
-        "self.holds.hold(lane, decision, due_s=now_s + decision.after_s); self.ready.append(lane)",
+        Verdicts.decide,
+        "self._dispatcher.holds.hold(lane, decision, due_s=now_s + decision.after_s)",
+        "self._dispatcher.holds.hold(lane, decision, due_s=now_s); self._dispatcher.ready.append(lane)",
     ),
     Mutant(
         "a held head is given up",
-        Dispatcher._carry_out,
-        "self.holds.hold(lane, decision)",
-        "self.skip_head(lane)",
+        Verdicts.decide,
+        "self._dispatcher.holds.hold(lane, decision)",
+        "self.give(lane, Outcome.SKIPPED)",
+    ),
+    Mutant(
+        "an awaited head does not count as running",
+        Verdicts._await,
+        "lane.running = True",
+        "pass",
+    ),
+    Mutant(
+        "a shared lane overtakes what an ended epoch deferred",
+        Dispatcher.settle,
+        "if isinstance(lane.decision, AwaitHead):",
+        "if False:",
+    ),
+    Mutant(
+        "a key goes on though an earlier record was dead-lettered",
+        Dispatcher.make_ready,
+        "elif lane.key in lane.assignment.fates:",
+        "elif False:",
+        _a_held_key_goes_on_after_a_dead_letter,
+    ),
+    Mutant(
+        "a new record overtakes its key's fate",
+        Dispatcher.receive,
+        "assignment.fates or ",
+        "",
+        _a_held_key_goes_on_after_a_dead_letter,
+    ),
+    Mutant(
+        "followers of a parked head stay in the backlog",
+        Dispatcher._spread_with_care,
+        "self.holds.park(assignment, 1, len(message))",
+        "pass",
+    ),
+    Mutant(
+        "what is parked beyond its budget is taken anew",
+        FlowControl._room,
+        "- beyond_records",
+        "",
+    ),
+    Mutant(
+        "a full parked budget pauses nobody",
+        FlowControl.over_parked_share,
+        "load.parked_records >= records",
+        "False",
+        _a_full_parked_share_goes_on,
     ),
     Mutant(
         "the watermark passes running heads",
@@ -295,6 +369,7 @@ MUTANTS = [
         Assignment.watermark,
         "return min(unfinished, lowest)\n    #",
         "return unfinished\n    #",
+        _a_shared_watermark_passes_what_was_abandoned,
     ),
     Mutant(
         "a drain does not halt the holders",
@@ -358,7 +433,7 @@ MUTANTS = [
         _the_next_record_inherits_attempts,
     ),
     Mutant(
-        "a late result keeps the shared lane's head", Dispatcher._settle_stale, "lane.head = None", "pass"
+        "a late result keeps the shared lane's head", Dispatcher.settle_stale, "lane.head = None", "pass"
     ),
     Mutant("a lent lane is not marked", Dispatcher.begin, "lane.running = True", "", _a_begun_lane_is_cut),
     Mutant(
@@ -397,13 +472,13 @@ MUTANTS = [
     Mutant(
         "a pause is not honoured for new records",
         Dispatcher.receive,
-        "if self.holds.paused_keys:",
-        "if False:",
+        " or self.holds.paused_keys",
+        "",
         _a_new_record_of_a_paused_key_runs,
     ),
     Mutant(
         "the backlog has no limit",
-        FlowControl.batch_size,
+        FlowControl._room,
         "limits.backlog_records_max - backlog_records",
         "limits.backlog_records_max",
     ),

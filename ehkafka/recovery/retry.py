@@ -1,0 +1,99 @@
+"""When a failed record is tried again: a schedule as a value, or the user's own function.
+
+Pure: chance comes in as an argument. Called by the failure desk on the worker's thread.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ehkafka.errors import ConfigurationError
+
+# Answers `None` where the record is to be given up, else the seconds until the next attempt.
+RetryFunction = Callable[[Any, int, Exception], float | None]
+
+# A retry later than this is a mistake of units: nobody keeps a partition's commit back for a week.
+DELAY_S_MAX = 7 * 24 * 3600.0
+
+Errors = type[Exception] | tuple[type[Exception], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """Try a failed record again, with growing delays.
+
+    `attempts` counts all calls of the handler, the first one included; `None` means that it is tried for
+    ever. The delay before attempt 2 is `first_s`, each further one `factor` times the one before, at most
+    `max_s`; `jitter` spreads each by up to that share of it, up or down. Only errors in `on`, and none in
+    `give_up_on`, are tried again; any other goes to `on_failure` at once.
+    """
+
+    attempts: int | None = 5
+    first_s: float = 0.2
+    factor: float = 2.0
+    max_s: float = 30.0
+    jitter: float = 0.1
+    on: Errors = Exception
+    give_up_on: Errors = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a schedule that cannot work. Raises `ConfigurationError`."""
+        attempts = self.attempts
+        if attempts is not None and (type(attempts) is not int or attempts < 1):
+            raise _refused("attempts", attempts, "give the number of calls, 1 or more, or None for no end")
+        _check_number("first_s", self.first_s, least=0.0, most=DELAY_S_MAX)
+        _check_number("max_s", self.max_s, least=0.0, most=DELAY_S_MAX)
+        _check_number("factor", self.factor, least=1.0, most=1e6)
+        _check_number("jitter", self.jitter, least=0.0, most=1.0)
+        if self.max_s < self.first_s:
+            raise _refused("max_s", self.max_s, f"it is below first_s={self.first_s!r}; raise it or lower that")
+        _check_errors("on", self.on)
+        _check_errors("give_up_on", self.give_up_on)
+
+    def delay_s(self, attempt: int, error: Exception, chance: float) -> float | None:
+        """Return the seconds until the next attempt after `attempt` failed; `None`: give up.
+
+        `chance` in [0, 1) decides the jitter.
+        """
+        if self.attempts is not None and attempt >= self.attempts:
+            return None
+        if isinstance(error, self.give_up_on) or not isinstance(error, self.on):
+            return None
+        # A power that overflows would be far above any maximum anyway.
+        growth = self.factor ** min(attempt - 1, 1_000) if self.factor < 2.0 else self.factor ** min(attempt - 1, 50)
+        delay_s = min(self.max_s, self.first_s * growth)
+        return delay_s * (1.0 + self.jitter * (2.0 * chance - 1.0))
+
+
+NO_RETRY = Retry(attempts=1)
+
+
+def delay_of_function(answer: object) -> float | None:
+    """Check what a user's retry function answered. Raises `ConfigurationError`."""
+    if answer is None:
+        return None
+    if isinstance(answer, bool) or not isinstance(answer, int | float) or not 0 <= answer <= DELAY_S_MAX:
+        raise ConfigurationError(
+            f"the retry function answered {answer!r}; it must return the seconds until the next attempt, "
+            f"from 0 to {DELAY_S_MAX:.0f}, or None to give the record up."
+        )
+    return float(answer)
+
+
+def _check_number(name: str, value: object, *, least: float, most: float) -> None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or not least <= value <= most:  # type: ignore[arg-type,operator]
+        raise _refused(name, value, f"give a number from {least:g} to {most:g}")
+
+
+def _check_errors(name: str, value: object) -> None:
+    kinds = value if isinstance(value, tuple) else (value,)
+    if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
+        raise _refused(name, value, "give an exception class or a tuple of them")
+
+
+def _refused(name: str, value: object, fix: str) -> ConfigurationError:
+    return ConfigurationError(f"Retry({name}={value!r}): {fix}.")
