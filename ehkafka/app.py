@@ -319,6 +319,8 @@ class App:
             uptime_s=time.monotonic() - runtime.started_s,
             partitions=partition_snapshots(runtime.context),
             counters=runtime.bus.counters_snapshot(),
+            throttled_s=runtime.context.throttle.total_s,
+            is_throttled=runtime.context.throttle.is_recent,
             **runtime.totals(),
         )
 

@@ -49,6 +49,17 @@ class AppStarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SettingAdvice(Event):
+    """A setting is permitted, but the service or the client library advises against it. Told at the start."""
+
+    level: ClassVar[int] = logging.WARNING
+    property: str
+    value: str
+    advice: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class AppStopping(Event):
     """A stop began: intake ends, running work goes on within the deadline."""
 
@@ -144,6 +155,25 @@ class CommitFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class CommitPaceBounded(Event):
+    """The settings ask for commits closer together than the service takes; told once, at the start."""
+
+    level: ClassVar[int] = logging.WARNING
+    interval_s: float
+    every_records: int | None
+    spacing_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Throttled(Event):
+    """A broker held its answers back by so much, because of a quota; empty fetches then prove nothing."""
+
+    level: ClassVar[int] = logging.WARNING
+    broker: str
+    throttle_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class HandlerFailed(Event):
     """A handler raised. `decision` says what becomes of the record."""
 
@@ -167,6 +197,39 @@ class StaleResult(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class OffsetGap(Event):
+    """The log no longer holds, or does not hold yet, the offset that was to be read next.
+
+    `log_start` and `log_end` are what the log holds now; a wanted offset above the end means that the log
+    was cut or made anew. `lost_records` counts the offsets that are never read, those that `latest` skips
+    included (holes of compaction and transactions count as well). `action` is the policy
+    `on_out_of_range`; `resumed_at` is None when it stops the app.
+    """
+
+    level: ClassVar[int] = logging.ERROR
+    partition: TopicPartition
+    wanted_offset: int
+    log_start: int
+    log_end: int
+    lost_records: int
+    action: str
+    resumed_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsTooOld(Event):
+    """Records older than `max_age` were skipped: one event for each burst of a partition."""
+
+    level: ClassVar[int] = logging.WARNING
+    partition: TopicPartition
+    records: int
+    first_offset: int
+    last_offset: int
+    oldest_age_s: float
+    max_age_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectionTrouble(Event):
     """librdkafka reported an error of the connection or group that it may or may not mend itself."""
 
@@ -174,6 +237,27 @@ class ConnectionTrouble(Event):
     code: str
     error: str
     fatal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialRotated(Event):
+    """A changed key was taken up: the client uses it for its next authentication. Never holds the key."""
+
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialUnusable(Event):
+    """Reading the credential again gave nothing usable; the old one stays in use.
+
+    Told when it begins, when the reason changes, and about twice a minute while it lasts.
+    """
+
+    level: ClassVar[int] = logging.WARNING
+    source: str
+    reason: str
+    # In a row.
+    failures: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,9 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.endpoint.advice import consumer_advice
 from ehkafka.endpoint.client import check_client_version, describe_error, open_consumer
+from ehkafka.endpoint.credential_watch import CredentialWatch
 from ehkafka.endpoint.properties import consumer_properties
 from ehkafka.errors import EhkafkaError, EndpointError, EngineError
 from ehkafka.events import AppStarted, UserCodeFailed
@@ -23,14 +25,15 @@ from ehkafka.intake.poll_loop import PollLoop
 from ehkafka.intake.positions import PositionFinder
 from ehkafka.intake.route import Route
 from ehkafka.intake.shutdown import Shutdown, StopRequest
+from ehkafka.intake.throttle import Throttle
 from ehkafka.intake.watch import ProgressWatch
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.order import KeyReader
 from ehkafka.progress.committer import Committer
-from ehkafka.progress.ledger import CommitLedger, CommitPacing
+from ehkafka.progress.ledger import CommitLedger
+from ehkafka.progress.pacing import commit_pacing, pace_bound
 from ehkafka.records import Record
 from ehkafka.recovery.desk import STOP, FailureDesk
-from ehkafka.settings import EVENT_HUBS_COMMIT_SPACING_S, Settings
 from ehkafka.telemetry.bus import EventBus
 from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.threads import ThreadWorkers
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
     from ehkafka.events import Hook
     from ehkafka.history import History
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.settings import Settings
 
 
 class Runtime:
@@ -82,8 +86,9 @@ class Runtime:
         self.context = self._make_context(hooks or PartitionHooks(), finished_before)
         self._watch = ProgressWatch(self.context, self._routes, settings.stuck_s)
         by_topic = {topic: route for route in self._routes for topic in route.topics}
+        self._credential = CredentialWatch(endpoint.credential, self.bus.emit)
         self.loop = PollLoop(
-            self.context, by_topic, on_error=self._hear_connection_error, slow_look=self._watch.look
+            self.context, by_topic, on_error=self._hear_connection_error, slow_look=self._look_slowly
         )
         self.shutdown = Shutdown(self.context, self.loop, self._routes)
 
@@ -145,13 +150,8 @@ class Runtime:
         }
 
     def _make_context(self, hooks: PartitionHooks, finished_before: Any) -> IntakeContext:
-        settings, spacing_s = self.settings, 0.0
-        if self.endpoint.is_event_hubs:
-            spacing_s = EVENT_HUBS_COMMIT_SPACING_S
-        pacing = CommitPacing(
-            settings.commit_interval_s, settings.commit_every_records, spacing_s, settings.commit_idle_s
-        )
-        ledger = CommitLedger(pacing)
+        settings = self.settings
+        ledger = CommitLedger(commit_pacing(settings, is_event_hubs=self.endpoint.is_event_hubs))
         starts = {t: spec.start for spec in self._specs for t in spec.topics if spec.start is not None}
         limits = FlowLimits(
             settings.backlog_records_max, settings.backlog_bytes_max, settings.batch_records_max
@@ -172,6 +172,7 @@ class Runtime:
             ),
             hook_thread=HookThread(self._user_code_failed),
             hooks=hooks,
+            throttle=Throttle(time.monotonic, self.bus.emit),
             drain_s=settings.drain_s,
             idle_s=settings.idle_s,
             cooperative=settings.assignor == "cooperative-sticky",
@@ -215,6 +216,8 @@ class Runtime:
             assignor=settings.assignor,
             instance_id=settings.instance_id,
         )
+        for advice in consumer_advice(self.endpoint, properties):
+            self.bus.emit(advice)
         # A drain that outlives the poll interval would make the group drop this member in mid-revoke.
         self.context.drain_s = min(settings.drain_s, int(properties["max.poll.interval.ms"]) / 2000)
         topics = {topic for route in self._routes for topic in route.topics}
@@ -227,6 +230,7 @@ class Runtime:
                 self.loop.error_cb(consumer, error) if self._thread else heard.append(error)
             ),
             on_commit=self.context.committer.on_commit,
+            throttle_cb=self.context.throttle.heard,
             logger=ClientLog(self.bus.emit),
         )
         try:
@@ -259,6 +263,7 @@ class Runtime:
     def _main(self, consumer: Consumer) -> None:
         """The poll thread."""
         try:
+            self._credential.start(consumer)
             self._poll(consumer)
         except EhkafkaError as error:
             self.fail(error)
@@ -279,11 +284,14 @@ class Runtime:
             on_lost=membership.on_lost,
         )
         self.bus.emit(AppStarted(self.settings.group, tuple(topics)))
+        if (bound := pace_bound(self.settings, self.context.ledger.pacing)) is not None:
+            self.bus.emit(bound)
         self.loop.run(consumer, lambda: self._request is not None)
 
     def _finish(self, consumer: Consumer) -> None:
         request = self._request
         assert request is not None
+        self._credential.stop()
         try:
             failure = self.shutdown.run(consumer, request, self.failure)
             with self._lock:
@@ -295,7 +303,13 @@ class Runtime:
             self.bus.close(2.0)
             self._done.set()
 
+    def _look_slowly(self) -> None:
+        self._watch.look()
+        self._credential.apply()
+
     def _hear_connection_error(self, kind: str, error: KafkaError) -> None:
+        if error.name() == "_AUTHENTICATION":
+            self._credential.look_now()
         if self._on_error is None:
             return
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ehkafka.errors import ConfigurationError
 
@@ -15,9 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Assignor = Literal["default", "cooperative-sticky"]
-
-# Event Hubs allows 4 OffsetCommit calls per second and partition, and was seen to throttle above 2.
-EVENT_HUBS_COMMIT_SPACING_S = 1.0
+OutOfRange = Literal["stop", "earliest", "latest"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +27,19 @@ class Settings:
     half of max.poll.interval.ms is used), `stop_s` that of a stop. The backlog is
     what was received and has no outcome; bytes are those of the values. `stuck_s` is the age at which an
     unfinished record, or lag without progress, turns health red.
+
+    `on_out_of_range` says what becomes of a partition whose next offset, committed or given, the log does
+    not hold (retention deleted it, or the log was cut or made anew): `stop` ends the app, `earliest` goes
+    on at the log's start, `latest` at its end. The size of the gap is told each time, see `OffsetGap`.
+    `max_age` skips records whose timestamp is older than that when they are received (counted, told, and
+    committed past); those without a timestamp are handled.
     """
 
     group: str
     start: Any
     reset: bool = False
+    on_out_of_range: OutOfRange = "stop"
+    max_age: timedelta | None = None
     assignor: Assignor = "default"
     instance_id: str | None = None
     commit_interval_s: float = 1.0
@@ -65,12 +72,25 @@ class Settings:
             raise ConfigurationError(
                 f"assignor={self.assignor!r} is unknown; use 'default' or 'cooperative-sticky'."
             )
+        if self.on_out_of_range not in get_args(OutOfRange):
+            raise ConfigurationError(
+                f"on_out_of_range={self.on_out_of_range!r} is unknown; use 'stop', 'earliest' or 'latest'."
+            )
+        check_max_age(self.max_age)
         if self.batch_records_max > self.backlog_records_max:
             raise ConfigurationError(
                 f"batch_records_max={self.batch_records_max} is above "
                 f"backlog_records_max={self.backlog_records_max}: one batch would overrun the backlog. "
                 "Lower the first or raise the second."
             )
+
+
+def check_max_age(max_age: Any) -> None:
+    """Refuse what is no age. Raises `ConfigurationError`."""
+    if max_age is not None and (not isinstance(max_age, timedelta) or max_age <= timedelta(0)):
+        raise ConfigurationError(
+            f"max_age={max_age!r}: it must be a timedelta above zero, or None for no limit."
+        )
 
 
 def _require(settings: Settings, name: str, *, least: float, strictly: bool) -> None:

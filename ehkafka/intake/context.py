@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ehkafka.intake.flow import FlowControl
     from ehkafka.intake.hook_thread import HookThread
     from ehkafka.intake.positions import PositionFinder
+    from ehkafka.intake.throttle import Throttle
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.progress.committer import Committer
     from ehkafka.progress.ledger import CommitLedger
@@ -50,6 +51,7 @@ class IntakeContext:
     positions: PositionFinder
     hook_thread: HookThread
     hooks: PartitionHooks
+    throttle: Throttle
     drain_s: float
     idle_s: float
     cooperative: bool

@@ -182,7 +182,7 @@ class Membership:
             if begin.offset >= 0:
                 assignment.received_next = begin.offset
         self.owned[partition] = OwnedPartition(route, assignment)
-        context.ledger.assigned(partition, epoch, begin.stored(epoch), context.clock())
+        context.ledger.assigned(partition, epoch, begin.stored(epoch))
         if context.history is not None:
             context.history.assigned(partition, epoch, begin.words)
         context.emit(PartitionAssigned(partition, epoch, begin.words))

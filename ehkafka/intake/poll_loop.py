@@ -220,8 +220,13 @@ class PollLoop:
             return
         self._next_slow_look_s = now_s + SLOW_LOOK_S
         ends = self._context.owned.log_ends
-        for partition in self._context.owned:
-            bounds: Any = consumer.get_watermark_offsets(KafkaPartition(*partition), cached=True)
-            if bounds is not None and bounds[1] >= 0:
-                ends[partition] = bounds[1]
+        for partition, (_, assignment) in self._context.owned.items():
+            where = KafkaPartition(*partition)
+            bounds: Any = consumer.get_watermark_offsets(where, cached=True)
+            if bounds is None or bounds[1] < 0:
+                continue
+            end, received = bounds[1], assignment.received_next
+            if received is not None and received < end <= consumer.position([where])[0].offset:
+                end = received  # the rest were no records, such as the marks of a transaction
+            ends[partition] = end
         self._slow_look()

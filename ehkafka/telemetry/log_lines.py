@@ -90,6 +90,14 @@ def _(event: events.AppStarted) -> str:
 
 
 @sentence.register
+def _(event: events.SettingAdvice) -> str:
+    return (
+        f"{_text(event.property)}={_text(event.value)} is not advised: {_clause(event.advice)} "
+        f"({_text(event.source)})."
+    )
+
+
+@sentence.register
 def _(event: events.AppStopping) -> str:
     how = "with a drain" if event.drain else "without a drain"
     return f"Stopping {how} within {event.deadline_s:g} s: {_clause(event.reason)}."
@@ -159,6 +167,25 @@ def _(event: events.CommitFailed) -> str:
 
 
 @sentence.register
+def _(event: events.CommitPaceBounded) -> str:
+    asked = [f"commit_interval_s={event.interval_s:g}"] if event.interval_s < event.spacing_s else []
+    if event.every_records is not None:
+        asked.append(f"commit_every_records={event.every_records}")
+    return (
+        f"Commits stay at least {event.spacing_s:g} s apart, which is what Event Hubs takes for a partition: "
+        f"{' and '.join(asked)} cannot make them more frequent."
+    )
+
+
+@sentence.register
+def _(event: events.Throttled) -> str:
+    return (
+        f"Throttled: {_text(event.broker)} holds answers back by {event.throttle_s:.3f} s. If it lasts, "
+        f"raise the quota (on Event Hubs: throughput units) or read and commit less."
+    )
+
+
+@sentence.register
 def _(event: events.HandlerFailed) -> str:
     return (
         f"The handler failed on {event.partition}@{event.offset}, key {_text(event.key)}, "
@@ -182,6 +209,19 @@ def _(event: events.ConnectionTrouble) -> str:
         else "The client goes on trying; if it lasts, check the endpoint's address, network and credentials."
     )
     return f"Connection trouble, {_text(event.code)}: {_clause(event.error)}. {step}"
+
+
+@sentence.register
+def _(event: events.CredentialRotated) -> str:
+    return f"Took up a new key from {_text(event.source)}; it is used at the next authentication."
+
+
+@sentence.register
+def _(event: events.CredentialUnusable) -> str:
+    return (
+        f"No new key, and the old one stays in use, after {event.failures} failed reads in a row: "
+        f"{_clause(event.reason)}. Mend it before the old key is withdrawn."
+    )
 
 
 @sentence.register

@@ -92,8 +92,14 @@ def _subject(event: events.Event) -> Hashable:
             return event.partition, event.offset, _without_numbers(event.decision)
         case events.ConnectionTrouble():
             return event.code, event.fatal
+        case events.CredentialUnusable():
+            return event.source, _without_numbers(event.reason)
         case events.UserCodeFailed():
             return event.where
+        case events.SettingAdvice():
+            return event.property
+        case events.Throttled():
+            return event.broker
         case events.ClientLogged():
             return _without_numbers(event.text)
     return None

@@ -192,7 +192,7 @@ def _stays_paused_after_revoke() -> bool:
 
 def _ledger(next_offset: int | None = None) -> CommitLedger:
     ledger = CommitLedger(CommitPacing())
-    ledger.assigned(P0, 2, None if next_offset is None else Position(2, next_offset), 0.0)
+    ledger.assigned(P0, 2, None if next_offset is None else Position(2, next_offset))
     return ledger
 
 

@@ -20,6 +20,10 @@ ALERTS_0 = TopicPartition("alerts", 0)
 # One of each kind, and what a reader must find in its line.
 EXAMPLES: list[tuple[events.Event, list[str]]] = [
     (events.AppStarted("homes", ("readings", "alerts")), ["readings, alerts", "group homes"]),
+    (
+        events.SettingAdvice("metadata.max.age.ms", "200000", "Azure drops idle connections.", "the docs"),
+        ["metadata.max.age.ms=200000", "Azure drops idle connections (the docs)"],
+    ),
     (events.AppStopping("SIGTERM", drain=True, deadline_s=25.0), ["SIGTERM", "with a drain", "25 s"]),
     (events.Draining(12.3, 40), ["40 records", "12 s"]),
     (events.AppStopped(4, 17), ["exit code 4", "17 records", "redelivered"]),
@@ -34,6 +38,16 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
     (
         events.CommitAcknowledged(((READINGS_0, 18), (ALERTS_0, 4)), 0.012),
         ["readings[0] up to 18", "alerts[0] up to 4"],
+    ),
+    (
+        events.CommitPaceBounded(0.2, 50, 1.0),
+        "Commits stay at least 1 s apart, which is what Event Hubs takes for a partition: "
+        "commit_interval_s=0.2 and commit_every_records=50 cannot make them more frequent.",
+    ),
+    (
+        events.Throttled("127.0.0.1:9092/1", 1.25),
+        "Throttled: 127.0.0.1:9092/1 holds answers back by 1.250 s. If it lasts, raise the quota "
+        "(on Event Hubs: throughput units) or read and commit less.",
     ),
     (
         events.CommitFailed((READINGS_0, ALERTS_0), "NOT_COORDINATOR", retriable=True),
