@@ -25,7 +25,14 @@ class Event:
 
 
 # Plain counters, beside the one that each kind of event has under its class name.
-CounterName = Literal["events_dropped", "hook_errors", "pause_refused", "records_unassigned"]
+CounterName = Literal[
+    "events_dropped",
+    "hook_errors",
+    "pause_refused",
+    "records_lost",
+    "records_too_old",
+    "records_unassigned",
+]
 
 
 class Hook(Protocol):
@@ -261,6 +268,30 @@ class CredentialUnusable(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class TokenRefreshed(Event):
+    """A new Entra ID token is in use. `failures` is how many attempts in a row had failed before it."""
+
+    level: ClassVar[int] = logging.DEBUG
+    endpoint: str
+    life_s: float
+    took_s: float
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRefreshFailed(Event):
+    """The credential gave no usable token. `valid_s` is what the one in use has left; 0: none is valid."""
+
+    level: ClassVar[int] = logging.WARNING
+    endpoint: str
+    # In a row.
+    failures: int
+    error: str
+    valid_s: float
+    retry_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class ClientLogged(Event):
     """A log line of librdkafka's own. Only errors are shown by default: it mends most of what it warns of."""
 
@@ -276,6 +307,14 @@ class UserCodeFailed(Event):
     level: ClassVar[int] = logging.ERROR
     where: str
     error: str
+
+
+@dataclass(frozen=True, slots=True)
+class UserCodeLeft(Event):
+    """The time of a stop was over while hooks or tear-downs of the user still ran; they are left behind."""
+
+    level: ClassVar[int] = logging.WARNING
+    running: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

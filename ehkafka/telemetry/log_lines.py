@@ -202,6 +202,31 @@ def _(event: events.StaleResult) -> str:
 
 
 @sentence.register
+def _(event: events.OffsetGap) -> str:
+    log = f"the log holds {event.log_start} to {event.log_end}"
+    if event.wanted_offset > event.log_end:
+        what = f"lies {event.wanted_offset - event.log_end} beyond the end: {log}, it was cut or made anew"
+    elif event.wanted_offset < event.log_start:
+        what = f"is gone: {log}"
+    else:
+        what = f"is another record's now: {log}, it was cut and written again"
+    lost = f"{_records(event.lost_records)} will not be read" if event.lost_records else "none is skipped"
+    step = "stopping" if event.resumed_at is None else f"going on at {event.resumed_at}"
+    return (
+        f"{event.partition}@{event.wanted_offset} was to be read next and {what}. {lost}; {step} "
+        f"(on_out_of_range={_text(event.action)})."
+    )
+
+
+@sentence.register
+def _(event: events.RecordsTooOld) -> str:
+    return (
+        f"Skipped {_records(event.records)} of {event.partition}, offsets {event.first_offset} to "
+        f"{event.last_offset}: older than max_age={event.max_age_s:g} s, the oldest {event.oldest_age_s:.0f} s."
+    )
+
+
+@sentence.register
 def _(event: events.ConnectionTrouble) -> str:
     step = (
         "The client cannot go on: mend the cause and restart."
@@ -225,6 +250,28 @@ def _(event: events.CredentialUnusable) -> str:
 
 
 @sentence.register
+def _(event: events.TokenRefreshed) -> str:
+    after = f", after {_times(event.failures)} without one" if event.failures else ""
+    return (
+        f"A new token for {_text(event.endpoint)} came in {event.took_s:.1f} s, valid for "
+        f"{event.life_s:.0f} s{after}."
+    )
+
+
+@sentence.register
+def _(event: events.TokenRefreshFailed) -> str:
+    state = (
+        f"The one in use is valid for another {event.valid_s:.0f} s, so all goes on"
+        if event.valid_s > 0
+        else "None is valid now, so the broker refuses the client until one comes"
+    )
+    return (
+        f"No new token for {_text(event.endpoint)}, {_times(event.failures)} in a row: "
+        f"{_clause(event.error)}. {state}; the next attempt is in {event.retry_s:.1f} s."
+    )
+
+
+@sentence.register
 def _(event: events.ClientLogged) -> str:
     return f"librdkafka, {logging.getLevelName(event.severity).lower()}: {_clause(event.text)}."
 
@@ -232,6 +279,14 @@ def _(event: events.ClientLogged) -> str:
 @sentence.register
 def _(event: events.UserCodeFailed) -> str:
     return f"Your code in {_text(event.where)} raised {_clause(event.error)}. Mend it there."
+
+
+@sentence.register
+def _(event: events.UserCodeLeft) -> str:
+    return (
+        f"The stop's time was over while your code still ran: {_names(event.running)}. It is left behind; "
+        "make it quicker or raise stop_s."
+    )
 
 
 @sentence.register
@@ -246,6 +301,10 @@ def _plain(value: object) -> object:
     if isinstance(value, TopicPartition):
         return str(value)
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def _abandoned(records: int) -> str:

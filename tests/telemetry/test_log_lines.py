@@ -62,6 +62,11 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         events.ConnectionTrouble("_TRANSPORT", "broker down", fatal=False),
         ["_TRANSPORT", "broker down", "check"],
     ),
+    (events.CredentialRotated("file /run/key"), ["/run/key", "next authentication"]),
+    (
+        events.CredentialUnusable("file /run/key", "file /run/key: it is empty", 3),
+        ["/run/key: it is empty", "3 failed reads", "old one stays"],
+    ),
     (
         events.ClientLogged(logging.WARNING, "MAXPOLL: limit hit"),
         ["librdkafka, warning", "MAXPOLL: limit hit"],
