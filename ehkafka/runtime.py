@@ -32,7 +32,7 @@ from ehkafka.lanes.order import KeyReader
 from ehkafka.progress.committer import Committer
 from ehkafka.progress.ledger import CommitLedger
 from ehkafka.progress.pacing import commit_pacing, pace_bound
-from ehkafka.records import Record
+from ehkafka.records import record_type
 from ehkafka.recovery.desk import STOP, FailureDesk
 from ehkafka.telemetry.bus import EventBus
 from ehkafka.workers.exchange import Exchange
@@ -87,6 +87,7 @@ class Runtime:
         self._watch = ProgressWatch(self.context, self._routes, settings.stuck_s)
         by_topic = {topic: route for route in self._routes for topic in route.topics}
         self._credential = CredentialWatch(endpoint.credential, self.bus.emit)
+        self._stop_hearing_of_tokens: Callable[[], None] = lambda: None
         self.loop = PollLoop(
             self.context, by_topic, on_error=self._hear_connection_error, slow_look=self._look_slowly
         )
@@ -96,6 +97,8 @@ class Runtime:
         """Reach the broker, start the workers, subscribe. Raises what is wrong; then nothing runs."""
         check_client_version()
         self.bus.start()
+        if self.endpoint.tokens is not None:
+            self._stop_hearing_of_tokens = self.endpoint.tokens.listen(self.bus.emit)
         try:
             consumer = self._open()
             try:
@@ -104,6 +107,7 @@ class Runtime:
                 consumer.close()
                 raise
         except BaseException:
+            self._stop_hearing_of_tokens()
             self.bus.close(1.0)
             raise
         self._thread = threading.Thread(target=self._main, args=(consumer,), name="ehkafka-poll", daemon=True)
@@ -189,20 +193,27 @@ class Runtime:
     ) -> Route:
         dispatcher = Dispatcher(spec.scope)
         exchange = Exchange(dispatcher, time.monotonic)
+        make_record = record_type(spec.headers, event_hubs=self.endpoint.is_event_hubs)
         desk = FailureDesk(
-            spec.name, spec.on_failure, emit=self.bus.emit, fatal=self.fail, ask=self._on_error, raw=spec.raw
+            spec.name,
+            spec.on_failure,
+            emit=self.bus.emit,
+            fatal=self.fail,
+            ask=self._on_error,
+            raw=spec.raw,
+            make_record=make_record,
         )
         workers = ThreadWorkers(
             exchange,
             name=spec.name,
             size=spec.workers,
-            invoke=make_invoke(spec, middleware, self._history),
+            invoke=make_invoke(spec, middleware, self._history, make_record),
             on_failure=desk,
             on_death=self._worker_died,
             set_up=set_up,
             tear_down=None if tear_down is None else lambda: self._tear_worker_down(tear_down),
         )
-        keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else Record)
+        keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else make_record)
         name = f"{spec.name}({', '.join(spec.topics)})"
         route = Route(name, spec.topics, dispatcher, exchange, keys, workers)
         return route if not spec.is_class else _with_instances(route, spec)
@@ -222,6 +233,8 @@ class Runtime:
         self.context.drain_s = min(settings.drain_s, int(properties["max.poll.interval.ms"]) / 2000)
         topics = {topic for route in self._routes for topic in route.topics}
         self.endpoint.prepare_topics(topics)
+        if self.endpoint.tokens is not None:
+            self.endpoint.tokens.sign_in(settings.connect_s)
         heard: list[KafkaError] = []
         # librdkafka calls back inside consume(), by then `consumer` is there.
         consumer: Consumer = open_consumer(
@@ -300,6 +313,7 @@ class Runtime:
             with self._lock:
                 self.failure = self.failure or EngineError(f"The stop failed: {error!r}. Please report it.")
         finally:
+            self._stop_hearing_of_tokens()
             self.bus.close(2.0)
             self._done.set()
 
