@@ -307,9 +307,9 @@ class Link:
                     await sink.writer.wait_closed()
                     return
                 for piece in self._sliced(data):
+                    debt_s = await self._pay(debt_s, len(piece))
                     await self._proxy.passage()
                     sink.writer.write(piece)
-                    debt_s = await self._pay(debt_s, len(piece))
                 await sink.writer.drain()
                 self._moved_s = time.monotonic()
 
@@ -325,7 +325,7 @@ class Link:
         return pieces
 
     async def _pay(self, debt_s: float, sent_bytes: int) -> float:
-        """Sleep off what was sent too fast; return what is left, less than nothing after a long sleep."""
+        """Sleep as long as these bytes take; return what is left, less than nothing after a long sleep."""
         if (rate := self._proxy.network.bytes_per_s) is None:
             return 0.0
         debt_s += sent_bytes / rate
