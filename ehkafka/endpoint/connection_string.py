@@ -30,7 +30,8 @@ _SCHEMES = frozenset({"sb", "amqp", "amqps", "https"})
 # but nobody speaks Kafka there.
 _PORTS_OF_OTHER_PROTOCOLS = frozenset({443, 5300, 5671, 5672})
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|[0-9A-Fa-f:.]+")
-_EVENT_HUB = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,254}[A-Za-z0-9])?")
+# Names of event hubs and of topics alike; a key that got there by mistake ends with an '='.
+_EVENT_HUB = re.compile(r"[A-Za-z0-9._-]{1,256}")
 _EXPECTED = (
     "Endpoint=sb://<namespace>.servicebus.windows.net/;SharedAccessKeyName=<name>;SharedAccessKey=<key>"
 )
@@ -167,8 +168,8 @@ def _without_padding(name: str, value: str) -> str:
 def _event_hub(value: str | None) -> str | None:
     if value is not None and _EVENT_HUB.fullmatch(value) is None:
         raise _wrong(
-            "EntityPath is no name of an event hub: letters, digits, '.', '-' and '_' only, a letter or digit"
-            " at both ends, 256 characters at most"
+            "EntityPath is no name of an event hub: letters, digits, '.', '-' and '_' only, 256 characters"
+            " at most"
         )
     return value
 
