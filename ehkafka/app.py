@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from ehkafka.endpoint import Endpoint
     from ehkafka.events import Hook
+    from ehkafka.headers import HeaderMode
     from ehkafka.history import History
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
@@ -102,6 +103,7 @@ class App:
         null_key: NullKey = "spread",
         workers: int = 16,
         raw: bool = False,
+        headers: HeaderMode = "auto",
         start: Any = None,
         on_failure: FailurePolicy | None = None,
     ) -> Callable[[Function], Function]:
@@ -110,7 +112,9 @@ class App:
         Without topics, the endpoint's own (`EntityPath`) is taken. Records of equal `order_by` keys are
         handled one after another, in order; others side by side, on `workers` threads. A class gets one
         instance per partition, with `open(partition)` and `close(reason)` around it where it has them.
-        `raw` hands over confluent's `Message` itself. Raises `ConfigurationError`.
+        `raw` hands over confluent's `Message` itself. `headers` says how `Record.properties` decodes:
+        `"auto"` (on Event Hubs AMQP values or text, elsewhere text), `"amqp"`, or `"raw"` for the bytes;
+        `ehkafka.headers.modes` has the rules. Raises `ConfigurationError`.
         """
         if start is not None:
             check_start(start)
@@ -126,6 +130,7 @@ class App:
                 null_key=null_key,
                 workers=workers,
                 raw=raw,
+                headers=headers,
                 start=start,
                 on_failure=on_failure or Stop(),
             )
