@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from datetime import timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ehkafka.errors import ConfigurationError
@@ -83,6 +84,32 @@ class Settings:
                 f"backlog_records_max={self.backlog_records_max}: one batch would overrun the backlog. "
                 "Lower the first or raise the second."
             )
+
+
+MEANINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "group": "the consumer group; on Event Hubs at most 256 characters, 1000 groups in a namespace",
+        "start": "where a partition begins that has no commit of the group",
+        "reset": "begin at start although the group has committed",
+        "on_out_of_range": "what to do when the log no longer has the next offset",
+        "max_age": "older records are skipped, counted and committed past",
+        "assignor": "default can share a group with plain clients; cooperative-sticky moves fewer partitions",
+        "instance_id": "static membership: a restart within the session time-out moves no partition",
+        "commit_interval_s": "how much a crash repeats; on Event Hubs never less than 1 s",
+        "commit_every_records": "commits earlier after so many records; on Event Hubs still 1 s apart",
+        "commit_idle_s": "sends an unchanged position again, so that it does not expire",
+        "backlog_records_max": "received records without an outcome; at the limit partitions pause",
+        "backlog_bytes_max": "the same in bytes of their values",
+        "batch_records_max": "records taken from the client library at a time",
+        "drain_s": "time to finish what runs when a partition is taken away",
+        "stop_s": "time to finish what was received when the app stops",
+        "connect_s": "time to reach the broker at the start",
+        "stuck_s": "age of an unfinished record at which health turns red",
+        "idle_s": "silence of a partition until on_idle is called",
+        "consumer": "librdkafka's properties, see the section of their own",
+    }
+)
+"""What each setting decides, in one line."""
 
 
 def check_max_age(max_age: Any) -> None:

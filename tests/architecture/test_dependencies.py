@@ -23,6 +23,7 @@ LAYERS: list[set[str]] = [
         "recovery.policy",
         "lanes",
         "intake.flow",
+        "intake.gap",
         "intake.rebalance",
         "progress.ledger",
         "telemetry.snapshot",
@@ -57,6 +58,7 @@ IMPURE_STANDARD = {
 # Which rooms may import which third-party package at run time.
 OWNERS = {
     "confluent_kafka": ("endpoint.client", "intake", "progress", "testing", "cli.demo"),
+    "azure": ("endpoint.entra_credential",),
     "orjson": ("records", "testing", "cli"),
     "typer": ("cli",),
     "rich": ("cli",),

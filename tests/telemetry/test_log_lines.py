@@ -33,6 +33,22 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         ["readings[0]", "18", "1 record ", "rebalance"],
     ),
     (events.PartitionLost(READINGS_0, 3, 5), ["readings[0]", "epoch 3", "5 records", "another member"]),
+    (
+        events.OffsetGap(READINGS_0, 3, 10, 12, lost_records=7, action="earliest", resumed_at=10),
+        ["readings[0]@3", "is gone", "10 to 12", "7 records will not be read", "going on at 10"],
+    ),
+    (
+        events.OffsetGap(READINGS_0, 30, 0, 12, lost_records=0, action="stop", resumed_at=None),
+        ["readings[0]@30", "18 beyond the end", "none is skipped", "stopping"],
+    ),
+    (
+        events.OffsetGap(READINGS_0, 11, 10, 12, lost_records=1, action="latest", resumed_at=12),
+        ["readings[0]@11", "another record's now", "1 record will not be read", "going on at 12"],
+    ),
+    (
+        events.RecordsTooOld(READINGS_0, 5, 10, 16, oldest_age_s=7200.4, max_age_s=3600.0),
+        ["5 records", "readings[0]", "10 to 16", "3600 s", "7200 s"],
+    ),
     (events.PartitionPaused(READINGS_0, 900, 4096, "home-7"), ["readings[0]", "900", "4096", "home-7"]),
     (events.PartitionResumed(READINGS_0, 1.5), ["readings[0]", "1.500 s"]),
     (
