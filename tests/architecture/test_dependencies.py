@@ -32,7 +32,8 @@ LAYERS: list[set[str]] = [
     {"workers", "recovery", "progress", "telemetry.thinning", "telemetry.log_lines", "telemetry.bus"},
     {"intake", "handlers"},
     {"telemetry"},
-    {"runtime", "signals"},
+    {"checks"},
+    {"runtime", "signals", "configuration"},
     {"app"},
     {""},  # the façade
     {"testing", "cli"},
@@ -57,12 +58,14 @@ IMPURE_STANDARD = {
 }
 # Which rooms may import which third-party package at run time.
 OWNERS = {
-    "confluent_kafka": ("endpoint.client", "intake", "progress", "testing", "cli.demo"),
+    "confluent_kafka": ("endpoint.client", "intake", "progress", "checks", "testing", "cli.demo"),
     "azure": ("endpoint.entra_credential",),
-    "orjson": ("records", "testing", "cli"),
+    "orjson": ("records", "checks", "testing", "cli"),
     "typer": ("cli",),
     "rich": ("cli",),
     "click": ("cli",),
+    "pydantic": ("cli",),
+    "pydantic_settings": ("cli",),
     "pytest": ("testing.plugin",),
     "cryptography": ("testing",),
     "trustme": ("testing",),
@@ -70,6 +73,8 @@ OWNERS = {
     "jgo": ("testing",),
     "hypothesis": (),
 }
+# What the command line may import: the façade, the submodules that are public with it, the testing kit.
+PUBLIC = ("", "cli", "testing", "events", "settings", "configuration", "checks")
 # The one module that may look up, lazily: the embedded endpoint starts the testing kit's broker.
 LOOKS_UP = "endpoint.embedded"
 
@@ -139,9 +144,9 @@ def test_imports_point_down(module: str) -> None:
 
 @pytest.mark.parametrize("module", [m for m in MODULES if m.startswith("cli")])
 def test_the_command_line_imports_the_facade_only(module: str) -> None:
-    """`cli` sees what a user sees: the façade, the event catalogue and the testing kit."""
+    """`cli` sees what a user sees: the façade, the event catalogue, the checks and the testing kit."""
     for target in _internal(_imports(MODULES[module])):
-        assert target.partition(".")[0] in ("", "cli", "testing", "events"), f"{module} imports {target}"
+        assert target.partition(".")[0] in PUBLIC, f"{module} imports {target}"
 
 
 @pytest.mark.parametrize("module", [m for m in MODULES if m.startswith((*PURE, *PURE_VALUES))])
