@@ -9,35 +9,39 @@ import asyncio
 import os
 import threading
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from ehkafka.configuration import Configuration
 from ehkafka.errors import ConfigurationError, EngineError
-from ehkafka.handlers import HandlerSpec, is_async
+from ehkafka.handlers import HandlerSpec, must_be_plain
 from ehkafka.intake.context import PartitionHooks
 from ehkafka.intake.start import check_start
 from ehkafka.lanes.order import NullKey, Scope, by_key
+from ehkafka.lifespan import start_unless_cancelled
 from ehkafka.recovery.policy import FailurePolicy, Stop
 from ehkafka.runtime import Runtime
-from ehkafka.settings import Settings
 from ehkafka.signals import stop_signals
 from ehkafka.telemetry.picture import partition_snapshots
 from ehkafka.telemetry.snapshot import Health, Snapshot
 from ehkafka.telemetry.verdict import health_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Mapping
+    from datetime import timedelta
     from types import TracebackType
     from typing import Self
 
+    from ehkafka.configuration import Effective
     from ehkafka.endpoint import Endpoint
     from ehkafka.events import Hook
+    from ehkafka.headers import HeaderMode
     from ehkafka.history import History
+    from ehkafka.settings import Settings
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 State = Literal["new", "starting", "running", "stopping", "stopped"]
 
-# All threads of an app are named so.
-THREAD_PREFIX = "ehkafka-"
 # How long `stop` waits beyond its own time-out for the threads to end.
 STOP_SLACK_S = 5.0
 
@@ -46,36 +50,23 @@ class App:
     """A consumer group's member: handlers, and one consumer that feeds them.
 
     `group` and `endpoint` say whose records; `start` where a group without a committed offset begins
-    (`"earliest"`, `"latest"`, an offset, a datetime, a timedelta back, or a callable
-    `(topic, partition) -> position`); there is no default for it. All further settings are those of
-    `ehkafka.settings.Settings`. Raises `ConfigurationError` for what cannot work.
+    (`"earliest"`, `"latest"`, an offset, a datetime, a timedelta back, a mapping of partitions to these, or
+    a callable `(topic, partition) -> position`; `ehkafka.intake.start` has the rules); there is no default
+    for it. Without `endpoint`, it is chosen by the environment (`Endpoint.from_env`) when it is first
+    needed. All further settings are those of `ehkafka.settings.Settings`. Raises `ConfigurationError` for
+    what cannot work.
     """
 
     def __init__(
         self,
         *,
         group: str,
-        endpoint: Endpoint,
+        endpoint: Endpoint | None = None,
         start: Any = None,
         history: History | None = None,
         **settings: Any,
     ) -> None:
-        if not isinstance(group, str) or not group.strip():
-            raise ConfigurationError("group is missing: name the consumer group that this app belongs to.")
-        if not hasattr(endpoint, "client_properties"):
-            raise ConfigurationError(
-                f"endpoint={type(endpoint).__name__} is no Endpoint; make one with Endpoint.kafka(…), "
-                "Endpoint.connection_string(…) or Endpoint.embedded()."
-            )
-        check_start(start)
-        known = set(Settings.__dataclass_fields__)
-        if unknown := sorted(set(settings) - known):
-            raise ConfigurationError(
-                f"Unknown setting {', '.join(unknown)}. librdkafka's properties go into consumer={{…}}; "
-                f"the app's own settings are {', '.join(sorted(known))}."
-            )
-        self.endpoint = endpoint
-        self.settings = Settings(group=group, start=start, **settings)
+        self._configuration = Configuration(group, endpoint, start, settings)
         self._history = history
         self._specs: list[HandlerSpec] = []
         self._middleware: list[Any] = []
@@ -91,6 +82,43 @@ class App:
         self._runtime: Runtime | None = None
         self._state: State = "new"
         self._process_id = os.getpid()
+        # Who is inside `start`; only that thread compares itself with it.
+        self._starter: threading.Thread | None = None
+
+    # --- settings, before the start -----------------------------------------------------------------
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in effect."""
+        return self._configuration.settings
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The endpoint; if none was given, the environment's. Raises `ConfigurationError` without either."""
+        return self._configuration.endpoint
+
+    def configure(
+        self,
+        *,
+        endpoint: Endpoint | None = None,
+        origins: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> None:
+        """Lay other settings over the app's own, before the start; `ehkafka run` does so with a file's.
+
+        `settings` are those of `ehkafka.settings.Settings`; `consumer` adds to the properties given
+        before. `endpoint` is taken only by an app that was made without one. `origins` names where each
+        comes from, for `configuration()`. Raises `ConfigurationError`, and then nothing has changed.
+        """
+        self._must_be_new("settings")
+        self._configuration.change(endpoint, settings, origins or {}, "configure()")
+
+    def configuration(self) -> tuple[Effective, ...]:
+        """Return every value in effect, where it came from and why, secrets as `***`.
+
+        The librdkafka properties of the consumer are among them. Raises what the start would raise.
+        """
+        return self._configuration.explain()
 
     # --- registration, before the start ---------------------------------------------------------
 
@@ -102,7 +130,9 @@ class App:
         null_key: NullKey = "spread",
         workers: int = 16,
         raw: bool = False,
+        headers: HeaderMode = "auto",
         start: Any = None,
+        max_age: timedelta | None = None,
         on_failure: FailurePolicy | None = None,
     ) -> Callable[[Function], Function]:
         """Register a function `(record)`, or a class with `process(record)`, as the topics' handler.
@@ -110,11 +140,14 @@ class App:
         Without topics, the endpoint's own (`EntityPath`) is taken. Records of equal `order_by` keys are
         handled one after another, in order; others side by side, on `workers` threads. A class gets one
         instance per partition, with `open(partition)` and `close(reason)` around it where it has them.
-        `raw` hands over confluent's `Message` itself. Raises `ConfigurationError`.
+        `raw` hands over confluent's `Message` itself. `headers` says how `Record.properties` decodes:
+        `"auto"` (on Event Hubs AMQP values or text, elsewhere text), `"amqp"`, or `"raw"` for the bytes;
+        `ehkafka.headers.modes` has the rules. `start` and `max_age` go before the app's own for these topics.
+        Raises `ConfigurationError`.
         """
         if start is not None:
             check_start(start)
-        named = topics or tuple(filter(None, [self.endpoint.default_topic]))
+        named = topics or self._configuration.own_topics()
 
         def register(function: Function) -> Function:
             self._must_be_new("handler")
@@ -126,7 +159,9 @@ class App:
                 null_key=null_key,
                 workers=workers,
                 raw=raw,
+                headers=headers,
                 start=start,
+                max_age=max_age,
                 on_failure=on_failure or Stop(),
             )
             taken = {topic: other.name for other in self._specs for topic in other.topics}
@@ -144,35 +179,38 @@ class App:
     def use(self, middleware: Function) -> Function:
         """Wrap every handler in `middleware(record, call_next)`; the first one used is the outermost."""
         self._must_be_new("middleware")
-        _must_be_plain(middleware, "middleware")
+        must_be_plain(middleware, "middleware")
         self._middleware.append(middleware)
         return middleware
 
     def on_start(self, function: Function) -> Function:
-        """Call a function before the first record, in the thread that starts the app. May be a decorator."""
+        """Call a function in the thread that starts the app, when the broker is reached and before any record.
+
+        May be a decorator.
+        """
         self._must_be_new("on_start")
-        _must_be_plain(function, "on_start")
+        must_be_plain(function, "on_start")
         self._on_start.append(function)
         return function
 
     def on_stop(self, function: Function) -> Function:
         """Call a function after the last record, if the on_start functions ran; last registered first."""
         self._must_be_new("on_stop")
-        _must_be_plain(function, "on_stop")
+        must_be_plain(function, "on_stop")
         self._on_stop.append(function)
         return function
 
     def on_worker_start(self, function: Function) -> Function:
         """Call a function in each worker thread before its first record."""
         self._must_be_new("on_worker_start")
-        _must_be_plain(function, "on_worker_start")
+        must_be_plain(function, "on_worker_start")
         self._worker_set_up = function
         return function
 
     def on_worker_stop(self, function: Function) -> Function:
         """Call a function in each worker thread after its last record."""
         self._must_be_new("on_worker_stop")
-        _must_be_plain(function, "on_worker_stop")
+        must_be_plain(function, "on_worker_stop")
         self._worker_tear_down = function
         return function
 
@@ -185,7 +223,7 @@ class App:
         leave the decision to `on_failure`.
         """
         self._must_be_new("on_error")
-        _must_be_plain(function, "on_error")
+        must_be_plain(function, "on_error")
         self._on_error = function
         return function
 
@@ -230,22 +268,20 @@ class App:
         """Reach the broker, start the threads, subscribe; returns at once. Raises what is wrong."""
         with self._lock:
             self._check_process()
-            if self._state not in ("new", "stopped"):
-                raise ConfigurationError(f"The app is {self._state}; start it once, or after it has stopped.")
+            self._must_be_at_rest()
             if not self._specs:
                 raise ConfigurationError("The app has no handler; register one with @app.handler('topic').")
-            self._state = "starting"
+            self._state, self._starter = "starting", threading.current_thread()
             try:
-                self._runtime = runtime = self._make_runtime()
-                self._call_on_start()
-                try:
-                    runtime.start()
-                except BaseException:
-                    self._call_on_stop()
-                    raise
+                with ExitStack() as undo:
+                    self._runtime = runtime = self._make_runtime()
+                    runtime.start(lambda: self._call_on_start(undo))
+                    undo.pop_all()
             except BaseException:
                 self._state = "stopped"
                 raise
+            finally:
+                self._starter = None
             self._state = "running"
 
     def stop(self, *, drain: bool = True, timeout_s: float | None = None) -> None:
@@ -253,23 +289,24 @@ class App:
 
         With `drain` all received records are handled first, within `timeout_s` (`stop_s` of the settings
         by default); without, only those that run now. Raises `AbandonedError` when time ran out, naming
-        the records. A stopped or never started app stays as it is. Called from a handler or a hook, it
-        asks for the stop and returns at once.
+        the records, and when the last commit failed. A stopped or never started app stays as it is. Called
+        from its own handlers and hooks, also `on_start`, it asks for the stop and returns at once.
         """
         self._check_process()
         runtime = self._runtime
         if runtime is None or self._state == "stopped":
             return
-        runtime.request_stop("stop() was called", drain=drain, timeout_s=timeout_s)
-        if threading.current_thread().name.startswith(THREAD_PREFIX):
+        request = runtime.request_stop("stop() was called", drain=drain, timeout_s=timeout_s)
+        here = threading.current_thread()
+        if here is self._starter or runtime.owns(here):
             return  # it would wait for itself
-        limit_s = (self.settings.stop_s if timeout_s is None else timeout_s) + STOP_SLACK_S
+        limit_s = max(0.0, request.deadline_s - time.monotonic()) + STOP_SLACK_S
         if not runtime.wait(limit_s):
             raise EngineError(f"The app did not end within {limit_s:.0f} s. Please report it.")
         self._finish()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until the app has ended by itself; True when it has."""
+        """Wait until the app has ended by itself; True when it has. `stop` then tells of what it died."""
         runtime = self._runtime
         # A start that failed leaves a runtime that never ran.
         return runtime is None or self._state == "stopped" or runtime.wait(timeout_s)
@@ -284,7 +321,7 @@ class App:
         self.stop()
 
     async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self.start)
+        await start_unless_cancelled(self.start, self.stop)
         return self
 
     async def __aexit__(
@@ -310,7 +347,7 @@ class App:
         runtime = self._runtime
         now_s = time.time()
         if runtime is None:
-            return Snapshot.empty(self.settings.group, self.endpoint.name, self.state, now_s)
+            return Snapshot.empty(self.settings.group, self._configuration.endpoint_name, self.state, now_s)
         return Snapshot(
             group=self.settings.group,
             endpoint=self.endpoint.name,
@@ -319,6 +356,8 @@ class App:
             uptime_s=time.monotonic() - runtime.started_s,
             partitions=partition_snapshots(runtime.context),
             counters=runtime.bus.counters_snapshot(),
+            throttled_s=runtime.context.throttle.total_s,
+            is_throttled=runtime.context.throttle.is_recent,
             **runtime.totals(),
         )
 
@@ -365,23 +404,36 @@ class App:
                 if runtime.failure is not None:
                     raise runtime.failure
 
-    def _call_on_start(self) -> None:
+    def _call_on_start(self, undo: ExitStack) -> None:
+        """Run the on_start functions; from then on `undo` runs the on_stop functions."""
         for function in self._on_start:
             function()
+        undo.callback(self._call_on_stop)
 
     def _call_on_stop(self) -> None:
-        for function in reversed(self._on_stop):
-            function()
+        # Last registered first, and each one: what one of them raises must not leave the others' pools open.
+        with ExitStack() as functions:
+            for function in self._on_stop:
+                functions.callback(function)
 
     def _set_partition_hook(self, name: str, function: Function) -> Function:
         self._must_be_new(name)
-        _must_be_plain(function, name)
+        must_be_plain(function, name)
         setattr(self._partition_hooks, name, function)
         return function
 
     def _must_be_new(self, what: str) -> None:
         if self._state not in ("new", "stopped"):
             raise ConfigurationError(f"The app is {self._state}: register the {what} before the start.")
+
+    def _must_be_at_rest(self) -> None:
+        if self._state == "running" and self.state == "stopped":
+            raise ConfigurationError(
+                "The app has ended by itself; call stop() before the next start: it runs the on_stop "
+                "functions and raises what ended the app."
+            )
+        if self._state not in ("new", "stopped"):
+            raise ConfigurationError(f"The app is {self._state}; start it once, or after it has stopped.")
 
     def _check_process(self) -> None:
         if os.getpid() != self._process_id:
@@ -392,10 +444,3 @@ class App:
                     "The process forked after the app was started: its threads and sockets did not come "
                     "along. Make the app in the child, or start it after the fork."
                 )
-
-
-def _must_be_plain(function: Any, what: str) -> None:
-    if not callable(function):
-        raise ConfigurationError(f"{what}: {function!r} is not callable.")
-    if is_async(function):
-        raise ConfigurationError(f"{what}: an async def is not supported here; give a plain function.")

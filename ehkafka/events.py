@@ -25,7 +25,14 @@ class Event:
 
 
 # Plain counters, beside the one that each kind of event has under its class name.
-CounterName = Literal["events_dropped", "hook_errors", "pause_refused", "records_unassigned"]
+CounterName = Literal[
+    "events_dropped",
+    "hook_errors",
+    "pause_refused",
+    "records_lost",
+    "records_too_old",
+    "records_unassigned",
+]
 
 
 class Hook(Protocol):
@@ -46,6 +53,17 @@ class AppStarted(Event):
 
     group: str
     topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingAdvice(Event):
+    """A setting is permitted, but the service or the client library advises against it. Told at the start."""
+
+    level: ClassVar[int] = logging.WARNING
+    property: str
+    value: str
+    advice: str
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +162,25 @@ class CommitFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class CommitPaceBounded(Event):
+    """The settings ask for commits closer together than the service takes; told once, at the start."""
+
+    level: ClassVar[int] = logging.WARNING
+    interval_s: float
+    every_records: int | None
+    spacing_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Throttled(Event):
+    """A broker held its answers back by so much, because of a quota; empty fetches then prove nothing."""
+
+    level: ClassVar[int] = logging.WARNING
+    broker: str
+    throttle_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class HandlerFailed(Event):
     """A handler raised. `decision` says what becomes of the record."""
 
@@ -167,6 +204,39 @@ class StaleResult(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class OffsetGap(Event):
+    """The log no longer holds, or does not hold yet, the offset that was to be read next.
+
+    `log_start` and `log_end` are what the log holds now; a wanted offset above the end means that the log
+    was cut or made anew. `lost_records` counts the offsets that are never read, those that `latest` skips
+    included (holes of compaction and transactions count as well). `action` is the policy
+    `on_out_of_range`; `resumed_at` is None when it stops the app.
+    """
+
+    level: ClassVar[int] = logging.ERROR
+    partition: TopicPartition
+    wanted_offset: int
+    log_start: int
+    log_end: int
+    lost_records: int
+    action: str
+    resumed_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsTooOld(Event):
+    """Records older than `max_age` were skipped: one event for each burst of a partition."""
+
+    level: ClassVar[int] = logging.WARNING
+    partition: TopicPartition
+    records: int
+    first_offset: int
+    last_offset: int
+    oldest_age_s: float
+    max_age_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectionTrouble(Event):
     """librdkafka reported an error of the connection or group that it may or may not mend itself."""
 
@@ -174,6 +244,51 @@ class ConnectionTrouble(Event):
     code: str
     error: str
     fatal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialRotated(Event):
+    """A changed key was taken up: the client uses it for its next authentication. Never holds the key."""
+
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialUnusable(Event):
+    """Reading the credential again gave nothing usable; the old one stays in use.
+
+    Told when it begins, when the reason changes, and about twice a minute while it lasts.
+    """
+
+    level: ClassVar[int] = logging.WARNING
+    source: str
+    reason: str
+    # In a row.
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRefreshed(Event):
+    """A new Entra ID token is in use. `failures` is how many attempts in a row had failed before it."""
+
+    level: ClassVar[int] = logging.DEBUG
+    endpoint: str
+    life_s: float
+    took_s: float
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRefreshFailed(Event):
+    """The credential gave no usable token. `valid_s` is what the one in use has left; 0: none is valid."""
+
+    level: ClassVar[int] = logging.WARNING
+    endpoint: str
+    # In a row.
+    failures: int
+    error: str
+    valid_s: float
+    retry_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +307,14 @@ class UserCodeFailed(Event):
     level: ClassVar[int] = logging.ERROR
     where: str
     error: str
+
+
+@dataclass(frozen=True, slots=True)
+class UserCodeLeft(Event):
+    """The time of a stop was over while hooks or tear-downs of the user still ran; they are left behind."""
+
+    level: ClassVar[int] = logging.WARNING
+    running: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, field
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, get_args
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.headers import HeaderMode
+from ehkafka.intake.start import check_start_topics
 from ehkafka.lanes.order import KeyFailure, NullKey, Scope, by_key
 from ehkafka.records import Record
 from ehkafka.recovery.policy import FailurePolicy, Stop
+from ehkafka.settings import check_max_age
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
+    from datetime import timedelta
 
     from ehkafka.history import History
     from ehkafka.lanes.lane import Lane
@@ -35,7 +40,9 @@ class HandlerSpec:
     null_key: NullKey = "spread"
     workers: int = 16
     raw: bool = False
+    headers: HeaderMode = "auto"
     start: Any = None
+    max_age: timedelta | None = None
     on_failure: FailurePolicy = field(default_factory=Stop)
 
     def __post_init__(self) -> None:
@@ -53,16 +60,24 @@ class HandlerSpec:
             raise ConfigurationError(f"{where}: the class has no process(record) method.")
         if is_async(self.function.process if self.is_class else self.function):
             raise ConfigurationError(f"{where}: it is an async def; this version runs plain functions only.")
+        if inspect.isgeneratorfunction(self.function.process if self.is_class else self.function):
+            raise ConfigurationError(
+                f"{where}: it contains yield, so that calling it would run nothing of it."
+            )
         if not callable(self.order_by):
             raise ConfigurationError(f"{where}: order_by={self.order_by!r} is not callable.")
         if self.scope not in get_args(Scope):
             raise ConfigurationError(f"{where}: scope={self.scope!r}; use one of {get_args(Scope)}.")
         if self.null_key not in get_args(NullKey):
             raise ConfigurationError(f"{where}: null_key={self.null_key!r}; use one of {get_args(NullKey)}.")
+        if self.headers not in get_args(HeaderMode):
+            raise ConfigurationError(f"{where}: headers={self.headers!r}; use one of {get_args(HeaderMode)}.")
         if type(self.workers) is not int or not 1 <= self.workers <= WORKERS_MAX:
             raise ConfigurationError(
                 f"{where}: workers={self.workers!r}; use a number from 1 to {WORKERS_MAX}."
             )
+        check_max_age(self.max_age)
+        check_start_topics(self.start, self.topics)
         if not isinstance(self.on_failure, FailurePolicy):
             raise ConfigurationError(f"{where}: on_failure={self.on_failure!r}; use Stop() or Hold().")
 
@@ -84,29 +99,67 @@ def is_async(function: Any) -> bool:
     )
 
 
+def must_be_plain(function: Any, what: str) -> None:
+    """Refuse what is no plain function. Raises `ConfigurationError` naming `what` it was given for."""
+    if not callable(function):
+        raise ConfigurationError(f"{what}: {function!r} is not callable.")
+    if is_async(function):
+        raise ConfigurationError(f"{what}: an async def is not supported here; give a plain function.")
+
+
 def make_invoke(
-    spec: HandlerSpec, middleware: Sequence[Any], history: History | None
+    spec: HandlerSpec,
+    middleware: Sequence[Any],
+    history: History | None,
+    make_record: type[Record] = Record,
 ) -> Callable[[Lane], object]:
     """Return the function that workers call for a lane's head; built once, on the hot path ever after."""
-    invoke = _for_class(spec, middleware) if spec.is_class else _for_function(spec, middleware)
+    build = _for_class if spec.is_class else _for_function
+    invoke = build(spec, middleware, make_record)
     if spec.order_by is not by_key:
         invoke = _failing_without_key(invoke)
     return invoke if history is None else _recorded(invoke, history)
 
 
-def _for_function(spec: HandlerSpec, middleware: Sequence[Any]) -> Callable[[Lane], object]:
-    handler = _with_middleware(spec.function, middleware)
-    if spec.raw:
-        return lambda lane: handler(lane.head)
-    return lambda lane: handler(Record(lane.head, lane.attempts + 1))  # type: ignore[arg-type]
+def _for_function(
+    spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]
+) -> Callable[[Lane], object]:
+    handler = _with_middleware(_really_run(spec.function) if middleware else spec.function, middleware)
+
+    def call(lane: Lane) -> None:
+        if (result := handler(make_record(lane.head, lane.attempts + 1))) is not None:  # type: ignore[arg-type]
+            _must_have_run(result)
+
+    return call if not spec.raw else lambda lane: _must_have_run(handler(lane.head))
 
 
-def _for_class(spec: HandlerSpec, middleware: Sequence[Any]) -> Callable[[Lane], object]:
+def _for_class(
+    spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]
+) -> Callable[[Lane], object]:
     def process(lane: Lane) -> object:
-        handler = _with_middleware(lane.assignment.context.process, middleware)  # type: ignore[attr-defined]
-        return handler(lane.head if spec.raw else Record(lane.head, lane.attempts + 1))  # type: ignore[arg-type]
+        handler = _with_middleware(_really_run(lane.assignment.context.process), middleware)  # type: ignore[attr-defined]
+        return handler(lane.head if spec.raw else make_record(lane.head, lane.attempts + 1))  # type: ignore[arg-type]
 
     return process
+
+
+def _really_run(handler: Callable[[Any], object]) -> Callable[[Any], object]:
+    def run(record: Any) -> object:
+        _must_have_run(result := handler(record))
+        return result
+
+    return run
+
+
+def _must_have_run(result: object) -> None:
+    """Refuse what a wrapped `async def` gives: nothing of it ran, and the record would count as handled."""
+    if isinstance(result, CoroutineType | GeneratorType | AsyncGeneratorType):
+        if not isinstance(result, AsyncGeneratorType):
+            result.close()
+        raise TypeError(
+            f"the handler returned a {type(result).__name__} that nobody runs, so the record was not handled; "
+            "this version runs plain functions only"
+        )
 
 
 def _with_middleware(handler: Callable[[Any], object], middleware: Sequence[Any]) -> Callable[[Any], object]:

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import enum
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import orjson
 
+from ehkafka.headers import reading
+
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
+
+    from ehkafka.headers import HeaderMode, Value
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -62,9 +66,17 @@ class Record:
     Has every reading method of `confluent_kafka.Message` with the same meaning, so a handler written
     for a `Message` takes a `Record` unchanged, and a few conveniences. `attempt` counts the calls of
     the handler for this record, from 1.
+
+    What is read of the headers (`properties`, `partition_key`, `content_type`, …) is decoded at each access:
+    keep it in a variable if you need it twice.
     """
 
     __slots__ = ("attempt", "message")
+
+    # How `properties` decodes. The class carries it, so that a record stays as small and as quick to make:
+    # see `record_type`.
+    _header_mode: ClassVar[HeaderMode] = "auto"
+    _event_hubs: ClassVar[bool] = False
 
     def __init__(self, message: Message, attempt: int = 1) -> None:
         self.message = message
@@ -112,6 +124,8 @@ class Record:
 
     def __getattr__(self, name: str) -> Any:
         """Everything else that a `Message` can do (`set_value`, `delivery_count`, …) is the message's."""
+        if name == "message":  # not set yet: copy and pickle ask an empty object
+            raise AttributeError(name)
         return getattr(self.message, name)
 
     def __len__(self) -> int:
@@ -131,6 +145,48 @@ class Record:
         return next((value for key, value in reversed(self.headers()) if key == name), None)
 
     @property
+    def properties(self) -> dict[str, Value]:
+        """The decoded headers without the service's annotations (`x-opt-…`), as in the Event Hubs SDKs.
+
+        Of several headers of one name the last counts; `headers()` has them all, as bytes. How they are
+        decoded is the handler's `headers=` setting, explained in `ehkafka.headers.modes`.
+        """
+        return reading.properties(self.message, self._header_mode, event_hubs=self._event_hubs)
+
+    @property
+    def system_properties(self) -> dict[str, Value]:
+        """The decoded annotations of the service (`x-opt-…`) and the standard properties (`message-id`, …).
+
+        The latter are in `properties`, too: a Kafka producer may have meant them as its own.
+        """
+        return reading.system_properties(self.message, self._header_mode, event_hubs=self._event_hubs)
+
+    @property
+    def partition_key(self) -> str | bytes | None:
+        """The partition key of an AMQP or HTTPS producer, else the record's key; text if it is UTF-8."""
+        return reading.partition_key(self.message)
+
+    @property
+    def content_type(self) -> str | None:
+        """The `content-type` header (any case of letters), `None` when there is none."""
+        return reading.content_type(self.message)
+
+    @property
+    def schema_id(self) -> str | None:
+        """The schema's id in the Azure schema registry, of a content type `avro/binary+<id>`; else `None`."""
+        return reading.schema_id(self.message)
+
+    @property
+    def sequence_number(self) -> int:
+        """The offset, under the name that the Event Hubs SDKs give it."""
+        return self.message.offset()
+
+    @property
+    def enqueued_time(self) -> datetime | None:
+        """The same as `time`, under the name that the Event Hubs SDKs give it."""
+        return self.time
+
+    @property
     def time(self) -> datetime | None:
         """The record's timestamp in UTC (on Event Hubs: when it was enqueued), `None` when it has none."""
         kind, milliseconds = self.message.timestamp()
@@ -144,3 +200,31 @@ class Record:
     def __repr__(self) -> str:
         # Never the value or headers: they may hold what must not be logged.
         return f"<Record {self.where} key={self.key()!r} attempt={self.attempt} {len(self)} bytes>"
+
+
+class _EventHubsRecord(Record):
+    """A record whose headers may be AMQP values or text."""
+
+    __slots__ = ()
+    _event_hubs = True
+
+
+class _AmqpRecord(Record):
+    """A record whose headers are AMQP values."""
+
+    __slots__ = ()
+    _header_mode = "amqp"
+
+
+class _UndecodedRecord(Record):
+    """A record whose headers stay bytes."""
+
+    __slots__ = ()
+    _header_mode = "raw"
+
+
+def record_type(mode: HeaderMode, *, event_hubs: bool) -> type[Record]:
+    """Return the kind of `Record` that decodes headers in this mode. Chosen once, when an app starts."""
+    if mode == "auto":
+        return _EventHubsRecord if event_hubs else Record
+    return _AmqpRecord if mode == "amqp" else _UndecodedRecord

@@ -9,28 +9,33 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.endpoint.client import check_client_version, describe_error, open_consumer
+from ehkafka.endpoint.advice import consumer_advice
+from ehkafka.endpoint.client import check_client_version, open_consumer
+from ehkafka.endpoint.credential_watch import CredentialWatch
 from ehkafka.endpoint.properties import consumer_properties
-from ehkafka.errors import EhkafkaError, EndpointError, EngineError
+from ehkafka.errors import EhkafkaError, EndpointError, EngineError, said
 from ehkafka.events import AppStarted, UserCodeFailed
 from ehkafka.handlers import HandlerSpec, make_invoke
-from ehkafka.intake.broker_errors import EXPLAINING, missing_topics
+from ehkafka.intake.broker_errors import missing_topics, unreachable
 from ehkafka.intake.client_log import ClientLog
 from ehkafka.intake.context import IntakeContext, PartitionHooks
 from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.intake.hook_thread import HookThread
+from ehkafka.intake.max_age import AgeLimits
 from ehkafka.intake.poll_loop import PollLoop
 from ehkafka.intake.positions import PositionFinder
 from ehkafka.intake.route import Route
 from ehkafka.intake.shutdown import Shutdown, StopRequest
+from ehkafka.intake.start import check_start_topics
+from ehkafka.intake.throttle import Throttle
 from ehkafka.intake.watch import ProgressWatch
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.order import KeyReader
 from ehkafka.progress.committer import Committer
-from ehkafka.progress.ledger import CommitLedger, CommitPacing
-from ehkafka.records import Record
+from ehkafka.progress.ledger import CommitLedger
+from ehkafka.progress.pacing import commit_pacing, pace_bound
+from ehkafka.records import record_type
 from ehkafka.recovery.desk import STOP, FailureDesk
-from ehkafka.settings import EVENT_HUBS_COMMIT_SPACING_S, Settings
 from ehkafka.telemetry.bus import EventBus
 from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.threads import ThreadWorkers
@@ -44,6 +49,7 @@ if TYPE_CHECKING:
     from ehkafka.events import Hook
     from ehkafka.history import History
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.settings import Settings
 
 
 class Runtime:
@@ -82,33 +88,45 @@ class Runtime:
         self.context = self._make_context(hooks or PartitionHooks(), finished_before)
         self._watch = ProgressWatch(self.context, self._routes, settings.stuck_s)
         by_topic = {topic: route for route in self._routes for topic in route.topics}
+        self._credential = CredentialWatch(endpoint.credential, self.bus.emit)
+        self._stop_hearing_of_tokens: Callable[[], None] = lambda: None
         self.loop = PollLoop(
-            self.context, by_topic, on_error=self._hear_connection_error, slow_look=self._watch.look
+            self.context, by_topic, on_error=self._hear_connection_error, slow_look=self._look_slowly
         )
         self.shutdown = Shutdown(self.context, self.loop, self._routes)
 
-    def start(self) -> None:
-        """Reach the broker, start the workers, subscribe. Raises what is wrong; then nothing runs."""
+    def start(self, on_reached: Callable[[], object] = lambda: None) -> None:
+        """Reach the broker, call `on_reached`, start the workers, subscribe.
+
+        Raises what is wrong; then nothing runs.
+        """
         check_client_version()
         self.bus.start()
+        if self.endpoint.tokens is not None:
+            self._stop_hearing_of_tokens = self.endpoint.tokens.listen(self.bus.emit)
         try:
             consumer = self._open()
             try:
+                on_reached()
                 self._start_workers()
             except BaseException:
                 consumer.close()
                 raise
         except BaseException:
+            self._stop_hearing_of_tokens()
             self.bus.close(1.0)
+            self._done.set()  # another thread may wait for the end
             raise
         self._thread = threading.Thread(target=self._main, args=(consumer,), name="ehkafka-poll", daemon=True)
         self._thread.start()
 
-    def request_stop(self, reason: str, *, drain: bool = True, timeout_s: float | None = None) -> None:
-        """Ask for a stop. Of several requests the first counts; safe in a signal handler."""
+    def request_stop(self, reason: str, *, drain: bool = True, timeout_s: float | None = None) -> StopRequest:
+        """Ask for a stop and return the request that counts, which is the first; safe in a signal handler."""
         timeout_s = self.settings.stop_s if timeout_s is None else timeout_s
         if self._request is None:
-            self._request = StopRequest(reason, drain=drain, deadline_s=time.monotonic() + timeout_s)
+            deadline_s = time.monotonic() + timeout_s
+            self._request = StopRequest(reason, drain=drain, timeout_s=timeout_s, deadline_s=deadline_s)
+        return self._request
 
     def leave_now(self) -> None:
         """Wait for nothing any more: commit what is finished and leave."""
@@ -118,6 +136,12 @@ class Runtime:
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the run has ended; False when the time-out came first."""
         return self._done.wait(timeout_s)
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether a thread is one of this run's: it must not wait for the run's end."""
+        ours = [self.context.hook_thread.owns, self.bus.owns]
+        ours += [route.workers.owns for route in self._routes]
+        return thread is self._thread or any(owns(thread) for owns in ours)
 
     @property
     def is_stopping(self) -> bool:
@@ -145,13 +169,9 @@ class Runtime:
         }
 
     def _make_context(self, hooks: PartitionHooks, finished_before: Any) -> IntakeContext:
-        settings, spacing_s = self.settings, 0.0
-        if self.endpoint.is_event_hubs:
-            spacing_s = EVENT_HUBS_COMMIT_SPACING_S
-        pacing = CommitPacing(
-            settings.commit_interval_s, settings.commit_every_records, spacing_s, settings.commit_idle_s
-        )
-        ledger = CommitLedger(pacing)
+        settings = self.settings
+        ledger = CommitLedger(commit_pacing(settings, is_event_hubs=self.endpoint.is_event_hubs))
+        check_start_topics(settings.start, [topic for spec in self._specs for topic in spec.topics])
         starts = {t: spec.start for spec in self._specs for t in spec.topics if spec.start is not None}
         limits = FlowLimits(
             settings.backlog_records_max, settings.backlog_bytes_max, settings.batch_records_max
@@ -168,16 +188,32 @@ class Runtime:
                 ledger, clock=time.monotonic, emit=self.bus.emit, fatal=self.fail, history=self._history
             ),
             positions=PositionFinder(
-                lambda topic: starts.get(topic, settings.start), reset=settings.reset, emit=self.bus.emit
+                lambda topic: starts.get(topic, settings.start),
+                reset=settings.reset,
+                emit=self.bus.emit,
+                count=self.bus.count,
+                on_out_of_range=settings.on_out_of_range,
             ),
+            on_out_of_range=settings.on_out_of_range,
+            ages=self._age_limits(),
             hook_thread=HookThread(self._user_code_failed),
             hooks=hooks,
+            throttle=Throttle(time.monotonic, self.bus.emit),
             drain_s=settings.drain_s,
             idle_s=settings.idle_s,
             cooperative=settings.assignor == "cooperative-sticky",
             history=self._history,
             finished_before=finished_before,
         )
+
+    def _age_limits(self) -> AgeLimits | None:
+        limits = {
+            topic: limit.total_seconds()
+            for spec in self._specs
+            for topic in spec.topics
+            if (limit := spec.max_age or self.settings.max_age) is not None
+        }
+        return AgeLimits(limits, emit=self.bus.emit, count=self.bus.count) if limits else None
 
     def _route(
         self,
@@ -188,20 +224,27 @@ class Runtime:
     ) -> Route:
         dispatcher = Dispatcher(spec.scope)
         exchange = Exchange(dispatcher, time.monotonic)
+        make_record = record_type(spec.headers, event_hubs=self.endpoint.is_event_hubs)
         desk = FailureDesk(
-            spec.name, spec.on_failure, emit=self.bus.emit, fatal=self.fail, ask=self._on_error, raw=spec.raw
+            spec.name,
+            spec.on_failure,
+            emit=self.bus.emit,
+            fatal=self.fail,
+            ask=self._on_error,
+            raw=spec.raw,
+            make_record=make_record,
         )
         workers = ThreadWorkers(
             exchange,
             name=spec.name,
             size=spec.workers,
-            invoke=make_invoke(spec, middleware, self._history),
+            invoke=make_invoke(spec, middleware, self._history, make_record),
             on_failure=desk,
             on_death=self._worker_died,
             set_up=set_up,
             tear_down=None if tear_down is None else lambda: self._tear_worker_down(tear_down),
         )
-        keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else Record)
+        keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else make_record)
         name = f"{spec.name}({', '.join(spec.topics)})"
         route = Route(name, spec.topics, dispatcher, exchange, keys, workers)
         return route if not spec.is_class else _with_instances(route, spec)
@@ -215,10 +258,14 @@ class Runtime:
             assignor=settings.assignor,
             instance_id=settings.instance_id,
         )
+        for advice in consumer_advice(self.endpoint, properties):
+            self.bus.emit(advice)
         # A drain that outlives the poll interval would make the group drop this member in mid-revoke.
         self.context.drain_s = min(settings.drain_s, int(properties["max.poll.interval.ms"]) / 2000)
         topics = {topic for route in self._routes for topic in route.topics}
         self.endpoint.prepare_topics(topics)
+        if self.endpoint.tokens is not None:
+            self.endpoint.tokens.sign_in(settings.connect_s)
         heard: list[KafkaError] = []
         # librdkafka calls back inside consume(), by then `consumer` is there.
         consumer: Consumer = open_consumer(
@@ -227,6 +274,7 @@ class Runtime:
                 self.loop.error_cb(consumer, error) if self._thread else heard.append(error)
             ),
             on_commit=self.context.committer.on_commit,
+            throttle_cb=self.context.throttle.heard,
             logger=ClientLog(self.bus.emit),
         )
         try:
@@ -235,11 +283,11 @@ class Runtime:
             # The request only tells that time ran out; why is told by callback, which this poll lets through.
             consumer.consume(1, 0.0)
             consumer.close()
-            said = next((describe_error(each) for each in heard if each.code() in EXPLAINING), str(error))
-            raise EndpointError(
-                f"{self.endpoint.name} could not be reached within {settings.connect_s:.0f} s. "
-                f"{said.rstrip('.')}. Check the address, the network and the credentials."
-            ) from error
+            addresses = str(properties["bootstrap.servers"])
+            raise unreachable(addresses, settings.connect_s, heard, error.__cause__) from error
+        except BaseException:  # Ctrl-C
+            consumer.close()
+            raise
         if missing is not None:
             consumer.close()
             raise missing
@@ -259,6 +307,7 @@ class Runtime:
     def _main(self, consumer: Consumer) -> None:
         """The poll thread."""
         try:
+            self._credential.start(consumer)
             self._poll(consumer)
         except EhkafkaError as error:
             self.fail(error)
@@ -279,11 +328,14 @@ class Runtime:
             on_lost=membership.on_lost,
         )
         self.bus.emit(AppStarted(self.settings.group, tuple(topics)))
+        if (bound := pace_bound(self.settings, self.context.ledger.pacing)) is not None:
+            self.bus.emit(bound)
         self.loop.run(consumer, lambda: self._request is not None)
 
     def _finish(self, consumer: Consumer) -> None:
         request = self._request
         assert request is not None
+        self._credential.stop()
         try:
             failure = self.shutdown.run(consumer, request, self.failure)
             with self._lock:
@@ -292,10 +344,17 @@ class Runtime:
             with self._lock:
                 self.failure = self.failure or EngineError(f"The stop failed: {error!r}. Please report it.")
         finally:
+            self._stop_hearing_of_tokens()
             self.bus.close(2.0)
             self._done.set()
 
+    def _look_slowly(self) -> None:
+        self._watch.look()
+        self._credential.apply()
+
     def _hear_connection_error(self, kind: str, error: KafkaError) -> None:
+        if error.name() == "_AUTHENTICATION":
+            self._credential.look_now()
         if self._on_error is None:
             return
 
@@ -315,14 +374,21 @@ class Runtime:
     def _tear_worker_down(self, tear_down: Callable[[], None]) -> None:
         try:
             tear_down()
-        except Exception as error:  # told, like any hook's: the worker is leaving anyway
+        except BaseException as error:  # told, like any hook's: the worker is leaving anyway
             self._user_code_failed("on_worker_stop", error)
 
-    def _user_code_failed(self, where: str, error: Exception) -> None:
-        said = f"{type(error).__name__}: {error}"
-        self.bus.emit(UserCodeFailed(where, said))
+    def _user_code_failed(self, where: str, error: BaseException) -> None:
+        self.bus.emit(UserCodeFailed(where, said(error)))
+        failure: EhkafkaError | None = None
         if where.startswith("opening"):
-            failure = EhkafkaError(f"{where} failed: {said}. Its records were not handled. Fix the hook.")
+            failure = EhkafkaError(
+                f"{where} failed: {said(error)}. Its records were not handled. Fix the hook."
+            )
+        elif not isinstance(error, Exception):
+            failure = EhkafkaError(
+                f"{where} asked to leave: {said(error)}. App.stop() ends an app in good order."
+            )
+        if failure is not None:
             failure.__cause__ = error
             self.fail(failure)
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from datetime import timedelta
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ehkafka.errors import ConfigurationError
 
@@ -15,9 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Assignor = Literal["default", "cooperative-sticky"]
-
-# Event Hubs allows 4 OffsetCommit calls per second and partition, and was seen to throttle above 2.
-EVENT_HUBS_COMMIT_SPACING_S = 1.0
+OutOfRange = Literal["stop", "earliest", "latest"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +28,19 @@ class Settings:
     half of max.poll.interval.ms is used), `stop_s` that of a stop. The backlog is
     what was received and has no outcome; bytes are those of the values. `stuck_s` is the age at which an
     unfinished record, or lag without progress, turns health red.
+
+    `on_out_of_range` says what becomes of a partition whose next offset, committed or given, the log does
+    not hold (retention deleted it, or the log was cut or made anew): `stop` ends the app, `earliest` goes
+    on at the log's start, `latest` at its end. The size of the gap is told each time, see `OffsetGap`.
+    `max_age` skips records whose timestamp is older than that when they are received (counted, told, and
+    committed past); those without a timestamp are handled.
     """
 
     group: str
     start: Any
     reset: bool = False
+    on_out_of_range: OutOfRange = "stop"
+    max_age: timedelta | None = None
     assignor: Assignor = "default"
     instance_id: str | None = None
     commit_interval_s: float = 1.0
@@ -65,12 +73,51 @@ class Settings:
             raise ConfigurationError(
                 f"assignor={self.assignor!r} is unknown; use 'default' or 'cooperative-sticky'."
             )
+        if self.on_out_of_range not in get_args(OutOfRange):
+            raise ConfigurationError(
+                f"on_out_of_range={self.on_out_of_range!r} is unknown; use 'stop', 'earliest' or 'latest'."
+            )
+        check_max_age(self.max_age)
         if self.batch_records_max > self.backlog_records_max:
             raise ConfigurationError(
                 f"batch_records_max={self.batch_records_max} is above "
                 f"backlog_records_max={self.backlog_records_max}: one batch would overrun the backlog. "
                 "Lower the first or raise the second."
             )
+
+
+MEANINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "group": "the consumer group; on Event Hubs at most 256 characters, 1000 groups in a namespace",
+        "start": "where a partition begins that has no commit of the group",
+        "reset": "begin at start although the group has committed",
+        "on_out_of_range": "what to do when the log no longer has the next offset",
+        "max_age": "older records are skipped, counted and committed past",
+        "assignor": "default can share a group with plain clients; cooperative-sticky moves fewer partitions",
+        "instance_id": "static membership: a restart within the session time-out moves no partition",
+        "commit_interval_s": "how much a crash repeats; on Event Hubs never less than 1 s",
+        "commit_every_records": "commits earlier after so many records; on Event Hubs still 1 s apart",
+        "commit_idle_s": "sends an unchanged position again, so that it does not expire",
+        "backlog_records_max": "received records without an outcome; at the limit partitions pause",
+        "backlog_bytes_max": "the same in bytes of their values",
+        "batch_records_max": "records taken from the client library at a time",
+        "drain_s": "time to finish what runs when a partition is taken away",
+        "stop_s": "time to finish what was received when the app stops",
+        "connect_s": "time to reach the broker at the start",
+        "stuck_s": "age of an unfinished record at which health turns red",
+        "idle_s": "silence of a partition until on_idle is called",
+        "consumer": "librdkafka's properties, see the section of their own",
+    }
+)
+"""What each setting decides, in one line."""
+
+
+def check_max_age(max_age: Any) -> None:
+    """Refuse what is no age. Raises `ConfigurationError`."""
+    if max_age is not None and (not isinstance(max_age, timedelta) or max_age <= timedelta(0)):
+        raise ConfigurationError(
+            f"max_age={max_age!r}: it must be a timedelta above zero, or None for no limit."
+        )
 
 
 def _require(settings: Settings, name: str, *, least: float, strictly: bool) -> None:

@@ -14,6 +14,7 @@ from ehkafka.errors import EhkafkaError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ehkafka.testing.commit_throttle import CommitThrottle
     from ehkafka.testing.kafka import KafkaBroker
 
 # Nothing listens on port 1: azure-identity gets "connection refused" at once and asks nobody else.
@@ -24,7 +25,7 @@ THREAD_GRACE_S = 5.0
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark whoever asks for the broker, so that `-m "not broker"` never starts one."""
     for item in items:
-        if "kafka" in getattr(item, "fixturenames", ()):
+        if {"kafka", "far_kafka"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("broker")
 
 
@@ -49,6 +50,46 @@ def kafka(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaB
         without_broker(error)
     yield broker
     broker.stop()
+
+
+@pytest.fixture(scope="session")
+def _far_kafka(
+    without_broker: Callable[[EhkafkaError], NoReturn],
+) -> Iterator[tuple[KafkaBroker, CommitThrottle]]:
+    from ehkafka.testing.commit_throttle import CommitThrottle  # noqa: PLC0415 - see above
+    from ehkafka.testing.kafka import KafkaBroker  # noqa: PLC0415
+    from ehkafka.testing.kafka_properties import Listener  # noqa: PLC0415
+
+    with CommitThrottle() as proxy:
+        # Quotas that are averaged over two seconds, so that throttling shows soon.
+        quick = {"quota.window.num": 2, "quota.window.size.seconds": 1}
+        far = {"far": Listener(advertised_port=proxy.port)}
+        broker = KafkaBroker(listeners=far, properties=quick)
+        try:
+            broker.start()
+        except EhkafkaError as error:
+            without_broker(error)
+        proxy.forward_to(broker.bootstrap_for("far"))
+        yield broker, proxy
+        broker.stop()
+
+
+@pytest.fixture
+def far_kafka(
+    _far_kafka: tuple[KafkaBroker, CommitThrottle],
+) -> Iterator[tuple[KafkaBroker, CommitThrottle]]:
+    """Return a broker shared by the session, and the proxy through which `proxy.address` reaches it.
+
+    The broker's plaintext listener goes past the proxy. The network is good again after each test.
+    """
+    from ehkafka.testing.commit_throttle import CommitPolicy  # noqa: PLC0415 - see above
+
+    broker, proxy = _far_kafka
+    proxy.requests.clear()
+    yield broker, proxy
+    proxy.heal()
+    proxy.policy = CommitPolicy()
+    proxy.release_commits()
 
 
 @pytest.fixture(scope="session")

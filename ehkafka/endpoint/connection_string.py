@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 from urllib.parse import SplitResult, urlsplit
 
@@ -17,6 +17,8 @@ from ehkafka.endpoint.bootstrap import is_event_hubs_host
 from ehkafka.endpoint.secret import Secret
 from ehkafka.errors import ConfigurationError
 
+# The literal user name that Event Hubs wants beside the whole string as password.
+USERNAME = "$ConnectionString"
 KAFKA_PORT = 9093
 EMULATOR_KAFKA_PORT = 9092
 
@@ -28,6 +30,8 @@ _SCHEMES = frozenset({"sb", "amqp", "amqps", "https"})
 # but nobody speaks Kafka there.
 _PORTS_OF_OTHER_PROTOCOLS = frozenset({443, 5300, 5671, 5672})
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|[0-9A-Fa-f:.]+")
+# Names of event hubs and of topics alike; a key that got there by mistake ends with an '='.
+_EVENT_HUB = re.compile(r"[A-Za-z0-9._-]{1,256}")
 _EXPECTED = (
     "Endpoint=sb://<namespace>.servicebus.windows.net/;SharedAccessKeyName=<name>;SharedAccessKey=<key>"
 )
@@ -40,13 +44,14 @@ class ConnectionString:
 
     host: str
     port: int
-    key_name: str
+    # Not shown: where name and key were exchanged by mistake, it is the key.
+    key_name: str = field(repr=False)
     entity_path: str | None
     is_emulator: bool
     text: Secret
 
     @classmethod
-    def parse(cls, value: str) -> Self:
+    def parse(cls, value: object) -> Self:
         """Read the string; names in any case and order, spaces and one pair of quotes around tolerated.
 
         Raises `ConfigurationError` that names what is missing or wrong and never repeats the text.
@@ -64,10 +69,15 @@ class ConnectionString:
             host=host,
             port=port,
             key_name=parts["SharedAccessKeyName"],
-            entity_path=parts.get("EntityPath"),
+            entity_path=_event_hub(parts.get("EntityPath")),
             is_emulator=is_emulator,
             text=Secret(text),
         )
+
+    @property
+    def username(self) -> str:
+        """The SASL user name."""
+        return USERNAME
 
     @property
     def bootstrap(self) -> str:
@@ -81,7 +91,7 @@ class ConnectionString:
             "bootstrap.servers": self.bootstrap,
             "security.protocol": "SASL_PLAINTEXT" if self.is_emulator else "SASL_SSL",
             "sasl.mechanisms": "PLAIN",
-            "sasl.username": "$ConnectionString",
+            "sasl.username": self.username,
             "sasl.password": self.text.reveal(),
         }
 
@@ -105,6 +115,8 @@ def _unquoted(value: object) -> str:
         text = text[1:-1].strip()
     if not text:
         raise _wrong("it is empty; is the environment variable or the file that it comes from set?")
+    if "=" not in text:
+        raise _wrong("it has no '='; if it is the path of a file, give it as pathlib.Path(…)")
     return text
 
 
@@ -143,6 +155,22 @@ def _value(name: str, value: str) -> str:
     # A line break inside would be sent as it is and refused by the service without a reason.
     if not value.isprintable() or any(character.isspace() for character in value):
         raise _wrong(f"the value of {name} holds a space, a line break or a control character")
+    # Base64 ends with its padding, and no name holds an '=': here the separator got lost.
+    if name in {"SharedAccessKeyName", "SharedAccessKey"} and "=" in _without_padding(name, value):
+        raise _wrong(f"the value of {name} goes on behind an '='; is a ';' missing there?")
+    return value
+
+
+def _without_padding(name: str, value: str) -> str:
+    return value.rstrip("=") if name == "SharedAccessKey" else value
+
+
+def _event_hub(value: str | None) -> str | None:
+    if value is not None and _EVENT_HUB.fullmatch(value) is None:
+        raise _wrong(
+            "EntityPath is no name of an event hub: letters, digits, '.', '-' and '_' only, 256 characters"
+            " at most"
+        )
     return value
 
 

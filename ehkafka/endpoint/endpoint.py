@@ -11,14 +11,19 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from ehkafka.endpoint.bootstrap import bootstrap_hosts, is_event_hubs_host, is_loopback
 from ehkafka.endpoint.connection_string import ConnectionString
+from ehkafka.endpoint.credential_rotation import RotatingCredential
+from ehkafka.endpoint.credential_source import credential_source
 from ehkafka.endpoint.embedded import SharedBroker
+from ehkafka.endpoint.entra import EntraConnection
 from ehkafka.endpoint.property_names import in_one_spelling
 from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable, Mapping
 
     from ehkafka.endpoint.property_names import Value
+    from ehkafka.endpoint.token_source import TokenSource
 
 Kind = Literal["kafka", "event-hubs", "emulator", "embedded"]
 
@@ -34,20 +39,25 @@ _CREDENTIAL_PROPERTIES = ("sasl.mechanisms", "sasl.username", "sasl.password")
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Endpoint:
-    """How to reach a broker. Made by `kafka`, `connection_string` or `embedded`, never directly.
+    """How to reach a broker. Made by its class methods, never directly.
 
     `name` is the host (or `embedded`) and safe for logs and pages; `default_topic` is the event hub that
-    a hub-level connection string names. Two endpoints are equal only if they are the same object.
-    An endpoint is not pickled, because a pickle would carry its key: make it where it is used.
+    a hub-level connection string names; `credential` is there when its key may change while clients run
+    (`credential.current()` tells it), `None` otherwise. Two endpoints are equal only if they are the same
+    object. An endpoint is not pickled, because a pickle would carry its key: make it where it is used.
     """
 
     name: str
     kind: Kind
     default_topic: str | None = None
+    credential: RotatingCredential | None = None
+    # The Entra ID tokens of all clients, where the endpoint has a credential instead of a key.
+    tokens: TokenSource | None = None
     # Asked again for every client, so that a credential may change between two of them.
     _connect: Callable[[], dict[str, Any]]
     _properties: Mapping[str, Any]
     _broker: SharedBroker | None = None
+    _entra: EntraConnection | None = None
 
     @classmethod
     def kafka(cls, bootstrap: str, properties: Mapping[str, Value] | None = None) -> Self:
@@ -67,21 +77,68 @@ class Endpoint:
         return cls(name=name, kind=kind, _connect=dict, _properties=chosen)
 
     @classmethod
-    def connection_string(cls, value: str, *, properties: Mapping[str, Value] | None = None) -> Self:
+    def connection_string(
+        cls,
+        value: str | os.PathLike[str] | Callable[[], str],
+        *,
+        properties: Mapping[str, Value] | None = None,
+    ) -> Self:
         """Describe an Event Hubs namespace, or its emulator, by a connection string with a shared key.
+
+        `value` is the string itself, the `Path` of a file that holds it and nothing else, or a callable
+        that returns it. File and callable are read at once, for each new client, and again and again
+        while an app runs (every second and every 5 s, and soon after the broker refused the key): a
+        rotated key is taken up without a restart. The callable is called on threads of ours, by one at
+        a time, and may block or raise; a failure is told as `CredentialUnusable` and the old key stays.
+        Only the key may change, not where the string leads to.
 
         `properties` adds to the connection, for instance `bootstrap.servers` for a private endpoint or
         `ssl.ca.location`. Raises `ConfigurationError` that never holds any part of the string.
         """
-        parsed = ConnectionString.parse(value)
+        source = credential_source(value)
+        credential = None if source is None else RotatingCredential(source)
+        parsed = credential.connection_string if credential is not None else ConnectionString.parse(value)
         chosen = in_one_spelling(properties, "Endpoint.connection_string")
         _refuse_to_bend_credentials(chosen, parsed)
         return cls(
             name=parsed.host,
             kind="emulator" if parsed.is_emulator else "event-hubs",
             default_topic=parsed.entity_path,
-            _connect=parsed.client_properties,
+            credential=credential,
+            _connect=(credential or parsed).client_properties,
             _properties=chosen,
+        )
+
+    @classmethod
+    def entra(
+        cls,
+        namespace: str,
+        credential: Any = None,
+        *,
+        client_id: str | None = None,
+        properties: Mapping[str, Value] | None = None,
+    ) -> Self:
+        """Describe an Event Hubs namespace that is entered with an Entra ID identity instead of a key.
+
+        `namespace` is its name (`home`) or host name, in any cloud of Azure. `credential` is an object
+        of azure-identity, anything with `get_token(scope)`, or one of `default` (also None),
+        `managed_identity`, `workload_identity`, `service_principal` (the environment's) and `cli`;
+        `client_id` chooses a user-assigned identity. The identity needs the role Azure Event Hubs Data
+        Receiver, to produce Data Sender. A credential that we built is closed by `close()`; the caller's
+        is the caller's.
+
+        The token is always for the namespace; where to connect to may differ: for a private endpoint
+        give `properties={"bootstrap.servers": …}`. Nothing is asked for before the first client is opened.
+        Raises `ConfigurationError`.
+        """
+        entra = EntraConnection(namespace, credential, client_id, properties)
+        return cls(
+            name=entra.namespace.host,
+            kind="event-hubs",
+            tokens=entra.tokens,
+            _connect=entra.client_properties,
+            _properties=entra.properties,
+            _entra=entra,
         )
 
     @classmethod
@@ -124,9 +181,11 @@ class Endpoint:
             self._broker.prepare(topics)
 
     def close(self) -> None:
-        """Stop an embedded broker for everyone who shares it; elsewhere do nothing."""
+        """Stop an embedded broker for everyone who shares it; close a credential that we built."""
         if self._broker is not None:
             self._broker.close()
+        if self._entra is not None:
+            self._entra.close()
 
     def __enter__(self) -> Self:
         return self

@@ -1,14 +1,16 @@
 """Lays librdkafka properties over one another: our defaults, the endpoint's, the user's overrides.
 
 Pure but for the embedded broker, which starts when its address is asked. Refuses what is unsafe (see
-`refusals`); opens no client. Called once per client, before its threads exist.
+`refusals`); opens no client. Called once per client, before its threads exist; `explain_consumer` tells
+of the same result where each value came from.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from ehkafka.endpoint import refusals
+from ehkafka.endpoint import limits, refusals
 from ehkafka.endpoint.property_names import in_one_spelling
 from ehkafka.endpoint.refusals import Owned, whole_number
 
@@ -18,27 +20,46 @@ if TYPE_CHECKING:
     from ehkafka.endpoint.endpoint import Endpoint
 
 Assignor = Literal["default", "cooperative-sticky"]
+Layer = Literal["default", "endpoint", "app", "engine"]
 
 # librdkafka's own default, so that plain clients and ours can share a group while one replaces the other.
 _ASSIGNORS: dict[str, str] = {"default": "range,roundrobin", "cooperative-sticky": "cooperative-sticky"}
 
-_SESSION_TIMEOUT_MS = 30_000
-_HEARTBEAT_MS = 3_000
-_MAX_POLL_MS = 300_000
+_SESSION_TIMEOUT_MS = limits.SESSION_TIMEOUT_MS_RECOMMENDED
+_HEARTBEAT_MS = limits.HEARTBEAT_MS_RECOMMENDED
+_MAX_POLL_MS = limits.MAX_POLL_MS_RECOMMENDED
 # The embedded broker forms a group anew only when its session time-out is nearly over.
 _EMBEDDED_SESSION_TIMEOUT_MS = 1_500
 _EMBEDDED_HEARTBEAT_MS = 100
 
-_CONSUMER_DEFAULTS: dict[str, Any] = {
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One effective property: the layer that decided its value, and why it has it (may be empty)."""
+
+    name: str
+    value: Any
+    layer: Layer
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Default:
+    name: str
+    value: Any
+    reason: str
+
+
+_CONSUMER_DEFAULTS = (
     # At its default of 1000 a full queue makes any reader wait a second: half the throughput or worse.
-    "fetch.queue.backoff.ms": 5,
+    _Default("fetch.queue.backoff.ms", 5, "at librdkafka's 1000 a full queue makes reading wait a second"),
     # librdkafka's own values, spelled out because its queue counts in the memory that we promise. The
     # count is per partition, the kilobytes are for all of the consumer's partitions together.
-    "queued.min.messages": 100_000,
-    "queued.max.messages.kbytes": 65_536,
-    "socket.keepalive.enable": True,
-    "client.id": "ehkafka",
-}
+    _Default("queued.min.messages", 100_000, "prefetched records of a partition; bounded by the kilobytes"),
+    _Default("queued.max.messages.kbytes", 65_536, "memory of the prefetch, over all partitions"),
+    _Default("socket.keepalive.enable", True, "a dead connection is noticed"),
+    _Default("client.id", "ehkafka", "how brokers name us in their logs and quotas"),
+)
 
 _CONSUMER_OWNED = (
     Owned(
@@ -83,6 +104,7 @@ _CONSUMER_CALLBACKS = (
     "background_event_cb",
 )
 
+_REQUEST_TIMEOUT = {"request.timeout.ms": limits.REQUEST_TIMEOUT_MS_RECOMMENDED}
 _PRODUCER_OWNED = (
     Owned(
         "enable.idempotence",
@@ -113,17 +135,55 @@ def consumer_properties(
     """
     refusals.check_group(group, is_event_hubs=endpoint.is_event_hubs)
     asked = _asked(endpoint, overrides)
-    owned = (*_CONSUMER_OWNED, *_membership(group, assignor, instance_id))
+    owned = _consumer_owned(group, assignor, instance_id)
     refusals.check_callbacks(asked, _CONSUMER_CALLBACKS)
     refusals.check_owned(asked, owned)
     if "group.instance.id" in asked:
         refusals.check_instance_id(asked["group.instance.id"])
-    result = {**_CONSUMER_DEFAULTS, **asked, **{rule.name: rule.value for rule in owned}}
+    defaults = {default.name: default.value for default in _CONSUMER_DEFAULTS}
+    result = {**defaults, **asked, **{rule.name: rule.value for rule in owned}}
     _set_timings(result, is_embedded=endpoint.kind == "embedded")
     refusals.check_timings(result, is_event_hubs=endpoint.is_event_hubs)
     if endpoint.is_event_hubs:
+        refusals.check_protocol(result, is_emulator=endpoint.kind == "emulator")
         _check_idle_times(result)
     return result
+
+
+def explain_consumer(
+    endpoint: Endpoint,
+    group: str,
+    overrides: Mapping[str, Any],
+    *,
+    assignor: Assignor,
+    instance_id: str | None,
+) -> tuple[Explained, ...]:
+    """Return what `consumer_properties` returns, by name, each with its layer and reason.
+
+    Secrets are in the clear here too. Raises `ConfigurationError` for the same.
+    """
+    result = consumer_properties(endpoint, group, overrides, assignor=assignor, instance_id=instance_id)
+    reasons = {default.name: default.reason for default in _CONSUMER_DEFAULTS}
+    by_layer: dict[Layer, dict[str, str]] = {
+        "engine": {rule.name: rule.reason for rule in _consumer_owned(group, assignor, instance_id)},
+        "app": dict.fromkeys(in_one_spelling(overrides, "App(consumer=…)"), ""),
+        "endpoint": dict.fromkeys(endpoint.client_properties(), "how the endpoint is reached"),
+        "default": reasons,
+    }
+    return tuple(_explained(name, result[name], by_layer, endpoint) for name in sorted(result))
+
+
+def _explained(
+    name: str, value: Any, by_layer: Mapping[Layer, Mapping[str, str]], endpoint: Endpoint
+) -> Explained:
+    layer: Layer = next((layer for layer, names in by_layer.items() if name in names), "default")
+    reason = by_layer[layer].get(name, "")
+    documented = limits.CLIENT_SETTINGS.get(name)
+    if documented is not None and layer != "engine":
+        reason = documented.reason
+        if endpoint.is_event_hubs and documented.permitted:
+            reason += f"; Event Hubs permits {documented.permitted}"
+    return Explained(name, value, layer, reason)
 
 
 def producer_properties(endpoint: Endpoint, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,7 +203,8 @@ def producer_properties(endpoint: Endpoint, overrides: Mapping[str, Any]) -> dic
     result = {"client.id": "ehkafka", "socket.keepalive.enable": True, **asked}
     result |= {rule.name: rule.value for rule in _PRODUCER_OWNED}
     if endpoint.is_event_hubs:
-        _to_numbers(result, ("request.timeout.ms",), {"request.timeout.ms": 60_000})
+        _to_numbers(result, ("request.timeout.ms",), _REQUEST_TIMEOUT)
+        refusals.check_protocol(result, is_emulator=endpoint.kind == "emulator")
         refusals.check_produce(result)
         _check_idle_times(result)
     return result
@@ -151,10 +212,15 @@ def producer_properties(endpoint: Endpoint, overrides: Mapping[str, Any]) -> dic
 
 def _asked(endpoint: Endpoint, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the endpoint and the user want, in one spelling, the user's word last."""
-    chosen = in_one_spelling(overrides, "App(properties=…)")
+    chosen = in_one_spelling(overrides, "App(consumer=…)")
     connection = endpoint.client_properties()
     refusals.check_connection(connection, chosen)
     return {**connection, **chosen}
+
+
+def _consumer_owned(group: str, assignor: str, instance_id: str | None) -> tuple[Owned, ...]:
+    """Return what only the engine sets: the same for all apps, and this app's membership."""
+    return (*_CONSUMER_OWNED, *_membership(group, assignor, instance_id))
 
 
 def _membership(group: str, assignor: str, instance_id: str | None) -> list[Owned]:

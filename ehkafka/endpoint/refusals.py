@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.endpoint import limits
+from ehkafka.endpoint.bootstrap import bootstrap_hosts, is_loopback
 from ehkafka.endpoint.property_names import shown
 from ehkafka.errors import ConfigurationError
 
@@ -26,6 +27,7 @@ _CONNECTION = (
     "sasl.mechanisms",
     "sasl.username",
     "sasl.password",
+    "oauth_cb",
 )
 
 
@@ -73,6 +75,10 @@ def check_callbacks(asked: Mapping[str, Any], callbacks: Collection[str]) -> Non
 
 def check_connection(endpoint: Mapping[str, Any], overrides: Mapping[str, Any]) -> None:
     """Refuse to bend where the endpoint points, or who it says we are, from the app's properties."""
+    # An endpoint with a token of its own would lose it to another way of getting one.
+    for name in overrides:
+        if "oauth_cb" in endpoint and name.startswith("sasl.oauthbearer."):
+            raise refusal(name, overrides[name], "the endpoint's credential gives the token", "Leave it out")
     for name in _CONNECTION:
         if name in overrides and name in endpoint and not _same(name, endpoint[name], overrides[name]):
             raise refusal(
@@ -103,7 +109,7 @@ def check_group(group: object, *, is_event_hubs: bool) -> None:
         raise refusal(
             "group.id",
             group,
-            f"it has {len(group)} characters and Event Hubs takes {most} (Event Hubs docs, quotas)",
+            f"it has {len(group)} characters and Event Hubs takes {most} ({limits.QUOTAS_SOURCE})",
             "Choose a shorter name",
         )
 
@@ -114,7 +120,8 @@ def check_instance_id(instance_id: object) -> None:
         raise refusal(
             "group.instance.id",
             instance_id,
-            "brokers take 1 to 249 letters, digits, dots, dashes and underscores",
+            "brokers take 1 to 249 letters, digits, dots, dashes and underscores (Apache Kafka, its rule for"
+            " group instance ids)",
             "Choose a name that is stable for this process, such as its pod's",
         )
 
@@ -130,14 +137,16 @@ def check_timings(properties: Mapping[str, Any], *, is_event_hubs: bool) -> None
         raise refusal(
             "heartbeat.interval.ms",
             heartbeat_ms,
-            f"two must fit into session.timeout.ms={session_ms}, or one late heartbeat ends the membership",
+            f"two must fit into session.timeout.ms={session_ms}, or one late heartbeat ends the membership"
+            f" ({limits.KAFKA_CONSUMER_SOURCE})",
             f"Set it to {max(1, session_ms // 3)} or less, or raise session.timeout.ms",
         )
     if poll_ms <= session_ms:
         raise refusal(
             "max.poll.interval.ms",
             poll_ms,
-            f"it must be above session.timeout.ms={session_ms} ({limits.CLIENT_SETTINGS_SOURCE}; librdkafka)",
+            f"it must be above session.timeout.ms={session_ms} ({limits.CLIENT_SETTINGS_SOURCE};"
+            f" {limits.LIBRDKAFKA_SOURCE})",
             "Raise it or lower session.timeout.ms",
         )
 
@@ -166,7 +175,7 @@ def check_produce(properties: Mapping[str, Any]) -> None:
         raise refusal(
             "compression.type",
             compression,
-            f"Event Hubs takes none and gzip only ({limits.CLIENT_SETTINGS_SOURCE})",
+            f"Event Hubs takes none and gzip only ({limits.CLIENT_SETTINGS_SOURCE}; FAQ)",
             "Use gzip, or leave it out",
         )
     timeout_ms = properties["request.timeout.ms"]
@@ -176,6 +185,32 @@ def check_produce(properties: Mapping[str, Any]) -> None:
             timeout_ms,
             f"Event Hubs needs more than {limits.REQUEST_TIMEOUT_MS_ABOVE} ({limits.CLIENT_SETTINGS_SOURCE})",
             "Leave it out: we set 60000",
+        )
+    size_bytes = whole_number("message.max.bytes", properties.get("message.max.bytes", 0))
+    if size_bytes > limits.DEDICATED_EVENT_BYTES_MAX:
+        raise refusal(
+            "message.max.bytes",
+            size_bytes,
+            f"Event Hubs takes {limits.DEDICATED_EVENT_BYTES_MAX} on a Dedicated cluster at most, elsewhere"
+            f" less than {limits.PRODUCE_REQUEST_BYTES_BELOW} ({limits.QUOTAS_SOURCE})",
+            "Leave it out: librdkafka sets 1000000",
+        )
+
+
+def check_protocol(properties: Mapping[str, Any], *, is_emulator: bool) -> None:
+    """Refuse, for a namespace, an encryption that it does not speak; a tunnel on this machine may.
+
+    Nothing said is librdkafka's plain text, which connects to nobody; that is `advice`'s to tell.
+    """
+    protocol = str(properties.get("security.protocol", "sasl_ssl")).strip()
+    if protocol.lower() == "sasl_ssl" or is_emulator:
+        return
+    if not all(map(is_loopback, bootstrap_hosts(properties["bootstrap.servers"]))):
+        raise refusal(
+            "security.protocol",
+            protocol,
+            f"Event Hubs takes SASL_SSL only ({limits.CLIENT_SETTINGS_SOURCE})",
+            "Set SASL_SSL, or describe the namespace with Endpoint.connection_string(…)",
         )
 
 
@@ -192,6 +227,11 @@ def whole_number(name: str, value: object) -> int:
         # Falls through to the one error below.
         pass
     raise refusal(name, value, "it is no whole number", "Give milliseconds or a count, such as 30000")
+
+
+def is_false(value: object) -> bool:
+    """Say whether a flag's value, in any of librdkafka's spellings, is false."""
+    return _as_text(value) == "false"
 
 
 def _check_session(session_ms: int) -> None:

@@ -8,21 +8,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.client import describe_error
-from ehkafka.errors import EhkafkaError, EndpointError, FencedError, OffsetGapError, TopicNotFoundError
+from ehkafka.errors import EhkafkaError, EndpointError, FencedError, TopicNotFoundError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from confluent_kafka import Consumer
 
-    from ehkafka.records import Message
 
 LOOKUP_TIMEOUT_S = 5.0
 
 # librdkafka's own codes start with an underscore.
 _FENCED = {KafkaError.FENCED_INSTANCE_ID, KafkaError._FENCED}  # noqa: SLF001
-_NO_SUCH_OFFSET = {
+# Of one partition: its next offset is not in the log.
+NO_SUCH_OFFSET = {
     KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001
     KafkaError.OFFSET_OUT_OF_RANGE,
     KafkaError._LOG_TRUNCATION,  # noqa: SLF001
@@ -49,12 +50,10 @@ UNMENDED = {
 EXPLAINING = UNMENDED - {KafkaError._ALL_BROKERS_DOWN}  # noqa: SLF001
 
 
-def ends_app(
-    consumer: Consumer, error: KafkaError, message: Message | None, topics: set[str]
-) -> EhkafkaError | None:
+def ends_app(consumer: Consumer, error: KafkaError, topics: set[str]) -> EhkafkaError | None:
     """Return the error that ends the app, None when librdkafka mends it or nothing was lost.
 
-    `message` is the one that carried the error, if any. May ask the broker and wait a few seconds.
+    May ask the broker and wait a few seconds.
     """
     code = error.code()
     if code in _FENCED or (error.fatal() and "fenced" in error.str().lower()):
@@ -62,8 +61,6 @@ def ends_app(
             f"The group fenced this process: {describe_error(error)} "
             "Another process uses the same group.instance.id; give each process its own."
         )
-    if code in _NO_SUCH_OFFSET and message is not None:
-        return _gap(consumer, error, message)
     if code in _NO_SUCH_TOPIC:
         return missing_topics(consumer, topics)
     if code in _DENIED:
@@ -71,6 +68,26 @@ def ends_app(
     if error.fatal():
         return EndpointError(f"The client cannot go on: {describe_error(error)}")
     return None
+
+
+def unreachable(
+    addresses: str, waited_s: float, heard: Sequence[KafkaError], refusal: BaseException | None
+) -> EndpointError:
+    """Return the error for a broker that nobody got an answer from at the start.
+
+    `heard` is what the client told by callback: it knows why, while `refusal` mostly says that time ran out.
+    """
+    tried = f"{addresses} could not be reached within {waited_s:g} s"
+    if (known := next((each for each in heard if each.code() in EXPLAINING), None)) is not None:
+        return EndpointError(f"{tried}: {describe_error(known)}.")
+    broken = next((each for each in heard if each.code() == KafkaError._TRANSPORT), None)  # noqa: SLF001
+    if broken is None and isinstance(refusal, KafkaException):
+        broken = refusal.args[0]
+    why = f": {' '.join(broken.str().split())}" if broken is not None else ""
+    return EndpointError(
+        f"{tried}{why}. Check the address and its port (Event Hubs: 9093; its emulator and many brokers: "
+        "9092), that the broker runs, and what firewall or private endpoint lies between."
+    )
 
 
 def missing_topics(
@@ -93,23 +110,4 @@ def missing_topics(
     return TopicNotFoundError(
         f"There is no topic {', '.join(map(repr, missing))} on this broker. "
         f"Create it or correct the handler's topic. Topics there: {shown}."
-    )
-
-
-def _gap(consumer: Consumer, error: KafkaError, message: Message) -> OffsetGapError:
-    where = f"{message.topic()}[{message.partition()}]"
-    position = message.offset()
-    try:
-        partition = KafkaPartition(message.topic(), message.partition())
-        low, high = consumer.get_watermark_offsets(partition, timeout=LOOKUP_TIMEOUT_S)
-    except KafkaException as failed:
-        log = f"its bounds could not be read ({failed.args[0].name()})"
-    else:
-        log = f"the log now holds {low} to {high}"
-        if 0 <= position < low:
-            log += f", so {low - position} records are gone"
-    return OffsetGapError(
-        f"{where}: the next record to read was at offset {position if position >= 0 else 'unknown'}, "
-        f"but {log} ({describe_error(error)}). Nothing was skipped. To go on, set the group's offset to "
-        "where you want to resume, or start a new group."
     )

@@ -16,11 +16,14 @@ if TYPE_CHECKING:
     from ehkafka.history import History
     from ehkafka.intake.flow import FlowControl
     from ehkafka.intake.hook_thread import HookThread
+    from ehkafka.intake.max_age import AgeLimits
     from ehkafka.intake.positions import PositionFinder
+    from ehkafka.intake.throttle import Throttle
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.progress.committer import Committer
     from ehkafka.progress.ledger import CommitLedger
     from ehkafka.records import TopicPartition
+    from ehkafka.settings import OutOfRange
 
 
 @dataclass(slots=True)
@@ -50,9 +53,13 @@ class IntakeContext:
     positions: PositionFinder
     hook_thread: HookThread
     hooks: PartitionHooks
+    throttle: Throttle
     drain_s: float
     idle_s: float
     cooperative: bool
+    on_out_of_range: OutOfRange = "stop"
+    # None when no handler has a limit: then no timestamp is looked at.
+    ages: AgeLimits | None = None
     history: History | None = None
     # Given (partition, committed offset, commit metadata): which records above it are already finished.
     finished_before: Callable[[TopicPartition, int, str | None], Container[int] | None] | None = None

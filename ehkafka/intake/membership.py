@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from confluent_kafka import TopicPartition as KafkaPartition
+
 from ehkafka.errors import EhkafkaError, EngineError
 from ehkafka.events import PartitionAssigned, PartitionLost, PartitionRevoked
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions, position_of
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from confluent_kafka import Consumer
-    from confluent_kafka import TopicPartition as KafkaPartition
 
     from ehkafka.intake.context import IntakeContext
     from ehkafka.intake.positions import Begin
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from ehkafka.progress.ledger import Position
 
 DRAIN_LOOK_S = 1e-3
+# What the hooks of a revoke get at least, and how often a wish to leave at once is looked for meanwhile.
+HOOKS_S = 1.0
+HOOKS_LOOK_S = 50e-3
 
 
 class Membership:
@@ -67,10 +71,13 @@ class Membership:
         reason: str,
         drain_s: float,
         commit_s: float | None = None,
-    ) -> None:
+        hooks_end_s: float = 0.0,
+    ) -> list[TopicPartition]:
         """End epochs in good order: cut, wait for what must end, commit, tell the user's hooks.
 
-        `commit_s` bounds the commit; None inside a rebalance callback, where librdkafka alone can.
+        `commit_s` bounds the commit (0: send none); None inside a rebalance callback, where
+        librdkafka alone can. Hooks get until `hooks_end_s`, but a second at least. Returns the partitions
+        whose last position is not committed.
         """
         deadline_s = time.monotonic() + drain_s
         ours = [partition for partition in partitions if partition in self.owned]
@@ -80,8 +87,9 @@ class Membership:
         committer = self._context.committer
         if commit_s is None:
             committer.commit_now(consumer, positions)
-        else:
+        elif commit_s > 0.0:
             committer.commit_within(consumer, positions, commit_s)
+        uncommitted = list(self._context.ledger.dirty(positions))
         hooks = []
         for partition in ours:
             route, assignment = self.owned.pop(partition)
@@ -92,7 +100,8 @@ class Membership:
                 PartitionRevoked(partition, assignment.epoch, next_offset, abandoned[partition], reason)
             )
             hooks += self._submit_close(route, assignment, reason)
-        self._wait_for_hooks(hooks, max(deadline_s, time.monotonic() + 1.0))
+        self._wait_for_hooks(hooks, max(deadline_s, hooks_end_s, time.monotonic() + HOOKS_S))
+        return uncommitted
 
     def cut_short(self, partitions: Iterable[TopicPartition], *, below_started: bool) -> None:
         """Start nothing more, but what lies below the highest started offset if asked to."""
@@ -149,6 +158,8 @@ class Membership:
         context.flow.forget(partition)
         context.epochs.end(partition)
         self.owned.log_ends.pop(partition, None)
+        if context.ages is not None:
+            context.ages.tell(partition)
         if context.history is not None:
             context.history.revoked(partition, epoch, reason)
 
@@ -162,10 +173,32 @@ class Membership:
             consumer.incremental_assign(where)
         else:
             consumer.assign(where)
-        paused = [one for one in where if (one.topic, one.partition) in self._left_paused]
+        self.resume_left_paused(consumer, names)
+
+    def resume_left_paused(self, consumer: Consumer, partitions: Iterable[TopicPartition]) -> None:
+        """Let partitions fetch that were paused when their last epoch ended. After they were assigned."""
+        paused = self._left_paused.intersection(partitions)
         if paused:
-            consumer.resume(paused)
-            self._left_paused.difference_update(begin.partition for begin in begins)
+            consumer.resume([KafkaPartition(*partition) for partition in paused])
+            self._left_paused -= paused
+
+    def begin_anew(self, begin: Begin) -> None:
+        """End a partition's epoch and begin another elsewhere in its log; the group is not asked.
+
+        Only when nothing of it is left without an outcome. What the old epoch could commit is of a log
+        that is gone.
+        """
+        partition = begin.partition
+        _, abandoned = self._end([partition])
+        route, assignment = self.owned.pop(partition)
+        committed = self._context.ledger.acknowledged(partition)
+        self._forget(partition, assignment.epoch, "revoked")
+        next_offset = committed.next_offset if committed else None
+        self._context.emit(
+            PartitionRevoked(partition, assignment.epoch, next_offset, abandoned[partition], "the log is new")
+        )
+        self._submit_close(route, assignment, "revoked")
+        self._begin(begin)
 
     def _begin(self, begin: Begin) -> None:
         context, partition = self._context, begin.partition
@@ -182,7 +215,7 @@ class Membership:
             if begin.offset >= 0:
                 assignment.received_next = begin.offset
         self.owned[partition] = OwnedPartition(route, assignment)
-        context.ledger.assigned(partition, epoch, begin.stored(epoch), context.clock())
+        context.ledger.assigned(partition, epoch, begin.stored(epoch))
         if context.history is not None:
             context.history.assigned(partition, epoch, begin.words)
         context.emit(PartitionAssigned(partition, epoch, begin.words))
@@ -221,12 +254,13 @@ class Membership:
 
         return [self._context.hook_thread.submit(f"closing {partition}", close_partition)]
 
-    @staticmethod
-    def _wait_for_hooks(done: Iterable[threading.Event], deadline_s: float) -> None:
+    def _wait_for_hooks(self, done: Iterable[threading.Event], deadline_s: float) -> None:
         for event in done:
-            event.wait(max(0.0, deadline_s - time.monotonic()))
+            while not event.wait(min(HOOKS_LOOK_S, max(0.0, deadline_s - time.monotonic()))):
+                if time.monotonic() >= deadline_s or self._context.leave_now():
+                    return
 
-    def _guard(self, change: Callable[[], None]) -> None:
+    def _guard(self, change: Callable[[], object]) -> None:
         try:
             change()
         except EhkafkaError as error:

@@ -8,7 +8,7 @@ Everything that touches the consumer happens here, rebalance callbacks included.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from confluent_kafka import Message as KafkaMessage
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -16,17 +16,20 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EngineError
 from ehkafka.events import ConnectionTrouble, PartitionPaused, PartitionResumed
-from ehkafka.intake.broker_errors import UNMENDED, ends_app
+from ehkafka.intake.broker_errors import NO_SUCH_OFFSET, UNMENDED, ends_app
+from ehkafka.intake.gap_repair import GapRepair
 from ehkafka.intake.largest_lane import largest_key
+from ehkafka.intake.log_ends import note_ends, note_passed_ends
 from ehkafka.intake.membership import Membership
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from confluent_kafka import Consumer, KafkaError
 
     from ehkafka.intake.context import IntakeContext
+    from ehkafka.intake.owned import OwnedPartition
     from ehkafka.intake.route import Route
     from ehkafka.records import Message
 
@@ -62,6 +65,7 @@ class PollLoop:
         # When the loop last came round; read by `App.health` from any thread.
         self.last_turn_s = context.clock()
         self.membership = Membership(context, routes, self.watch)
+        self._gaps = GapRepair(context, self.membership, context.on_out_of_range)
 
     def run(self, consumer: Consumer, should_stop: Callable[[], bool]) -> None:
         """Poll until `should_stop` says so or an error is fatal. Subscribed before, closed after."""
@@ -76,6 +80,7 @@ class PollLoop:
         messages = consumer.consume(wanted, 0) or consumer.consume(1, self._poll_timeout_s())
         if messages:
             self._deliver(consumer, messages)  # type: ignore[arg-type]
+        self._gaps.run(consumer)
         self._busy = self.watch()
         self._resume(consumer)
         self._commit_if_due(consumer)
@@ -134,15 +139,34 @@ class PollLoop:
                 context.count("records_unassigned", len(batch))
                 continue
             route, assignment = owned
-            keys = route.keys.keys(batch)
             largest_bytes = max(largest_bytes, *map(len, batch))
             if context.history is not None:
                 context.history.received(partition, assignment.epoch, [message.offset() for message in batch])
-            with route.exchange.locked() as dispatcher:
-                dispatcher.receive(assignment, batch, keys, now_s)
+            if context.ages is not None and (skipped := context.ages.too_old(partition, batch)):
+                self._receive_young(owned, batch, skipped, now_s)
+            else:
+                keys = route.keys.keys(batch)
+                with route.exchange.locked() as dispatcher:
+                    dispatcher.receive(assignment, batch, keys, now_s)
             received.append(assignment)
+        note_passed_ends(consumer, context.owned.log_ends, received)
         context.flow.note_batch(largest_bytes)
         self._pause(consumer, context.flow.to_pause(received, len(context.owned)))
+
+    def _receive_young(
+        self, owned: OwnedPartition, batch: list[Message], skipped: Container[int], now_s: float
+    ) -> None:
+        """Hand on the records that are young enough; the others get the outcome *skipped* as they arrive."""
+        route, assignment = owned
+        young = [message for message in batch if message.offset() not in skipped]
+        keys = route.keys.keys(young) if young else []
+        if self._context.history is not None:
+            for message in batch:
+                if message.offset() in skipped:
+                    what = (assignment.partition, assignment.epoch, message.offset(), message.key(), 1)
+                    self._context.history.finished(*what, "skipped")
+        with route.exchange.locked() as dispatcher:
+            dispatcher.receive(assignment, batch, keys, now_s, skipped)
 
     def _by_partition(self, messages: Sequence[Message]) -> Iterator[tuple[TopicPartition, list[Message]]]:
         if self._one_topic:
@@ -159,14 +183,16 @@ class PollLoop:
             error = message.error()
             if error is None:
                 good.append(message)
+            elif error.code() in NO_SUCH_OFFSET:
+                self._gaps.note(error, message)
             else:
-                self._take_error(consumer, error, message)
+                self._take_error(consumer, error)
         return good
 
     def error_cb(self, consumer: Consumer, error: KafkaError) -> None:
         """Take an error of the client itself. Called by librdkafka inside `consume()`."""
         try:
-            self._take_error(consumer, error, None)
+            self._take_error(consumer, error)
         except Exception as failed:  # must not escape into librdkafka, which would drop a batch
             self._context.fatal(
                 failed
@@ -174,8 +200,8 @@ class PollLoop:
                 else EngineError(f"The engine failed on a client error: {failed!r}. Please report it.")
             )
 
-    def _take_error(self, consumer: Consumer, error: KafkaError, message: Message | None) -> None:
-        fatal = ends_app(consumer, error, message, set(self._routes))
+    def _take_error(self, consumer: Consumer, error: KafkaError) -> None:
+        fatal = ends_app(consumer, error, set(self._routes))
         self._context.emit(ConnectionTrouble(error.name(), describe_error(error), fatal=fatal is not None))
         if fatal is not None:
             self._context.fatal(fatal)
@@ -219,9 +245,8 @@ class PollLoop:
         if now_s < self._next_slow_look_s:
             return
         self._next_slow_look_s = now_s + SLOW_LOOK_S
-        ends = self._context.owned.log_ends
-        for partition in self._context.owned:
-            bounds: Any = consumer.get_watermark_offsets(KafkaPartition(*partition), cached=True)
-            if bounds is not None and bounds[1] >= 0:
-                ends[partition] = bounds[1]
+        owned = self._context.owned
+        note_ends(consumer, owned.log_ends, owned.assignments())
+        if self._context.ages is not None:
+            self._context.ages.look()
         self._slow_look()

@@ -14,17 +14,20 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError
 from ehkafka.events import ConnectionTrouble
+from ehkafka.intake.gap import Gap
+from ehkafka.intake.log_bounds import log_bounds
 from ehkafka.intake.start import start_offsets
 from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from confluent_kafka import Consumer
 
-    from ehkafka.events import Event
+    from ehkafka.events import CounterName, Event
     from ehkafka.intake.start import Start
+    from ehkafka.settings import OutOfRange
 
 T = TypeVar("T")
 
@@ -65,21 +68,34 @@ class PositionFinder:
     """Looks positions up. With `reset`, the first assignment of each partition ignores the group's commit."""
 
     def __init__(
-        self, start_of: Callable[[str], Start], *, reset: bool, emit: Callable[[Event], None]
+        self,
+        start_of: Callable[[str], Start],
+        *,
+        reset: bool,
+        emit: Callable[[Event], None],
+        count: Callable[[CounterName, int], None],
+        on_out_of_range: OutOfRange = "stop",
     ) -> None:
         self._start_of = start_of
         self._emit = emit
+        self._count = count
+        self._on_out_of_range = on_out_of_range
         self._reset = reset
         self._seen: set[TopicPartition] = set()
 
     def find(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> list[Begin]:
-        """Return where each partition begins. Raises `EndpointError`, `ConfigurationError`."""
+        """Return where each partition begins. Raises `EndpointError`, `ConfigurationError`.
+
+        A start position is looked for in the log at once, because it is committed before anything is
+        read; a committed one is believed, and becomes a gap when the broker refuses it (`gap_repair`).
+        """
         committed = self._committed(consumer, partitions)
         fresh = [partition for partition in partitions if partition not in committed]
         offsets: dict[TopicPartition, int] = {}
         for topic in sorted({partition.topic for partition in fresh}):
             of_topic = [partition for partition in fresh if partition.topic == topic]
             offsets |= self._start_offsets(consumer, topic, of_topic)
+        offsets |= self._inside_the_logs(consumer, offsets)
         self._seen.update(partitions)
         return [
             Begin(p, committed[p].offset, committed[p]) if p in committed else Begin(p, offsets[p])
@@ -106,6 +122,26 @@ class PositionFinder:
     ) -> dict[TopicPartition, int]:
         start = self._start_of(topic)
         return self._insist(lambda: start_offsets(consumer, start, partitions, LOOKUP_TIMEOUT_S))
+
+    def _inside_the_logs(
+        self, consumer: Consumer, offsets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Return where those begin instead that would begin outside of their log. Raises `OffsetGapError`."""
+        numbers = [partition for partition, offset in offsets.items() if offset >= 0]
+        if not numbers:
+            return {}
+        bounds = self._insist(lambda: log_bounds(consumer, numbers, LOOKUP_TIMEOUT_S))
+        moved = {}
+        for partition in numbers:
+            gap = Gap(partition, offsets[partition], bounds[partition])
+            if gap.log.hold(gap.wanted_offset):
+                continue
+            gap.tell(self._on_out_of_range, self._emit, self._count)
+            resume_at = gap.resume_at(self._on_out_of_range)
+            if resume_at is None:
+                raise gap.error("it was given as the start position")
+            moved[partition] = resume_at
+        return moved
 
     def _insist(self, look_up: Callable[[], T]) -> T:
         for tries_left in reversed(range(LOOKUP_TRIES)):

@@ -1,12 +1,26 @@
 """Start positions: where a partition begins when its group has no committed offset.
 
 A group commit always wins: an operator's rewind is never undone. Without one, the position comes from
-here and from nowhere else: there is no silent default.
+here and from nowhere else: there is no silent default. The forms:
+
+| form | begins at | mind |
+|---|---|---|
+| `"earliest"` | the first record that the log holds | what retention deleted before is not counted as lost |
+| `"latest"` | the log's end at the first assignment, committed at once | what comes later is never skipped |
+| an offset | that offset, in every partition | outside of the log it is a gap: see `on_out_of_range` |
+| a datetime with time zone | the first record with that timestamp or a later one | see below |
+| a timedelta | the same, counted back from the first assignment | see below |
+| a mapping | what it has for `(topic, partition)`, else `partition`, else `"*"` | nothing is guessed |
+| a callable `(topic, partition)` | any of the above but a mapping | it holds up the poll thread |
+
+Times are looked up by the records' timestamps as the broker has them: on Event Hubs, and wherever topics
+have `LogAppendTime`, the time at which the broker took the record; elsewhere what producers wrote, which
+need not ascend. A time before the first record is the log's start, one after the last is its end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -17,16 +31,20 @@ from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from confluent_kafka import Consumer
 
 FixedStart = str | int | datetime | timedelta
-Start = FixedStart | Callable[[str, int], FixedStart]
+# By `(topic, partition)`, by partition number, or under `"*"` for every other one.
+StartByPartition = Mapping[Any, FixedStart]
+Start = FixedStart | StartByPartition | Callable[[str, int], FixedStart]
 
+OTHERS = "*"
 _WORDS = {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}
+_ONE = "'earliest', 'latest', an offset (int ≥ 0), a datetime with time zone, a timedelta to go back"
 _EXPLANATION = (
-    "'earliest', 'latest', an offset (int ≥ 0), a datetime with time zone, a timedelta to go back, "
+    f"{_ONE}, a mapping of partitions (a number, (topic, number) or '*') to these, "
     "or a callable (topic, partition) -> one of these"
 )
 
@@ -37,16 +55,22 @@ def check_start(start: Any) -> None:
         raise ConfigurationError(
             f"start is missing: say where a group without a committed offset begins: {_EXPLANATION}."
         )
-    wrong = (
-        (isinstance(start, str) and start not in _WORDS)
-        or isinstance(start, bool)
-        or (isinstance(start, int) and start < 0)
-        or (isinstance(start, datetime) and start.tzinfo is None)
-        or (isinstance(start, timedelta) and start < timedelta(0))
-        or not (isinstance(start, str | int | datetime | timedelta) or callable(start))
-    )
-    if wrong:
+    if isinstance(start, Mapping):
+        _check_mapping(start)
+    elif not callable(start) and not _is_fixed(start):
         raise ConfigurationError(f"start={start!r} is no start position; give {_EXPLANATION}.")
+
+
+def check_start_topics(start: Any, topics: Collection[str]) -> None:
+    """Refuse a mapping that names a topic which nobody handles. Raises `ConfigurationError`."""
+    if not isinstance(start, Mapping):
+        return
+    unknown = sorted({key[0] for key in start if isinstance(key, tuple) and key[0] not in topics})
+    if unknown:
+        raise ConfigurationError(
+            f"start names the topic {', '.join(map(repr, unknown))}, which no handler takes; "
+            f"handled are {', '.join(map(repr, sorted(topics)))}."
+        )
 
 
 def start_offsets(
@@ -56,12 +80,14 @@ def start_offsets(
 
     `latest` and times are looked up and become numbers: the caller commits them at once, so that a
     rebalance before the first commit does not skip what arrived in between. Poll thread only; may wait
-    for the broker up to `timeout_s` seconds. Raises `ConfigurationError`, `EndpointError`.
+    for the broker up to `timeout_s` seconds, and for a callable as long as it takes: the group waits for
+    it, and drops this member after `max.poll.interval.ms`. Raises `ConfigurationError`, `EndpointError`,
+    `KafkaException`.
     """
-    wanted = {partition: _fixed(start, partition) for partition in partitions}
     offsets: dict[TopicPartition, int] = {}
     lookups: dict[TopicPartition, int] = {}
-    for partition, position in wanted.items():
+    for partition in partitions:
+        position = _fixed(start, partition)
         if isinstance(position, int):
             offsets[partition] = position
         elif position == "earliest":
@@ -73,15 +99,62 @@ def start_offsets(
     return offsets
 
 
+def _is_fixed(position: Any) -> bool:
+    if isinstance(position, bool):
+        return False
+    if isinstance(position, str):
+        return position in _WORDS
+    if isinstance(position, int):
+        return position >= 0
+    if isinstance(position, datetime):
+        return position.tzinfo is not None
+    return isinstance(position, timedelta) and position >= timedelta(0)
+
+
+def _check_mapping(start: StartByPartition) -> None:
+    if not start:
+        raise ConfigurationError("start={} names no partition; give one, or '*' for every partition.")
+    for key, position in start.items():
+        if key != OTHERS and not _is_number(key) and not _is_topic_and_number(key):
+            raise ConfigurationError(
+                f"start has the key {key!r}; use a partition's number, (topic, number), or '*' for the rest."
+            )
+        if not _is_fixed(position):
+            raise ConfigurationError(f"start[{key!r}]={position!r} is no start position; give {_ONE}.")
+
+
+def _is_number(key: Any) -> bool:
+    return isinstance(key, int) and not isinstance(key, bool) and key >= 0
+
+
+def _is_topic_and_number(key: Any) -> bool:
+    return isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str) and _is_number(key[1])
+
+
 def _fixed(start: Start, partition: TopicPartition) -> FixedStart:
+    if isinstance(start, Mapping):
+        return _from_mapping(start, partition)
     if not callable(start):
         return start
     try:
         position = start(partition.topic, partition.partition)
-        check_start(position)
     except Exception as error:
         raise ConfigurationError(f"The start callable failed for {partition}: {error!r}.") from error
+    if not _is_fixed(position):
+        raise ConfigurationError(
+            f"The start callable failed for {partition}: {position!r} is no start position; give {_ONE}."
+        )
     return position
+
+
+def _from_mapping(start: StartByPartition, partition: TopicPartition) -> FixedStart:
+    for key in (tuple(partition), partition.partition, OTHERS):
+        if key in start:
+            return start[key]
+    raise ConfigurationError(
+        f"start does not say where {partition} begins, and its group has no committed offset there. "
+        f"Add {partition.partition} or {tuple(partition)!r}, or '*' for every partition that is not named."
+    )
 
 
 def _milliseconds(position: FixedStart) -> int:

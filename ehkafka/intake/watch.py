@@ -54,13 +54,20 @@ class ProgressWatch:
     def _look_for_idle(self, assignment: Assignment, now_s: float) -> None:
         partition, received = assignment.partition, assignment.received_records
         seen, since_s, told = self._idle.get(partition, (-1, now_s, False))
-        if received != seen or assignment.backlog_records:
+        if received != seen or assignment.backlog_records or self._is_behind(assignment):
             self._idle[partition] = (received, now_s, False)
         elif not told and now_s - since_s >= self._context.idle_s:
             self._idle[partition] = (received, since_s, True)
             on_idle = self._context.hooks.on_idle
             assert on_idle is not None
             self._context.hook_thread.submit("on_idle", lambda: on_idle(partition))
+
+    def _is_behind(self, assignment: Assignment) -> bool:
+        """Tell whether the log goes on, or may: throttled fetches come back empty from a full log."""
+        end = self._context.owned.log_ends.get(assignment.partition)
+        received = assignment.received_next
+        known = end is not None and received is not None and end > received
+        return known or self._context.throttle.is_recent
 
 
 def tell_stale(context: IntakeContext, routes: Sequence[Route]) -> None:

@@ -95,6 +95,16 @@ class Assignment:
             self._mark_epoch_changes(messages, now_s)
         self.marks.append(Mark(self.received_next - 1, now_s, epoch))
 
+    def skip_to(self, next_offset: int, now_s: float) -> None:
+        """Go on at a later offset: the log does not hold what lay before it. Caller has the lock.
+
+        The watermark passes the gap as it passes any hole, once what was received below it has an outcome.
+        """
+        assert self.received_next is None or next_offset >= self.received_next
+        self.received_next = next_offset
+        # Of the record before it nothing is known, so a commit at the gap's end carries no leader epoch.
+        self.marks.append(Mark(next_offset - 1, now_s, None))
+
     def _mark_epoch_changes(self, messages: Sequence[Message], now_s: float) -> None:
         # A commit must carry the epoch of the very record before it: a newer one would hide a truncated
         # log, an older one would report a truncation that never was.
@@ -168,10 +178,13 @@ class Assignment:
         taken = lane.cut(above, self)
         if taken:
             self.abandoned_records += len(taken)
-            lowest = min(message.offset() for message in taken)
-            if self.abandoned_from is None or lowest < self.abandoned_from:
-                self.abandoned_from = lowest
+            self.leave_from(min(message.offset() for message in taken))
         return taken
+
+    def leave_from(self, offset: int) -> None:
+        """Keep the watermark at or below an offset for the rest of the epoch. Caller has the lock."""
+        if self.abandoned_from is None or offset < self.abandoned_from:
+            self.abandoned_from = offset
 
     def has_runnable(self, held: Container[Lane]) -> bool:
         """Tell whether any record here runs or could run without an outside event. Caller has the lock."""

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from ehkafka.errors import HandlerFailedError, said
 from ehkafka.lanes.assignment import Assignment
 from ehkafka.lanes.holds import Holds
 from ehkafka.lanes.lane import Lane, SharedLane
@@ -88,14 +89,22 @@ class Dispatcher:
         assignment.unopened.clear()
 
     def receive(
-        self, assignment: Assignment, messages: Sequence[Message], keys: Sequence[Hashable], now_s: float
+        self,
+        assignment: Assignment,
+        messages: Sequence[Message],
+        keys: Sequence[Hashable],
+        now_s: float,
+        skipped: Container[int] = (),
     ) -> None:
         """Queue one partition's records, ascending, each behind the others of its key.
 
-        `keys` are what `KeyReader.keys` gave for `messages`.
+        Offsets in `skipped` get that outcome as they arrive: they are too old to be handled. `keys` are
+        what `KeyReader.keys` gave for the other messages.
         """
         assignment.note_received(messages, now_s)
         self.received_records += len(messages)
+        if skipped:
+            messages = self._without_skipped(assignment, messages, skipped)
         if assignment.finished_before is not None:
             messages, keys = self._without_finished(assignment, messages, keys)
         size = sum(map(len, messages))
@@ -103,10 +112,18 @@ class Dispatcher:
         assignment.backlog_bytes += size
         self.backlog_records += len(messages)
         self.backlog_bytes += size
-        if assignment.shared or assignment.fates or self.holds.held or self.holds.paused_keys:
-            self._spread_with_care(assignment, messages, keys)
-        else:
-            self._spread(assignment, messages, keys)
+        careful = assignment.shared or assignment.fates or self.holds.held or self.holds.paused_keys
+        spread = self._spread_with_care if careful else self._spread
+        try:
+            spread(assignment, messages, keys)
+        except Exception as error:
+            # The queues lack some records now: nothing from here on may count as done.
+            assignment.leave_from(messages[0].offset())
+            raise HandlerFailedError(
+                f"Records of {assignment.partition} from offset {messages[0].offset()} on could not be put "
+                f"behind the others of their keys: {said(error)}. They were not handled and are at the next "
+                "start. Mend what order_by returns: its keys must compare and hash without raising."
+            ) from error
 
     def _spread(self, assignment: Assignment, messages: Sequence[Message], keys: Sequence[Hashable]) -> None:
         lanes = assignment.lanes
@@ -138,6 +155,15 @@ class Dispatcher:
                 lane.append(message)
             if lane in held:
                 self.holds.park(assignment, 1, len(message))
+
+    def _without_skipped(
+        self, assignment: Assignment, messages: Sequence[Message], skipped: Container[int]
+    ) -> list[Message]:
+        kept = [message for message in messages if message.offset() not in skipped]
+        done = len(messages) - len(kept)
+        assignment.skipped_records += done
+        self.skipped_records += done
+        return kept
 
     def _without_finished(
         self, assignment: Assignment, messages: Sequence[Message], keys: Sequence[Hashable]

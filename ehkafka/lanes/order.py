@@ -6,7 +6,9 @@ The four named ones are recognised by the dispatcher, which then asks librdkafka
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+
+from ehkafka.headers.partition_key import partition_key_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -15,32 +17,52 @@ if TYPE_CHECKING:
 
 Scope = Literal["partition", "handler"]
 NullKey = Literal["spread", "partition", "one_lane"]
-
-# Where Event Hubs keeps the partition key of an AMQP or HTTPS producer; the record's key is null then.
-PARTITION_KEY_HEADER = "x-opt-partition-key"
+_Kind = TypeVar("_Kind", bound="tuple[Any, ...]")
 
 
+def _equal_to_its_kind_only(kind: type[_Kind]) -> type[_Kind]:
+    """Let a named tuple equal its own kind only: a user's key may be a plain tuple of the same content.
+
+    Still a tuple, because that is quick to make and to hash, and one is made for every record with a lane of
+    its own. The lanes' maps compare keys of equal hash alone, so this comparison seldom runs.
+    """
+
+    def equals(self: tuple[Any, ...], other: object) -> bool:
+        return type(other) is kind and tuple.__eq__(self, other)
+
+    def differs(self: tuple[Any, ...], other: object) -> bool:
+        return not equals(self, other)
+
+    kind.__eq__ = equals  # type: ignore[method-assign]
+    kind.__ne__ = differs  # type: ignore[method-assign,assignment]
+    return kind
+
+
+@_equal_to_its_kind_only
 class Apart(NamedTuple):
-    """The key of a record that has a lane of its own. No user key can equal it."""
+    """The key of a record that has a lane of its own. No user's tuple equals it."""
 
     topic: str
     partition: int
     offset: int
 
 
+@_equal_to_its_kind_only
 class PartitionWide(NamedTuple):
-    """The key of a partition's records without a key. No user key can equal it."""
+    """The key of a partition's records without a key. No user's tuple equals it."""
 
     topic: str
     partition: int
 
 
+@_equal_to_its_kind_only
 class Everything(NamedTuple):
-    """The key of all records without a key, in one lane as wide as the scope."""
+    """The key of all records without a key, in one lane as wide as the scope. No user's tuple equals it."""
 
     name: str = "records without a key"
 
 
+@_equal_to_its_kind_only
 class KeyFailure(NamedTuple):
     """The order function raised, or what it returned cannot be hashed."""
 
@@ -140,13 +162,13 @@ def describe_key(key: Hashable) -> str:
     elif isinstance(key, KeyFailure):
         text = "(order_by failed)"
     else:
-        text = str(key)
+        try:
+            text = str(key)
+        except Exception:  # the user's own class; a log line must not end the app
+            text = f"<{type(key).__name__}>"
     return text if len(text) <= 80 else f"{text[:77]}…"
 
 
 def _partition_key(record: Record | Message) -> bytes | None:
-    # The bytes as they are: one producer encodes one key one way, and equality is all a lane needs.
-    headers = record.headers()
-    if not headers:
-        return None
-    return next((value for name, value in headers if name == PARTITION_KEY_HEADER), None)
+    # Decoded: an AMQP string and plain UTF-8 of one key share a lane.
+    return partition_key_bytes(record.headers())

@@ -105,10 +105,11 @@ class Committer:
             self._refused(dirty, late)
 
     def _begin_now(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
-        dirty = self._ledger.dirty(positions)
+        now_s = self._clock()
+        dirty = self._ledger.plan_now(positions, now_s)
         if dirty:
             self._note_request(dirty)
-            self._sent_s = self._clock()
+            self._sent_s = now_s
         return dirty
 
     def _answered(

@@ -28,9 +28,11 @@ class Position(NamedTuple):
 class CommitPacing:
     """When to commit: every `interval_s`, or earlier after `every_records` more, but `spacing_s` apart.
 
-    `spacing_s` is at least 1 s on Event Hubs, which allows 4 OffsetCommit calls per second and partition
-    and was seen to throttle from about 2. With `idle_s`, an unchanged position is sent again after so
-    long, because how long Event Hubs keeps committed offsets is not documented.
+    All of it is for the asynchronous commits, of which one at a time is in flight with all partitions in
+    it. The synchronous one of a revoke, a start or a stop waits for no pace, because nothing comes
+    after it that could; the next asynchronous one keeps its distance from it. With `idle_s`, an unchanged
+    position is sent again after so long, and once after the assignment: how old the group's commit was
+    by then nobody can tell.
     """
 
     interval_s: float = 1.0
@@ -44,7 +46,8 @@ class _Entry:
     epoch: int
     metadata_refused: bool = False
     acknowledged: Position | None = None
-    acknowledged_at_s: float = 0.0
+    # When the broker stored it; the group's own commit may be of any age.
+    acknowledged_at_s: float = float("-inf")
 
 
 @dataclass(slots=True)
@@ -59,11 +62,9 @@ class CommitLedger:
     _failures_in_a_row: int = 0
     _finished_at_last_plan: int = 0
 
-    def assigned(
-        self, partition: TopicPartition, epoch: int, committed: Position | None, now_s: float
-    ) -> None:
+    def assigned(self, partition: TopicPartition, epoch: int, committed: Position | None) -> None:
         """Begin an epoch; `committed` is what the group has for the partition, None if nothing."""
-        self._entries[partition] = _Entry(epoch, acknowledged=committed, acknowledged_at_s=now_s)
+        self._entries[partition] = _Entry(epoch, acknowledged=committed)
 
     def ended(self, partition: TopicPartition) -> None:
         """End an epoch: an answer that comes later does not count."""
@@ -87,7 +88,8 @@ class CommitLedger:
 
     def next_due_s(self) -> float:
         """Return the time of the next look that `due` needs, were nothing to finish early."""
-        return max(self._not_before_s, self._last_sent_s + self.pacing.interval_s)
+        apart_s = max(self.pacing.interval_s, self.pacing.spacing_s)
+        return max(self._not_before_s, self._last_sent_s + apart_s)
 
     def plan(
         self, positions: Mapping[TopicPartition, Position], now_s: float, finished_records: int
@@ -100,8 +102,17 @@ class CommitLedger:
             self.in_flight = dirty
         return dirty
 
+    def plan_now(
+        self, positions: Mapping[TopicPartition, Position], now_s: float
+    ) -> dict[TopicPartition, Position]:
+        """Return what a synchronous commit has to send, whatever is in flight, and take it as sent."""
+        dirty = self.dirty(positions)
+        if dirty:
+            self._last_sent_s = now_s
+        return dirty
+
     def dirty(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
-        """Return what a final commit has to send, whatever is in flight."""
+        """Return what differs from what the broker has; idle positions do not."""
         return self._dirty(positions, None)
 
     def _dirty(

@@ -40,6 +40,7 @@ class FailureDesk:
         fatal: Callable[[EhkafkaError], None],
         ask: Callable[..., Any] | None,
         raw: bool = False,
+        make_record: type[Record] = Record,
     ) -> None:
         """`ask` is the user's `on_error(kind, partition, record, error)`."""
         self._handler = handler
@@ -48,6 +49,7 @@ class FailureDesk:
         self._fatal = fatal
         self._ask = ask
         self._raw = raw
+        self._make_record = make_record
 
     def __call__(self, lane: Lane, error: BaseException) -> Decision:
         """Return what to do with the head of a lane whose handler raised."""
@@ -87,7 +89,7 @@ class FailureDesk:
     def _asked(self, lane: Lane, error: Exception) -> Any:
         assert self._ask is not None
         assert lane.head is not None
-        record = lane.head if self._raw else Record(lane.head, lane.attempts + 1)
+        record = lane.head if self._raw else self._make_record(lane.head, lane.attempts + 1)
         try:
             return self._ask("handler", lane.assignment.partition, record, error)
         except Exception as failed:

@@ -1,11 +1,22 @@
-"""Failure policies: what a handler's raise leads to once no retry is left.
+"""Failure policies: what a record's failure leads to once no retry is left.
 
-Values the user gives as `on_failure=`. More policies (skip, dead letters, retries) join these two.
+Values the user gives as `on_failure=`. Pure.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.recovery.decision import AfterDeadLetter
+
+OnLimit = Literal["stop", "hold"]
+
+# Outcomes over which the share of dead letters is judged.
+LIMIT_WINDOW_RECORDS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,4 +32,57 @@ class Hold:
     """
 
 
-FailurePolicy = Stop | Hold
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Give the record the outcome *skipped*, counted and logged; the commit may pass it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """Hand the record to a dead-letter topic of the same endpoint, or to a callable, and go on.
+
+    `to` is the topic's name, or a function of one `Letter` that returns once the letter is safe. The
+    record is done only when the broker has acknowledged the letter, or the function has returned; until
+    then, and while that fails and is tried again, nothing is committed past it.
+
+    `after` says what the key's next records do: `continue` (run), `hold_key` (wait for a command or a
+    restart), or `divert_key` (follow it, without being tried). Held and diverted keys are forgotten when
+    their partition is revoked.
+
+    A flood of dead letters is a broken handler rather than broken records: `run_max` letters without a
+    success in between, or a `ratio_max` share of the last 1000 outcomes, lead to `on_limit`: `stop` the
+    app, or `hold` each further failing record with its key.
+    """
+
+    to: str | Callable[[Any], object]
+    after: AfterDeadLetter = "continue"
+    run_max: int | None = None
+    ratio_max: float | None = None
+    on_limit: OnLimit = "stop"
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work. Raises `ConfigurationError`."""
+        if not callable(self.to) and (not isinstance(self.to, str) or not self.to.strip()):
+            raise _refused("to", self.to, "give the dead-letter topic's name, or a function of a letter")
+        if self.after not in get_args(AfterDeadLetter):
+            raise _refused("after", self.after, f"use one of {', '.join(get_args(AfterDeadLetter))}")
+        if self.run_max is not None and (type(self.run_max) is not int or self.run_max < 1):
+            raise _refused("run_max", self.run_max, "give a number of letters, 1 or more")
+        ratio = self.ratio_max
+        is_share = isinstance(ratio, int | float) and not isinstance(ratio, bool) and math.isfinite(ratio)
+        if ratio is not None and not (is_share and 0 < ratio <= 1):
+            raise _refused("ratio_max", ratio, "give a share above 0 and up to 1")
+        if self.on_limit not in get_args(OnLimit):
+            raise _refused("on_limit", self.on_limit, f"use one of {', '.join(get_args(OnLimit))}")
+
+    @property
+    def where(self) -> str:
+        """The topic, or the function's name, for messages."""
+        return self.to if isinstance(self.to, str) else getattr(self.to, "__name__", type(self.to).__name__)
+
+
+FailurePolicy = Stop | Hold | Skip | DeadLetter
+
+
+def _refused(name: str, value: object, fix: str) -> ConfigurationError:
+    return ConfigurationError(f"DeadLetter({name}={value!r}): {fix}.")

@@ -38,6 +38,8 @@ COUNTERS: Mapping[CounterName, str] = MappingProxyType(
         "events_dropped": "events that a hook or a log handler was too slow for; counted, told to nobody",
         "hook_errors": "errors raised by hooks and log handlers",
         "pause_refused": "pauses before a stop that came too late: the partitions had just been lost",
+        "records_lost": "offsets that the log no longer held when they were to be read, those skipped included",
+        "records_too_old": "records older than max_age when they were received; skipped and committed past",
         "records_unassigned": "records fetched for a partition that was no longer ours; not handled here",
     }
 )
@@ -125,6 +127,10 @@ class EventBus:
                 raise EngineError("An event bus starts once, and not after close(); make a new one.")
             self._thread = threading.Thread(target=self._run, name="ehkafka-telemetry", daemon=True)
         self._thread.start()
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether it is the telemetry thread."""
+        return thread is self._thread
 
     def close(self, timeout_s: float) -> int:
         """Tell what waits, for at most `timeout_s` seconds, then give up; later events are only counted.

@@ -90,6 +90,14 @@ def _(event: events.AppStarted) -> str:
 
 
 @sentence.register
+def _(event: events.SettingAdvice) -> str:
+    return (
+        f"{_text(event.property)}={_text(event.value)} is not advised: {_clause(event.advice)} "
+        f"({_text(event.source)})."
+    )
+
+
+@sentence.register
 def _(event: events.AppStopping) -> str:
     how = "with a drain" if event.drain else "without a drain"
     return f"Stopping {how} within {event.deadline_s:g} s: {_clause(event.reason)}."
@@ -159,6 +167,25 @@ def _(event: events.CommitFailed) -> str:
 
 
 @sentence.register
+def _(event: events.CommitPaceBounded) -> str:
+    asked = [f"commit_interval_s={event.interval_s:g}"] if event.interval_s < event.spacing_s else []
+    if event.every_records is not None:
+        asked.append(f"commit_every_records={event.every_records}")
+    return (
+        f"Commits stay at least {event.spacing_s:g} s apart, which is what Event Hubs takes for a partition: "
+        f"{' and '.join(asked)} cannot make them more frequent."
+    )
+
+
+@sentence.register
+def _(event: events.Throttled) -> str:
+    return (
+        f"Throttled: {_text(event.broker)} holds answers back by {event.throttle_s:.3f} s. If it lasts, "
+        f"raise the quota (on Event Hubs: throughput units) or read and commit less."
+    )
+
+
+@sentence.register
 def _(event: events.HandlerFailed) -> str:
     return (
         f"The handler failed on {event.partition}@{event.offset}, key {_text(event.key)}, "
@@ -175,6 +202,31 @@ def _(event: events.StaleResult) -> str:
 
 
 @sentence.register
+def _(event: events.OffsetGap) -> str:
+    log = f"the log holds {event.log_start} to {event.log_end}"
+    if event.wanted_offset > event.log_end:
+        what = f"lies {event.wanted_offset - event.log_end} beyond the end: {log}, it was cut or made anew"
+    elif event.wanted_offset < event.log_start:
+        what = f"is gone: {log}"
+    else:
+        what = f"is another record's now: {log}, it was cut and written again"
+    lost = f"{_records(event.lost_records)} will not be read" if event.lost_records else "none is skipped"
+    step = "stopping" if event.resumed_at is None else f"going on at {event.resumed_at}"
+    return (
+        f"{event.partition}@{event.wanted_offset} was to be read next and {what}. {lost}; {step} "
+        f"(on_out_of_range={_text(event.action)})."
+    )
+
+
+@sentence.register
+def _(event: events.RecordsTooOld) -> str:
+    return (
+        f"Skipped {_records(event.records)} of {event.partition}, offsets {event.first_offset} to "
+        f"{event.last_offset}: older than max_age={event.max_age_s:g} s, the oldest {event.oldest_age_s:.0f} s."
+    )
+
+
+@sentence.register
 def _(event: events.ConnectionTrouble) -> str:
     step = (
         "The client cannot go on: mend the cause and restart."
@@ -185,6 +237,41 @@ def _(event: events.ConnectionTrouble) -> str:
 
 
 @sentence.register
+def _(event: events.CredentialRotated) -> str:
+    return f"Took up a new key from {_text(event.source)}; it is used at the next authentication."
+
+
+@sentence.register
+def _(event: events.CredentialUnusable) -> str:
+    return (
+        f"No new key, and the old one stays in use, after {event.failures} failed reads in a row: "
+        f"{_clause(event.reason)}. Mend it before the old key is withdrawn."
+    )
+
+
+@sentence.register
+def _(event: events.TokenRefreshed) -> str:
+    after = f", after {_times(event.failures)} without one" if event.failures else ""
+    return (
+        f"A new token for {_text(event.endpoint)} came in {event.took_s:.1f} s, valid for "
+        f"{event.life_s:.0f} s{after}."
+    )
+
+
+@sentence.register
+def _(event: events.TokenRefreshFailed) -> str:
+    state = (
+        f"The one in use is valid for another {event.valid_s:.0f} s, so all goes on"
+        if event.valid_s > 0
+        else "None is valid now, so the broker refuses the client until one comes"
+    )
+    return (
+        f"No new token for {_text(event.endpoint)}, {_times(event.failures)} in a row: "
+        f"{_clause(event.error)}. {state}; the next attempt is in {event.retry_s:.1f} s."
+    )
+
+
+@sentence.register
 def _(event: events.ClientLogged) -> str:
     return f"librdkafka, {logging.getLevelName(event.severity).lower()}: {_clause(event.text)}."
 
@@ -192,6 +279,14 @@ def _(event: events.ClientLogged) -> str:
 @sentence.register
 def _(event: events.UserCodeFailed) -> str:
     return f"Your code in {_text(event.where)} raised {_clause(event.error)}. Mend it there."
+
+
+@sentence.register
+def _(event: events.UserCodeLeft) -> str:
+    return (
+        f"The stop's time was over while your code still ran: {_names(event.running)}. It is left behind; "
+        "make it quicker or raise stop_s."
+    )
 
 
 @sentence.register
@@ -206,6 +301,10 @@ def _plain(value: object) -> object:
     if isinstance(value, TopicPartition):
         return str(value)
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def _abandoned(records: int) -> str:

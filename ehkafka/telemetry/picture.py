@@ -28,18 +28,14 @@ def partition_snapshots(context: IntakeContext) -> tuple[PartitionSnapshot, ...]
 def _picture(context: IntakeContext, owned: OwnedPartition) -> PartitionSnapshot:
     route, assignment = owned
     partition = assignment.partition
-    end = context.owned.log_ends.get(partition)
     committed = context.ledger.acknowledged(partition)
     with route.exchange.locked() as dispatcher:
         watermark = assignment.watermark()
         here = list(assignment.lanes_here())
-        lag = None
-        if end is not None and assignment.received_next is not None:
-            lag = max(0, end - assignment.received_next) + assignment.backlog_records
         return PartitionSnapshot(
             partition=partition,
             epoch=assignment.epoch,
-            lag_records=lag,
+            lag_records=_lag_records(context, assignment),
             backlog_records=assignment.backlog_records,
             backlog_bytes=assignment.backlog_bytes,
             parked_records=sum(len(lane) for lane in here if lane in dispatcher.holds.held),
@@ -51,6 +47,16 @@ def _picture(context: IntakeContext, owned: OwnedPartition) -> PartitionSnapshot
             paused=partition in context.flow.paused,
             oldest=_oldest(dispatcher, assignment, here, context.clock()),
         )
+
+
+def _lag_records(context: IntakeContext, assignment: Assignment) -> int | None:
+    end = context.owned.log_ends.get(assignment.partition)
+    received = assignment.received_next
+    if end is None or received is None:
+        return None
+    if end <= received and context.throttle.is_recent:
+        return None  # a throttled answer is empty and without an end: nobody can tell what came meanwhile
+    return max(0, end - received) + assignment.backlog_records
 
 
 def _oldest(

@@ -33,7 +33,9 @@ class PartitionSnapshot:
 
     partition: TopicPartition
     epoch: int
-    # Records behind the end of the log that are not finished; None until the end is known.
+    # Records behind the end of the log that are not finished; None until the end is known, and while
+    # throttling keeps a newer end away and all up to the known one has been received. Else the end is the
+    # one of the last fetch answer that had it, so a throttled partition lags at least so much.
     lag_records: int | None
     backlog_records: int
     backlog_bytes: int
@@ -68,6 +70,10 @@ class Snapshot:
     stale_records: int
     # One count for each kind of event, by class name, and the plain counters (see `telemetry.bus.COUNTERS`).
     counters: Mapping[str, int]
+    # What brokers held their answers back because of quotas, over all brokers since the start.
+    throttled_s: float = 0.0
+    # One did so just now: empty fetches prove nothing.
+    is_throttled: bool = False
 
     @classmethod
     def empty(cls, group: str, endpoint: str, state: str, taken_at_s: float) -> Snapshot:

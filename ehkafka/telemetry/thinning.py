@@ -82,8 +82,11 @@ def _subject(event: events.Event) -> Hashable:
     Never an error's text as it is: a broker's id or milliseconds in it would make each one new.
     """
     match event:
-        case events.PartitionLost() | events.StaleResult():
+        case events.PartitionLost() | events.StaleResult() | events.RecordsTooOld():
             return event.partition
+        case events.OffsetGap():
+            # A second gap is another loss, never a repetition.
+            return event.partition, event.wanted_offset, event.log_start, event.log_end
         case events.CommitFailed():
             # Topics rather than partitions: which of them are dirty differs from commit to commit.
             return frozenset(partition.topic for partition in event.partitions), event.retriable
@@ -92,8 +95,17 @@ def _subject(event: events.Event) -> Hashable:
             return event.partition, event.offset, _without_numbers(event.decision)
         case events.ConnectionTrouble():
             return event.code, event.fatal
+        case events.CredentialUnusable():
+            return event.source, _without_numbers(event.reason)
         case events.UserCodeFailed():
             return event.where
+        case events.SettingAdvice():
+            return event.property
+        case events.Throttled():
+            return event.broker
+        case events.TokenRefreshFailed():
+            # That the token in use expired meanwhile is news.
+            return event.endpoint, event.valid_s > 0
         case events.ClientLogged():
             return _without_numbers(event.text)
     return None

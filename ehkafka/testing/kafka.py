@@ -176,6 +176,25 @@ class KafkaBroker(KafkaAdmin):
         """Undo `suspend()`."""
         self._running().resume()
 
+    def set_quota(self, client_id: str, *, fetch_bytes_per_s: int | None) -> None:
+        """Let all fetches of a `client.id` together have so many bytes per second; `None` ends that.
+
+        Takes about two seconds: only Java's own tool knows client quotas. Beyond the quota the broker
+        answers empty, with the time for which it then reads nothing from that connection; how it averages
+        is in the properties `quota.window.num` (11) and `quota.window.size.seconds` (1).
+        """
+        change = ["--delete-config", "consumer_byte_rate"]
+        if fetch_bytes_per_s is not None:
+            change = ["--add-config", f"consumer_byte_rate={fetch_bytes_per_s}"]
+        whom = ["--entity-type", "clients", "--entity-name", client_id]
+        command = ["kafka.admin.ConfigCommand", "--bootstrap-server", self.bootstrap, "--alter"]
+        _run(
+            [*self._command, *command, *whom, *change],
+            self.directory,
+            self._start_timeout_s,
+            what="Setting a quota",
+        )
+
     def log_tail(self, lines: int = LOG_TAIL_LINES) -> str:
         """Return the end of the broker's log."""
         try:
@@ -227,7 +246,12 @@ class KafkaBroker(KafkaAdmin):
         identity = b"\0" + uuid.uuid4().bytes[1:]
         self._expected_cluster_id = base64.urlsafe_b64encode(identity).decode("ascii").rstrip("=")
         arguments = ["format", "-t", self._expected_cluster_id, "-c", "server.properties"]
-        _run([*self._command, "kafka.tools.StorageTool", *arguments], self.directory, self._start_timeout_s)
+        _run(
+            [*self._command, "kafka.tools.StorageTool", *arguments],
+            self.directory,
+            self._start_timeout_s,
+            what="Formatting the broker's storage",
+        )
 
     def _come_up(self, *, ports_may_change: bool) -> bool:
         """Start the process and wait until it answers; False when somebody else took a port."""
@@ -267,7 +291,7 @@ class KafkaBroker(KafkaAdmin):
         return EndpointError(f"The Kafka broker {what}. The end of its log:\n{self.log_tail()}")
 
 
-def _run(command: Sequence[str], directory: Path, timeout_s: float) -> None:
+def _run(command: Sequence[str], directory: Path, timeout_s: float, *, what: str) -> None:
     try:
         done = subprocess.run(  # noqa: S603 - a command of our own
             command,
@@ -278,10 +302,10 @@ def _run(command: Sequence[str], directory: Path, timeout_s: float) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise EndpointError(f"Formatting the broker's storage took longer than {timeout_s:g} s") from error
+        raise EndpointError(f"{what} took longer than {timeout_s:g} s") from error
     if done.returncode != 0:
         output = (done.stdout + done.stderr).decode(errors="replace").strip()
-        raise EndpointError(f"Formatting the broker's storage failed with {done.returncode}:\n{output}")
+        raise EndpointError(f"{what} failed with {done.returncode}:\n{output}")
 
 
 def _write_secret(path: Path, content: bytes) -> None:

@@ -64,7 +64,8 @@ class Listener:
     `users` enables SASL PLAIN (name → password; Event Hubs' name is `$ConnectionString` and the
     password the whole connection string), `unsecured_tokens` enables OAUTHBEARER with JWTs of
     `"alg": "none"`, and `identity` turns TLS on. `reauthenticate_s` bounds the life of a SASL session
-    on one connection. `port` 0 takes a free one.
+    on one connection. `port` 0 takes a free one. `advertised_port` is what clients are told instead of
+    the listener's own: that of a proxy before it, on the same host.
     """
 
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -72,6 +73,7 @@ class Listener:
     identity: ServerIdentity | None = None
     reauthenticate_s: float | None = None
     port: int = 0
+    advertised_port: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse what JAAS cannot spell."""
@@ -120,6 +122,10 @@ def server_properties(
         "controller.listener.names": CONTROLLER.upper(),
         "inter.broker.listener.name": PLAINTEXT.upper(),
         "listeners": ",".join(f"{name.upper()}://{HOST}:{ports[name]}" for name in names),
+        "advertised.listeners": ",".join(
+            f"{name.upper()}://{HOST}:{listener.advertised_port or ports[name]}"
+            for name, listener in listeners.items()
+        ),
         "listener.security.protocol.map": ",".join(f"{name.upper()}:{protocols[name]}" for name in names),
     }
     for name, listener in listeners.items():

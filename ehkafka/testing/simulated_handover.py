@@ -105,7 +105,7 @@ class Handover:
         member.owned[partition] = assignment
         member.starts[partition] = member.positions[partition] = offset
         stored = None if committed is None else Position(epoch, offset, None, metadata)
-        member.ledger.assigned(partition, epoch, stored, world.clock.now_s())
+        member.ledger.assigned(partition, epoch, stored)
         world.note(member.name, "is assigned", partition, epoch, offset)
         member.history.assigned(partition, epoch, str(offset))
         if not opened:

@@ -1,14 +1,16 @@
-"""A fake secret, and the search for it in everything that an error can show."""
+"""A fake secret, and the search for it in everything that an error or a value can show."""
 
 from __future__ import annotations
 
+import copy
+import pickle
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 WINDOW = 6
 KEY = "Zk9xQ0+vR3t7/pLmW2dYhB8sJc5uNe1aXg4iTo6rKfw="
@@ -23,13 +25,34 @@ def _parts(key: str) -> set[str]:
 
 
 def _shown(thing: object) -> str:
-    if not isinstance(thing, BaseException):
-        return f"{thing!r} {thing!s}"
-    links, link = [], thing
-    while link is not None:
-        links += [repr(link), str(link), *map(repr, link.args)]
-        link = link.__cause__ or link.__context__
-    return " ".join([*links, *traceback.format_exception_only(thing)])
+    """Return all that a log, a debugger, a crash report or a queue would carry of it."""
+    said = [repr(thing), str(thing), f"{thing}", repr(copy.copy(thing)), repr(copy.deepcopy(thing))]
+    said += [repr(_or_nothing(vars, thing)), repr(_or_nothing(pickle.dumps, thing))]
+    if isinstance(thing, BaseException):
+        said += traceback.format_exception(thing)
+        for link in _chain(thing):
+            said += [repr(link), str(link), repr(vars(link)), *map(repr, link.args)]
+    return " ".join(said)
+
+
+def _or_nothing(view: Callable[[Any], object], thing: object) -> object:
+    # What has no such view shows nothing in it.
+    try:
+        return view(thing)
+    except (TypeError, AttributeError, pickle.PicklingError):
+        return ""
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error and all behind it, suppressed contexts too."""
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        link = waiting.pop()
+        if link is not None and id(link) not in seen:
+            seen.add(id(link))
+            yield link
+            waiting += [link.__cause__, link.__context__]
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.connection_string import ConnectionString
 from ehkafka.endpoint.secret import Secret
 from ehkafka.errors import ConfigurationError
@@ -85,6 +86,65 @@ def test_no_single_typo_shows_the_key(
     assert_hidden(key, shown)
 
 
+def _parts_of(key: str) -> list[str]:
+    return [
+        "Endpoint=sb://ns.example.test:9093/",
+        "SharedAccessKeyName=Root",
+        f"SharedAccessKey={key}",
+        "EntityPath=hub",
+    ]
+
+
+@st.composite
+def broken(draw: st.DrawFn) -> tuple[str, str]:
+    """Draw a string that somebody spoilt, and its key: parts moved, exchanged, lost, cut, run together."""
+    # 32 bytes, as the service makes them: their Base64 ends with an '='.
+    key = base64.b64encode(draw(st.binary(min_size=32, max_size=32))).decode()
+    parts = draw(st.permutations(_parts_of(key)))
+    at, other = draw(st.integers(0, 3)), draw(st.integers(0, 3))
+    match draw(st.integers(0, 7)):
+        case 0:  # values exchanged between two names
+            (name, _, value), (name2, _, value2) = parts[at].partition("="), parts[other].partition("=")
+            parts[at], parts[other] = f"{name}={value2}", f"{name2}={value}"
+        case 1:
+            parts[at] = parts[at].partition("=")[2]  # a name lost
+        case 2:
+            parts[at : at + 2] = ["".join(parts[at : at + 2])]  # a separator lost
+        case 3:
+            parts[at] = parts[at].replace("=", ":").replace("+", " ")  # written for another format
+        case 4:
+            parts.insert(other, parts[at])  # twice
+        case 5:
+            parts[at] = f"'{parts[at]}"
+        case 6:
+            parts[at] = parts[at][draw(st.integers(1, 12)) :]
+    text = ";".join(parts)
+    start, end = sorted(draw(st.lists(st.integers(0, len(text)), min_size=2, max_size=2)))
+    match draw(st.integers(0, 3)):
+        case 0:
+            text = text[:start]
+        case 1:
+            text = text[start:]
+        case 2:
+            text = text[:start] + text[start:end][::-1] + text[end:]
+    return text, key
+
+
+@settings(deadline=None, max_examples=200)
+@given(spoilt=broken())
+def test_however_a_string_is_broken_the_key_shows_nowhere(
+    spoilt: tuple[str, str], assert_hidden: Hidden
+) -> None:
+    """E1: error or value, with all behind it, is free of the key, and so is an endpoint made of it."""
+    text, key = spoilt
+    for make in (ConnectionString.parse, Endpoint.connection_string):
+        try:
+            shown: object = make(text)
+        except ConfigurationError as error:
+            shown = error
+        assert_hidden(key, shown)
+
+
 @settings(deadline=None)
 @given(text=st.text(max_size=80) | st.from_regex(r"([A-Za-z ]{0,12}=?[^;]{0,8};){0,5}"))
 def test_garbage_gets_our_error(text: str) -> None:
@@ -137,6 +197,19 @@ def test_ports_of_other_protocols_are_not_used(port: str, used: int, key: str) -
     assert ConnectionString.parse(text).port == used
 
 
+@pytest.mark.parametrize(
+    "domain", ["servicebus.windows.net", "servicebus.chinacloudapi.cn", "servicebus.usgovcloudapi.net"]
+)
+def test_every_cloud_is_reached_over_tls(domain: str, key: str) -> None:
+    """E1: the sovereign clouds differ by domain alone, and no namespace is ever reached as an emulator."""
+    text = f"Endpoint=sb://NS.{domain}/;SharedAccessKeyName=Root;SharedAccessKey={key};EntityPath=hub"
+    parsed = ConnectionString.parse(text)
+    assert (parsed.host, parsed.port, parsed.entity_path) == (f"ns.{domain}", 9093, "hub")
+    assert parsed.client_properties()["security.protocol"] == "SASL_SSL"
+    with pytest.raises(ConfigurationError, match="together with the host of a namespace"):
+        ConnectionString.parse(f"{text};UseDevelopmentEmulator=true")
+
+
 E_ = "Endpoint=sb://ns.example.test/"
 N_ = "SharedAccessKeyName=Root"
 K_ = "SharedAccessKey={key}"
@@ -186,6 +259,16 @@ K_ = "SharedAccessKey={key}"
         ),
         (f"Endpoint=sb://ns.example.test/hub;{N_};{K_}", "has a path; name the event hub in EntityPath"),
         (f"Endpoint=sb://ns.example.test:0;{N_};{K_}", "the port of Endpoint is 0"),
+        ("/run/secrets/event-hubs", "if it is the path of a file, give it as pathlib.Path"),
+        (f"{E_};{N_};{K_}EntityPath=hub", "SharedAccessKey goes on behind an '='; is a ';' missing"),
+        (
+            f"{E_};SharedAccessKeyName={{key}};SharedAccessKey=Root",
+            "SharedAccessKeyName goes on behind an '='",
+        ),
+        (f"{E_};{N_}{K_};{K_}", "SharedAccessKeyName goes on behind an '='"),
+        (f"{E_};{N_};{K_};EntityPath={{key}}", "EntityPath is no name of an event hub"),
+        (f"{E_};{N_};{K_};EntityPath=hub/Partitions/0", "EntityPath is no name of an event hub"),
+        (f"{E_};{N_};{K_};EntityPath=" + "x" * 257, "EntityPath is no name of an event hub"),
     ],
 )
 def test_what_is_wrong_is_named_and_the_key_is_not(
@@ -202,7 +285,7 @@ def test_what_is_wrong_is_named_and_the_key_is_not(
 def test_what_is_no_text_is_refused_by_type(value: object) -> None:
     """An unset variable passed on as None is told as such."""
     with pytest.raises(ConfigurationError, match=type(value).__name__):
-        ConnectionString.parse(value)  # type: ignore[arg-type]
+        ConnectionString.parse(value)
 
 
 def test_the_value_cannot_be_pickled_and_copies_without_showing(connection_string: str) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ehkafka.headers.partition_key import PARTITION_KEY_HEADER
 from ehkafka.lanes.order import (
-    PARTITION_KEY_HEADER,
     Apart,
+    Everything,
     KeyFailure,
     KeyReader,
+    PartitionWide,
     by_key,
     by_partition,
     by_topic_partition,
@@ -53,11 +56,54 @@ def test_records_without_a_key_follow_their_policy(
 
 
 def test_a_record_without_a_key_is_ordered_by_the_partition_key_of_its_amqp_producer() -> None:
-    """O4: `x-opt-partition-key` stands in for the key, so its records share a lane."""
+    """E4: `x-opt-partition-key` stands in for the key, so its records share a lane."""
     header = [("other", b"1"), (PARTITION_KEY_HEADER, b"\xa1\x02ab")]
     messages = [_message(offset, None, headers=header) for offset in range(2)]
     first, second = KeyReader().keys(messages)
-    assert first == second == b"\xa1\x02ab"
+    assert first == second == b"ab"
+
+
+@pytest.mark.parametrize(
+    ("header", "key"),
+    [
+        (b"ab", b"ab"),
+        (b"\xa1\x02ab", b"ab"),
+        (b"\xb1\x00\x00\x00\x02ab", b"ab"),
+        (b"\xa3\x02ab", b"ab"),
+        (b"\xb3\x00\x00\x00\x02ab", b"ab"),
+        (b"\xa0\x02ab", b"ab"),
+        (b"\xb0\x00\x00\x00\x02ab", b"ab"),
+        (b"\xa0\x02\xff\xfe", b"\xff\xfe"),
+        (b"\xa1\x00", b""),
+        ("schlüssel".encode(), "schlüssel".encode()),
+        (b"", b""),
+        # Not exactly one string: as it came.
+        (b"\xa1", b"\xa1"),
+        (b"\xa1\x03ab", b"\xa1\x03ab"),
+        (b"\xa1\x01ab", b"\xa1\x01ab"),
+        (b"\xa1\x02\xff\xfe", b"\xa1\x02\xff\xfe"),
+        (b"\xb1\x00\x00", b"\xb1\x00\x00"),
+        (b"\xb1\xff\xff\xff\xffab", b"\xb1\xff\xff\xff\xffab"),
+        # Letters, not the AMQP constants that have the same codes.
+        (b"A", b"A"),
+        (b"qABCD", b"qABCD"),
+    ],
+)
+def test_a_partition_key_is_the_same_lane_in_whichever_encoding_it_comes(header: bytes, key: bytes) -> None:
+    """E4: an AMQP string and plain UTF-8 of one key are one lane; what cannot be decoded is its own key."""
+    assert KeyReader().keys([_message(0, None, headers=[(PARTITION_KEY_HEADER, header)])]) == [key]
+
+
+def test_of_several_partition_keys_the_last_counts() -> None:
+    """E4: as with any header."""
+    twice = [(PARTITION_KEY_HEADER, b"first"), (PARTITION_KEY_HEADER, b"last"), ("other", b"x")]
+    assert KeyReader().keys([_message(0, None, headers=twice)]) == [b"last"]
+
+
+def test_a_partition_key_header_without_a_value_is_no_key() -> None:
+    """O4: such a record follows the policy for records without a key."""
+    [key] = KeyReader(null_key="one_lane").keys([_message(0, None, headers=[(PARTITION_KEY_HEADER, None)])])
+    assert key == Everything()
 
 
 def test_the_key_wins_over_the_partition_key_header() -> None:
@@ -77,6 +123,23 @@ def test_unordered_gives_every_record_a_lane_of_its_own() -> None:
     bench = LaneBench(order_by=unordered)
     bench.receive(bench.assign(), "a0 a1 a2")
     assert len(bench.begin(9)) == 3
+
+
+@pytest.mark.parametrize(
+    "own",
+    [Apart("t", 0, 3), PartitionWide("t", 0), Everything(), KeyFailure(ValueError("x"))],
+    ids=lambda key: type(key).__name__,
+)
+def test_a_users_tuple_never_joins_a_lane_that_was_made_here(own: Any) -> None:
+    """O4: an order function may return any tuple, also one with the content of a key of ours."""
+    same_content = tuple(own)
+    assert own != same_content
+    assert same_content != own
+    assert len({own, same_content}) == 2
+    again = type(own)(*own)
+    assert own == again
+    assert not operator.ne(own, again)
+    assert len({own, again}) == 1
 
 
 def test_a_users_order_function_sees_a_record_and_decides() -> None:

@@ -12,7 +12,7 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 def _ledger(committed: Position | None = None, **pacing: float) -> CommitLedger:
     ledger = CommitLedger(CommitPacing(**pacing))  # type: ignore[arg-type]
-    ledger.assigned(P0, 1, committed, 0.0)
+    ledger.assigned(P0, 1, committed)
     return ledger
 
 
@@ -155,7 +155,7 @@ def test_an_acknowledgement_of_another_epoch_does_not_count() -> None:
     ledger = _ledger()
     ledger.plan(_at(10), 1.0, 0)
     ledger.ended(P0)
-    ledger.assigned(P0, 2, Position(2, 7), 2.0)
+    ledger.assigned(P0, 2, Position(2, 7))
     ledger.confirm(ledger.landed(), 2.1)
     assert ledger.acknowledged(P0) == Position(2, 7)
 
@@ -186,7 +186,7 @@ def test_a_position_of_a_partition_that_is_not_ours_is_not_sent() -> None:
 def test_one_partitions_failure_leaves_the_others_acknowledgement() -> None:
     """C2: a request that was stored in part confirms that part, and the rest is dirty."""
     ledger = _ledger()
-    ledger.assigned(P1, 1, None, 0.0)
+    ledger.assigned(P1, 1, None)
     positions = {P0: Position(1, 10), P1: Position(1, 20)}
     ledger.plan(positions, 1.0, 0)
     carried = ledger.landed()
@@ -206,7 +206,7 @@ def test_refused_metadata_is_not_offered_again_in_this_epoch() -> None:
     ledger.confirm(ledger.landed(), 2.1)
     assert ledger.plan(_at(10, "longer"), 3.0, 0) == {}
     ledger.ended(P0)
-    ledger.assigned(P0, 2, None, 4.0)
+    ledger.assigned(P0, 2, None)
     assert ledger.plan(_at(10, "long", epoch=2), 5.0, 0) == _at(10, "long", epoch=2)
 
 
@@ -234,10 +234,35 @@ def test_commits_keep_their_spacing_however_many_records_finish() -> None:
 def test_a_final_commit_does_not_disturb_the_one_in_flight() -> None:
     """C6: the synchronous commit of one partition's revoke leaves the answer of the other to come."""
     ledger = _ledger()
-    ledger.assigned(P1, 1, None, 0.0)
+    ledger.assigned(P1, 1, None)
     ledger.plan({P1: Position(1, 20)}, 1.0, 0)
     assert ledger.dirty(_at(10)) == _at(10)
     ledger.confirm(_at(10), 1.1)
     ledger.ended(P0)
     assert ledger.landed() == {P1: Position(1, 20)}
     assert ledger.landed() == {}
+
+
+def test_a_synchronous_commit_keeps_the_next_asynchronous_one_at_a_distance() -> None:
+    """C6: after the commit of a revoke the pace begins anew; one that had nothing to send changes nothing."""
+    ledger = _ledger(interval_s=1.0, spacing_s=1.0)
+    assert ledger.plan_now({}, 0.4) == {}
+    assert ledger.due(0.5, 0)
+    assert ledger.plan_now(_at(10), 0.5) == _at(10)
+    assert not ledger.due(1.4, 0)
+    assert ledger.due(1.5, 0)
+
+
+def test_the_groups_commit_counts_as_idle_for_too_long() -> None:
+    """C5: nobody knows how old the commit of an earlier run is, so an idle position is sent once."""
+    ledger = _ledger(Position(1, 10), idle_s=100.0)
+    assert ledger.dirty(_at(10)) == {}
+    _commit(ledger, _at(10), 1.0)
+    assert ledger.plan(_at(10), 100.9, 0) == {}
+
+
+def test_the_next_look_respects_the_spacing() -> None:
+    """C6: with a spacing above the interval nothing is due before it."""
+    ledger = _ledger(interval_s=0.1, spacing_s=1.0)
+    ledger.plan({}, 5.0, 0)
+    assert ledger.next_due_s() == 6.0

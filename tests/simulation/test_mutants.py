@@ -221,7 +221,7 @@ def _stays_paused_after_revoke() -> bool:
 
 def _ledger(next_offset: int | None = None) -> CommitLedger:
     ledger = CommitLedger(CommitPacing())
-    ledger.assigned(P0, 2, None if next_offset is None else Position(2, next_offset), 0.0)
+    ledger.assigned(P0, 2, None if next_offset is None else Position(2, next_offset))
     return ledger
 
 
@@ -322,7 +322,7 @@ MUTANTS = [
     Mutant(
         "a new record overtakes its key's fate",
         Dispatcher.receive,
-        "assignment.fates or ",
+        " or assignment.fates",
         "",
         _a_held_key_goes_on_after_a_dead_letter,
     ),
@@ -472,7 +472,7 @@ MUTANTS = [
     Mutant(
         "a pause is not honoured for new records",
         Dispatcher.receive,
-        " or self.holds.paused_keys",
+        " or self.holds.held or self.holds.paused_keys",
         "",
         _a_new_record_of_a_paused_key_runs,
     ),

@@ -20,6 +20,10 @@ ALERTS_0 = TopicPartition("alerts", 0)
 # One of each kind, and what a reader must find in its line.
 EXAMPLES: list[tuple[events.Event, list[str]]] = [
     (events.AppStarted("homes", ("readings", "alerts")), ["readings, alerts", "group homes"]),
+    (
+        events.SettingAdvice("metadata.max.age.ms", "200000", "Azure drops idle connections.", "the docs"),
+        ["metadata.max.age.ms=200000", "Azure drops idle connections (the docs)"],
+    ),
     (events.AppStopping("SIGTERM", drain=True, deadline_s=25.0), ["SIGTERM", "with a drain", "25 s"]),
     (events.Draining(12.3, 40), ["40 records", "12 s"]),
     (events.AppStopped(4, 17), ["exit code 4", "17 records", "redelivered"]),
@@ -29,11 +33,35 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         ["readings[0]", "18", "1 record ", "rebalance"],
     ),
     (events.PartitionLost(READINGS_0, 3, 5), ["readings[0]", "epoch 3", "5 records", "another member"]),
+    (
+        events.OffsetGap(READINGS_0, 3, 10, 12, lost_records=7, action="earliest", resumed_at=10),
+        ["readings[0]@3", "is gone", "10 to 12", "7 records will not be read", "going on at 10"],
+    ),
+    (
+        events.OffsetGap(READINGS_0, 30, 0, 12, lost_records=0, action="stop", resumed_at=None),
+        ["readings[0]@30", "18 beyond the end", "none is skipped", "stopping"],
+    ),
+    (
+        events.OffsetGap(READINGS_0, 11, 10, 12, lost_records=1, action="latest", resumed_at=12),
+        ["readings[0]@11", "another record's now", "1 record will not be read", "going on at 12"],
+    ),
+    (
+        events.RecordsTooOld(READINGS_0, 5, 10, 16, oldest_age_s=7200.4, max_age_s=3600.0),
+        ["5 records", "readings[0]", "10 to 16", "3600 s", "7200 s"],
+    ),
     (events.PartitionPaused(READINGS_0, 900, 4096, "home-7"), ["readings[0]", "900", "4096", "home-7"]),
     (events.PartitionResumed(READINGS_0, 1.5), ["readings[0]", "1.500 s"]),
     (
         events.CommitAcknowledged(((READINGS_0, 18), (ALERTS_0, 4)), 0.012),
         ["readings[0] up to 18", "alerts[0] up to 4"],
+    ),
+    (
+        events.CommitPaceBounded(0.2, 50, 1.0),
+        ["1 s apart", "commit_interval_s=0.2 and commit_every_records=50"],
+    ),
+    (
+        events.Throttled("127.0.0.1:9092/1", 1.25),
+        ["127.0.0.1:9092/1", "1.250 s", "throughput units"],
     ),
     (
         events.CommitFailed((READINGS_0, ALERTS_0), "NOT_COORDINATOR", retriable=True),
@@ -47,6 +75,11 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
     (
         events.ConnectionTrouble("_TRANSPORT", "broker down", fatal=False),
         ["_TRANSPORT", "broker down", "check"],
+    ),
+    (events.CredentialRotated("file /run/key"), ["/run/key", "next authentication"]),
+    (
+        events.CredentialUnusable("file /run/key", "file /run/key: it is empty", 3),
+        ["/run/key: it is empty", "3 failed reads", "old one stays"],
     ),
     (
         events.ClientLogged(logging.WARNING, "MAXPOLL: limit hit"),

@@ -51,6 +51,9 @@ def test_different_subjects_are_thinned_apart(lines: LogLines, logged: Any) -> N
         events.StaleResult(READINGS_0, 3, 1),
         events.ConnectionTrouble("_TRANSPORT", "down", fatal=False),
         events.ConnectionTrouble("_TRANSPORT", "down", fatal=True),
+        events.CredentialUnusable("file a", "it is empty", 1),
+        events.CredentialUnusable("file a", "it does not exist", 1),
+        events.CredentialUnusable("file b", "it is empty", 1),
         events.UserCodeFailed("open", "x"),
         events.UserCodeFailed("on_lost", "x"),
     ]

@@ -1,0 +1,213 @@
+"""An app's settings and endpoint with the origin of each: code, variable, file, flag or default.
+
+`Configuration` belongs to one app, is changed before the start and in one thread only, and read by any.
+`explain` shows what is in effect without a secret. It opens no client; asking an endpoint for its
+properties may start an embedded broker or read a key, as the start of the app would.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from ehkafka.endpoint import Endpoint
+from ehkafka.endpoint.advice import consumer_advice
+from ehkafka.endpoint.environment import property_name
+from ehkafka.endpoint.properties import consumer_properties, explain_consumer
+from ehkafka.endpoint.property_names import in_one_spelling, is_secret, shown
+from ehkafka.errors import ConfigurationError
+from ehkafka.intake.start import check_start
+from ehkafka.settings import MEANINGS, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ehkafka.endpoint.properties import Explained
+
+__all__ = ["Configuration", "Effective", "is_secret", "property_name", "shown"]
+
+CODE = "code"
+DEFAULT = "default"
+ENVIRONMENT = "environment"
+SETTING_NAMES = tuple(field.name for field in dataclasses.fields(Settings))
+# librdkafka's properties are a section of their own.
+_SCALARS = tuple(name for name in SETTING_NAMES if name != "consumer")
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """One value in effect, safe to show: `***` stands for a secret.
+
+    `origin` names the place that decided it (a variable, `file: key`, a flag, `code`, `default`, `engine`
+    for what only the engine sets, `endpoint`); `reason` is one line, `advice` what speaks against it.
+    """
+
+    section: Literal["endpoint", "app", "consumer"]
+    name: str
+    value: str | float | bool | None
+    origin: str
+    reason: str
+    advice: str = ""
+
+
+class Configuration:
+    """What an app was given, checked. Raises `ConfigurationError` for what cannot work."""
+
+    def __init__(
+        self, group: object, endpoint: Endpoint | None, start: Any, given: Mapping[str, Any]
+    ) -> None:
+        _check_group(group)
+        if endpoint is not None:
+            _check_endpoint(endpoint)
+        check_start(start)
+        _check_names(given)
+        self._endpoint = endpoint
+        self.settings = Settings(group=group, start=start, **given)  # type: ignore[arg-type]
+        self._origins = dict.fromkeys(("group", "start", *given), CODE)
+        if endpoint is not None:
+            self._origins["endpoint"] = CODE
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The app's endpoint; if its code gave none, the environment's, chosen at the first look."""
+        if self._endpoint is None:
+            self._endpoint = Endpoint.from_env()
+            self._origins["endpoint"] = ENVIRONMENT
+        return self._endpoint
+
+    @property
+    def endpoint_name(self) -> str:
+        """The endpoint's name if it is chosen by now."""
+        return "not chosen yet" if self._endpoint is None else self._endpoint.name
+
+    def own_topics(self) -> tuple[str, ...]:
+        """Return what a handler takes that names no topic: the one of the endpoint, if it has one."""
+        try:
+            topic = self.endpoint.default_topic
+        except ConfigurationError as error:
+            error.args = (f"A handler without topics takes the endpoint's own, so it is needed now. {error}",)
+            raise
+        return () if topic is None else (topic,)
+
+    @property
+    def takes_endpoint(self) -> bool:
+        """True when the app's code left the endpoint open."""
+        return self._origins.get("endpoint") != CODE
+
+    def change(
+        self, endpoint: Endpoint | None, changes: Mapping[str, Any], origins: Mapping[str, str], usual: str
+    ) -> None:
+        """Lay other settings over these; nothing changes when one of them is refused.
+
+        `consumer` adds to the properties that are there. `origins` says where each came from, those of
+        consumer properties by `consumer.<name>`; `usual` is for what it does not name.
+        """
+        if endpoint is not None:
+            _check_endpoint(endpoint)
+            if not self.takes_endpoint:
+                raise ConfigurationError(
+                    f"The endpoint is given by the app's code, and by {origins.get('endpoint', usual)} too:"
+                    " leave one of them out. App(…) without endpoint= takes the other."
+                )
+        _check_names(changes)
+        settings = self._changed(changes)
+        self.settings = settings
+        if endpoint is not None:
+            self._endpoint = endpoint
+        named = [name for name in ("endpoint", *changes) if name != "endpoint" or endpoint is not None]
+        named += [f"consumer.{name}" for name in in_one_spelling(changes.get("consumer"), "consumer")]
+        self._origins |= {name: origins.get(name, usual) for name in named}
+
+    def explain(self) -> tuple[Effective, ...]:
+        """Return all values in effect. Raises `ConfigurationError` for what the start would refuse."""
+        return (*self._explained_endpoint(), *self._explained_settings(), *self._explained_consumer())
+
+    def _changed(self, changes: Mapping[str, Any]) -> Settings:
+        if "group" in changes:
+            _check_group(changes["group"])
+        if "start" in changes:
+            check_start(changes["start"])
+        changes = dict(changes)
+        if "consumer" in changes:
+            changes["consumer"] = {
+                **in_one_spelling(self.settings.consumer, "App(consumer=…)"),
+                **in_one_spelling(changes["consumer"], "consumer"),
+            }
+        return dataclasses.replace(self.settings, **changes)
+
+    def _explained_endpoint(self) -> Iterator[Effective]:
+        endpoint = self.endpoint
+        origin = self._origins["endpoint"]
+        yield Effective("endpoint", "kind", endpoint.kind, origin, "decides whose limits apply")
+        yield Effective("endpoint", "name", endpoint.name, origin, "the broker, in logs and pages")
+        yield Effective(
+            "endpoint", "default_topic", endpoint.default_topic, origin, "of handlers that name no topic"
+        )
+
+    def _explained_settings(self) -> Iterator[Effective]:
+        for name in _SCALARS:
+            yield Effective(
+                "app",
+                name,
+                _plain(name, getattr(self.settings, name)),
+                self._origins.get(name, DEFAULT),
+                MEANINGS[name],
+            )
+
+    def _explained_consumer(self) -> Iterator[Effective]:
+        settings = self.settings
+        membership: dict[str, Any] = {"assignor": settings.assignor, "instance_id": settings.instance_id}
+        asked = (self.endpoint, settings.group, settings.consumer)
+        advice = {
+            each.property: f"{each.advice} ({each.source})"
+            for each in consumer_advice(self.endpoint, consumer_properties(*asked, **membership))
+        }
+        for each in explain_consumer(*asked, **membership):
+            value = _plain(each.name, each.value)
+            yield Effective(
+                "consumer", each.name, value, self._origin_of(each), each.reason, advice.get(each.name, "")
+            )
+
+    def _origin_of(self, explained: Explained) -> str:
+        if explained.layer == "app":
+            return self._origins.get(f"consumer.{explained.name}", CODE)
+        return explained.layer
+
+
+def _plain(name: str, value: object) -> str | float | bool | None:
+    """Return a value as it may be shown and written as JSON."""
+    text = shown(name, value)
+    if text == "***" or value is None or isinstance(value, bool | int | float):
+        return text if text == "***" else value  # type: ignore[return-value]
+    if isinstance(value, timedelta):
+        return f"{value.total_seconds():g} s"
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(getattr(value, "__name__", value))
+
+
+def _check_group(group: object) -> None:
+    if not isinstance(group, str) or not group.strip():
+        raise ConfigurationError("group is missing: name the consumer group that this app belongs to.")
+
+
+def _check_endpoint(endpoint: object) -> None:
+    if not hasattr(endpoint, "client_properties"):
+        raise ConfigurationError(
+            f"endpoint={type(endpoint).__name__} is no Endpoint; make one with Endpoint.kafka(…), "
+            "Endpoint.connection_string(…), Endpoint.entra(…), Endpoint.from_env() or Endpoint.embedded()."
+        )
+
+
+def _check_names(given: Mapping[str, Any]) -> None:
+    unknown = sorted(set(given) - set(SETTING_NAMES))
+    if not unknown:
+        return
+    close = difflib.get_close_matches(unknown[0], SETTING_NAMES, n=1, cutoff=0.6)
+    raise ConfigurationError(
+        f"Unknown setting {', '.join(unknown)}{f': did you mean {close[0]}?' if close else '.'} librdkafka's "
+        f"properties go into consumer={{…}}; the app's own settings are {', '.join(sorted(SETTING_NAMES))}."
+    )

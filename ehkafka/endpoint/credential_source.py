@@ -1,0 +1,153 @@
+"""Where a connection string that may change comes from: a file, or a callable of the user's.
+
+Each source reads the text afresh and says in our own error why it cannot, without any of the text: not
+what a callable's exception says, and not what a decoder quotes. Keeps nothing. `read` may block; the
+endpoint calls it while it is made, then it is called on threads where that does no harm.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from ehkafka.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Fifty times the longest connection string: whatever is longer is another file.
+FILE_BYTES_MAX = 16_384
+FILE_INTERVAL_S = 1.0
+# A callable may ask a key vault, which counts requests.
+CALLABLE_INTERVAL_S = 5.0
+
+_TEXT_NOT_PATH = ("sharedaccess", "endpoint=", "entitypath=")
+
+
+class CredentialSource(Protocol):
+    """Gives a connection string as it is now."""
+
+    @property
+    def name(self) -> str:
+        """Which source it is, safe to show."""
+
+    @property
+    def interval_s(self) -> float:
+        """How long to wait between two reads while a client runs."""
+
+    @property
+    def may_block(self) -> bool:
+        """Whether a read takes as long as somebody else's code likes."""
+
+    def read(self) -> str:
+        """Return the text. Raises `ConfigurationError` that names the source and shows none of the text."""
+
+
+class FileSource:
+    """A file whose whole text is the connection string, as a mounted secret is.
+
+    It is read whole each time instead of watched by its time and size: a new key is as long as the old
+    one, and file systems round their times. A path with symbolic links is followed anew each time.
+    """
+
+    interval_s = FILE_INTERVAL_S
+    may_block = False
+
+    def __init__(self, path: os.PathLike[str]) -> None:
+        text = os.fspath(path)
+        if any(sign in text.lower() for sign in _TEXT_NOT_PATH):
+            raise ConfigurationError(
+                "the path of a connection string's file is itself a connection string: give the string as"
+                " text, without Path(…)"
+            )
+        # Absolute, because a process may change its directory; not resolved, because mounts move links.
+        self._path = Path(text).absolute()
+        self.name = f"file {self._path}"
+
+    def read(self) -> str:
+        """Return the file's text; a byte-order mark is taken off."""
+        content = self._content()
+        if len(content) > FILE_BYTES_MAX:
+            raise _unreadable(self.name, f"it is larger than {FILE_BYTES_MAX} bytes; is it the right file?")
+        text = _decoded(content)
+        if text is None:
+            raise _unreadable(self.name, "it is no UTF-8 text; save it again as UTF-8")
+        if not text.strip():
+            raise _unreadable(self.name, "it is empty; write the connection string into it")
+        return text
+
+    def _content(self) -> bytes:
+        try:
+            if stat.S_ISREG(self._path.stat().st_mode):
+                with self._path.open("rb") as file:
+                    return file.read(FILE_BYTES_MAX + 1)
+            # A pipe would block, and have nothing to say when it is read again.
+            said = "it is no regular file, so it cannot be read again when the key is rotated"
+        except FileNotFoundError:
+            said = "it does not exist; check the path and the mount"
+        except OSError as error:
+            said = f"{error.strerror or type(error).__name__}; check its owner and mode"
+        except ValueError:
+            said = "the path holds a character that no path has"
+        raise _unreadable(self.name, said)
+
+
+class CallableSource:
+    """A function of the user's that returns the connection string."""
+
+    interval_s = CALLABLE_INTERVAL_S
+    may_block = True
+
+    def __init__(self, call: Callable[[], str]) -> None:
+        name = getattr(call, "__qualname__", type(call).__qualname__)
+        self.name = f"callable {getattr(call, '__module__', '')}.{name}"
+        if inspect.iscoroutinefunction(call):
+            raise _unreadable(self.name, "it is async; give a plain function, such as lambda: asyncio.run(…)")
+        self._call = call
+
+    def read(self) -> str:
+        """Return what the callable returns."""
+        try:
+            value: object = self._call()
+        except Exception as error:  # told without its text, which may quote the secret
+            said = (
+                f"it raised {_where_raised(error)}; call it by hand to see its text, which may hold the key"
+            )
+        else:
+            if isinstance(value, str):
+                return value
+            if inspect.iscoroutine(value):
+                value.close()
+            said = f"it returned {type(value).__name__}, not text"
+        # Outside of the handler: the callable's exception must not even be our error's context.
+        raise _unreadable(self.name, said)
+
+
+def credential_source(value: object) -> CredentialSource | None:
+    """Return the source behind a path or a callable, `None` for anything else."""
+    if isinstance(value, os.PathLike):
+        return FileSource(value)
+    return CallableSource(value) if callable(value) else None
+
+
+def _unreadable(name: str, said: str) -> ConfigurationError:
+    return ConfigurationError(f"the connection string cannot be read from {name}: {said}")
+
+
+def _decoded(content: bytes) -> str | None:
+    # A decoder's error carries the bytes themselves, so it ends here.
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+
+
+def _where_raised(error: BaseException) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "" if trace is None else f" at {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+    return f"{type(error).__module__}.{type(error).__qualname__}{place}"

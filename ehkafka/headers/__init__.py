@@ -1,0 +1,29 @@
+"""Headers of producers that speak AMQP or HTTPS to Event Hubs, as they arrive at a Kafka consumer.
+
+Responsible for decoding them, and for the partition key that stands in for a missing record key. A values
+room: `Record` and the lane keys use it, it knows neither broker nor thread, and no header, however hostile,
+makes it raise. `modes` states the rules; the functions here are for `raw=True` handlers, a `Record` has the
+same as properties.
+"""
+
+from ehkafka.headers.amqp import decode
+from ehkafka.headers.amqp_types import Value
+from ehkafka.headers.modes import HeaderMode
+from ehkafka.headers.reading import (
+    content_type,
+    partition_key,
+    properties,
+    schema_id,
+    system_properties,
+)
+
+__all__ = [
+    "HeaderMode",
+    "Value",
+    "content_type",
+    "decode",
+    "partition_key",
+    "properties",
+    "schema_id",
+    "system_properties",
+]

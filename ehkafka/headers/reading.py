@@ -1,0 +1,85 @@
+"""What a message's headers say, for `Record` and for handlers that get confluent's `Message` itself.
+
+Nothing is kept: each call reads the headers anew, so whoever needs a value twice keeps it in a variable.
+Pure functions; none raises for any header.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ehkafka.headers import modes
+from ehkafka.headers.amqp import parse
+from ehkafka.headers.partition_key import partition_key_bytes
+
+if TYPE_CHECKING:
+    from ehkafka.headers.amqp_types import Value
+    from ehkafka.headers.modes import HeaderMode
+    from ehkafka.records import Message
+
+ANNOTATION_PREFIX: Final = "x-opt-"
+"""Names of AMQP message annotations begin so: what the service, not the application, says of an event."""
+
+CONTENT_TYPE_HEADER: Final = "content-type"
+# What the serialisers of the Azure schema registry put before the schema's id.
+_AVRO_WITH_SCHEMA = "avro/binary+"
+
+
+def properties(message: Message, mode: HeaderMode = "auto", *, event_hubs: bool = True) -> dict[str, Value]:
+    """Return the decoded headers without the service's annotations (`x-opt-…`), as `EventData.properties`.
+
+    Of several headers of one name the last counts. `mode` and `event_hubs` are explained in
+    `ehkafka.headers.modes`; the default is for records of Event Hubs.
+    """
+    decode = modes.decoder(mode, event_hubs=event_hubs)
+    return {
+        name: decode(name, value)
+        for name, value in message.headers() or ()
+        if not name.startswith(ANNOTATION_PREFIX)
+    }
+
+
+def system_properties(
+    message: Message, mode: HeaderMode = "auto", *, event_hubs: bool = True
+) -> dict[str, Value]:
+    """Return decoded annotations (`x-opt-…`) and standard properties, as `EventData.system_properties`."""
+    decode = modes.decoder(mode, event_hubs=event_hubs)
+    return {
+        name: decode(name, value)
+        for name, value in message.headers() or ()
+        if name.startswith(ANNOTATION_PREFIX) or name in modes.STANDARD_PROPERTIES
+    }
+
+
+def partition_key(message: Message) -> str | bytes | None:
+    """Return the partition key of an AMQP or HTTPS producer, else the record's key; text if it is UTF-8."""
+    key = partition_key_bytes(message.headers())
+    if key is None:
+        key = message.key()
+    if key is None:
+        return None
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return key
+
+
+def content_type(message: Message) -> str | None:
+    """Return the last `content-type` header in any case of letters; `None` if there is none or it is no text.
+
+    The service and Kafka producers write it as UTF-8; an AMQP string is understood, too.
+    """
+    for name, value in reversed(message.headers() or ()):
+        if value is not None and name.lower() == CONTENT_TYPE_HEADER:
+            said = modes.text(name, value)
+            said = parse(value) if isinstance(said, bytes) else said
+            return said if isinstance(said, str) else None
+    return None
+
+
+def schema_id(message: Message) -> str | None:
+    """Return the schema's id in the Azure schema registry: the `<id>` of content type `avro/binary+<id>`."""
+    said = (content_type(message) or "").strip()
+    if not said.lower().startswith(_AVRO_WITH_SCHEMA):
+        return None
+    return said[len(_AVRO_WITH_SCHEMA) :] or None

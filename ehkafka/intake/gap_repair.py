@@ -1,0 +1,190 @@
+"""Gap repair: what becomes of a partition whose position turned out to be outside of its log.
+
+On the poll thread, between two batches, never inside a callback. librdkafka has stopped fetching such a
+partition and will not `seek` it (it answers `_STATE`); it goes on only when it is assigned anew. The group
+knows nothing of that: the member keeps its partitions, and librdkafka keeps their pauses.
+
+A gap ahead leaves the epoch as it is: the position jumps, the watermark follows as over a hole. A position
+before the old one begins a new epoch, because offsets come again that were received before; that waits
+until what is left of the old log has its outcome.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from ehkafka.endpoint.client import describe_error
+from ehkafka.events import ConnectionTrouble
+from ehkafka.intake.gap import Gap
+from ehkafka.intake.log_bounds import log_bounds
+from ehkafka.intake.positions import Begin
+from ehkafka.records import TopicPartition
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
+
+    from ehkafka.intake.context import IntakeContext
+    from ehkafka.intake.gap import LogBounds
+    from ehkafka.intake.membership import Membership
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.records import Message
+    from ehkafka.settings import OutOfRange
+
+LOOKUP_TIMEOUT_S = 5.0
+# Between two tries while the broker does not answer or librdkafka refuses.
+RETRY_S = 1.0
+
+
+@dataclass(slots=True)
+class _Stuck:
+    """A partition that librdkafka does not fetch any more."""
+
+    assignment: Assignment
+    reason: str
+    # librdkafka found other records where ours were: being in range proves nothing.
+    truncated: bool
+    # Where to go on, once that is decided.
+    resume_at: int | None = None
+
+
+class GapRepair:
+    """Brings partitions back that stopped at a gap, or ends the app, as `on_out_of_range` says."""
+
+    def __init__(self, context: IntakeContext, membership: Membership, action: OutOfRange) -> None:
+        self._context = context
+        self._membership = membership
+        self._action = action
+        self._stuck: dict[TopicPartition, _Stuck] = {}
+        self._not_before_s = 0.0
+
+    def note(self, error: KafkaError, message: Message) -> None:
+        """Remember a partition that reported it. Its batch's records are not received yet: act later."""
+        partition = TopicPartition(message.topic(), message.partition())
+        owned = self._context.owned.get(partition)
+        if owned is None or self._is_known(partition, owned.assignment):
+            return
+        truncation = KafkaError(KafkaError._LOG_TRUNCATION).str()  # noqa: SLF001 - librdkafka's own code
+        truncated = message.offset() < 0 or truncation in error.str()
+        self._stuck[partition] = _Stuck(owned.assignment, describe_error(error), truncated=truncated)
+
+    def _is_known(self, partition: TopicPartition, assignment: Assignment) -> bool:
+        # Reported again because another one's repair had to assign it anew.
+        known = self._stuck.get(partition)
+        return known is not None and known.assignment is assignment
+
+    def run(self, consumer: Consumer) -> None:
+        """Bring back what can be. Once a turn, after its records were received; cheap without a gap."""
+        if not self._stuck:
+            return
+        self._drop_what_left()
+        if self._context.clock() >= self._not_before_s:
+            self._decide(consumer)
+            self._resume(consumer)
+
+    def _drop_what_left(self) -> None:
+        for partition, stuck in list(self._stuck.items()):
+            owned = self._context.owned.get(partition)
+            if owned is None or owned.assignment is not stuck.assignment:
+                del self._stuck[partition]
+
+    def _decide(self, consumer: Consumer) -> None:
+        open_cases = [partition for partition, stuck in self._stuck.items() if stuck.resume_at is None]
+        if not open_cases:
+            return
+        try:
+            bounds = log_bounds(consumer, open_cases, LOOKUP_TIMEOUT_S)
+        except KafkaException as failed:
+            self._try_later(failed)
+            return
+        for partition in open_cases:
+            wanted = _wanted(consumer, self._stuck[partition].assignment)
+            self._decide_one(partition, wanted, bounds[partition])
+
+    def _decide_one(self, partition: TopicPartition, wanted: int | None, log: LogBounds) -> None:
+        stuck = self._stuck[partition]
+        if wanted is None:
+            wanted = log.start  # `earliest`, which moved on before it could be read
+        if log.hold(wanted) and not stuck.truncated:
+            # A leader that lagged, or a position that was left behind meanwhile: there is no gap.
+            stuck.resume_at = wanted
+            self._context.emit(ConnectionTrouble("_AUTO_OFFSET_RESET", stuck.reason, fatal=False))
+            return
+        gap = Gap(partition, wanted, log)
+        gap.tell(self._action, self._context.emit, self._context.count)
+        stuck.resume_at = gap.resume_at(self._action)
+        if stuck.resume_at is None:
+            self._context.fatal(gap.error(stuck.reason))
+            del self._stuck[partition]
+
+    def _resume(self, consumer: Consumer) -> None:
+        ready = {p: stuck.resume_at for p, stuck in self._stuck.items() if self._may_resume(stuck)}
+        if not ready:
+            return
+        for partition, offset in ready.items():
+            assert offset is not None
+            self._move(partition, offset)
+        try:
+            self._assign_anew(consumer, list(ready))
+        except KafkaException as refused:
+            self._try_later(refused)
+            return
+        for partition in ready:
+            del self._stuck[partition]
+
+    @staticmethod
+    def _may_resume(stuck: _Stuck) -> bool:
+        if stuck.resume_at is None:
+            return False
+        return not _is_back(stuck.assignment, stuck.resume_at) or not stuck.assignment.backlog_records
+
+    def _move(self, partition: TopicPartition, offset: int) -> None:
+        route, assignment = self._context.owned[partition]
+        if _is_back(assignment, offset):
+            self._membership.begin_anew(Begin(partition, offset))
+            self._stuck[partition].assignment = self._context.owned[partition].assignment
+        elif offset != assignment.received_next:
+            with route.exchange.locked():
+                assignment.skip_to(offset, self._context.clock())
+
+    def _assign_anew(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        owned = self._context.owned
+        if self._context.cooperative:
+            consumer.incremental_unassign([KafkaPartition(*partition) for partition in partitions])
+            consumer.incremental_assign([_position(owned[p].assignment) for p in partitions])
+        else:
+            # The eager protocol knows only whole assignments: the others fetch again, from where they are.
+            consumer.assign([_position(assignment) for assignment in owned.assignments()])
+        self._membership.resume_left_paused(consumer, partitions)
+
+    def _try_later(self, failed: KafkaException) -> None:
+        self._not_before_s = self._context.clock() + RETRY_S
+        error = failed.args[0]
+        self._context.emit(ConnectionTrouble(error.name(), describe_error(error), fatal=False))
+
+
+def _wanted(consumer: Consumer, assignment: Assignment) -> int | None:
+    """Return the offset to be read next, None when nothing was read since `earliest`.
+
+    Not what librdkafka asked the broker for: a pause may have thrown away what it had fetched before.
+    """
+    if assignment.received_next is None:
+        return None
+    # It also knows of what was read and is no record, such as the marks of a transaction.
+    return max(assignment.received_next, consumer.position([KafkaPartition(*assignment.partition)])[0].offset)
+
+
+def _is_back(assignment: Assignment, offset: int) -> bool:
+    return assignment.received_next is not None and offset < assignment.received_next
+
+
+def _position(assignment: Assignment) -> KafkaPartition:
+    received_next = assignment.received_next
+    offset = OFFSET_BEGINNING if received_next is None else received_next
+    mark = assignment.marks[-1] if assignment.marks else None
+    if mark is None or mark.leader_epoch is None:
+        return KafkaPartition(*assignment.partition, offset)
+    return KafkaPartition(*assignment.partition, offset, leader_epoch=mark.leader_epoch)

@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.endpoint import Endpoint, credential_watch
+from ehkafka.endpoint.credential_watch import HANGING_S, TELL_AGAIN_S, CredentialWatch
+from ehkafka.events import CredentialRotated, CredentialUnusable, Event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from ehkafka.endpoint.credential_rotation import RotatingCredential
+
+OTHER_KEY = "QmFzZTY0QmFzZTY0QmFzZTY0QmFzZTY0QmFzZTY0QmE="
+TIMEOUT_S = 20.0
+
+
+class Client:
+    """Keeps the logins that it is given."""
+
+    def __init__(self) -> None:
+        self.logins: list[tuple[str, str]] = []
+
+    def set_sasl_credentials(self, username: str, password: str, /) -> None:
+        """Keep one."""
+        self.logins.append((username, password))
+
+
+class Heard:
+    """Keeps events; `came` is set by each."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.came = threading.Event()
+
+    def emit(self, event: Event) -> None:
+        """Keep one."""
+        self.events.append(event)
+        self.came.set()
+
+
+@pytest.fixture
+def heard() -> Heard:
+    """Return what the watch tells."""
+    return Heard()
+
+
+@pytest.fixture
+def path(tmp_path: Path, connection_string: str) -> Path:
+    """Return a file that holds the fake connection string."""
+    file = tmp_path / "key"
+    file.write_text(connection_string)
+    return file
+
+
+@pytest.fixture
+def credential(path: Path) -> RotatingCredential:
+    """Return the credential of that file."""
+    found = Endpoint.connection_string(path).credential
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def watching() -> Iterator[Callable[..., CredentialWatch]]:
+    """Return what makes a watch that is stopped after the test."""
+    made: list[CredentialWatch] = []
+
+    def make(*arguments: Any, **named: Any) -> CredentialWatch:
+        made.append(CredentialWatch(*arguments, **named))
+        return made[-1]
+
+    yield make
+    for watch in made:
+        watch.stop()
+
+
+def test_a_changed_key_reaches_the_client_on_its_own_thread(
+    path: Path,
+    credential: RotatingCredential,
+    connection_string: str,
+    key: str,
+    heard: Heard,
+    watching: Callable[..., CredentialWatch],
+) -> None:
+    """J4: the watch's thread reads the file, and only `apply` touches the client, once for each change."""
+    client, watch = Client(), watching(credential, heard.emit)
+    watch.start(client)
+    watch.apply()
+    assert client.logins == []
+    rotated = connection_string.replace(key, OTHER_KEY)
+    before = credential.current()
+    path.write_text(rotated)
+    watch.look_now()
+    deadline = threading.Event()
+    for _ in range(int(TIMEOUT_S / 0.01)):
+        if credential.current() != before:
+            break
+        deadline.wait(0.01)
+    assert client.logins == [], "the watch's thread must not touch the client"
+    watch.apply()
+    watch.apply()
+    assert client.logins == [("$ConnectionString", rotated)]
+    assert heard.events == [CredentialRotated(f"file {path}")]
+
+
+def test_a_key_that_changed_between_making_and_opening_is_applied(
+    path: Path, credential: RotatingCredential, connection_string: str, key: str, heard: Heard
+) -> None:
+    """A rotation while a client opens is not lost, whichever of the two keys the client got."""
+    client, watch = Client(), CredentialWatch(credential, heard.emit)
+    path.write_text(connection_string.replace(key, OTHER_KEY))
+    credential.reload()
+    watch.start(client)
+    watch.apply()
+    watch.stop()
+    assert [password for _, password in client.logins] == [connection_string.replace(key, OTHER_KEY)]
+
+
+def test_without_a_credential_there_is_no_thread(heard: Heard) -> None:
+    """A connection string given as text costs nothing."""
+    client, watch = Client(), CredentialWatch(None, heard.emit)
+    before = threading.active_count()
+    watch.start(client)
+    watch.look_now()
+    watch.apply()
+    assert threading.active_count() == before
+    watch.stop()
+    assert (client.logins, heard.events) == ([], [])
+
+
+def test_after_the_stop_the_client_is_left_alone(
+    path: Path, credential: RotatingCredential, connection_string: str, key: str, heard: Heard
+) -> None:
+    """A closed client would end the process when it is given a login."""
+    client, watch = Client(), CredentialWatch(credential, heard.emit)
+    watch.start(client)
+    watch.stop()
+    path.write_text(connection_string.replace(key, OTHER_KEY))
+    credential.reload()
+    watch.apply()
+    assert client.logins == []
+
+
+def test_a_failing_read_is_told_once_and_then_now_and_then(
+    path: Path, credential: RotatingCredential, connection_string: str, heard: Heard
+) -> None:
+    """J4: the first failure and a new reason are told at once, the same one again after half a minute."""
+    now_s = 0.0
+    watch = CredentialWatch(credential, heard.emit, clock=lambda: now_s)
+    path.unlink()
+    for _ in range(100):
+        watch.look(credential)
+        now_s += TELL_AGAIN_S / 100
+    assert [(event.failures, "does not exist" in event.reason) for event in unusable(heard)] == [(1, True)]
+    watch.look(credential)
+    assert [event.failures for event in unusable(heard)] == [1, 101]
+    path.write_text("")
+    watch.look(credential)
+    assert "it is empty" in unusable(heard)[-1].reason
+    path.write_text(connection_string)
+    watch.look(credential)
+    path.unlink()
+    watch.look(credential)
+    assert [event.failures for event in unusable(heard)] == [1, 101, 102, 1]
+
+
+@pytest.mark.parametrize("end", [RuntimeError, SystemExit, KeyboardInterrupt])
+def test_whatever_a_callable_raises_the_watch_goes_on(
+    end: type[BaseException],
+    connection_string: str,
+    key: str,
+    heard: Heard,
+    watching: Callable[..., CredentialWatch],
+    assert_hidden: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """J4: a callable that calls sys.exit() on a thread of ours loses no rotation; its text is not told."""
+    monkeypatch.setattr(credential_watch, "SPACING_S", 0.001)
+    answers: list[str | BaseException] = [connection_string]
+
+    def fetch() -> str:
+        if isinstance(answers[-1], BaseException):
+            raise answers[-1]
+        return answers[-1]
+
+    credential = Endpoint.connection_string(fetch).credential
+    assert credential is not None
+    watch = watching(credential, heard.emit)
+    answers.append(end(connection_string))
+    watch.start(Client())
+    watch.look_now()
+    assert heard.came.wait(TIMEOUT_S)
+    assert end.__name__ in unusable(heard)[0].reason
+    assert_hidden(key, *heard.events)
+    answers.append(connection_string.replace(key, OTHER_KEY))
+    heard.came.clear()
+    for _ in range(int(TIMEOUT_S / 0.01)):
+        watch.look_now()
+        watch.apply()
+        if heard.came.wait(0.01):
+            break
+    assert isinstance(heard.events[-1], CredentialRotated)
+
+
+def test_a_read_that_hangs_is_told_by_the_client_and_does_not_hold_up_a_stop(
+    connection_string: str, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """J4: the poll thread never waits for a callable, and says when one does not return."""
+    monkeypatch.setattr(credential_watch, "SPACING_S", 0.001)
+    release, entered = threading.Event(), threading.Event()
+    now_s = 0.0
+    calls = 0
+
+    def fetch() -> str:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            entered.set()
+            release.wait(TIMEOUT_S)
+        return connection_string
+
+    credential = Endpoint.connection_string(fetch).credential
+    watch = CredentialWatch(credential, heard.emit, clock=lambda: now_s)
+    try:
+        watch.start(Client())
+        watch.look_now()
+        assert entered.wait(TIMEOUT_S)
+        now_s = HANGING_S - 1
+        watch.apply()
+        assert heard.events == []
+        now_s = HANGING_S
+        watch.apply()
+        watch.apply()
+        assert [event.reason for event in unusable(heard)] == [
+            "a read has not returned for 30 s; a rotated key is not seen"
+        ]
+        now_s = HANGING_S + TELL_AGAIN_S
+        watch.apply()
+        assert len(unusable(heard)) == 2
+        watch.stop()
+    finally:
+        release.set()
+
+
+def unusable(heard: Heard) -> list[CredentialUnusable]:
+    """Return what was told of failing reads."""
+    return [event for event in heard.events if isinstance(event, CredentialUnusable)]

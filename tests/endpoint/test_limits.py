@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import re
+from typing import Any
+
+import pytest
+
+from ehkafka.endpoint import Endpoint, limits
+from ehkafka.endpoint.advice import consumer_advice, producer_advice
+from ehkafka.endpoint.client import check_client_version
+from ehkafka.endpoint.properties import consumer_properties, explain_consumer, producer_properties
+from ehkafka.errors import ConfigurationError
+
+PLAIN = Endpoint.kafka("kafka.example:9092")
+HUBS = Endpoint.kafka("ns.servicebus.windows.net:9093", {"security.protocol": "SASL_SSL"})
+EMULATOR = Endpoint.connection_string(
+    "Endpoint=sb://emulator.example;SharedAccessKeyName=RootManageSharedAccessKey;"
+    "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true"
+)
+
+
+def consumer(endpoint: Endpoint, overrides: dict[str, Any], assignor: Any = "default") -> dict[str, Any]:
+    """Return the properties of a consumer in the group `home`."""
+    return consumer_properties(endpoint, "home", overrides, assignor=assignor, instance_id=None)
+
+
+def advised(endpoint: Endpoint, overrides: dict[str, Any], assignor: Any = "default") -> list[str]:
+    """Return the names of the properties that a consumer is advised about."""
+    return [each.property for each in consumer_advice(endpoint, consumer(endpoint, overrides, assignor))]
+
+
+def test_every_limit_names_its_source() -> None:
+    """L6: each constant of the room is followed by a text that says which document it comes from."""
+    body = ast.parse(inspect.getsource(limits)).body
+    numbers = [
+        (statement.targets[0].id, following)
+        for statement, following in itertools.pairwise(body)
+        if isinstance(statement, ast.Assign)
+        and isinstance(statement.targets[0], ast.Name)
+        and not statement.targets[0].id.endswith("_SOURCE")
+    ]
+    assert len(numbers) >= 20
+    for name, following in numbers:
+        text = following.value.value if isinstance(following, ast.Expr) else ""  # type: ignore[attr-defined]
+        assert re.search(r"Source|measured|documented", text), f"{name} says no source"
+
+
+@pytest.mark.parametrize("endpoint", [PLAIN, HUBS, EMULATOR], ids=lambda each: each.kind)
+def test_our_own_defaults_follow_all_advice(endpoint: Endpoint) -> None:
+    """Who changes nothing is warned of nothing, consumer and producer, on every kind of endpoint."""
+    assert advised(endpoint, {}) == []
+    assert producer_advice(endpoint, producer_properties(endpoint, {})) == []
+
+
+def test_the_embedded_broker_gives_no_advice() -> None:
+    """Its quick group timings are chosen with care."""
+    with Endpoint.embedded() as endpoint:
+        assert advised(endpoint, {}) == []
+
+
+@pytest.mark.parametrize("session_ms", [6_000, 9_000, 30_000, 300_000])
+def test_a_permitted_session_never_brings_advice_about_what_follows_from_it(session_ms: int) -> None:
+    """What we derive from the user's session time-out is no setting of the user."""
+    found = advised(HUBS, {"session.timeout.ms": session_ms})
+    assert set(found) <= {"session.timeout.ms"}
+    assert bool(found) == (session_ms < limits.SESSION_TIMEOUT_MS_RECOMMENDED)
+
+
+RECOMMENDED = [
+    ("metadata.max.age.ms", 180_001, "recommends 180000 and permits below 240000"),
+    ("connections.max.idle.ms", 239_999, "recommends 180000 and permits below 240000"),
+    ("session.timeout.ms", 29_999, "recommends 30000 and permits 6000 to 300000"),
+    ("heartbeat.interval.ms", 3_001, "recommends 3000"),
+    ("max.poll.interval.ms", 299_999, "recommends 300000 and permits above session.timeout.ms"),
+    ("socket.keepalive.enable", "false", "recommends true"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "said"), RECOMMENDED)
+def test_what_the_service_recommends_otherwise_is_told(name: str, value: Any, said: str) -> None:
+    """L6: permitted but not recommended is one piece of advice with property, value, limit and source."""
+    (advice,) = consumer_advice(HUBS, consumer(HUBS, {name: value}))
+    assert advice.property == name
+    assert str(value) in advice.value
+    assert said in advice.advice
+    assert advice.source == "Event Hubs docs, Apache Kafka client configurations"
+    assert advised(PLAIN, {name: value}) == [], "it is the service's advice, not Kafka's"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("metadata.max.age.ms", 180_000),
+        ("connections.max.idle.ms", 180_000),
+        ("session.timeout.ms", 30_000),
+        ("heartbeat.interval.ms", 3_000),
+        ("max.poll.interval.ms", 300_000),
+        ("socket.keepalive.enable", "true"),
+    ],
+)
+def test_the_recommended_values_themselves_bring_no_advice(name: str, value: Any) -> None:
+    """The edge belongs to what is recommended."""
+    assert advised(HUBS, {name: value}) == []
+
+
+def test_a_third_of_the_session_is_advised_anywhere() -> None:
+    """Between a third and a half of the session a heartbeat is permitted, and advised against."""
+    overrides = {"session.timeout.ms": 30_000, "heartbeat.interval.ms": 10_001}
+    (advice,) = consumer_advice(PLAIN, consumer(PLAIN, overrides))
+    assert (advice.property, advice.value) == ("heartbeat.interval.ms", "10001")
+    assert "Set 10000 or less" in advice.advice
+    assert advised(PLAIN, overrides | {"heartbeat.interval.ms": 10_000}) == []
+
+
+def test_cooperative_rebalances_are_advised_against_on_event_hubs_alone() -> None:
+    """Nobody documents them there; on Apache Kafka they are an option like any other."""
+    assert advised(HUBS, {}, "cooperative-sticky") == ["partition.assignment.strategy"]
+    assert advised(PLAIN, {}, "cooperative-sticky") == []
+
+
+@pytest.mark.parametrize(
+    ("overrides", "name"),
+    [
+        ({"enable.ssl.certificate.verification": "0"}, "enable.ssl.certificate.verification"),
+        ({"ssl.endpoint.identification.algorithm": "None"}, "ssl.endpoint.identification.algorithm"),
+    ],
+)
+def test_unchecked_certificates_are_told(overrides: dict[str, Any], name: str) -> None:
+    """Without the check anybody in between reads the key; on this machine there is nobody in between."""
+    encrypted = {"security.protocol": "SSL", **overrides}
+    assert advised(PLAIN, encrypted) == [name]
+    assert advised(HUBS, overrides) == [name]
+    assert advised(Endpoint.kafka("localhost:9093"), encrypted) == []
+    assert advised(PLAIN, overrides) == [], "nothing is encrypted"
+
+
+def test_a_password_in_plain_text_is_told_without_showing_it() -> None:
+    """SASL/PLAIN without TLS sends the password itself."""
+    told = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.password": "hunter2!"}
+    (advice,) = consumer_advice(PLAIN, consumer(PLAIN, told))
+    assert advice.property == "security.protocol"
+    assert "unencrypted" in advice.advice
+    assert "hunter2!" not in repr(advice)
+    assert advised(PLAIN, told | {"sasl.mechanism": "SCRAM-SHA-512"}) == []
+    assert advised(Endpoint.kafka("127.0.0.1:9092"), told) == []
+
+
+def test_a_namespace_without_tls_is_told_or_refused() -> None:
+    """Nothing said about security cannot connect; another protocol said is beyond what is permitted."""
+    bare = Endpoint.kafka("ns.servicebus.windows.net:9093")
+    assert advised(bare, {}) == ["security.protocol"]
+    for preparing in (consumer, producer_properties):
+        with pytest.raises(
+            ConfigurationError, match=r"security.protocol='SASL_PLAINTEXT' is refused.*SASL_SSL only.*docs"
+        ):
+            preparing(bare, {"security.protocol": "SASL_PLAINTEXT"})
+    tunnel = {"security.protocol": "SASL_PLAINTEXT", "bootstrap.servers": "127.0.0.1:9093"}
+    name = "Endpoint=sb://ns.servicebus.windows.net/;SharedAccessKeyName=n;SharedAccessKey=k"
+    assert advised(Endpoint.connection_string(name, properties=tunnel), {}) == []
+
+
+@pytest.mark.parametrize(
+    ("overrides", "name"),
+    [
+        ({"request.timeout.ms": 20_001}, "request.timeout.ms"),
+        ({"message.max.bytes": "1046528"}, "message.max.bytes"),
+        ({"metadata.max.age.ms": 200_000}, "metadata.max.age.ms"),
+    ],
+)
+def test_a_producer_is_advised_on_event_hubs(overrides: dict[str, Any], name: str) -> None:
+    """Permitted, or permitted on Dedicated clusters alone: told."""
+    assert [a.property for a in producer_advice(HUBS, producer_properties(HUBS, overrides))] == [name]
+    assert producer_advice(PLAIN, producer_properties(PLAIN, overrides)) == []
+
+
+def test_a_produce_request_that_no_tier_takes_is_refused() -> None:
+    """Below the limit of the tiers nothing is said, above that of Dedicated it is refused."""
+    assert producer_advice(HUBS, producer_properties(HUBS, {"message.max.bytes": 1_046_527})) == []
+    with pytest.raises(ConfigurationError, match=r"message.max.bytes=20971521 is refused.*20971520.*quotas"):
+        producer_properties(HUBS, {"message.max.bytes": 20_971_521})
+
+
+@pytest.mark.parametrize("which", ["client", "library"])
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("2.6.0", "2.6.0 cannot talk to Event Hubs"),
+        ("2.1.1", "2.1.1 is too old"),
+        ("2.13.9", "2.13.9 is too old"),
+        ("2.14.0", None),
+        ("2.16.1rc1", None),
+    ],
+)
+def test_client_and_library_are_each_checked(which: str, version: str, said: str | None) -> None:
+    """A good confluent-kafka on a broken librdkafka is as bad as the reverse."""
+    given = {"client": "2.16.1", "library": "2.16.1", which: version}
+    if said is None:
+        check_client_version(**given)
+        return
+    with pytest.raises(ConfigurationError) as caught:
+        check_client_version(**given)
+    name = {"client": "confluent-kafka", "library": "librdkafka"}[which]
+    assert f"{name} {said}" in str(caught.value)
+    assert "confluent-kafka>=2.14" in str(caught.value)
+
+
+def test_auto_commit_on_a_missing_group_and_an_excess_are_refused_at_the_start() -> None:
+    """L6: each message names property, value, limit or owner, and source."""
+    cases: list[tuple[str, dict[str, Any], list[str]]] = [
+        ("home", {"enable.auto.commit": True}, ["enable.auto.commit=True", "the engine owns commits"]),
+        ("", {}, ["group.id=''", "missing", "App(group=…)"]),
+        ("g" * 257, {}, ["257 characters", "takes 256", "Event Hubs docs, quotas"]),
+        ("home", {"session.timeout.ms": 300_001}, ["session.timeout.ms=300001", "6000 to 300000", "docs"]),
+        ("home", {"heartbeat.interval.ms": 15_001}, ["=15001", "session.timeout.ms=30000", "Kafka docs"]),
+        ("home", {"max.poll.interval.ms": 30_000}, ["=30000", "above session.timeout.ms", "docs"]),
+        ("home", {"group.instance.id": "a b"}, ["'a b'", "1 to 249", "Apache Kafka"]),
+    ]
+    for group, overrides, parts in cases:
+        with pytest.raises(ConfigurationError) as caught:
+            consumer_properties(HUBS, group, overrides, assignor="default", instance_id=None)
+        assert [part for part in parts if part not in str(caught.value)] == [], str(caught.value)
+
+
+def test_the_explanation_is_of_exactly_what_a_client_gets() -> None:
+    """Same names and values as the client's, each with the layer that decided it."""
+    overrides = {"fetch.message.max.bytes": 5_000, "session.timeout.ms": "45000"}
+    endpoint = Endpoint.kafka(
+        "ns.servicebus.windows.net:9093", {"client.id": "mine", "security.protocol": "SASL_SSL"}
+    )
+    explained = explain_consumer(endpoint, "home", overrides, assignor="default", instance_id="pod-1")
+    properties = consumer_properties(endpoint, "home", overrides, assignor="default", instance_id="pod-1")
+    assert {each.name: each.value for each in explained} == properties
+    layers = {each.name: each.layer for each in explained}
+    assert layers["max.partition.fetch.bytes"] == layers["session.timeout.ms"] == "app"
+    assert layers["client.id"] == layers["bootstrap.servers"] == layers["metadata.max.age.ms"] == "endpoint"
+    assert layers["enable.auto.commit"] == layers["group.instance.id"] == layers["group.id"] == "engine"
+    assert layers["heartbeat.interval.ms"] == layers["queued.min.messages"] == "default"
+    reasons = {each.name: each.reason for each in explained}
+    assert "permits 6000 to 300000" in reasons["session.timeout.ms"]
+    assert "idle for 240 s" in reasons["metadata.max.age.ms"]
+    assert [each.name for each in explained if each.layer != "app" and not each.reason] == []

@@ -1,0 +1,127 @@
+"""The proxy that treats commits as Event Hubs does: delays, refusals, and its own record of them."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from ehkafka.testing import ApiKey, EmbeddedBroker
+from ehkafka.testing.commit_throttle import CommitPolicy, CommitThrottle, with_commit_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+BUSY = KafkaError.COORDINATOR_LOAD_IN_PROGRESS
+
+
+@pytest.fixture
+def proxy(broker: EmbeddedBroker) -> Iterator[CommitThrottle]:
+    """Put the proxy before the embedded broker, which names its address to clients."""
+    with CommitThrottle(broker.bootstrap) as running:
+        broker.advertise("127.0.0.1", running.port)
+        yield running
+
+
+@contextmanager
+def released(proxy: CommitThrottle) -> Iterator[None]:
+    """Let go what is held, also when the test fails."""
+    try:
+        yield
+    finally:
+        proxy.release_commits()
+
+
+def test_a_commit_takes_as_long_as_the_policy_says(
+    broker: EmbeddedBroker, proxy: CommitThrottle, consumer: Any, commit: Callable[..., float]
+) -> None:
+    """The answer comes late, the broker has the commit, and the proxy has noted both times."""
+    with consumer(broker, **{"bootstrap.servers": proxy.address}) as client:
+        commit(client, 3)
+        proxy.policy = CommitPolicy(delay_s=0.3)
+        assert commit(client, 5) >= 0.3
+    assert broker.committed("g", "orders")[0] == 5
+    second = proxy.commits[1]
+    assert second.answered_at_s is not None
+    assert second.answered_at_s - second.sent_at_s >= 0.3
+    assert proxy.most_commits_in_flight == 1
+    assert proxy.commits_in_flight == 0
+
+
+def test_commits_beyond_the_rate_are_refused(
+    broker: EmbeddedBroker, proxy: CommitThrottle, consumer: Any, commit: Callable[..., float]
+) -> None:
+    """Of three in a row with two a second allowed, the third gets the error (one that is not retried)."""
+    proxy.policy = CommitPolicy(
+        per_s=2, excess_delay_s=0.1, excess_code=KafkaError.TOPIC_AUTHORIZATION_FAILED
+    )
+    with consumer(broker, **{"bootstrap.servers": proxy.address}) as client:
+        commit(client, 1)
+        commit(client, 2)
+        with pytest.raises(KafkaException) as refused:
+            commit(client, 3)
+        assert refused.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    assert [seen.excess for seen in proxy.commits] == [False, False, True]
+
+
+def test_a_commit_can_be_held_as_long_as_a_test_wants(
+    broker: EmbeddedBroker, proxy: CommitThrottle, consumer: Any, commit: Callable[..., float],
+    wait_for: Callable[..., None],
+) -> None:  # fmt: skip
+    """The client waits, the broker has it already, the release ends it."""
+    with consumer(broker, **{"bootstrap.servers": proxy.address}) as client, released(proxy):
+        commit(client, 1)
+        proxy.hold_commits()
+        waiting = threading.Thread(target=commit, args=(client, 7), daemon=True)
+        waiting.start()
+        wait_for(lambda: proxy.commits_in_flight == 1)
+        wait_for(lambda: broker.committed("g", "orders")[0] == 7)
+        assert waiting.is_alive()
+        proxy.release_commits()
+        waiting.join(10.0)
+        assert not waiting.is_alive()
+
+
+def test_every_kind_of_request_is_counted(
+    broker: EmbeddedBroker, proxy: CommitThrottle, consumer: Any
+) -> None:
+    """What passes is noted by its API key, commits or not."""
+    with consumer(broker, **{"bootstrap.servers": proxy.address}) as client:
+        client.list_topics(timeout=10.0)
+    assert proxy.seen(ApiKey.METADATA)
+    assert proxy.seen(ApiKey.API_VERSIONS)
+    assert proxy.commits == []
+
+
+def _answer(version: int, *, tags: bool = False) -> tuple[bytes, list[int]]:
+    """Build an OffsetCommit answer of one topic and two partitions; also where its error codes are."""
+    flexible = version >= 8
+    body = bytearray(struct.pack(">i", 77))
+    extra = b"\x01\x05\x03abc" if tags else b"\x00"  # one tagged field, number 5, of three bytes
+    body += extra if flexible else b""
+    body += b"\0\0\0\0" if version >= 3 else b""
+    body += b"\x02" if flexible else struct.pack(">i", 1)
+    name = b"orders"
+    body += b"i" * 16 if version >= 10 else bytes([len(name) + 1]) + name if flexible else b"\0\6" + name
+    body += b"\x03" if flexible else struct.pack(">i", 2)
+    places = []
+    for number in range(2):
+        body += struct.pack(">i", number)
+        places.append(4 + len(body))
+        body += b"\0\0" + (extra if flexible else b"")
+    body += extra + extra if flexible else b""
+    return struct.pack(">i", len(body)) + bytes(body), places
+
+
+@pytest.mark.parametrize("version", range(2, 11))
+@pytest.mark.parametrize("tags", [False, True])
+def test_an_answer_of_every_version_can_be_refused(version: int, *, tags: bool) -> None:
+    """Exactly the error code of every partition changes."""
+    frame, places = _answer(version, tags=tags)
+    refused = with_commit_error(frame, version, BUSY)
+    assert [int.from_bytes(refused[at : at + 2], "big", signed=True) for at in places] == [BUSY, BUSY]
+    assert with_commit_error(refused, version, 0) == frame

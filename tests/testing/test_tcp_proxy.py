@@ -1,0 +1,235 @@
+"""The TCP proxy: what a policy does to the bytes of a connection, without any Kafka."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.testing.tcp_proxy import Network, TcpProxy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+LIMIT_S = 10.0
+
+
+class Echo:
+    """A server that sends back what it gets, and notes how large the pieces were."""
+
+    def __init__(self) -> None:
+        self.pieces: list[int] = []
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._accept, name="echo", daemon=True)
+        self._thread.start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._answer, args=(client,), name="echo", daemon=True).start()
+
+    def _answer(self, client: socket.socket) -> None:
+        with client:
+            try:
+                while data := client.recv(65_536):
+                    self.pieces.append(len(data))
+                    client.sendall(data)
+            except OSError:
+                return
+
+    def close(self) -> None:
+        """End it; `shutdown` wakes the thread that accepts."""
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._thread.join()
+
+
+@pytest.fixture
+def echo() -> Iterator[Echo]:
+    """Run an echo server."""
+    server = Echo()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def proxy(echo: Echo) -> Iterator[TcpProxy]:
+    """Run a proxy before it."""
+    with TcpProxy(echo.address) as running:
+        yield running
+
+
+def connect(proxy: TcpProxy) -> socket.socket:
+    """Open a connection through the proxy."""
+    client = socket.create_connection(("127.0.0.1", proxy.port), timeout=LIMIT_S)
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return client
+
+
+def ask(client: socket.socket, data: bytes) -> bytes:
+    """Send bytes and read as many back."""
+    client.sendall(data)
+    return read(client, len(data))
+
+
+def read(client: socket.socket, size: int) -> bytes:
+    """Read so many bytes, fewer if the connection ends."""
+    answer = b""
+    while len(answer) < size and (more := client.recv(size - len(answer))):
+        answer += more
+    return answer
+
+
+def is_closed(client: socket.socket) -> bool:
+    """Wait for the end of a connection, in whatever way it comes."""
+    try:
+        return client.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def test_bytes_pass_unchanged(proxy: TcpProxy) -> None:
+    """A calm network changes nothing, over several connections at once."""
+    with connect(proxy) as one, connect(proxy) as other:
+        big = bytes(range(256)) * 4_000
+        answers: list[bytes] = []
+        reader = threading.Thread(target=lambda: answers.append(read(one, len(big))))
+        reader.start()
+        one.sendall(big)
+        reader.join()
+        assert answers == [big]
+        assert ask(other, b"hello") == b"hello"
+        assert proxy.open_connections == proxy.accepted == 2
+
+
+def test_it_listens_on_the_local_machine_only(proxy: TcpProxy) -> None:
+    """Nobody from outside may come in."""
+    assert proxy.address == f"127.0.0.1:{proxy.port}"
+
+
+def test_latency_delays_each_direction_and_keeps_the_order(proxy: TcpProxy) -> None:
+    """Two delays of 50 to 60 ms make the round trip; random delays never swap bytes."""
+    proxy.network = Network(latency_s=(0.05, 0.06))
+    with connect(proxy) as client:
+        began_s = time.monotonic()
+        assert ask(client, b"x") == b"x"
+        assert time.monotonic() - began_s >= 0.1
+        proxy.network = Network(latency_s=(0.0, 0.02))
+        sent = b"".join(b"%04d" % number for number in range(200))
+        for at in range(0, len(sent), 40):
+            client.sendall(sent[at : at + 40])
+            time.sleep(0)
+        assert read(client, len(sent)) == sent
+
+
+def test_a_narrow_network_takes_its_time(proxy: TcpProxy) -> None:
+    """20 kB at 100 kB/s cannot come before a fifth of a second is over."""
+    proxy.network = Network(bytes_per_s=100_000)
+    with connect(proxy) as client:
+        began_s = time.monotonic()
+        assert ask(client, b"x" * 20_000) == b"x" * 20_000
+        # Less what may still be owed in each direction.
+        assert time.monotonic() - began_s >= 0.19
+
+
+def test_what_is_sent_is_torn_to_slices(proxy: TcpProxy, echo: Echo) -> None:
+    """No more than 16 bytes at a time leave the proxy: the server never reads 600 bytes at once."""
+    proxy.network = Network(slice_bytes=(1, 16), bytes_per_s=20_000)
+    with connect(proxy) as client:
+        assert ask(client, b"0123456789" * 60) == b"0123456789" * 60
+    assert len(echo.pieces) >= 5
+    assert max(echo.pieces) < 600
+
+
+def test_an_idle_connection_is_closed_and_a_busy_one_is_not(proxy: TcpProxy) -> None:
+    """What moves in either direction counts as life."""
+    proxy.network = Network(idle_close_s=0.2)
+    with connect(proxy) as busy, connect(proxy) as idle:
+        assert ask(idle, b"x") == b"x"
+        began_s = time.monotonic()
+        while time.monotonic() - began_s < 0.5:
+            assert ask(busy, b"y") == b"y"
+        assert proxy.closed_idle == 1
+        assert is_closed(idle)
+
+
+def test_connections_live_as_long_as_they_were_given(proxy: TcpProxy) -> None:
+    """Busy or not, a connection ends after the life that was drawn for it."""
+    proxy.network = Network(life_s=(0.05, 0.1))
+    with connect(proxy) as client:
+        assert is_closed(client)
+    assert proxy.closed_by_age == 1
+    proxy.heal()
+    with connect(proxy) as client:
+        assert ask(client, b"x") == b"x"
+
+
+def test_a_black_hole_swallows_nothing_and_answers_nothing(proxy: TcpProxy) -> None:
+    """While it lasts nothing passes and nothing closes; afterwards what was sent arrives."""
+    with connect(proxy) as client:
+        assert ask(client, b"x") == b"x"
+        proxy.network = Network(black_hole=True)
+        client.sendall(b"lost?")
+        client.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            client.recv(1)
+        client.settimeout(LIMIT_S)
+        proxy.heal()
+        assert read(client, 5) == b"lost?"
+
+
+def test_new_connections_are_refused_and_old_ones_go_on(proxy: TcpProxy) -> None:
+    """`refuse` is about who comes; `cut` ends who is there."""
+    with connect(proxy) as old:
+        assert ask(old, b"x") == b"x"
+        proxy.network = Network(refuse=True)
+        with connect(proxy) as new:
+            assert is_closed(new)
+        assert proxy.refused == 1
+        assert ask(old, b"y") == b"y"
+        proxy.cut()
+        assert is_closed(old)
+
+
+def test_a_server_that_is_away_is_not_hidden(echo: Echo, wait_for: Callable[..., None]) -> None:
+    """The client's connection ends when there is nobody to forward to."""
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        address = f"127.0.0.1:{gone.getsockname()[1]}"
+    with TcpProxy(address) as proxy:
+        with connect(proxy) as client:
+            assert is_closed(client)
+        proxy.forward_to(echo.address)
+        with connect(proxy) as client:
+            assert ask(client, b"x") == b"x"
+        wait_for(lambda: proxy.open_connections == 0)
+
+
+def test_a_stopped_proxy_closes_everything(echo: Echo) -> None:
+    """No connection and no thread is left."""
+    proxy = TcpProxy(echo.address).start()
+    with connect(proxy) as client:
+        assert ask(client, b"x") == b"x"
+        proxy.stop()
+        assert is_closed(client)
+    assert not any(thread.name == "tcp-proxy" for thread in threading.enumerate())
+    proxy.stop()
+    with pytest.raises(ConfigurationError, match="make a new one"):
+        proxy.start()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"latency_s": (2.0, 1.0)}, {"slice_bytes": (0, 5)}, {"bytes_per_s": 0}, {"idle_close_s": -1.0}],
+)
+def test_a_network_that_cannot_be_is_refused(wrong: dict[str, object]) -> None:
+    """A policy that says nothing sensible names itself."""
+    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+        Network(**wrong)  # type: ignore[arg-type]
