@@ -194,6 +194,68 @@ class HandlerFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class RecordRetried(Event):
+    """An attempt failed and the record is parked until its next one."""
+
+    level: ClassVar[int] = logging.WARNING
+    partition: TopicPartition
+    offset: int
+    key: str
+    attempt: int
+    error: str
+    after_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSkipped(Event):
+    """A record got the outcome *skipped*: its handler or the failure policy asked for it."""
+
+    level: ClassVar[int] = logging.WARNING
+    partition: TopicPartition
+    offset: int
+    key: str
+    attempt: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordDeadLettered(Event):
+    """A record's dead letter is safe, and the record has the outcome *dead-lettered*."""
+
+    level: ClassVar[int] = logging.WARNING
+    partition: TopicPartition
+    offset: int
+    key: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterFailed(Event):
+    """A dead letter could not be written. It is tried again after `retry_s`; `None`: its record is held."""
+
+    level: ClassVar[int] = logging.ERROR
+    partition: TopicPartition
+    offset: int
+    key: str
+    to: str
+    error: str
+    retry_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedBudgetFull(Event):
+    """A partition's share of the parked budget is full. `action` is what was declared for it."""
+
+    level: ClassVar[int] = logging.WARNING
+    partition: TopicPartition
+    parked_records: int
+    parked_bytes: int
+    # The parked key with the most records.
+    largest_key: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
 class StaleResult(Event):
     """A record of an ended epoch finished late; its outcome was dropped, it will be redelivered."""
 

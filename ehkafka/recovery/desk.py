@@ -1,97 +1,207 @@
 """The failure desk: decides what becomes of a record whose handler raised.
 
 On the worker's thread, before the lane is handed in, so user code runs neither on the poll thread nor
-under the lock. It never raises.
+under the lock. It never raises. The order of its questions: must the app stop for this, what does the
+handler itself want, is there another attempt, what does `on_error` say, what does the policy say.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import random
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ehkafka.errors import HandlerFailedError
-from ehkafka.events import HandlerFailed, UserCodeFailed
-from ehkafka.lanes.order import describe_key
+from ehkafka.errors import ConfigurationError, HandlerFailedError, said
+from ehkafka.events import HandlerFailed, RecordRetried, RecordSkipped, UserCodeFailed
+from ehkafka.lanes.order import KeyFailure, describe_key
 from ehkafka.records import Record
-from ehkafka.recovery.decision import HoldHead
-from ehkafka.recovery.policy import FailurePolicy, Hold
+from ehkafka.recovery.decision import AwaitHead, HoldHead, RetryHead, SkipHead
+from ehkafka.recovery.flood import FloodGauge
+from ehkafka.recovery.letter import letter_of
+from ehkafka.recovery.policy import DeadLetter, FailurePolicy, Hold, Skip, Stop
+from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction, delay_of_function
+from ehkafka.recovery.signals import RejectRecord, RetryLater, SkipRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import Event
+    from ehkafka.history import History
     from ehkafka.lanes.lane import Lane
-    from ehkafka.recovery.decision import Decision
+    from ehkafka.recovery.decision import Decision, Ticket
+    from ehkafka.recovery.letter import Letter
 
 # What `App.on_error` may answer; None leaves it to the failure policy.
 CONTINUE = "continue"
 STOP = "stop"
+FOLLOWS = "an earlier record of its key was dead-lettered"
 
 
+class LetterBox(Protocol):
+    """Takes dead letters. Answers each ticket, through the exchange, once its letter is safe."""
+
+    def post(self, ticket: Ticket, letter: Letter, /) -> None:
+        """Take one letter; never blocks, never raises."""
+
+
+@dataclass(kw_only=True)
 class FailureDesk:
-    """Applies one handler's failure policy. Called by any worker."""
+    """Applies one handler's retries and failure policy. Called by any worker.
 
-    def __init__(
-        self,
-        handler: str,
-        policy: FailurePolicy,
-        *,
-        emit: Callable[[Event], None],
-        fatal: Callable[[EhkafkaError], None],
-        ask: Callable[..., Any] | None,
-        raw: bool = False,
-        make_record: type[Record] = Record,
-    ) -> None:
-        """`ask` is the user's `on_error(kind, partition, record, error)`."""
-        self._handler = handler
-        self._policy = policy
-        self._emit = emit
-        self._fatal = fatal
-        self._ask = ask
-        self._raw = raw
-        self._make_record = make_record
+    `ask` is the user's `on_error(kind, partition, record, error)`; `finished_records` how many records the
+    handler has finished.
+    """
+
+    handler: str
+    policy: FailurePolicy
+    emit: Callable[[Event], None]
+    fatal: Callable[[EhkafkaError], None]
+    retry: Retry | RetryFunction = NO_RETRY
+    ask: Callable[..., Any] | None = None
+    raw: bool = False
+    make_record: type[Record] = Record
+    group: str = ""
+    letters: LetterBox | None = None
+    finished_records: Callable[[], int] = lambda: 0
+    history: History | None = None
+    chance: Callable[[], float] = random.random
+    now_s: Callable[[], float] = time.time
+    _flood: FloodGauge | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        """Make what the policy needs."""
+        if isinstance(self.policy, DeadLetter):
+            self._flood = FloodGauge(self.policy)
 
     def __call__(self, lane: Lane, error: BaseException) -> Decision:
         """Return what to do with the head of a lane whose handler raised."""
-        stops = self._stops(lane, error)
-        stale = lane.assignment.ended
-        if stale:
-            decision = "it belongs to another member by now"
-        elif stops:
-            decision = "the app stops"
-        else:
-            decision = "its key waits, nothing is committed past it"
-        said = f"{type(error).__name__}: {error}"
-        key = describe_key(lane.key)
-        assert lane.head is not None
-        offset, partition = lane.head.offset(), lane.assignment.partition
-        self._emit(HandlerFailed(partition, offset, key, lane.attempts + 1, said, decision))
-        if stops and not stale:
-            failure = HandlerFailedError(
-                f"Handler {self._handler!r} failed at {partition}@{offset}, key {key}, "
-                f"attempt {lane.attempts + 1}: {said}. Nothing at or above this offset of {partition} was "
-                "committed; the record is handled again at the next start. Fix the handler or the record, or "
-                "choose what failures lead to: on_failure=Hold()."
-            )
-            failure.__cause__ = error
-            self._fatal(failure)
-        return HoldHead(said, stops_app=stops)
-
-    def _stops(self, lane: Lane, error: BaseException) -> bool:
         # SystemExit, KeyboardInterrupt and a process without memory are no verdict on the record.
         if not isinstance(error, Exception) or isinstance(error, MemoryError):
-            return True
-        answer = self._asked(lane, error) if self._ask is not None else None
-        if answer in (CONTINUE, STOP):
-            return bool(answer == STOP)
-        return not isinstance(self._policy, Hold)
+            return self._stop(lane, error)
+        if isinstance(error, SkipRecord):
+            return self._skip(lane, error.reason)
+        delay_s = self._delay_s(lane, error)
+        if delay_s is not None:
+            self.emit(RecordRetried(*self._where(lane), lane.attempts + 1, said(error), delay_s))
+            return RetryHead(delay_s, said(error))
+        return self._give_up(lane, error)
+
+    def divert(self, lane: Lane) -> Decision:
+        """Return how a head follows its key to the dead letters. Called under the lock: only builds values."""
+        return self._post(lane, None, FOLLOWS, lane.attempts)
+
+    def _delay_s(self, lane: Lane, error: Exception) -> float | None:
+        if isinstance(error, RetryLater):
+            return error.after_s
+        # The order function's verdict on a record does not change by asking again.
+        if isinstance(error, RejectRecord) or isinstance(lane.key, KeyFailure):
+            return None
+        attempt = lane.attempts + 1
+        if isinstance(self.retry, Retry):
+            return self.retry.delay_s(attempt, error, self.chance())
+        try:
+            return delay_of_function(self.retry(self._record(lane), attempt, error))
+        except ConfigurationError as failed:
+            self.emit(UserCodeFailed("retry", str(failed)))
+        except Exception as failed:  # the user's function: without its answer the policy decides
+            self.emit(UserCodeFailed("retry", said(failed)))
+        return None
+
+    def _give_up(self, lane: Lane, error: Exception) -> Decision:
+        if lane.assignment.ended:
+            self._tell(lane, error, "it belongs to another member by now")
+            return HoldHead(said(error))
+        answer = self._asked(lane, error) if self.ask is not None else None
+        if answer == STOP:
+            return self._stop(lane, error)
+        if answer == CONTINUE or isinstance(self.policy, Hold):
+            return self._hold(lane, error, "its key waits, nothing is committed past it")
+        if isinstance(self.policy, Skip):
+            return self._skip(lane, said(error))
+        if isinstance(self.policy, DeadLetter):
+            return self._dead_letter(lane, error, self.policy)
+        return self._stop(lane, error)
+
+    def _dead_letter(self, lane: Lane, error: Exception, policy: DeadLetter) -> Decision:
+        assert self._flood is not None
+        flood = self._flood.overflow(self.finished_records())
+        if flood is None:
+            self._tell(lane, error, f"it goes to {policy.where}")
+            return self._post(lane, error, said(error), lane.attempts + 1)
+        if policy.on_limit == "hold":
+            return self._hold(lane, error, f"its key waits: {flood}")
+        return self._stop(lane, error, because=flood)
+
+    def _post(self, lane: Lane, error: Exception | None, reason: str, attempts: int) -> Decision:
+        assert self.letters is not None
+        assert lane.head is not None
+        assert isinstance(self.policy, DeadLetter)
+        post = self.letters.post
+        letter = letter_of(
+            lane.head,
+            lane.assignment.partition,
+            error=error,
+            reason=reason,
+            attempts=attempts,
+            failed_at_s=self.now_s(),
+            handler=self.handler,
+            group=self.group,
+        )
+        waits = f"its dead letter is on its way to {self.policy.where}"
+        return AwaitHead(waits, lambda ticket: post(ticket, letter), self.policy.after)
+
+    def _skip(self, lane: Lane, reason: str) -> Decision:
+        partition, offset, key = self._where(lane)
+        self.emit(RecordSkipped(partition, offset, key, lane.attempts + 1, reason))
+        if self.history is not None:
+            epoch = lane.assignment.epoch
+            self.history.finished(partition, epoch, offset, lane.key, lane.attempts + 1, "skipped")
+        return SkipHead(reason)
+
+    def _hold(self, lane: Lane, error: Exception, decision: str) -> Decision:
+        self._tell(lane, error, decision)
+        return HoldHead(said(error))
+
+    def _stop(self, lane: Lane, error: BaseException, *, because: str = "") -> Decision:
+        if lane.assignment.ended and isinstance(error, Exception):
+            self._tell(lane, error, "it belongs to another member by now")
+            return HoldHead(said(error))
+        self._tell(lane, error, "the app stops")
+        partition, offset, key = self._where(lane)
+        advice = (
+            because
+            or "Fix the handler or the record, or choose what failures lead to: on_failure=Hold(), "
+            "Skip() or DeadLetter(…)"
+        )
+        failure = HandlerFailedError(
+            f"Handler {self.handler!r} failed at {partition}@{offset}, key {key}, attempt {lane.attempts + 1}: "
+            f"{said(error)}. Nothing at or above this offset of {partition} was committed; the record is "
+            f"handled again at the next start. {advice}."
+        )
+        failure.__cause__ = error
+        self.fatal(failure)
+        return HoldHead(said(error), stops_app=True)
+
+    def _tell(self, lane: Lane, error: BaseException, decision: str) -> None:
+        self.emit(HandlerFailed(*self._where(lane), lane.attempts + 1, said(error), decision))
+
+    def _where(self, lane: Lane) -> tuple[Any, int, str]:
+        assert lane.head is not None
+        return lane.assignment.partition, lane.head.offset(), describe_key(lane.key)
+
+    def _record(self, lane: Lane) -> Any:
+        assert lane.head is not None
+        return lane.head if self.raw else self.make_record(lane.head, lane.attempts + 1)
 
     def _asked(self, lane: Lane, error: Exception) -> Any:
-        assert self._ask is not None
-        assert lane.head is not None
-        record = lane.head if self._raw else self._make_record(lane.head, lane.attempts + 1)
+        assert self.ask is not None
         try:
-            return self._ask("handler", lane.assignment.partition, record, error)
-        except Exception as failed:
-            self._emit(UserCodeFailed("on_error", f"{type(failed).__name__}: {failed}"))
+            return self.ask("handler", lane.assignment.partition, self._record(lane), error)
+        except Exception as failed:  # the user's function: without its answer the policy decides
+            self.emit(UserCodeFailed("on_error", said(failed)))
             return None
+        except BaseException as wish:  # sys.exit() and the like: an answer too
+            self.emit(UserCodeFailed("on_error", said(wish)))
+            return STOP
