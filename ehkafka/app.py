@@ -184,7 +184,7 @@ class App:
         return middleware
 
     def on_start(self, function: Function) -> Function:
-        """Call a function in the thread that starts the app, when the broker is reached and before any record.
+        """Call a function in the thread that starts the app: the broker is reached, no record came yet.
 
         May be a decorator.
         """
@@ -341,6 +341,11 @@ class App:
             if runtime.is_stopping:
                 return "stopping"
         return self._state
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics of all handlers, sorted."""
+        return tuple(sorted({topic for spec in self._specs for topic in spec.topics}))
 
     def snapshot(self) -> Snapshot:
         """Return an immutable picture of the app as it is now. Takes microseconds per live lane."""

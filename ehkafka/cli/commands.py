@@ -47,6 +47,43 @@ Exit codes:
 {CODES}
 """
 
+CHECK_HELP = f"""Check the way to a broker step by step: name, port, TLS, credential, topic, group, offsets.
+
+Each step that fails says why and what to do. Nothing of yours is changed: it joins no group, and commits
+only in a group of its own, ehkafka-check.
+
+\b
+Examples:
+  ehkafka check shop.orders:app                  what that app would use
+  ehkafka check --endpoint localhost:9092 --topic orders --group shop
+  ehkafka check --topic orders                   the endpoint that the environment names
+  ehkafka check shop.orders --json               for programs
+
+\b
+Environment:
+  EHKAFKA_CONNECTION_STRING, EHKAFKA_CONNECTION_STRING_FILE, EHKAFKA_NAMESPACE or EHKAFKA_BOOTSTRAP,
+  when neither an app nor --endpoint is given
+
+\b
+Exit codes:
+{CODES}
+"""
+TAIL_HELP = f"""Print the records of a topic as they come.
+
+Joins no group and commits nothing. Ctrl-C ends it. What is not printable in a record is escaped.
+
+\b
+Examples:
+  ehkafka tail orders --app shop.orders:app      with that app's endpoint
+  ehkafka tail orders --endpoint localhost:9092 --from -10m
+  ehkafka tail orders --from -5 --count 20       the last 5 of each partition; ends after 20
+  ehkafka tail orders --json | jq .value         one JSON object a line
+
+\b
+Exit codes:
+{CODES}
+"""
+
 cli = typer.Typer(
     help="Consume Kafka-protocol records with strict order per key and commits that are never ahead.",
     no_args_is_help=True,
@@ -120,3 +157,77 @@ def demo(
         )
         code = run_demo(plan, as_json=as_json)
     raise typer.Exit(code)
+
+
+Endpoint = Annotated[
+    str | None, typer.Option("--endpoint", metavar="HOST:PORT", help="A broker's bootstrap address.")
+]
+Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that each step may take.")]
+
+
+@cli.command(help=CHECK_HELP)
+def check(
+    app: Annotated[
+        str | None, typer.Argument(metavar="[MODULE:APP]", help="The ehkafka.App to check for.")
+    ] = None,
+    *,
+    endpoint: Endpoint = None,
+    group: Annotated[str | None, typer.Option(envvar="EHKAFKA_GROUP", help="The consumer group.")] = None,
+    topic: Annotated[list[str] | None, typer.Option(help="A topic; may be given several times.")] = None,
+    timeout_s: Timeout = 10.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Check the way to a broker step by step."""
+    from ehkafka.cli.check import check as run_and_show  # noqa: PLC0415 - `run` needs none of it
+    from ehkafka.cli.check_target import chosen_target  # noqa: PLC0415
+
+    with reported(debug=debug):
+        target = chosen_target(app, endpoint, group=group, topics=topic or ())
+        code = run_and_show(target, timeout_s=timeout_s, as_json=as_json)
+    raise typer.Exit(code)
+
+
+@cli.command(help=TAIL_HELP)
+def tail(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic, or event hub, to read.")],
+    *,
+    begin: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="PLACE", help="earliest, latest, an offset, -N records, -10m, or a moment."
+        ),
+    ] = "latest",
+    partition: Annotated[
+        list[int] | None, typer.Option(min=0, help="Only this partition; may be given several times.")
+    ] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="End after so many records.")] = None,
+    key: Annotated[str | None, typer.Option(help="Only records of this key or partition key.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object a line, nothing cut.")
+    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="Do not cut long values.")] = False,
+    app: Annotated[
+        str | None, typer.Option("--app", metavar="MODULE:APP", help="Use the endpoint of this ehkafka.App.")
+    ] = None,
+    endpoint: Endpoint = None,
+    timeout_s: Timeout = 10.0,
+    debug: Debug = False,
+) -> None:
+    """Print the records of a topic as they come."""
+    from ehkafka.checks import TopicReader  # noqa: PLC0415 - `run` needs none of it
+    from ehkafka.cli.check_target import chosen_target  # noqa: PLC0415
+    from ehkafka.cli.tail import TailView, notice  # noqa: PLC0415
+    from ehkafka.cli.tail import tail as print_records  # noqa: PLC0415
+    from ehkafka.cli.tail_from import parse_from  # noqa: PLC0415
+
+    with reported(debug=debug):
+        reader = TopicReader(
+            chosen_target(app, endpoint, topics=[topic]),
+            topic,
+            begin=parse_from(begin),
+            partitions=partition or (),
+            timeout_s=timeout_s,
+            notice=notice,
+        )
+        print_records(reader, TailView(count=count, key=key, as_json=as_json, full=full))

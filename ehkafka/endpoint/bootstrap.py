@@ -16,6 +16,9 @@ _ENTRY = re.compile(
     re.IGNORECASE,
 )
 
+DEFAULT_PORT = 9092
+"""What librdkafka takes for an entry without a port."""
+
 _EVENT_HUBS_DOMAINS = (
     ".servicebus.windows.net",
     ".servicebus.chinacloudapi.cn",
@@ -35,6 +38,17 @@ def bootstrap_hosts(bootstrap: str) -> tuple[str, ...]:
         )
     entries = enumerate(bootstrap.split(","), start=1)
     return tuple(_host(entry.strip(), number) for number, entry in entries)
+
+
+def bootstrap_addresses(bootstrap: str) -> tuple[tuple[str, int], ...]:
+    """Return host, without the brackets of IPv6, and port of each entry. Raises as `bootstrap_hosts` does."""
+    hosts = bootstrap_hosts(bootstrap)
+    ports = (_ENTRY.fullmatch(entry.strip()) for entry in bootstrap.split(","))
+    return tuple(
+        (host.strip("[]"), int(found["port"] or DEFAULT_PORT))
+        for host, found in zip(hosts, ports, strict=True)
+        if found
+    )
 
 
 def is_event_hubs_host(host: str) -> bool:

@@ -15,6 +15,7 @@ import confluent_kafka
 from ehkafka.endpoint.causes import CAUSE_UNKNOWN, CAUSES
 from ehkafka.endpoint.limits import CLIENT_VERSION_MIN, CLIENT_VERSIONS_BROKEN
 from ehkafka.endpoint.property_names import SUGGESTED, is_secret
+from ehkafka.endpoint.token_source import TokenSource
 from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -81,6 +82,10 @@ def _open(
             f"{', '.join(taken)}: set among the properties, but the engine needs it itself."
             " Leave it out; the app's hooks and on_error tell the same."
         )
+    # Without a token the client's constructor would wait 10 s for one and not say why there is none.
+    tokens = getattr(properties.get("oauth_cb"), "__self__", None)
+    if isinstance(tokens, TokenSource):
+        tokens.sign_in()
     try:
         return factory({**properties, **callbacks})
     except confluent_kafka.KafkaException as problem:

@@ -13,7 +13,7 @@ from ehkafka.records import TopicPartition
 from ehkafka.testing.simulated_message import WatchedMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Container, Hashable, Sequence
 
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.lane import Lane
@@ -43,11 +43,14 @@ class LaneBench:
         self._epochs += 1
         return self.dispatcher.assign(TopicPartition(topic, partition), self._epochs, **options)
 
-    def receive(self, assignment: Assignment, records: str, **options: Any) -> list[WatchedMessage]:
-        """Receive the records written down, as one batch."""
+    def receive(
+        self, assignment: Assignment, records: str, *, skipped: Container[int] = (), **options: Any
+    ) -> list[WatchedMessage]:
+        """Receive the records written down, as one batch, with those at `skipped` offsets too old."""
         messages = [_read(assignment.partition, text, options) for text in records.split()]
-        keys: Sequence[Hashable] = self.reader.keys(messages)
-        self.dispatcher.receive(assignment, messages, keys, self.now_s)
+        handled = [message for message in messages if message.offset() not in skipped]
+        keys: Sequence[Hashable] = self.reader.keys(handled)
+        self.dispatcher.receive(assignment, messages, keys, self.now_s, skipped)
         return messages
 
     def begin(self, count: int = 1) -> list[Lane]:

@@ -298,6 +298,12 @@ def test_the_value_cannot_be_pickled_and_copies_without_showing(connection_strin
     assert copy.copy(parsed.text) is parsed.text
 
 
+def test_a_key_in_the_place_of_its_name_does_not_show(key: str) -> None:
+    """Name and key exchanged cannot be told from right when the key has lost its padding."""
+    parsed = ConnectionString.parse(f"{E_};SharedAccessKeyName={key.rstrip('=').replace('/', '')};{K_}")
+    assert parsed.key_name not in repr(parsed)
+
+
 def test_a_secret_compares_by_what_it_hides() -> None:
     """Equal texts are equal secrets, so that a rotation can be noticed; a plain text is never equal."""
     assert Secret("a") == Secret("a")

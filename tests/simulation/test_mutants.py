@@ -177,6 +177,39 @@ def _the_next_record_inherits_attempts() -> bool:
     return bench.begin()[0].attempts == 1
 
 
+def _a_gap_holds_the_commit() -> bool:
+    bench = LaneBench()
+    assignment = bench.assign()
+    assignment.skip_to(10, 0.0)
+    return assignment.watermark() != 10
+
+
+def _a_gaps_end_has_the_next_records_epoch() -> bool:
+    bench = LaneBench()
+    assignment = bench.assign()
+    assignment.skip_to(10, 0.0)
+    bench.receive(assignment, "a10", leader_epoch=6)
+    mark = assignment.mark_at(9)
+    return mark is not None and mark.leader_epoch == 6
+
+
+def _offsets_come_again_in_one_epoch() -> bool:
+    bench = LaneBench()
+    assignment = bench.assign()
+    bench.receive(assignment, "a3")
+    try:
+        assignment.skip_to(0, 0.0)
+    except AssertionError:
+        return False
+    return True
+
+
+def _what_is_too_old_is_not_counted() -> bool:
+    bench = LaneBench()
+    bench.receive(bench.assign(), "a0 a1", skipped={0, 1})
+    return bench.dispatcher.skipped_records != 2
+
+
 def _resumes_above_half() -> bool:
     flow = FlowControl(FlowLimits(1_000, batch_records_max=10))
     load = Assignment(P0, 1)
@@ -522,6 +555,34 @@ MUTANTS = [
         "entry is None or entry.epoch != position.epoch",
         "entry is None",
         _an_old_epochs_position_is_sent,
+    ),
+    Mutant(
+        "a gap does not move the position",
+        Assignment.skip_to,
+        "self.received_next = next_offset",
+        "pass",
+        _a_gap_holds_the_commit,
+    ),
+    Mutant(
+        "the end of a gap gets the next record's leader epoch",
+        Assignment.skip_to,
+        "self.marks.append(Mark(next_offset - 1, now_s, None))",
+        "pass",
+        _a_gaps_end_has_the_next_records_epoch,
+    ),
+    Mutant(
+        "a position jumps back within an epoch",
+        Assignment.skip_to,
+        "assert self.received_next is None or next_offset >= self.received_next",
+        "pass",
+        _offsets_come_again_in_one_epoch,
+    ),
+    Mutant(
+        "what is skipped for its age is not counted",
+        Dispatcher._without_skipped,
+        "self.skipped_records += done",
+        "pass",
+        _what_is_too_old_is_not_counted,
     ),
     Mutant(
         "a late answer lowers what is known",

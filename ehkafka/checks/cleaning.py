@@ -1,0 +1,71 @@
+"""Makes text from elsewhere safe to show: strikes secrets out and escapes what steers a terminal.
+
+Pure. Every text of a result goes through `Cleaner.text`; records that are printed go through `printable`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ehkafka.endpoint.property_names import is_secret
+
+STRUCK = "***"
+# A shorter one would strike out half of the sentence.
+SECRET_CHARACTERS_MIN = 4
+TEXT_CHARACTERS_MAX = 1_000
+
+_KEY = re.compile(r"(SharedAccessKey\s*=\s*)([^;\s\"']+)", re.IGNORECASE)
+_TOKEN = re.compile(r"eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
+
+
+def printable(text: str) -> str:
+    """Return the text with every character that is no letter, sign or plain space as an escape.
+
+    Control characters, line ends, and the marks that turn the direction of writing among them.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else _escaped(one) for one in text)
+
+
+class Cleaner:
+    """Knows the secrets of one endpoint."""
+
+    def __init__(self) -> None:
+        self._secrets: set[str] = set()
+
+    def learn(self, properties: Mapping[str, Any]) -> None:
+        """Strike out the secret values of these properties from now on."""
+        for name, value in properties.items():
+            # The user name of Event Hubs is the same for everybody, and no secret.
+            if is_secret(name) and isinstance(value, str) and value != "$ConnectionString":
+                self.learn_secret(value)
+
+    def learn_secret(self, secret: str) -> None:
+        """Strike this out from now on, and a key within it."""
+        found = {secret, *(match[2] for match in _KEY.finditer(secret))}
+        self._secrets |= {one for one in found if len(one) >= SECRET_CHARACTERS_MIN}
+
+    def text(self, text: str) -> str:
+        """Return the text in one line, without a secret or a control character, shortened."""
+        for secret in sorted(self._secrets, key=len, reverse=True):
+            text = text.replace(secret, STRUCK)
+        text = _TOKEN.sub(STRUCK, _KEY.sub(rf"\1{STRUCK}", text))
+        line = printable(" ".join(text.split()))
+        return line if len(line) <= TEXT_CHARACTERS_MAX else f"{line[:TEXT_CHARACTERS_MAX]} …"
+
+    def facts(self, value: Any) -> Any:
+        """Return the same of every text within mappings and sequences."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {self.text(str(name)): self.facts(item) for name, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.facts(item) for item in value]
+        return value
+
+
+def _escaped(character: str) -> str:
+    return repr(character)[1:-1]

@@ -1,0 +1,136 @@
+"""What the probes of one run share: the target, the clock of the current step, and what was found so far.
+
+One probe at a time writes here, each on a thread of its own; the runner sets the deadline in between.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException
+
+from ehkafka.checks.bounded import Overdue, bounded
+from ehkafka.checks.cleaning import Cleaner
+from ehkafka.checks.finding import Trouble
+from ehkafka.endpoint.bootstrap import bootstrap_addresses
+from ehkafka.endpoint.causes import CAUSE_UNKNOWN, CAUSES
+from ehkafka.endpoint.client import open_consumer
+from ehkafka.intake.client_log import ClientLog
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from confluent_kafka import Consumer
+    from confluent_kafka import TopicPartition as KafkaPartition
+    from confluent_kafka.admin import ClusterMetadata  # type: ignore[attr-defined]
+
+    from ehkafka.checks.target import Target
+    from ehkafka.intake.gap import LogBounds
+    from ehkafka.records import TopicPartition
+
+CLOSE_S = 3.0
+# So much of a step's time is left for its answer to come back.
+LEAST_S = 0.05
+
+
+class Address(NamedTuple):
+    """One entry of the bootstrap list."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+class Inspection:
+    """The shared state of one run."""
+
+    def __init__(self, target: Target, timeout_s: float) -> None:
+        self.target = target
+        self.timeout_s = timeout_s
+        self.cleaner = Cleaner()
+        self.properties: dict[str, Any] = {}
+        self.addresses: dict[str, Address] = {}
+        self.resolved: dict[str, list[str]] = {}
+        self.cluster: ClusterMetadata | None = None
+        self.logs: dict[TopicPartition, LogBounds] = {}
+        self.committed: dict[TopicPartition, KafkaPartition] = {}
+        self.token_issued_at: datetime | None = None
+        self.heard: list[KafkaError] = []
+        self._consumer: Consumer | None = None
+        self._is_stuck = False
+        self._deadline_s = time.monotonic() + timeout_s
+
+    def begin_step(self) -> None:
+        """Give the next step its time."""
+        self._deadline_s = time.monotonic() + self.timeout_s
+
+    @property
+    def remaining_s(self) -> float:
+        """What is left of the step's time, never quite nothing."""
+        return max(LEAST_S, self._deadline_s - time.monotonic())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the step's time is up."""
+        return time.monotonic() >= self._deadline_s
+
+    def use(self, properties: dict[str, Any]) -> None:
+        """Take the client's properties."""
+        self.cleaner.learn(properties)
+        self.properties = properties
+        named = (Address(*entry) for entry in bootstrap_addresses(str(properties["bootstrap.servers"])))
+        self.addresses = {str(address): address for address in named}
+
+    @property
+    def protocol(self) -> str:
+        """The security protocol, in librdkafka's capitals."""
+        return str(self.properties.get("security.protocol", "PLAINTEXT")).upper()
+
+    @property
+    def mechanism(self) -> str | None:
+        """The SASL mechanism; None without SASL."""
+        if not self.protocol.startswith("SASL"):
+            return None
+        return str(self.properties.get("sasl.mechanisms", "GSSAPI")).upper()
+
+    def consumer(self) -> Consumer:
+        """Return the client of this run, opened on first use; it never subscribes."""
+        if self._is_stuck:
+            raise Trouble("an earlier step still holds the client", "Mend that step first.")
+        if self._consumer is None:
+            self._consumer = self.open(self.properties)
+        return self._consumer
+
+    def open(self, properties: dict[str, Any], **callbacks: Any) -> Consumer:
+        """Open a client that notes the errors it hears of and logs nothing."""
+        return open_consumer(
+            properties, error_cb=self.heard.append, logger=ClientLog(lambda _event: None), **callbacks
+        )
+
+    def give_up_client(self) -> None:
+        """Never touch the client again: a thread that was given up may still be in it."""
+        self._is_stuck = self._is_stuck or self._consumer is not None
+
+    def close(self) -> None:
+        """Close the client, within a bound."""
+        if self._consumer is not None and not self._is_stuck:
+            close_within(self._consumer, CLOSE_S)
+
+
+def close_within(consumer: Consumer, timeout_s: float) -> None:
+    """Close a client, which may wait for a broker that does not answer, for so long at most."""
+    try:
+        bounded(consumer.close, timeout_s, "close")
+    except (Overdue, KafkaException):
+        # It has joined no group, so nobody waits for it to leave.
+        return
+
+
+def trouble(what: str, error: KafkaError | KafkaException) -> Trouble:
+    """Return the trouble behind an error of librdkafka, its usual cause as the fix."""
+    inner = error.args[0] if isinstance(error, KafkaException) else error
+    return Trouble(f"{what}: {inner.name()} ({inner.str()})", CAUSES.get(inner.name(), CAUSE_UNKNOWN))

@@ -1,0 +1,43 @@
+"""Step `kafka`: whether it is a Kafka broker that answers there, before any authentication."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ehkafka.checks.dial import dial, dial_secured
+from ehkafka.checks.finding import Finding, Trouble
+from ehkafka.checks.hello import Speaks, who_answers
+
+if TYPE_CHECKING:
+    from ehkafka.checks.inspection import Inspection
+
+_FIXES = {
+    Speaks.TLS: "Set security.protocol to SSL or SASL_SSL, or use the broker's plain-text port.",
+    Speaks.HTTP: "A web server or a proxy: correct the port (Event Hubs: 9093, not 443).",
+    Speaks.AMQP: "The port of AMQP: correct it (Event Hubs speaks Kafka on 9093).",
+}
+_OTHER_FIX = "Check that host and port are a Kafka broker's, and that no proxy stands in between."
+
+
+def look(inspection: Inspection, subject: str | None) -> Finding:
+    """Say hello, encrypted where the client would."""
+    assert subject is not None
+    address = inspection.addresses[subject]
+    is_secured = inspection.protocol.endswith("SSL")
+    try:
+        connection = dial_secured(inspection, address) if is_secured else dial(inspection, address)
+    except OSError as error:
+        raise Trouble(f"the second connection failed: {error.strerror or error}", _OTHER_FIX) from None
+    with connection:
+        connection.settimeout(inspection.remaining_s)
+        speaks = who_answers(connection)
+    if speaks is Speaks.KAFKA:
+        return Finding("a Kafka broker answers")
+    if speaks is Speaks.SILENT:
+        raise Trouble(
+            f"it takes connections but did not answer within {inspection.timeout_s:g} s", _OTHER_FIX
+        )
+    said = speaks.value
+    if speaks is Speaks.TLS:
+        said += f", but security.protocol is {inspection.protocol}"
+    raise Trouble(said, _FIXES.get(speaks, _OTHER_FIX))

@@ -1,0 +1,165 @@
+"""Goes through the steps: one probe at a time, never longer than its time-out, results told as they come.
+
+Called on the caller's thread; each probe runs on a daemon thread of its own. Turns what a probe returned or
+raised into a result whose texts are clean, and never lets an error of a probe out.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaException
+
+from ehkafka.checks import (
+    auth,
+    clock,
+    commit,
+    dns,
+    group,
+    kafka,
+    oauth_token,
+    offsets,
+    partitions,
+    settings,
+    tcp,
+    tls,
+    topic,
+)
+from ehkafka.checks.bounded import Overdue, bounded
+from ehkafka.checks.finding import Finding, NotMeasured, Trouble
+from ehkafka.checks.inspection import Inspection
+from ehkafka.checks.plan import SETTINGS, Step, blocker, steps_after_settings
+from ehkafka.checks.result import CheckResult, Report, Status
+from ehkafka.endpoint.client import describe_error
+from ehkafka.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ehkafka.checks.plan import Key
+    from ehkafka.checks.target import Target
+
+    Probe = Callable[[Inspection, str | None], Finding]
+
+PROBES: Mapping[str, Probe] = {
+    "settings": settings.look,
+    "dns": dns.look,
+    "tcp": tcp.look,
+    "tls": tls.look,
+    "kafka": kafka.look,
+    "token": oauth_token.look,
+    "auth": auth.look,
+    "topic": topic.look,
+    "partitions": partitions.look,
+    "group": group.look,
+    "offsets": offsets.look,
+    "clock": clock.look,
+    "commit": commit.look,
+}
+# A probe keeps its time by itself and says what it waited for; what hangs beyond that is cut off.
+GRACE_S = 1.0
+
+
+def run_checks(
+    target: Target, *, timeout_s: float = 10.0, tell: Callable[[CheckResult], None] = lambda _result: None
+) -> Report:
+    """Check the way to the target step by step; `tell` hears each result at once. Never raises for a failure.
+
+    Each step has `timeout_s`. Writes one commit into the group `ehkafka-check`, and nothing else.
+    """
+    inspection = Inspection(target, timeout_s)
+    results: dict[Key, CheckResult] = {}
+
+    def take(step: Step) -> None:
+        results[step.key] = result = _result(inspection, step, results)
+        tell(result)
+
+    try:
+        take(Step(SETTINGS))
+        addresses: list[str | None] = [*inspection.addresses] or [None]
+        mechanism = inspection.mechanism if inspection.properties else None
+        for step in steps_after_settings(addresses, target.topics, has_token=mechanism == "OAUTHBEARER"):
+            take(step)
+    finally:
+        inspection.close()
+    return Report(
+        endpoint=target.endpoint.name,
+        group=target.group,
+        topics=target.topics,
+        results=tuple(results.values()),
+    )
+
+
+def _result(inspection: Inspection, step: Step, before: Mapping[Key, CheckResult]) -> CheckResult:
+    obstacle = blocker(step, {key: result.status for key, result in before.items()})
+    if obstacle is not None:
+        return _made(inspection, step, Status.SKIPPED, f"needs {obstacle}")
+    began_s = time.monotonic()
+    inspection.begin_step()
+    try:
+        probe = PROBES[step.key.name]
+        found = bounded(
+            lambda: probe(inspection, step.key.subject), inspection.timeout_s + GRACE_S, step.key.name
+        )
+    except NotMeasured as reason:
+        return _made(inspection, step, Status.NOT_MEASURED, str(reason), began_s=began_s)
+    except Exception as error:
+        return _made_of(inspection, step, error, began_s)
+    return _made(inspection, step, Status.OK, found.text, began_s=began_s, facts=found.facts)
+
+
+def _made_of(inspection: Inspection, step: Step, error: Exception, began_s: float) -> CheckResult:
+    found = error if isinstance(error, Trouble) else _unforeseen(inspection, error)
+    return _made(
+        inspection,
+        step,
+        Status.FAILED,
+        found.text,
+        fix=found.fix,
+        began_s=began_s,
+        exit_code=found.exit_code,
+        facts=found.facts,
+    )
+
+
+def _unforeseen(inspection: Inspection, error: Exception) -> Trouble:
+    if isinstance(error, Overdue):
+        inspection.give_up_client()
+        return Trouble(
+            f"it did not end within {inspection.timeout_s:g} s",
+            "Raise --timeout if the network is slow; else look at what it waits for.",
+        )
+    if isinstance(error, KafkaException):
+        said, _, cause = describe_error(error.args[0]).partition("): ")
+        return Trouble(f"{said})", cause)
+    return Trouble(
+        f"{type(error).__name__}: {error}",
+        "Nobody expected this; please report it.",
+        exit_code=EngineError.exit_code,
+    )
+
+
+def _made(
+    inspection: Inspection,
+    step: Step,
+    status: Status,
+    text: str,
+    *,
+    fix: str | None = None,
+    began_s: float | None = None,
+    exit_code: int = 0,
+    facts: Mapping[str, object] | None = None,
+) -> CheckResult:
+    clean = inspection.cleaner
+    subject = step.key.subject
+    return CheckResult(
+        name=step.key.name,
+        subject=None if subject is None else clean.text(subject),
+        status=status,
+        text=clean.text(text),
+        fix=None if fix is None else clean.text(fix),
+        duration_s=0.0 if began_s is None else time.monotonic() - began_s,
+        exit_code=exit_code,
+        facts=clean.facts(facts or {}),
+    )

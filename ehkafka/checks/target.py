@@ -1,0 +1,63 @@
+"""What is to be looked at: an endpoint, and the group and topics on it. Pure values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from ehkafka.endpoint.properties import consumer_properties
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ehkafka.app import App
+    from ehkafka.endpoint import Endpoint
+    from ehkafka.endpoint.properties import Assignor
+
+OWN_GROUP = "ehkafka-check"
+"""The group that a look without the user's group uses, and the only one that is ever committed to.
+One fixed name, because Event Hubs takes 1000 groups in a namespace."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """An endpoint with a group and topics, either of which may be left open."""
+
+    endpoint: Endpoint
+    group: str | None = None
+    topics: tuple[str, ...] = ()
+    consumer: Mapping[str, Any] = field(default_factory=dict)
+    assignor: Assignor = "default"
+    instance_id: str | None = None
+
+    @classmethod
+    def of_app(cls, app: App, *, group: str | None = None, topics: tuple[str, ...] = ()) -> Self:
+        """Return what the app would use; a group or topics given here take the place of its own."""
+        settings = app.settings
+        return cls(
+            endpoint=app.endpoint,
+            group=group or settings.group,
+            topics=topics or app.topics,
+            consumer=settings.consumer,
+            assignor=settings.assignor,
+            instance_id=settings.instance_id if group in (None, settings.group) else None,
+        )
+
+    def client_properties(self) -> dict[str, Any]:
+        """Return the properties of the app's own consumer, secrets in the clear.
+
+        Raises `ConfigurationError` for what the app's start would refuse.
+        """
+        return consumer_properties(
+            self.endpoint,
+            self.group or OWN_GROUP,
+            self.consumer,
+            assignor=self.assignor,
+            instance_id=self.instance_id,
+        )
+
+
+def as_own_group(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the same client in our own group, and as nobody's static member."""
+    kept = {name: value for name, value in properties.items() if name != "group.instance.id"}
+    return {**kept, "group.id": OWN_GROUP}

@@ -1,0 +1,196 @@
+"""Reads a topic as it grows, for eyes: joins no group, commits nothing, and says what it cannot read.
+
+Goes the same way as the steps of a check up to the topic, so that what is wrong is told in the same words.
+One thread at a time. Positions outside of the log are moved to its nearest end, and that is told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from ehkafka.checks import auth, oauth_token, topic
+from ehkafka.checks.bounded import Overdue, bounded
+from ehkafka.checks.finding import SETTINGS_CODE, NotMeasured, Trouble
+from ehkafka.checks.inspection import Inspection
+from ehkafka.checks.run import GRACE_S
+from ehkafka.checks.target import as_own_group
+from ehkafka.endpoint.client import check_client_version, describe_error
+from ehkafka.errors import ConfigurationError, EhkafkaError, EndpointError, OffsetGapError, TopicNotFoundError
+from ehkafka.intake.log_bounds import log_bounds
+from ehkafka.intake.start import check_start, start_offsets
+from ehkafka.records import TopicPartition, record_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from confluent_kafka import Consumer, Message
+
+    from ehkafka.checks.target import Target
+    from ehkafka.intake.gap import LogBounds
+    from ehkafka.intake.start import Start
+    from ehkafka.records import Record
+
+BATCH_RECORDS = 500
+# How late a record may be shown, and how long Ctrl-C may take.
+WAIT_S = 0.1
+_OUT_OF_LOG = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}  # noqa: SLF001
+
+
+@dataclass(frozen=True, slots=True)
+class LastRecords:
+    """A place to begin: so many offsets before the end of each partition."""
+
+    count: int
+
+
+class TopicReader:
+    """Opened and closed as a context manager; `batches` then never ends by itself.
+
+    `partitions` are those to read, all of them if empty; `notice` hears what a person should know beside
+    the records. Entering raises `ConfigurationError`, `EndpointError` or `TopicNotFoundError`.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        topic: str,
+        *,
+        begin: Start | LastRecords = "latest",
+        partitions: Sequence[int] = (),
+        timeout_s: float = 10.0,
+        notice: Callable[[str], None] = lambda _text: None,
+    ) -> None:
+        if not isinstance(begin, LastRecords):
+            check_start(begin)
+        self._target = target
+        self._topic = topic
+        self._begin = begin
+        self._wanted = tuple(dict.fromkeys(partitions))
+        self._notice = notice
+        self._inspection = Inspection(target, timeout_s)
+        self._record = record_type("auto", event_hubs=target.endpoint.is_event_hubs)
+        self._told: set[str] = set()
+
+    def __enter__(self) -> Self:
+        check_client_version()
+        self._target.endpoint.prepare_topics([self._topic])
+        self._inspection.use(as_own_group(self._target.client_properties()))
+        # On a thread of its own: the main one then hears Ctrl-C at once.
+        try:
+            bounded(self._connect, 3 * self._inspection.timeout_s + GRACE_S, "connect")
+        except Overdue:
+            self._inspection.give_up_client()
+            raise EndpointError(
+                f"{self._target.endpoint.name} did not let itself be read in time. Run: ehkafka check"
+            ) from None
+        except EhkafkaError:
+            self._inspection.close()
+            raise
+        except BaseException:  # Ctrl-C: the thread may still use the client
+            self._inspection.give_up_client()
+            raise
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._inspection.close()
+
+    def batches(self) -> Iterator[list[Record]]:
+        """Yield what has come, an empty list now and then while nothing comes. Raises `EndpointError`."""
+        consumer = self._inspection.consumer()
+        while True:
+            messages = consumer.consume(BATCH_RECORDS, WAIT_S)
+            records = []
+            for message in messages:
+                error = message.error()
+                if error is None:
+                    records.append(self._record(message))  # type: ignore[arg-type]
+                else:
+                    self._hear(error, message)
+            self._tell_heard(is_reading=bool(records))
+            yield records
+
+    def _connect(self) -> None:
+        consumer = self._pass_checks()
+        partitions = self._partitions()
+        timeout_s = self._inspection.timeout_s
+        try:
+            logs = log_bounds(consumer, partitions, timeout_s)
+            offsets = self._offsets(consumer, logs, timeout_s)
+        except KafkaException as error:
+            raise EndpointError(f"Where to begin cannot be read: {describe_error(error.args[0])}.") from None
+        consumer.assign([KafkaPartition(*partition, offset) for partition, offset in offsets.items()])
+
+    def _pass_checks(self) -> Consumer:
+        inspection = self._inspection
+        try:
+            if inspection.mechanism == "OAUTHBEARER":
+                self._look_at_token()
+            for look in (auth.look, topic.look):
+                inspection.begin_step()
+                look(inspection, self._topic)
+        except Trouble as found:
+            kind: type[EhkafkaError] = EndpointError
+            if found.exit_code == SETTINGS_CODE:
+                kind = ConfigurationError
+            elif inspection.cluster is not None and self._topic not in inspection.cluster.topics:
+                kind = TopicNotFoundError
+            text, fix = inspection.cleaner.text(found.text), inspection.cleaner.text(found.fix)
+            raise kind(f"{self._target.endpoint.name}: {text}. {fix}") from None
+        return inspection.consumer()
+
+    def _look_at_token(self) -> None:
+        self._inspection.begin_step()
+        try:
+            oauth_token.look(self._inspection, None)
+        except NotMeasured:
+            return  # librdkafka fetches it by itself
+
+    def _partitions(self) -> list[TopicPartition]:
+        assert self._inspection.cluster is not None
+        there = sorted(self._inspection.cluster.topics[self._topic].partitions)
+        if unknown := [number for number in self._wanted if number not in there]:
+            raise ConfigurationError(
+                f"Topic {self._topic!r} has no partition {unknown[0]}; it has 0 to {max(there, default=0)}."
+            )
+        return [TopicPartition(self._topic, number) for number in self._wanted or there]
+
+    def _offsets(
+        self, consumer: Consumer, logs: dict[TopicPartition, LogBounds], timeout_s: float
+    ) -> dict[TopicPartition, int]:
+        if isinstance(self._begin, LastRecords):
+            count = self._begin.count
+            return {partition: max(log.start, log.end - count) for partition, log in logs.items()}
+        if self._begin == "latest":
+            return {partition: log.end for partition, log in logs.items()}
+        found = start_offsets(consumer, self._begin, logs, timeout_s)
+        return {partition: self._within(partition, found[partition], log) for partition, log in logs.items()}
+
+    def _within(self, partition: TopicPartition, offset: int, log: LogBounds) -> int:
+        if offset == OFFSET_BEGINNING:
+            return log.start
+        nearest = min(max(offset, log.start), log.end)
+        if nearest != offset:
+            self._notice(f"{partition} holds {log.start} to {log.end}: it begins at {nearest}, not {offset}")
+        return nearest
+
+    def _hear(self, error: KafkaError, message: Message) -> None:
+        if error.code() in _OUT_OF_LOG:
+            raise OffsetGapError(
+                f"{message.topic()}[{message.partition()}]: what was to be read next is no longer in the log."
+                " Retention was quicker: start again, with --from earliest or a later place."
+            )
+        self._inspection.heard.append(error)
+
+    def _tell_heard(self, *, is_reading: bool) -> None:
+        """Tell each trouble once until records come again: librdkafka goes on trying by itself."""
+        if is_reading:
+            self._told.clear()
+        for error in self._inspection.heard:
+            if error.name() not in self._told:
+                self._told.add(error.name())
+                self._notice(self._inspection.cleaner.text(describe_error(error)))
+        self._inspection.heard.clear()

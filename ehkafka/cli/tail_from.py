@@ -1,0 +1,40 @@
+"""What `--from` takes: what a start position takes, the last records, and a moment in local time.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from ehkafka import ConfigurationError
+from ehkafka.checks import LastRecords
+from ehkafka.cli.settings_text import start_position
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+FORMS = (
+    "earliest, latest, an offset such as 1200, -10 for the last 10 of each partition, -10m for the last"
+    " 10 minutes (s, m, h, d), or a moment such as 2026-01-31T12:00:00Z"
+)
+_LAST = re.compile(r"-(?P<count>\d{1,9})", re.ASCII)
+
+
+def parse_from(text: str) -> str | int | datetime | timedelta | LastRecords:
+    """Return the place to begin. Raises `ConfigurationError`."""
+    if found := _LAST.fullmatch(text):
+        return LastRecords(int(found["count"]))
+    with suppress(ValueError):
+        moment = datetime.fromisoformat(text) if "-" in text[1:] else None
+        # Whoever types a moment without a zone means the clock on the wall.
+        if moment is not None and moment.tzinfo is None:
+            return moment.astimezone()
+    try:
+        place: str | int | datetime | timedelta = start_position(text)
+    except (ValueError, OverflowError):
+        raise ConfigurationError(f"--from {text!r} is no place to begin; give {FORMS}.") from None
+    return place

@@ -1,0 +1,86 @@
+"""Reads the namespace that an Entra ID token is for, and knows what differs between Azure's clouds.
+
+Pure. What is no namespace is never repeated in the error: people paste connection strings here. Called
+while an `Endpoint` is made.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ehkafka.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PUBLIC_DOMAIN = "servicebus.windows.net"
+KAFKA_PORT = 9093
+# Where the same namespace speaks HTTPS and AMQP: in the addresses that the portal shows.
+_PORTS = {"9093", "443", "5671", "5672"}
+
+AUTHORITIES: Mapping[str, str] = {
+    PUBLIC_DOMAIN: "login.microsoftonline.com",
+    "servicebus.chinacloudapi.cn": "login.chinacloudapi.cn",
+    "servicebus.usgovcloudapi.net": "login.microsoftonline.us",
+}
+"""Domain of a cloud's namespaces → the host of its Entra ID."""
+
+_TEXT = re.compile(
+    r"(?:(?:sb|https|amqps)://)?"
+    r"(?P<label>[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)(?:\.(?P<domain>[a-z0-9.-]{1,190}?)\.?)?"
+    r"(?::(?P<port>[0-9]{1,5}))?/?",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EntraNamespace:
+    """One namespace: its full host name, and the host of Entra ID in its cloud."""
+
+    host: str
+    authority: str
+
+    @classmethod
+    def parse(cls, text: object) -> EntraNamespace:
+        """Read a bare name, a host name, or `sb://host:port/`. Raises `ConfigurationError`."""
+        if not isinstance(text, str) or not text.strip():
+            raise _refusal("it is empty or no text")
+        if "sharedaccess" in text.lower():
+            raise _refusal(
+                "it is a connection string, which has a key and needs no token: give it to"
+                " Endpoint.connection_string(…) instead"
+            )
+        found = _TEXT.fullmatch(text.strip().lower())
+        if found is None:
+            raise _refusal("it is no host name")
+        domain = found["domain"] or PUBLIC_DOMAIN
+        if domain not in AUTHORITIES:
+            raise _refusal(
+                f"its domain is none of Event Hubs' ({', '.join(AUTHORITIES)}); for a private endpoint give"
+                " the namespace's own name here, and the address in properties={'bootstrap.servers': …}"
+            )
+        if found["port"] is not None and found["port"] not in _PORTS:
+            raise _refusal(
+                f"its port is not one of the service's; clients always connect to {KAFKA_PORT}, and another"
+                " address goes into properties={'bootstrap.servers': …}"
+            )
+        return cls(f"{found['label']}.{domain}", AUTHORITIES[domain])
+
+    @property
+    def bootstrap(self) -> str:
+        """The address that clients connect to."""
+        return f"{self.host}:{KAFKA_PORT}"
+
+    @property
+    def scope(self) -> str:
+        """What a token for this namespace is asked for."""
+        return f"https://{self.host}/.default"
+
+
+def _refusal(reason: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"Endpoint.entra: the namespace is refused: {reason}."
+        f" Give its name ('home') or its host name ('home.{PUBLIC_DOMAIN}')."
+    )

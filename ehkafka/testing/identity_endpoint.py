@@ -1,0 +1,186 @@
+"""A managed-identity endpoint on this machine, as Azure App Service and Container Apps have one.
+
+Issues the unsigned tokens that a `Listener(unsecured_tokens=True)` accepts, so that azure-identity's own
+`ManagedIdentityCredential` is what a test runs. Can fail in the ways that a real one does, and counts.
+For tests; never a model for a real one. Listens on 127.0.0.1, answers on threads of its own; any thread
+may change how it answers.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import secrets
+import threading
+import time
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import parse_qs, urlsplit
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.testing.unsecured_token import unsecured_token
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+API_VERSION = "2019-08-01"
+PATH = "/msi/token"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRequest:
+    """One request as it came: when (monotonic), for what, and for which user-assigned identity."""
+
+    at_s: float
+    resource: str | None
+    client_id: str | None
+
+
+class IdentityEndpoint:
+    """The endpoint in a context manager; `environment()` is what points a credential at it.
+
+    ```python
+    with IdentityEndpoint(life_s=30) as identity:
+        for name, value in identity.environment().items():
+            monkeypatch.setenv(name, value)
+    ```
+
+    azure-identity caches a token of more than 290 s and asks again only when that much is left.
+    """
+
+    def __init__(self, life_s: float = 3600.0, *, subject: str = "ehkafka") -> None:
+        self.subject = subject
+        self.header = secrets.token_hex(16)
+        self._lock = threading.Lock()
+        # Under the lock.
+        self._requests: list[TokenRequest] = []
+        self._issued: list[str] = []
+        self._way = _Way(life_s=life_s)
+        self._server: ThreadingHTTPServer | None = None
+        # Lets go of those who hang, at the end.
+        self._released = threading.Event()
+
+    def __enter__(self) -> Self:
+        handler = type("_BoundHandler", (_Handler,), {"endpoint": self})
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        # One that hangs must not keep the process, or the end of the test, waiting.
+        self._server.daemon_threads = True
+        threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), name="identity-endpoint", daemon=True
+        ).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        server, self._server = self._server, None
+        self._released.set()
+        if server is not None:
+            server.shutdown()
+            server.server_close()
+
+    @property
+    def url(self) -> str:
+        """Where tokens are asked for."""
+        if self._server is None:
+            raise ConfigurationError("The identity endpoint has no address: use it in a `with`")
+        return f"http://127.0.0.1:{self._server.server_address[1]}{PATH}"
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment variables by which azure-identity finds it."""
+        return {"IDENTITY_ENDPOINT": self.url, "IDENTITY_HEADER": self.header}
+
+    @property
+    def requests(self) -> list[TokenRequest]:
+        """All requests so far, refused ones too."""
+        with self._lock:
+            return list(self._requests)
+
+    @property
+    def issued(self) -> list[str]:
+        """All tokens that were issued, oldest first."""
+        with self._lock:
+            return list(self._issued)
+
+    # --- how it answers from now on ----------------------------------------------------------------
+
+    def issue(self, life_s: float, *, after_s: float = 0.0) -> None:
+        """Issue tokens of this life, expired ones when negative, after a delay; ends every fault."""
+        self._go(_Way(life_s=life_s, delay_s=after_s))
+
+    def fail(self, status: int = 500, body: str = '{"statusCode":500,"message":"try again"}') -> None:
+        """Answer with this status and body: an error, or with 200 what is no token."""
+        self._go(_Way(status=status, body=body))
+
+    def hang(self) -> None:
+        """Take requests and never answer them, nor after the next change: those connections are dead."""
+        self._go(_Way(hangs=True))
+
+    def _go(self, way: _Way) -> None:
+        with self._lock:
+            self._way = way
+
+    def answer(self, headers: Any, query: str) -> tuple[int, str] | None:
+        """Return status and body for one request, None to drop the connection. On the server's threads."""
+        asked = {name: values[0] for name, values in parse_qs(query).items()}
+        with self._lock:
+            way = self._way
+            self._requests.append(
+                TokenRequest(time.monotonic(), asked.get("resource"), asked.get("client_id"))
+            )
+        if way.hangs:
+            self._released.wait()
+            return None
+        if way.delay_s:
+            self._released.wait(way.delay_s)
+        if not secrets.compare_digest(headers.get("X-IDENTITY-HEADER", ""), self.header):
+            return 401, '{"statusCode":401,"message":"the header is missing or wrong"}'
+        if asked.get("api-version") != API_VERSION or not asked.get("resource"):
+            return 400, '{"statusCode":400,"message":"api-version or resource is missing"}'
+        return (way.status, way.body) if way.status else (200, self._token(way.life_s, asked["resource"]))
+
+    def _token(self, life_s: float, resource: str) -> str:
+        # In whole seconds, as the real one does; never less than the life that was asked for.
+        expires_on = math.ceil(time.time() + life_s)
+        token = unsecured_token(self.subject, life_s, issued_at_s=expires_on - life_s)
+        with self._lock:
+            self._issued.append(token)
+        answer = {"access_token": token, "expires_on": str(expires_on), "resource": resource}
+        return json.dumps(answer | {"token_type": "Bearer"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How requests are answered."""
+
+    life_s: float = 0.0
+    delay_s: float = 0.0
+    status: int = 0
+    body: str = ""
+    hangs: bool = False
+
+
+class _Handler(BaseHTTPRequestHandler):
+    endpoint: IdentityEndpoint
+
+    def do_GET(self) -> None:
+        """Answer one request for a token."""
+        address = urlsplit(self.path)
+        answer = self.endpoint.answer(self.headers, address.query) if address.path == PATH else (404, "{}")
+        if answer is None:
+            self.close_connection = True
+            return
+        body = answer[1].encode()
+        try:
+            self.send_response(answer[0])
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+        except (BrokenPipeError, ConnectionResetError):
+            # The client gave up first, as it does when we are slow.
+            self.close_connection = True
+
+    def log_message(self, _format: str, *_arguments: Any) -> None:
+        """Say nothing: the requests are counted."""

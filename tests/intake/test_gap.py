@@ -1,0 +1,61 @@
+"""How large a gap is, and where each policy goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from ehkafka.intake.gap import Gap, LogBounds
+from ehkafka.records import TopicPartition
+
+P0 = TopicPartition("t", 0)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "earliest", "latest"),
+    [
+        pytest.param(3, (10, 7), (50, 47), id="deleted"),
+        pytest.param(60, (10, 0), (50, 40), id="beyond the end"),
+        pytest.param(20, (10, 0), (50, 30), id="cut and written again"),
+    ],
+)
+def test_the_size_of_a_gap_is_what_is_never_read(
+    wanted: int, earliest: tuple[int, int], latest: tuple[int, int]
+) -> None:
+    """C11: (where it goes on, how many are lost) in a log of 10 to 50; `latest` adds what it skips."""
+    gap = Gap(P0, wanted, LogBounds(10, 50))
+    assert (gap.resume_at("earliest"), gap.lost_records("earliest")) == earliest
+    assert (gap.resume_at("latest"), gap.lost_records("latest")) == latest
+    assert gap.resume_at("stop") is None
+    assert gap.lost_records("stop") == earliest[1]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        (3, "offset 3, but the log now holds 10 to 50, so 7 records are gone"),
+        (60, "offset 60, but the log now holds 10 to 50, which ends 10 before it"),
+        (20, "offset 20, but the log now holds 10 to 50, with other records there than before"),
+    ],
+)
+def test_the_error_says_what_was_wanted_what_is_there_and_what_to_do(wanted: int, words: str) -> None:
+    """C11: offset, log, distance, and the ways to go on."""
+    said = str(Gap(P0, wanted, LogBounds(10, 50)).error("why"))
+    assert said.startswith(f"t[0]: the next record to read was at {words}")
+    assert "(why)" in said
+    assert "on_out_of_range='earliest'" in said
+
+
+def test_the_end_of_the_log_is_a_position_to_wait_at() -> None:
+    """A consumer that has caught up is not out of range."""
+    log = LogBounds(10, 50)
+    assert [log.hold(position) for position in (9, 10, 50, 51)] == [False, True, True, False]
+
+
+def test_the_event_and_the_counter_tell_the_same_size() -> None:
+    """C11: what is told once is counted once."""
+    events, counts = [], []
+    Gap(P0, 3, LogBounds(10, 50)).tell("latest", events.append, lambda *count: counts.append(count))
+    (event,) = events
+    assert (event.wanted_offset, event.log_start, event.log_end) == (3, 10, 50)
+    assert (event.lost_records, event.action, event.resumed_at) == (47, "latest", 50)
+    assert counts == [("records_lost", 47)]

@@ -1,0 +1,108 @@
+"""Start positions: which forms are taken, and what each partition is told."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.intake.start import check_start, check_start_topics, start_offsets
+from ehkafka.records import TopicPartition
+
+P0, P1, Q0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+
+
+def offsets(start: Any, *partitions: TopicPartition) -> dict[TopicPartition, int]:
+    """Ask for positions that need no broker."""
+    return start_offsets(None, start, partitions, 1.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "earliest",
+        "latest",
+        0,
+        7,
+        datetime.now(UTC),
+        timedelta(0),
+        timedelta(hours=2),
+        lambda _topic, _partition: 0,
+        {0: 5, ("t", 1): "latest", "*": timedelta(hours=1)},
+    ],
+    ids=str,
+)
+def test_every_form_is_taken(start: Any) -> None:
+    """C12: earliest, latest, offset, datetime, timedelta, callable, mapping."""
+    check_start(start)
+
+
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        (None, "start is missing.*'earliest'"),
+        ("newest", "start='newest' is no start position"),
+        (-1, "start=-1"),
+        (True, "start=True"),
+        (1.5, "start=1.5"),
+        (datetime(2026, 1, 1), "start=datetime.*no start position"),  # noqa: DTZ001 - the zone is what is missing
+        (timedelta(seconds=-1), "start="),
+        ({}, r"start=\{\} names no partition"),
+        ({-1: 0}, r"start has the key -1"),
+        ({True: 0}, r"start has the key True"),
+        ({("t",): 0}, r"start has the key \('t',\)"),
+        ({(0, "t"): 0}, r"start has the key \(0, 't'\)"),
+        ({"t": 0}, "start has the key 't'"),
+        ({0: "newest"}, r"start\[0\]='newest'"),
+        ({0: None}, r"start\[0\]=None"),
+        ({0: {1: 2}}, r"start\[0\]="),
+        ({0: lambda _topic, _partition: 0}, r"start\[0\]="),
+    ],
+    ids=str,
+)
+def test_what_is_no_start_position_is_refused(start: Any, words: str) -> None:
+    """C12: the message shows the value and the forms that are taken; of a mapping, the entry."""
+    with pytest.raises(ConfigurationError, match=words):
+        check_start(start)
+
+
+def test_a_mapping_gives_each_partition_its_own_position() -> None:
+    """The pair of topic and number goes before the number, and that before `*`."""
+    start = {("t", 0): 10, 0: 20, "*": "earliest"}
+    assert offsets(start, P0, P1, Q0) == {P0: 10, P1: OFFSET_BEGINNING, Q0: 20}
+
+
+def test_a_partition_that_is_not_named_is_not_guessed() -> None:
+    """C12: a mapping without `*` says nothing of the others, so the app ends and says what to add."""
+    with pytest.raises(ConfigurationError, match=r"where t\[1\] begins.*Add 1 or \('t', 1\), or '\*'"):
+        offsets({0: 5}, P0, P1)
+
+
+def test_a_mapping_of_a_topic_that_nobody_handles_is_refused() -> None:
+    """A misspelt topic would otherwise pass unnoticed until its partition is assigned."""
+    check_start_topics({("t", 0): 1, 5: 2, "*": 3}, ["t", "u"])
+    check_start_topics("earliest", ["t"])
+    with pytest.raises(ConfigurationError, match="topic 'tt', which no handler takes; handled are 't', 'u'"):
+        check_start_topics({("tt", 0): 1}, ["u", "t"])
+
+
+@pytest.mark.parametrize("answer", [None, "newest", {0: 1}, -1])
+def test_what_a_callable_returns_is_checked_and_named_by_partition(answer: Any) -> None:
+    """A callable that returns nonsense, or another collection, ends the app with the partition's name."""
+    with pytest.raises(ConfigurationError, match=r"start callable failed for t\[1\]"):
+        offsets(lambda _topic, partition: 0 if partition == 0 else answer, P0, P1)
+
+
+def test_a_callable_that_raises_names_the_partition_and_keeps_the_cause() -> None:
+    """The user's own error is the cause."""
+    error = KeyError("no checkpoint")
+
+    def start(topic: str, partition: int) -> int:
+        raise error
+
+    with pytest.raises(ConfigurationError, match=r"start callable failed for t\[0\]: KeyError") as caught:
+        offsets(start, P0)
+    assert caught.value.__cause__ is error

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+
+import ehkafka
+from ehkafka.errors import EhkafkaError
+from ehkafka.events import ClientLogged, ConnectionTrouble, CredentialRotated, CredentialUnusable, Event
+from ehkafka.testing.kafka import KafkaBroker
+from ehkafka.testing.kafka_properties import Listener
+from ehkafka.testing.server_identity import issue_identity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.broker
+
+IDENTITY = issue_identity()
+OLD_KEY = "b2xkIG9sZCBvbGQgb2xkIG9sZCBvbGQgb2xkIG9sZCE="
+NEW_KEY = "bmV3bmV3bmV3bmV3bmV3bmV3bmV3bmV3bmV3bmV3bmV3="
+REAUTHENTICATE_S = 2.0
+BACK_S = 10.0
+RECORDS = 300
+LISTENER = "event_hubs"
+
+
+def secret(key: str) -> str:
+    """Return a namespace-level connection string."""
+    name = "Endpoint=sb://here.servicebus.windows.net/;SharedAccessKeyName=app"
+    return f"{name};SharedAccessKey={key}"
+
+
+class GuardedBroker(KafkaBroker):
+    """A broker with a way in as Event Hubs has one, that takes one key and asks for it again and again."""
+
+    def __init__(self, key: str) -> None:
+        listener = Listener(
+            users={"$ConnectionString": secret(key)}, identity=IDENTITY, reauthenticate_s=REAUTHENTICATE_S
+        )
+        super().__init__(listeners={LISTENER: listener})
+
+    def accept_only(self, key: str) -> None:
+        """Take this key from now on and no other. Apache Kafka reads its users at its start."""
+        users = {"$ConnectionString": secret(key)}
+        self.listeners[LISTENER] = dataclasses.replace(self.listeners[LISTENER], users=users)
+        self._write_files()
+        self.kill()  # a graceful stop waits for its clients
+        self.restart()
+
+
+class Events:
+    """A hook that keeps what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[Event] = []
+
+    def on_event(self, event: Event) -> None:
+        """Keep one."""
+        self.heard.append(event)
+
+    def of(self, kind: type[Event]) -> list[Any]:
+        """Return those of a kind."""
+        return [event for event in self.heard if type(event) is kind]
+
+    def refusals(self) -> list[ConnectionTrouble]:
+        """Return how often the broker has refused the key."""
+        return [event for event in self.of(ConnectionTrouble) if event.code == "_AUTHENTICATION"]
+
+    def authentications(self) -> list[ClientLogged]:
+        """Return how often the broker has taken it, by what the client logs while it is asked to."""
+        return [event for event in self.of(ClientLogged) if "Received session lifetime" in event.text]
+
+
+@pytest.fixture(scope="module")
+def guarded(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[GuardedBroker]:
+    """Run such a broker; at first it takes the old key."""
+    broker = GuardedBroker(OLD_KEY)
+    try:
+        broker.start()
+    except EhkafkaError as error:
+        without_broker(error)
+    yield broker
+    broker.stop()
+
+
+class Subject:
+    """An app on a topic of its own whose connection string comes from a file or a callable."""
+
+    def __init__(self, stage: Any, value: Any, authority: Path) -> None:
+        self.stage = stage
+        self.events = Events()
+        moved = {
+            "bootstrap.servers": stage.broker.bootstrap_for(LISTENER),
+            "ssl.ca.location": str(authority),
+        }
+        self.endpoint = ehkafka.Endpoint.connection_string(value, properties=moved)
+        # The client then tells of each authentication, and would tell of a key if it ever told one.
+        debug = {"debug": "security", "log_level": 7, "session.timeout.ms": 6000}
+        self.app = stage.app(endpoint=self.endpoint, consumer=debug)
+        self.app.add_hook(self.events)
+        self.load = stage.load()
+
+    def work(self, timeout_s: float = 30.0) -> float:
+        """Have another lot of records handled; return how long it took."""
+        began_s = time.monotonic()
+        self.load.produce(RECORDS)
+        self.stage.wait_until_worked_off(self.load, timeout_s)
+        return time.monotonic() - began_s
+
+    def shown(self) -> list[str]:
+        """Return all that the app shows of itself."""
+        credential = self.endpoint.credential
+        assert credential is not None
+        app = self.app
+        things = (self.events.heard, self.endpoint, credential, credential.current(), vars(credential))
+        return [*map(repr, things), repr(app.snapshot()), repr(app.health()), repr(app.settings)]
+
+
+def test_a_rotated_key_is_taken_up_from_a_file_and_from_a_callable_without_a_restart(
+    guarded: GuardedBroker,
+    stage_on: Callable[..., Any],
+    eventually: Callable[..., None],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """J4: early or late, a new key is sent when the broker asks to authenticate again; back ≤ 10 s."""
+    caplog.set_level(logging.DEBUG, "ehkafka")
+    authority, path = tmp_path / "ca.pem", tmp_path / "key"
+    authority.write_bytes(IDENTITY.ca_pem)
+    path.write_text(secret(OLD_KEY) + "\n")
+    answers = [secret(OLD_KEY)]
+
+    def fetch() -> str:
+        if not answers:
+            raise RuntimeError(secret(NEW_KEY))
+        return answers[0]
+
+    early, late = (Subject(stage_on(guarded, 4), value, authority) for value in (path, fetch))
+    for subject in (early, late):
+        subject.app.start()
+        subject.work()
+
+    # The file has the new key before the broker knows it: that the broker refuses it now shows that it was
+    # sent on connections that stood, because the broker asked to authenticate again.
+    following = tmp_path / "following"
+    following.write_text(secret(NEW_KEY) + "\n")
+    following.replace(path)
+    eventually(early.events.refusals, "a refusal of the new key", 10.0)
+    assert not late.events.refusals()
+
+    answers.clear()
+    guarded.accept_only(NEW_KEY)
+    assert early.work(BACK_S) < BACK_S
+
+    # The callable has failed since, and now has the new key: later than the broker wants it.
+    eventually(lambda: len(late.events.refusals()) >= 3, "refusals of the old key", 20.0)
+    eventually(lambda: late.events.of(CredentialUnusable), "word of the callable's failure", 10.0)
+    answers.append(secret(NEW_KEY))
+    assert late.work(BACK_S) < BACK_S
+
+    refused, seen = len(early.events.refusals()), len(early.events.authentications())
+    eventually(lambda: len(early.events.authentications()) > seen + 1, "re-authentications", 20.0)
+    assert len(early.events.refusals()) == refused, "the new key goes on being taken"
+    for subject in (early, late):
+        subject.stage.wait_until_committed(subject.load.ends)
+        assert subject.app.state == "running"
+        assert len(subject.events.of(CredentialRotated)) == 1
+    assert len(late.events.of(CredentialUnusable)) == 1, "one reason is told once in half a minute"
+
+    assert_hidden([caplog.text, *map(repr, map(vars, caplog.records)), *early.shown(), *late.shown()])
+    assert_hidden([file.read_text() for file in tmp_path.rglob("*") if file.is_file() and file != path])
+    for subject in (early, late):
+        subject.app.stop()
+        verdict = subject.stage.verdict()
+        assert verdict.ok, verdict.report()
+
+
+def assert_hidden(shown: Iterable[str]) -> None:
+    """Fail if eight characters in a row of a key are shown."""
+    text = "\n".join(shown)
+    for key in (OLD_KEY, NEW_KEY):
+        assert not [start for start in range(len(key) - 8) if key[start : start + 8] in text]
