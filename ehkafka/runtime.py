@@ -165,7 +165,7 @@ class Runtime:
         dispatchers = [route.dispatcher for route in self._routes]
         return {
             f"{name}_records": sum(getattr(d, f"{name}_records") for d in dispatchers)
-            for name in ("received", "finished", "skipped", "abandoned", "stale")
+            for name in ("received", "finished", "skipped", "dead_lettered", "abandoned", "stale")
         }
 
     def _make_context(self, hooks: PartitionHooks, finished_before: Any) -> IntakeContext:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Assignor = Literal["default", "cooperative-sticky"]
 OutOfRange = Literal["stop", "earliest", "latest"]
+OnParkedFull = Literal["pause_partition", "dead_letter", "stop"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,12 @@ class Settings:
     on at the log's start, `latest` at its end. The size of the gap is told each time, see `OffsetGap`.
     `max_age` skips records whose timestamp is older than that when they are received (counted, told, and
     committed past); those without a timestamp are handled.
+
+    Lanes whose head waits for a retry, or is held, are parked: their records leave the backlog and count
+    in the parked budget. When a partition has filled its share of it (`parked_records_max` or
+    `parked_bytes_max` divided by the partitions that are ours), `on_parked_full` says what happens: pause
+    that partition, send its largest parked key to the dead letters, or stop the app. A failing key with
+    *r* records per second fills a share of *S* records in *S / r* seconds.
     """
 
     group: str
@@ -49,6 +56,9 @@ class Settings:
     backlog_records_max: int = 50_000
     backlog_bytes_max: int = 128 * 1024 * 1024
     batch_records_max: int = 1_000
+    parked_records_max: int = 100_000
+    parked_bytes_max: int = 128 * 1024 * 1024
+    on_parked_full: OnParkedFull = "pause_partition"
     drain_s: float = 10.0
     stop_s: float = 30.0
     connect_s: float = 15.0
@@ -60,7 +70,7 @@ class Settings:
         """Refuse values that cannot work. Raises `ConfigurationError`."""
         positive = (
             "commit_interval_s", "backlog_records_max", "backlog_bytes_max", "batch_records_max",
-            "connect_s", "stuck_s", "idle_s",
+            "parked_records_max", "parked_bytes_max", "connect_s", "stuck_s", "idle_s",
         )  # fmt: skip
         for name in positive:
             _require(self, name, least=0, strictly=True)
@@ -76,6 +86,10 @@ class Settings:
         if self.on_out_of_range not in get_args(OutOfRange):
             raise ConfigurationError(
                 f"on_out_of_range={self.on_out_of_range!r} is unknown; use 'stop', 'earliest' or 'latest'."
+            )
+        if self.on_parked_full not in get_args(OnParkedFull):
+            raise ConfigurationError(
+                f"on_parked_full={self.on_parked_full!r} is unknown; use one of {', '.join(get_args(OnParkedFull))}."
             )
         check_max_age(self.max_age)
         if self.batch_records_max > self.backlog_records_max:
@@ -101,6 +115,9 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "backlog_records_max": "received records without an outcome; at the limit partitions pause",
         "backlog_bytes_max": "the same in bytes of their values",
         "batch_records_max": "records taken from the client library at a time",
+        "parked_records_max": "records that wait with failing ones, beside the backlog",
+        "parked_bytes_max": "the same in bytes of their values",
+        "on_parked_full": "what a partition does whose share of the parked budget is full",
         "drain_s": "time to finish what runs when a partition is taken away",
         "stop_s": "time to finish what was received when the app stops",
         "connect_s": "time to reach the broker at the start",

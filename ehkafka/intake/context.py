@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ehkafka.progress.committer import Committer
     from ehkafka.progress.ledger import CommitLedger
     from ehkafka.records import TopicPartition
-    from ehkafka.settings import OutOfRange
+    from ehkafka.settings import OnParkedFull, OutOfRange
 
 
 @dataclass(slots=True)
@@ -58,6 +58,7 @@ class IntakeContext:
     idle_s: float
     cooperative: bool
     on_out_of_range: OutOfRange = "stop"
+    on_parked_full: OnParkedFull = "pause_partition"
     # None when no handler has a limit: then no timestamp is looked at.
     ages: AgeLimits | None = None
     history: History | None = None
@@ -65,5 +66,8 @@ class IntakeContext:
     finished_before: Callable[[TopicPartition, int, str | None], Container[int] | None] | None = None
     # Told of each assignment that ends, before its records are abandoned. Caller has the lock.
     note_end: Callable[[Assignment], None] = lambda _assignment: None
+    # Partitions whose share of the parked budget is full, with the key that has most of it. Poll thread
+    # writes, the snapshot reads.
+    parked_full: dict[TopicPartition, str] = field(default_factory=dict)
     owned: OwnedPartitions = field(default_factory=OwnedPartitions)
     epochs: Epochs = field(default_factory=Epochs)

@@ -139,7 +139,7 @@ class GapRepair:
     def _may_resume(stuck: _Stuck) -> bool:
         if stuck.resume_at is None:
             return False
-        return not _is_back(stuck.assignment, stuck.resume_at) or not stuck.assignment.backlog_records
+        return not _is_back(stuck.assignment, stuck.resume_at) or not stuck.assignment.unfinished_records
 
     def _move(self, partition: TopicPartition, offset: int) -> None:
         route, assignment = self._context.owned[partition]

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 
 def largest_key(assignment: Assignment) -> str | None:
-    """Return the key with the longest lane if it holds half of the backlog or more. Caller has the lock."""
+    """Return the key with the longest lane if it holds half of what is unfinished. Caller has the lock."""
     longest = max(assignment.lanes.values(), key=len, default=None)
-    if longest is None or 2 * len(longest) < assignment.backlog_records:
+    if longest is None or 2 * len(longest) < assignment.unfinished_records:
         return None
     return describe_key(longest.key)

@@ -21,6 +21,7 @@ from ehkafka.intake.gap_repair import GapRepair
 from ehkafka.intake.largest_lane import largest_key
 from ehkafka.intake.log_ends import note_ends, note_passed_ends
 from ehkafka.intake.membership import Membership
+from ehkafka.intake.parked_budget import ParkedBudget
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class PollLoop:
         # When the loop last came round; read by `App.health` from any thread.
         self.last_turn_s = context.clock()
         self.membership = Membership(context, routes, self.watch)
+        self._parked = ParkedBudget(context, context.on_parked_full)
         self._gaps = GapRepair(context, self.membership, context.on_out_of_range)
 
     def run(self, consumer: Consumer, should_stop: Callable[[], bool]) -> None:
@@ -81,6 +83,8 @@ class PollLoop:
         if messages:
             self._deliver(consumer, messages)  # type: ignore[arg-type]
         self._gaps.run(consumer)
+        if context.parked_full or any(route.dispatcher.parked_records for route in self._distinct):
+            self._parked.look(lambda partitions: self._pause(consumer, partitions))
         self._busy = self.watch()
         self._resume(consumer)
         self._commit_if_due(consumer)
@@ -106,16 +110,21 @@ class PollLoop:
         return busy
 
     def _wanted(self, consumer: Consumer) -> int:
-        records, size = self._backlog()
-        wanted = self._context.flow.batch_size(records, size)
+        wanted = self._context.flow.batch_size(*self._amounts())
         if wanted == 0:
             # Keep polling, for heartbeats and rebalances, with nothing left to come.
             self._pause(consumer, self._context.flow.to_pause_all(self._context.owned.assignments()))
         return max(1, wanted)
 
-    def _backlog(self) -> tuple[int, int]:
+    def _amounts(self) -> tuple[int, int, int, int]:
+        """Return records and bytes of the backlog, records and bytes parked."""
         dispatchers = [route.dispatcher for route in self._distinct]
-        return sum(d.backlog_records for d in dispatchers), sum(d.backlog_bytes for d in dispatchers)
+        return (
+            sum(d.backlog_records for d in dispatchers),
+            sum(d.backlog_bytes for d in dispatchers),
+            sum(d.parked_records for d in dispatchers),
+            sum(d.parked_bytes for d in dispatchers),
+        )
 
     def _poll_timeout_s(self) -> float:
         if self._busy or self._context.flow.paused:
@@ -226,7 +235,7 @@ class PollLoop:
         context = self._context
         if not context.flow.paused:
             return
-        partitions = context.flow.to_resume(context.owned.assignments(), *self._backlog())
+        partitions = context.flow.to_resume(context.owned.assignments(), *self._amounts())
         if not partitions:
             return
         consumer.resume([KafkaPartition(*partition) for partition in partitions])
@@ -236,7 +245,7 @@ class PollLoop:
 
     def _commit_if_due(self, consumer: Consumer) -> None:
         context = self._context
-        finished = sum(d.dispatcher.finished_records + d.dispatcher.skipped_records for d in self._distinct)
+        finished = sum(route.dispatcher.outcomes for route in self._distinct)
         if context.owned and context.ledger.due(context.clock(), finished):
             context.committer.send(consumer, context.owned.positions(), finished)
 

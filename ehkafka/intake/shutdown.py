@@ -66,7 +66,7 @@ class Shutdown:
             self._loop.membership.cut_short(context.owned, below_started=False)
         drained = self._drain(consumer, request)
         unfinished = [] if drained else list(running_records(context))
-        queued = sum(route.dispatcher.backlog_records for route in self._routes)
+        queued = sum(route.dispatcher.unfinished_records for route in self._routes)
         commit_s = max(LEAVE_S, request.deadline_s - time.monotonic())
         self._loop.membership.release(
             consumer, list(context.owned), reason="stopped", drain_s=0.0, commit_s=commit_s
@@ -115,21 +115,23 @@ class Shutdown:
     def _drain(self, consumer: Consumer, request: StopRequest) -> bool:
         """Poll, for the group and for commits, until nothing can run any more or the time is over."""
         next_word_s = 0.0
-        while any(self._has_runnable(route) for route in self._routes):
+        while any(self._has_runnable(route, request) for route in self._routes):
             now_s = time.monotonic()
             if now_s >= request.deadline_s or self._context.leave_now():
                 return False
             if now_s >= next_word_s:
                 next_word_s = now_s + 1.0
-                queued = sum(route.dispatcher.backlog_records for route in self._routes)
+                queued = sum(route.dispatcher.unfinished_records for route in self._routes)
                 self._context.emit(Draining(request.deadline_s - now_s, queued))
             self._loop.turn_without_intake(consumer)
         return True
 
     @staticmethod
-    def _has_runnable(route: Route) -> bool:
+    def _has_runnable(route: Route, request: StopRequest) -> bool:
         with route.exchange.locked() as dispatcher:
-            return dispatcher.has_runnable()
+            due_s = dispatcher.holds.next_due_s()
+            # A retry that comes in time is worth waiting for: what finished behind it would be repeated.
+            return dispatcher.has_runnable() or (due_s is not None and due_s < request.deadline_s)
 
 
 def _named(unfinished: list[str], queued: int) -> str:

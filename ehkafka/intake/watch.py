@@ -39,7 +39,7 @@ class ProgressWatch:
                 self._look_for_idle(assignment, now_s)
 
     def _look_for_stuck(self, now_s: float) -> None:
-        finished = sum(route.dispatcher.finished_records for route in self._routes)
+        finished = sum(route.dispatcher.outcomes for route in self._routes)
         waiting = any(route.dispatcher.backlog_records for route in self._routes)
         if finished != self._finished or not waiting:
             self._finished, self._moved_s, self._reported = finished, now_s, False
@@ -54,7 +54,7 @@ class ProgressWatch:
     def _look_for_idle(self, assignment: Assignment, now_s: float) -> None:
         partition, received = assignment.partition, assignment.received_records
         seen, since_s, told = self._idle.get(partition, (-1, now_s, False))
-        if received != seen or assignment.backlog_records or self._is_behind(assignment):
+        if received != seen or assignment.unfinished_records or self._is_behind(assignment):
             self._idle[partition] = (received, now_s, False)
         elif not told and now_s - since_s >= self._context.idle_s:
             self._idle[partition] = (received, since_s, True)

@@ -85,6 +85,11 @@ class Assignment:
         # What the handler keeps for this assignment (a class handler: its instance). Set before `opened`.
         self.context: object = None
 
+    @property
+    def unfinished_records(self) -> int:
+        """How many records were received and have no outcome, parked ones included."""
+        return self.backlog_records + self.parked_records
+
     def note_received(self, messages: Sequence[Message], now_s: float) -> None:
         """Count a batch, ascending and of this partition. Caller has the lock."""
         last = messages[-1]

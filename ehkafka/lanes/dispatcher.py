@@ -61,6 +61,16 @@ class Dispatcher:
         self.holds = Holds(self)
         self.verdicts = Verdicts(self)
 
+    @property
+    def outcomes(self) -> int:
+        """How many records have ended in any way."""
+        return self.finished_records + self.skipped_records + self.dead_lettered_records
+
+    @property
+    def unfinished_records(self) -> int:
+        """How many records were received and have no outcome, parked ones included."""
+        return self.backlog_records + self.parked_records
+
     def assign(
         self,
         partition: TopicPartition,

@@ -38,12 +38,16 @@ def _picture(context: IntakeContext, owned: OwnedPartition) -> PartitionSnapshot
             lag_records=_lag_records(context, assignment),
             backlog_records=assignment.backlog_records,
             backlog_bytes=assignment.backlog_bytes,
-            parked_records=sum(len(lane) for lane in here if lane in dispatcher.holds.held),
+            parked_records=assignment.parked_records,
+            parked_bytes=assignment.parked_bytes,
+            parked_full_key=context.parked_full.get(partition),
             lanes=len(here),
             watermark=watermark,
             committed=committed.next_offset if committed else None,
             received_records=assignment.received_records,
             finished_records=assignment.finished_records,
+            skipped_records=assignment.skipped_records,
+            dead_lettered_records=assignment.dead_lettered_records,
             paused=partition in context.flow.paused,
             oldest=_oldest(dispatcher, assignment, here, context.clock()),
         )
@@ -56,7 +60,7 @@ def _lag_records(context: IntakeContext, assignment: Assignment) -> int | None:
         return None
     if end <= received and context.throttle.is_recent:
         return None  # a throttled answer is empty and without an end: nobody can tell what came meanwhile
-    return max(0, end - received) + assignment.backlog_records
+    return max(0, end - received) + assignment.unfinished_records
 
 
 def _oldest(
@@ -67,7 +71,8 @@ def _oldest(
         return None
     offset, lane = min(heads, key=lambda pair: pair[0])
     mark = assignment.mark_at(offset)
-    hold = dispatcher.holds.held.get(lane)
+    ticket = dispatcher.verdicts.awaited.get(lane)
+    hold = dispatcher.holds.held.get(lane) or ticket
     state = "running" if lane.running else "queued"
     return Unfinished(
         offset=offset,

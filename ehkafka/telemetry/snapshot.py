@@ -39,8 +39,11 @@ class PartitionSnapshot:
     lag_records: int | None
     backlog_records: int
     backlog_bytes: int
-    # In lanes on hold; part of the backlog.
+    # In lanes on hold, followers included; beside the backlog.
     parked_records: int
+    parked_bytes: int
+    # The key that has most of what is parked, while this partition's share of the parked budget is full.
+    parked_full_key: str | None
     lanes: int
     # Next_offset up to which all received records have an outcome; None before the first record.
     watermark: int | None
@@ -48,6 +51,8 @@ class PartitionSnapshot:
     committed: int | None
     received_records: int
     finished_records: int
+    skipped_records: int
+    dead_lettered_records: int
     paused: bool
     oldest: Unfinished | None
 
@@ -66,6 +71,7 @@ class Snapshot:
     received_records: int
     finished_records: int
     skipped_records: int
+    dead_lettered_records: int
     abandoned_records: int
     stale_records: int
     # One count for each kind of event, by class name, and the plain counters (see `telemetry.bus.COUNTERS`).
@@ -78,12 +84,17 @@ class Snapshot:
     @classmethod
     def empty(cls, group: str, endpoint: str, state: str, taken_at_s: float) -> Snapshot:
         """Return the picture of an app that was never started."""
-        return cls(group, endpoint, state, taken_at_s, 0.0, (), 0, 0, 0, 0, 0, {})
+        return cls(group, endpoint, state, taken_at_s, 0.0, (), 0, 0, 0, 0, 0, 0, {})
 
     @property
     def backlog_records(self) -> int:
         """Received without an outcome, over all partitions."""
         return sum(p.backlog_records for p in self.partitions)
+
+    @property
+    def parked_records(self) -> int:
+        """Waiting in lanes on hold, over all partitions."""
+        return sum(p.parked_records for p in self.partitions)
 
     @property
     def lanes(self) -> int:
