@@ -58,7 +58,7 @@ class HandlerFailedError(EhkafkaError):
 
 
 class AbandonedError(EhkafkaError):
-    """A stop ended before every started record had an outcome; the message names them."""
+    """A stop ended before every started record had an outcome that is committed; the message names them."""
 
     exit_code: ClassVar[int] = 4
 
@@ -73,3 +73,13 @@ class EngineError(EhkafkaError):
     """A thread of the engine died of an unknown error; the whole app stops visibly."""
 
     exit_code: ClassVar[int] = 70
+
+
+def said(error: BaseException) -> str:
+    """Return an error's type and text; never raises, though the error's own `__str__` may."""
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except Exception as broken:
+        return f"{name} (its text could not be made: {type(broken).__name__})"
+    return f"{name}: {text}" if text else name

@@ -157,7 +157,7 @@ def _must_have_run(result: object) -> None:
         if not isinstance(result, AsyncGeneratorType):
             result.close()
         raise TypeError(
-            f"the handler returned a {type(result).__name__} that nobody runs, so the record was not handled; "
+            f"the handler returned a {type(result).__name__} that nobody runs: the record was not handled; "
             "this version runs plain functions only"
         )
 

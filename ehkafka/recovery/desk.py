@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.errors import HandlerFailedError
+from ehkafka.errors import HandlerFailedError, said
 from ehkafka.events import HandlerFailed, UserCodeFailed
 from ehkafka.lanes.order import describe_key
 from ehkafka.records import Record
@@ -61,21 +61,21 @@ class FailureDesk:
             decision = "the app stops"
         else:
             decision = "its key waits, nothing is committed past it"
-        said = f"{type(error).__name__}: {error}"
+        reason = said(error)
         key = describe_key(lane.key)
         assert lane.head is not None
         offset, partition = lane.head.offset(), lane.assignment.partition
-        self._emit(HandlerFailed(partition, offset, key, lane.attempts + 1, said, decision))
+        self._emit(HandlerFailed(partition, offset, key, lane.attempts + 1, reason, decision))
         if stops and not stale:
             failure = HandlerFailedError(
                 f"Handler {self._handler!r} failed at {partition}@{offset}, key {key}, "
-                f"attempt {lane.attempts + 1}: {said}. Nothing at or above this offset of {partition} was "
+                f"attempt {lane.attempts + 1}: {reason}. Nothing at or above this offset of {partition} was "
                 "committed; the record is handled again at the next start. Fix the handler or the record, or "
                 "choose what failures lead to: on_failure=Hold()."
             )
             failure.__cause__ = error
             self._fatal(failure)
-        return HoldHead(said, stops_app=stops)
+        return HoldHead(reason, stops_app=stops)
 
     def _stops(self, lane: Lane, error: BaseException) -> bool:
         # SystemExit, KeyboardInterrupt and a process without memory are no verdict on the record.
@@ -93,5 +93,8 @@ class FailureDesk:
         try:
             return self._ask("handler", lane.assignment.partition, record, error)
         except Exception as failed:
-            self._emit(UserCodeFailed("on_error", f"{type(failed).__name__}: {failed}"))
+            self._emit(UserCodeFailed("on_error", said(failed)))
             return None
+        except BaseException as wish:  # sys.exit() and the like: an answer too
+            self._emit(UserCodeFailed("on_error", said(wish)))
+            return STOP
