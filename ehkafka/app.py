@@ -12,7 +12,7 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from ehkafka.configuration import Configuration
+from ehkafka.configuration import Configurable, Configuration
 from ehkafka.errors import ConfigurationError, EngineError
 from ehkafka.handlers import HandlerSpec, must_be_plain
 from ehkafka.intake.context import PartitionHooks
@@ -27,17 +27,15 @@ from ehkafka.telemetry.snapshot import Health, Snapshot
 from ehkafka.telemetry.verdict import health_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Callable, Hashable
     from datetime import timedelta
     from types import TracebackType
     from typing import Self
 
-    from ehkafka.configuration import Effective
     from ehkafka.endpoint import Endpoint
     from ehkafka.events import Hook
     from ehkafka.headers import HeaderMode
     from ehkafka.history import History
-    from ehkafka.settings import Settings
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 State = Literal["new", "starting", "running", "stopping", "stopped"]
@@ -46,7 +44,7 @@ State = Literal["new", "starting", "running", "stopping", "stopped"]
 STOP_SLACK_S = 5.0
 
 
-class App:
+class App(Configurable):
     """A consumer group's member: handlers, and one consumer that feeds them.
 
     `group` and `endpoint` say whose records; `start` where a group without a committed offset begins
@@ -85,41 +83,6 @@ class App:
         # Who is inside `start`; only that thread compares itself with it.
         self._starter: threading.Thread | None = None
 
-    # --- settings, before the start -----------------------------------------------------------------
-
-    @property
-    def settings(self) -> Settings:
-        """The settings in effect."""
-        return self._configuration.settings
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """The endpoint; if none was given, the environment's. Raises `ConfigurationError` without either."""
-        return self._configuration.endpoint
-
-    def configure(
-        self,
-        *,
-        endpoint: Endpoint | None = None,
-        origins: Mapping[str, str] | None = None,
-        **settings: Any,
-    ) -> None:
-        """Lay other settings over the app's own, before the start; `ehkafka run` does so with a file's.
-
-        `settings` are those of `ehkafka.settings.Settings`; `consumer` adds to the properties given
-        before. `endpoint` is taken only by an app that was made without one. `origins` names where each
-        comes from, for `configuration()`. Raises `ConfigurationError`, and then nothing has changed.
-        """
-        self._must_be_new("settings")
-        self._configuration.change(endpoint, settings, origins or {}, "configure()")
-
-    def configuration(self) -> tuple[Effective, ...]:
-        """Return every value in effect, where it came from and why, secrets as `***`.
-
-        The librdkafka properties of the consumer are among them. Raises what the start would raise.
-        """
-        return self._configuration.explain()
-
     # --- registration, before the start ---------------------------------------------------------
 
     def handler(
@@ -133,6 +96,7 @@ class App:
         headers: HeaderMode = "auto",
         start: Any = None,
         max_age: timedelta | None = None,
+        retry: Retry | RetryFunction = NO_RETRY,
         on_failure: FailurePolicy | None = None,
     ) -> Callable[[Function], Function]:
         """Register a function `(record)`, or a class with `process(record)`, as the topics' handler.
@@ -143,7 +107,8 @@ class App:
         `raw` hands over confluent's `Message` itself. `headers` says how `Record.properties` decodes:
         `"auto"` (on Event Hubs AMQP values or text, elsewhere text), `"amqp"`, or `"raw"` for the bytes;
         `ehkafka.headers.modes` has the rules. `start` and `max_age` go before the app's own for these topics.
-        Raises `ConfigurationError`.
+        A record whose handler raised is tried again as `retry` says, while its key waits and others do not;
+        when no attempt is left, `on_failure` decides. Raises `ConfigurationError`.
         """
         if start is not None:
             check_start(start)
@@ -162,6 +127,7 @@ class App:
                 headers=headers,
                 start=start,
                 max_age=max_age,
+                retry=retry,
                 on_failure=on_failure or Stop(),
             )
             taken = {topic: other.name for other in self._specs for topic in other.topics}

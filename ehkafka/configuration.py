@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.advice import consumer_advice
-from ehkafka.endpoint.environment import property_name
+from ehkafka.endpoint.environment import KEYS as ENDPOINT_KEYS
+from ehkafka.endpoint.environment import WAYS as ENDPOINT_WAYS
+from ehkafka.endpoint.environment import property_name, read_variables
 from ehkafka.endpoint.properties import consumer_properties, explain_consumer
 from ehkafka.endpoint.property_names import in_one_spelling, is_secret, shown
 from ehkafka.errors import ConfigurationError
@@ -27,7 +29,19 @@ if TYPE_CHECKING:
 
     from ehkafka.endpoint.properties import Explained
 
-__all__ = ["Configuration", "Effective", "is_secret", "property_name", "shown"]
+# What a reader of files and variables needs beside the two classes; `cli/` imports it from here.
+__all__ = [
+    "ENDPOINT_KEYS",
+    "ENDPOINT_WAYS",
+    "Configurable",
+    "Configuration",
+    "Effective",
+    "in_one_spelling",
+    "is_secret",
+    "property_name",
+    "read_variables",
+    "shown",
+]
 
 CODE = "code"
 DEFAULT = "default"
@@ -175,6 +189,54 @@ class Configuration:
         if explained.layer == "app":
             return self._origins.get(f"consumer.{explained.name}", CODE)
         return explained.layer
+
+
+class Configurable:
+    """What an app can do with its settings; the part of `App` that needs nothing of its life cycle."""
+
+    _configuration: Configuration
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in effect."""
+        return self._configuration.settings
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The endpoint; if none was given, the environment's. Raises `ConfigurationError` without either."""
+        return self._configuration.endpoint
+
+    @property
+    def takes_endpoint(self) -> bool:
+        """True when the code gave no endpoint, so that `configure` or the environment may."""
+        return self._configuration.takes_endpoint
+
+    def configure(
+        self,
+        *,
+        endpoint: Endpoint | None = None,
+        origins: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> None:
+        """Lay other settings over the app's own, before the start; `ehkafka run` does so with a file's.
+
+        `settings` are those of `ehkafka.settings.Settings`; `consumer` adds to the properties given
+        before. `endpoint` is taken only by an app that was made without one. `origins` names where each
+        comes from, for `configuration()`. Raises `ConfigurationError`, and then nothing has changed.
+        """
+        self._must_be_new("settings")
+        self._configuration.change(endpoint, settings, origins or {}, "configure()")
+
+    def configuration(self) -> tuple[Effective, ...]:
+        """Return every value in effect, where it came from and why, secrets as `***`.
+
+        The librdkafka properties of the consumer are among them. Raises what the start would raise.
+        """
+        return self._configuration.explain()
+
+    def _must_be_new(self, what: str) -> None:
+        """Refuse a change after the start."""
+        raise NotImplementedError
 
 
 def _plain(name: str, value: object) -> str | float | bool | None:

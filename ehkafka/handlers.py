@@ -15,7 +15,8 @@ from ehkafka.headers import HeaderMode
 from ehkafka.intake.start import check_start_topics
 from ehkafka.lanes.order import KeyFailure, NullKey, Scope, by_key
 from ehkafka.records import Record
-from ehkafka.recovery.policy import FailurePolicy, Stop
+from ehkafka.recovery.policy import DeadLetter, FailurePolicy, Stop
+from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction
 from ehkafka.settings import check_max_age
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class HandlerSpec:
     headers: HeaderMode = "auto"
     start: Any = None
     max_age: timedelta | None = None
+    retry: Retry | RetryFunction = NO_RETRY
     on_failure: FailurePolicy = field(default_factory=Stop)
 
     def __post_init__(self) -> None:
@@ -79,7 +81,19 @@ class HandlerSpec:
         check_max_age(self.max_age)
         check_start_topics(self.start, self.topics)
         if not isinstance(self.on_failure, FailurePolicy):
-            raise ConfigurationError(f"{where}: on_failure={self.on_failure!r}; use Stop() or Hold().")
+            raise ConfigurationError(
+                f"{where}: on_failure={self.on_failure!r}; use Stop(), Hold(), Skip() or DeadLetter(…)."
+            )
+        if not isinstance(self.retry, Retry) and (inspect.isclass(self.retry) or not callable(self.retry)):
+            raise ConfigurationError(
+                f"{where}: retry={self.retry!r}; use Retry(attempts=…), or a function "
+                "(record, attempt, error) that returns the seconds until the next attempt or None."
+            )
+        if isinstance(self.on_failure, DeadLetter) and self.on_failure.to in self.topics:
+            raise ConfigurationError(
+                f"{where}: its dead letters would go to {self.on_failure.to!r}, which it handles itself; "
+                "each would come back and fail again. Give another topic."
+            )
 
     @property
     def name(self) -> str:
@@ -157,7 +171,7 @@ def _must_have_run(result: object) -> None:
         if not isinstance(result, AsyncGeneratorType):
             result.close()
         raise TypeError(
-            f"the handler returned a {type(result).__name__} that nobody runs, so the record was not handled; "
+            f"the handler returned a {type(result).__name__} that nobody runs: the record was not handled; "
             "this version runs plain functions only"
         )
 

@@ -335,7 +335,6 @@ class Runtime:
     def _finish(self, consumer: Consumer) -> None:
         request = self._request
         assert request is not None
-        self._credential.stop()
         try:
             failure = self.shutdown.run(consumer, request, self.failure)
             with self._lock:
@@ -344,6 +343,7 @@ class Runtime:
             with self._lock:
                 self.failure = self.failure or EngineError(f"The stop failed: {error!r}. Please report it.")
         finally:
+            self._credential.stop()
             self._stop_hearing_of_tokens()
             self.bus.close(2.0)
             self._done.set()
@@ -375,7 +375,7 @@ class Runtime:
         try:
             tear_down()
         except BaseException as error:  # told, like any hook's: the worker is leaving anyway
-            self._user_code_failed("on_worker_stop", error)
+            self.bus.emit(UserCodeFailed("on_worker_stop", said(error)))
 
     def _user_code_failed(self, where: str, error: BaseException) -> None:
         self.bus.emit(UserCodeFailed(where, said(error)))

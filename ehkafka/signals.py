@@ -18,7 +18,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def stop_signals(stop: Callable[[str], None], leave: Callable[[], None]) -> Iterator[None]:
+def stop_signals(stop: Callable[[str], object], leave: Callable[[], None]) -> Iterator[None]:
     """Call `stop` on the first signal and `leave` on the next, until the block ends.
 
     Outside the main thread nothing is installed. Both are called between bytecodes of the main thread, so

@@ -6,7 +6,9 @@ connection; only the embedded broker starts, on first use.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from ehkafka.endpoint.bootstrap import bootstrap_hosts, is_event_hubs_host, is_loopback
@@ -15,11 +17,11 @@ from ehkafka.endpoint.credential_rotation import RotatingCredential
 from ehkafka.endpoint.credential_source import credential_source
 from ehkafka.endpoint.embedded import SharedBroker
 from ehkafka.endpoint.entra import EntraConnection
+from ehkafka.endpoint.environment import ADDITIONS, chosen_way, missing_hint, read_variables
 from ehkafka.endpoint.property_names import in_one_spelling
 from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Mapping
 
     from ehkafka.endpoint.property_names import Value
@@ -140,6 +142,55 @@ class Endpoint:
             _properties=entra.properties,
             _entra=entra,
         )
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None, prefix: str = "EHKAFKA_") -> Self:
+        """Describe the broker that the environment names, by exactly one of four variables.
+
+        `EHKAFKA_CONNECTION_STRING`, `EHKAFKA_CONNECTION_STRING_FILE` (a path; a rotated key is taken up),
+        `EHKAFKA_NAMESPACE` (Entra ID; with `EHKAFKA_CREDENTIAL`, `EHKAFKA_CLIENT_ID`) or
+        `EHKAFKA_BOOTSTRAP`. `EHKAFKA_PROPERTY_SSL_CA_LOCATION` sets librdkafka's `ssl.ca.location`, and
+        so on. An empty variable counts as not set. Raises `ConfigurationError` that never holds a value.
+        """
+        environ = os.environ if environ is None else environ
+        variables = read_variables(environ, prefix)
+        try:
+            return cls.from_settings(
+                variables.settings, properties=variables.properties, named=lambda key: prefix + key.upper()
+            )
+        except ConfigurationError as error:
+            error.args = (f"{error}{missing_hint(environ, variables, prefix)}",)
+            raise
+
+    @classmethod
+    def from_settings(
+        cls,
+        settings: Mapping[str, str],
+        *,
+        properties: Mapping[str, Value] | None = None,
+        named: Callable[[str], str] = str,
+    ) -> Self:
+        """Describe the broker that plain settings name, for whoever reads them from a file or a form.
+
+        One of `connection_string`, `connection_string_file`, `namespace` (with `credential`, `client_id`)
+        and `bootstrap`. `named` says in errors what the user calls a setting. Raises `ConfigurationError`.
+        """
+        way = chosen_way(settings, named)
+        value = settings[way]
+        try:
+            match way:
+                case "connection_string":
+                    return cls.connection_string(value, properties=properties)
+                case "connection_string_file":
+                    return cls.connection_string(Path(value), properties=properties)
+                case "namespace":
+                    more = {key: settings.get(key) for key in ADDITIONS}
+                    return cls.entra(value, **more, properties=properties)
+                case "bootstrap":
+                    return cls.kafka(value, properties)
+        except ConfigurationError as error:
+            error.args = (f"{named(way)}: {error}",)
+            raise
 
     @classmethod
     def embedded(cls, topics: Mapping[str, int] | None = None, *, partitions: int = 16) -> Self:

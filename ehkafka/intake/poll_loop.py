@@ -96,6 +96,8 @@ class PollLoop:
         self._without_errors(consumer, consumer.consume(1, BUSY_POLL_S))  # type: ignore[arg-type]
         self.watch()
         self._commit_if_due(consumer)
+        # A drain may outlive a key: what is committed at its end needs the new one.
+        self._look_slowly(consumer)
 
     def watch(self) -> bool:
         """Settle, wake, end waits that are over; True while anything needs another look soon."""

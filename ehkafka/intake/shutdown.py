@@ -15,21 +15,27 @@ from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.errors import AbandonedError, EhkafkaError
-from ehkafka.events import AppStopped, AppStopping, ConnectionTrouble, Draining
+from ehkafka.events import AppStopped, AppStopping, ConnectionTrouble, Draining, UserCodeLeft
 from ehkafka.intake.watch import running_records, tell_stale
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from confluent_kafka import Consumer
 
     from ehkafka.intake.context import IntakeContext
     from ehkafka.intake.poll_loop import PollLoop
     from ehkafka.intake.route import Route
+    from ehkafka.progress.ledger import Position
+    from ehkafka.records import TopicPartition
 
 NAMED_RECORDS_MAX = 20
 # After the deadline: the commit, the leave and the threads get this much together.
 LEAVE_S = 0.8
+# Between two tries of the last commit.
+COMMIT_AGAIN_S = 0.5
+# Between two looks whether threads have ended or the user wants to leave at once.
+THREADS_LOOK_S = 50e-3
 # What the client has to say before it is closed.
 LAST_POLLS = 3
 LAST_POLL_S = 20e-3
@@ -39,10 +45,14 @@ CLOSE_TIMEOUT_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class StopRequest:
-    """A wish to stop by `deadline_s` (monotonic). Without `drain` only what runs is waited for."""
+    """A wish to stop within `timeout_s`, so by `deadline_s` (monotonic).
+
+    Without `drain` only what runs is waited for.
+    """
 
     reason: str
     drain: bool
+    timeout_s: float
     deadline_s: float
 
 
@@ -53,35 +63,87 @@ class Shutdown:
         self._context = context
         self._loop = loop
         self._routes = list({route.name: route for route in routes}.values())
+        # What the last commit was to store when the broker refused it for good.
+        self._refused: list[TopicPartition] = []
 
     def run(
         self, consumer: Consumer, request: StopRequest, failure: EhkafkaError | None
     ) -> EhkafkaError | None:
         """End the run; return the error that names what was abandoned against the wish, if anything was."""
         context = self._context
-        remaining_s = max(0.0, request.deadline_s - time.monotonic())
-        context.emit(AppStopping(request.reason, request.drain, remaining_s))
+        context.emit(AppStopping(request.reason, request.drain, request.timeout_s))
+        abandoned_before = self._abandoned_records()
         self._stop_fetching(consumer)
         if not request.drain:
             self._loop.membership.cut_short(context.owned, below_started=False)
         drained = self._drain(consumer, request)
         unfinished = [] if drained else list(running_records(context))
-        queued = sum(route.dispatcher.unfinished_records for route in self._routes)
-        commit_s = max(LEAVE_S, request.deadline_s - time.monotonic())
-        self._loop.membership.release(
-            consumer, list(context.owned), reason="stopped", drain_s=0.0, commit_s=commit_s
+        may_commit = self._commit_while_time(consumer, request)
+        # Hooks and tear-downs may need as long as the stop itself; after its deadline nobody waits for them.
+        ends_s = max(request.deadline_s, time.monotonic() + LEAVE_S) if drained else time.monotonic() + 0.1
+        uncommitted = self._loop.membership.release(
+            consumer,
+            list(context.owned),
+            reason="stopped",
+            drain_s=0.0,
+            commit_s=LEAVE_S if may_commit else 0.0,
+            hooks_end_s=ends_s,
         )
-        abandoned = AbandonedError(_named(unfinished, queued)) if not drained else None
+        queued = self._abandoned_records() - abandoned_before
+        words = [_named(unfinished, queued)] if not drained else []
+        uncommitted = sorted({*uncommitted, *self._refused})
+        words += [_uncommitted(uncommitted, context.committer.trouble)] if uncommitted else []
+        abandoned = AbandonedError(" ".join(words)) if words else None
         self._take_last_callbacks(consumer)
         self._close(consumer)
-        context.hook_thread.close(LEAVE_S if drained else 0.1)
-        for route in self._routes:
-            route.workers.stop(LEAVE_S if drained else 0.1)
-            route.exchange.settle()
+        busy = self._end_threads(ends_s)
+        if drained and busy:
+            context.emit(UserCodeLeft(tuple(busy)))
         tell_stale(context, self._routes)
         exit_code = (failure or abandoned or EhkafkaError).exit_code if failure or abandoned else 0
         context.emit(AppStopped(exit_code, queued))
         return abandoned
+
+    def _abandoned_records(self) -> int:
+        return sum(route.dispatcher.abandoned_records for route in self._routes)
+
+    def _commit_while_time(self, consumer: Consumer, request: StopRequest) -> bool:
+        """Commit what is finished, again after a refusal that mends itself; False: another try is no use.
+
+        Asynchronously, so that the group's callbacks go on, and one after the other: librdkafka may send a
+        request again by itself, and one that came after the last commit would take that back.
+        """
+        committer, ledger = self._context.committer, self._context.ledger
+        wait_s = max(COMMIT_AGAIN_S, ledger.pacing.spacing_s)
+        tried: dict[TopicPartition, Position] = {}
+        while time.monotonic() < request.deadline_s and not self._context.leave_now():
+            if ledger.in_flight is None:
+                positions = self._context.owned.positions()
+                dirty = ledger.dirty(positions)
+                if not dirty or (tried and not committer.mends_itself):
+                    break
+                if committer.trouble is None or committer.waited_s() >= wait_s:
+                    committer.send(consumer, positions, 0)
+                    tried = dirty
+            self._loop.turn_without_intake(consumer)
+        if ledger.in_flight is not None and committer.waited_s() >= LEAVE_S:
+            committer.give_up(self._context.owned.positions())
+            return False
+        if tried and not committer.mends_itself:
+            self._refused = list(tried)  # perhaps no longer ours: the group has forgotten this member
+            return False
+        return True
+
+    def _end_threads(self, ends_s: float) -> list[str]:
+        """Wait for hooks and workers; return what still runs at `ends_s` or when the user leaves at once."""
+        while True:
+            hooks = self._context.hook_thread.close(THREADS_LOOK_S)
+            workers = [name for route in self._routes for name in route.workers.stop(THREADS_LOOK_S)]
+            for route in self._routes:
+                route.exchange.settle()
+            busy = hooks + workers
+            if not busy or time.monotonic() >= ends_s or self._context.leave_now():
+                return busy
 
     def _stop_fetching(self, consumer: Consumer) -> None:
         partitions = [KafkaPartition(*partition) for partition in self._context.owned]
@@ -132,6 +194,14 @@ class Shutdown:
             due_s = dispatcher.holds.next_due_s()
             # A retry that comes in time is worth waiting for: what finished behind it would be repeated.
             return dispatcher.has_runnable() or (due_s is not None and due_s < request.deadline_s)
+
+
+def _uncommitted(partitions: Iterable[TopicPartition], trouble: str | None) -> str:
+    shown = ", ".join(map(str, partitions))
+    return (
+        f"The last commit of {shown} failed ({trouble or 'no answer in time'}), so the records that were "
+        "finished since the commit before are handled again."
+    )
 
 
 def _named(unfinished: list[str], queued: int) -> str:

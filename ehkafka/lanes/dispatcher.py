@@ -131,7 +131,7 @@ class Dispatcher:
             assignment.leave_from(messages[0].offset())
             raise HandlerFailedError(
                 f"Records of {assignment.partition} from offset {messages[0].offset()} on could not be put "
-                f"behind the others of their keys: {said(error)}. They were not handled and are at the next "
+                f"behind the others of their keys: {said(error)}. They are handled at the next "
                 "start. Mend what order_by returns: its keys must compare and hash without raising."
             ) from error
 

@@ -51,6 +51,8 @@ class Committer:
         self._sent_s = 0.0
         # Why the last commit failed; None since one was acknowledged. Read by `App.health`.
         self.trouble: str | None = None
+        # Whether another try may succeed where the last one failed.
+        self.mends_itself = True
 
     def send(
         self, consumer: Consumer, positions: Mapping[TopicPartition, Position], finished_records: int
@@ -65,6 +67,15 @@ class Committer:
             consumer.commit(offsets=_as_offsets(dirty), asynchronous=True)
         except KafkaException as error:
             self._refused(self._ledger.landed(), error.args[0])
+
+    def waited_s(self) -> float:
+        """Return for how long the last request has been under way, were it unanswered."""
+        return self._clock() - self._sent_s
+
+    def give_up(self, positions: Mapping[TopicPartition, Position]) -> None:
+        """Report what is dirty as refused: a request has waited too long for its answer."""
+        if dirty := self._ledger.dirty(positions):
+            self._refused(dirty, _late(self.waited_s()))
 
     def on_commit(self, error: KafkaError | None, partitions: Sequence[KafkaPartition]) -> None:
         """Take the answer to the asynchronous commit. Called by librdkafka inside `consume()`."""
@@ -101,8 +112,7 @@ class Committer:
         if answer:
             self._answered(dirty, *answer[0])
         else:
-            late = KafkaError(KafkaError._TIMED_OUT, f"no answer within {timeout_s:.1f} s")  # noqa: SLF001
-            self._refused(dirty, late)
+            self._refused(dirty, _late(timeout_s))
 
     def _begin_now(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
         now_s = self._clock()
@@ -134,7 +144,7 @@ class Committer:
             return
         now_s = self._clock()
         self._ledger.confirm(sent, now_s)
-        self.trouble = None
+        self.trouble, self.mends_itself = None, True
         next_offsets = {p: position.next_offset for p, position in sent.items()}
         if self._history is not None:
             self._history.commit_acknowledged(next_offsets)
@@ -144,7 +154,7 @@ class Committer:
         self._ledger.failed(self._clock())
         kind = classify(error)
         said = describe_error(error)
-        self.trouble = said
+        self.trouble, self.mends_itself = said, kind in _MENDS_ITSELF
         if self._history is not None:
             self._history.commit_failed({p: position.next_offset for p, position in sent.items()}, said)
         self._emit(CommitFailed(tuple(sent), said, retriable=kind in _MENDS_ITSELF))
@@ -168,6 +178,10 @@ def _commit_and_wait(consumer: Consumer, positions: Mapping[TopicPartition, Posi
     except Exception as broken:  # e.g. closed meanwhile: reported as a refused commit
         return KafkaError(KafkaError._STATE, repr(broken)), ()  # noqa: SLF001
     return None, stored or ()
+
+
+def _late(waited_s: float) -> KafkaError:
+    return KafkaError(KafkaError._TIMED_OUT, f"no answer within {waited_s:.1f} s")  # noqa: SLF001
 
 
 _MENDS_ITSELF = {CommitError.RETRY, CommitError.REJOIN, CommitError.METADATA}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    import threading
+
     from ehkafka.lanes.lane import Lane
     from ehkafka.recovery.decision import Decision
 
@@ -32,7 +34,13 @@ class Workers(Protocol):
         """Start the workers and run the users' per-worker set-up. Raises what a set-up raises."""
 
     def stop(self, timeout_s: float) -> list[str]:
-        """Let idle workers leave; return the names of those still busy after `timeout_s` seconds."""
+        """Let idle workers leave; return the names of those still busy after `timeout_s` seconds.
+
+        May be called again to wait longer.
+        """
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether code on this thread is called by the pool, so that waiting for it would never end."""
 
     def stacks(self) -> dict[str, str]:
         """Return where each busy worker is, by name, for a stuck report."""

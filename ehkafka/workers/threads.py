@@ -72,8 +72,13 @@ class ThreadWorkers:
         self._exchange.close()
         deadline_s = time.monotonic() + timeout_s
         for thread in self._threads:
-            thread.join(max(0.0, deadline_s - time.monotonic()))
+            if thread.ident is not None:  # the system may have refused to start it
+                thread.join(max(0.0, deadline_s - time.monotonic()))
         return [thread.name for thread in self._threads if thread.is_alive()]
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether a thread is one of these workers."""
+        return thread in self._threads
 
     def stacks(self) -> dict[str, str]:
         """Return the Python stack of every live worker, by thread name."""

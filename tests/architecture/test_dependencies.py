@@ -33,7 +33,7 @@ LAYERS: list[set[str]] = [
     {"intake", "handlers"},
     {"telemetry"},
     {"checks"},
-    {"runtime", "signals", "configuration"},
+    {"runtime", "signals", "configuration", "lifespan"},
     {"app"},
     {""},  # the façade
     {"testing", "cli"},

@@ -135,3 +135,27 @@ def test_j5_a_close_that_raises_is_told_and_the_commit_stands(lab: Any, events: 
     app.stop()
     (failed,) = events.of(UserCodeFailed)
     assert failed.where == "closing t[0]"
+
+
+def test_j5_a_close_at_the_stop_has_the_stops_own_time(lab: Any, wait_for: Any) -> None:
+    """J5: a flush that takes its time ends before on_stop closes what it flushes to."""
+    gate = threading.Event()
+
+    class Mine(Counting):
+        said: ClassVar[list[tuple[Any, ...]]] = []
+
+        def close(self, reason: str) -> None:
+            assert gate.wait(10.0)
+            self.said.append(("close", reason))
+
+    lab.produce("a")
+    app = lab.app(Mine)
+    app.on_stop(lambda: Mine.said.append(("on_stop",)))
+    app.start()
+    wait_for(lambda: lab.committed() == 1)
+    stopping = threading.Thread(target=app.stop)
+    stopping.start()
+    stopping.join(2.5)  # longer than what is left after a deadline
+    gate.set()
+    stopping.join(10.0)
+    assert Mine.said[-2:] == [("close", "stopped"), ("on_stop",)]

@@ -174,3 +174,96 @@ def test_the_embedded_endpoint_makes_its_topics_and_is_shared(wait_for: Any) -> 
         wait_for(lambda: len(handled) == 3)
         app.stop()
     assert handled == [0, 1, 2]
+
+
+def test_j3_a_start_that_is_cancelled_leaves_nothing_running(lab: Any, recorder: Any) -> None:
+    """J3: the task dies while the app starts in its thread: the app is stopped, its pools are closed."""
+    said: list[str] = []
+    entered, go_on = threading.Event(), threading.Event()
+    app = lab.app(recorder)
+    app.on_stop(lambda: said.append("closed"))
+
+    @app.on_start
+    def open_pools() -> None:
+        said.append("opened")
+        entered.set()
+        assert go_on.wait(10.0)
+
+    async def main() -> None:
+        async def live() -> None:
+            async with app:
+                said.append("never")
+
+        task = asyncio.create_task(live())
+        await asyncio.to_thread(entered.wait, 10.0)
+        task.cancel()
+        asyncio.get_running_loop().call_soon(go_on.set)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert said == ["opened", "closed"]
+    assert app.state == "stopped"
+
+
+def test_a_handler_of_one_app_may_stop_another_and_wait_for_it(lab: Any, wait_for: Any) -> None:
+    """Only an app's own threads must not wait for it: the other one has ended when stop() returns."""
+    lab.judged = False  # the checker knows one group
+    said: list[str] = []
+    other = lab.app(lab.recorder(), group="other")
+    other.on_stop(lambda: said.append("closed"))
+
+    def stop_the_other(_record: Any) -> None:
+        other.stop()
+        said.append(other.state)
+
+    one = lab.app(stop_the_other, group="one", workers=1)
+    other.start()
+    one.start()
+    lab.produce("a")
+    wait_for(lambda: len(said) == 2)
+    assert said == ["closed", "stopped"]
+    one.stop()
+
+
+def test_on_start_may_call_the_stop_off_before_it_began(lab: Any, recorder: Any, wait_for: Any) -> None:
+    """stop() inside on_start returns at once, as in a handler; the run ends before its first record."""
+    app = lab.app(recorder)
+    lab.produce("a")
+    app.on_start(app.stop)
+    app.start()
+    assert app.wait(5.0)
+    app.stop()
+    assert recorder.started == []
+
+
+def test_a_failed_start_ends_the_wait_of_other_threads(lab: Any, recorder: Any, wait_for: Any) -> None:
+    """Who calls stop() or wait() while a start fails returns when it has failed; the start tells why."""
+    app = lab.app(recorder)
+    inside, go_on = threading.Event(), threading.Event()
+
+    @app.on_start
+    def fail() -> None:
+        inside.set()
+        assert go_on.wait(10.0)
+        raise ValueError("no pool")
+
+    raised: list[BaseException] = []
+
+    def start() -> None:
+        try:
+            app.start()
+        except ValueError as error:
+            raised.append(error)
+
+    starting = threading.Thread(target=start)
+    others = [threading.Thread(target=app.stop), threading.Thread(target=app.wait)]
+    starting.start()
+    assert inside.wait(10.0)
+    for thread in others:
+        thread.start()
+    go_on.set()
+    for thread in (starting, *others):
+        thread.join(3.0)
+        assert not thread.is_alive()
+    assert [str(error) for error in raised] == ["no pool"]

@@ -94,7 +94,9 @@ def test_a_changed_key_reaches_the_client_on_its_own_thread(
     assert client.logins == []
     rotated = connection_string.replace(key, OTHER_KEY)
     before = credential.current()
-    path.write_text(rotated)
+    following = path.with_name("following")
+    following.write_text(rotated)
+    following.replace(path)  # a reader finds the old or the new one, never half of it
     watch.look_now()
     deadline = threading.Event()
     for _ in range(int(TIMEOUT_S / 0.01)):

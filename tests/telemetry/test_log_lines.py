@@ -86,6 +86,7 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         ["librdkafka, warning", "MAXPOLL: limit hit"],
     ),
     (events.UserCodeFailed("on_assigned", "KeyError: 'unit'"), ["on_assigned", "KeyError: 'unit'"]),
+    (events.UserCodeLeft(("closing readings[0]", "ehkafka-handle-3")), ["closing readings[0]", "stop_s"]),
     (events.StuckReport(61.0, ("readings[0]@17",), "File handler.py, line 3"), ["61 s", "readings[0]@17"]),
 ]
 

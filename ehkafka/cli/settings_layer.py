@@ -1,0 +1,33 @@
+"""One layer of settings: what a file, the environment or the command line says, each with its origin.
+
+Pure. A layer is checked as it is read; laying them over one another is `settings_given`'s part.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What one source says.
+
+    `origins` names the place of each: of `group`, of `consumer.<property>`, of `endpoint.<setting>`.
+    """
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    consumer: dict[str, Any] = field(default_factory=dict)
+    endpoint: dict[str, str] = field(default_factory=dict, repr=False)
+    properties: dict[str, Any] = field(default_factory=dict, repr=False)
+    origins: dict[str, str] = field(default_factory=dict)
+
+
+def close_to(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return `; did you mean …?` for the known name that is like this one, or nothing."""
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
+    return f"; did you mean {found[0]}?" if found else ""

@@ -1,0 +1,58 @@
+"""Reads what a file, a variable or a flag can only write as text: moments, durations, start positions.
+
+Pure. Raises `ValueError` with the forms that are taken; whoever knows the setting's name adds it.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from typing import Any
+
+_UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_DURATION = re.compile(r"(?P<count>\d{1,9}(?:\.\d{1,6})?)\s*(?P<unit>ms|s|m|h|d)", re.ASCII)
+_OFFSET = re.compile(r"\d{1,18}", re.ASCII)
+_START_FORMS = (
+    "give earliest, latest, an offset such as 1200, a time back such as -10m (s, m, h, d),"
+    " or a moment with its zone such as 2026-01-31T12:00:00Z"
+)
+
+
+def duration(value: Any) -> Any:
+    """Return `90s`, `10m`, `1.5h` or `7d` as a timedelta; anything else as it is."""
+    if isinstance(value, str):
+        found = _DURATION.fullmatch(value.strip())
+        if found is None:
+            raise ValueError("give a duration with its unit, such as 90s, 10m, 1.5h or 7d")
+        return timedelta(**{_UNITS[found["unit"]]: float(found["count"])})
+    if isinstance(value, int | float):
+        # Seconds or days? Whoever wrote it knows.
+        raise ValueError('give a duration with its unit, such as "90s", "10m", "1.5h" or "7d"')  # noqa: TRY004 - pydantic turns a ValueError alone into its message
+    return value
+
+
+def start_position(value: Any) -> Any:
+    """Return what `App(start=…)` takes for a text; numbers and moments as they are."""
+    if isinstance(value, str):
+        return _from_text(value.strip())
+    if isinstance(value, bool) or not isinstance(value, int | datetime):
+        raise ValueError(_START_FORMS)  # noqa: TRY004 - as above
+    if isinstance(value, datetime) and value.tzinfo is None:
+        raise ValueError(_START_FORMS)
+    return value
+
+
+def _from_text(text: str) -> str | int | datetime | timedelta:
+    if text in {"earliest", "latest"}:
+        return text
+    if _OFFSET.fullmatch(text):
+        return int(text)
+    if text.startswith("-") and (found := _DURATION.fullmatch(text[1:])):
+        return timedelta(**{_UNITS[found["unit"]]: float(found["count"])})
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(_START_FORMS) from None
+    if moment.tzinfo is None:
+        raise ValueError(_START_FORMS)
+    return moment

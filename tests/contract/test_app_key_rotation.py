@@ -1,0 +1,76 @@
+"""A key that changes while an app runs. The embedded broker asks for none; a real one is in integration."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from typing import TYPE_CHECKING, Any
+
+import ehkafka
+from ehkafka.events import AppStopping, CredentialRotated, CredentialUnusable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def secret(key: str) -> str:
+    """Return a connection string."""
+    return f"Endpoint=sb://ns.example.test/;SharedAccessKeyName=app;SharedAccessKey={key}"
+
+
+def write(path: Path, key: str) -> None:
+    """Put a key into the file at once, as a mount does: nobody reads half of it."""
+    following = path.with_name("following")
+    following.write_text(secret(key))
+    following.replace(path)
+
+
+def rotating(lab: Any, path: Path) -> ehkafka.Endpoint:
+    """Return the lab's endpoint with the credential of another; the embedded broker does not look at it."""
+    return dataclasses.replace(lab.endpoint, credential=ehkafka.Endpoint.connection_string(path).credential)
+
+
+def test_j4_an_app_takes_up_a_changed_key_and_tells_it(
+    lab: Any, recorder: Any, events: Any, wait_for: Any, tmp_path: Path
+) -> None:
+    """J4: a file that goes missing, and comes back with another key, is told as that; records go on."""
+    path = tmp_path / "key"
+    write(path, "b2xkb2xkb2xk")
+    lab.produce("a b c")
+    app = lab.app(recorder, endpoint=rotating(lab, path))
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: recorder.count == 3)
+    path.unlink()
+    wait_for(lambda: events.of(CredentialUnusable))
+    lab.produce("d e f")
+    wait_for(lambda: recorder.count == 6)
+    write(path, "bmV3bmV3bmV3")
+    wait_for(lambda: events.of(CredentialRotated))
+    app.stop()
+    assert events.of(CredentialRotated) == [CredentialRotated(f"file {path}")]
+    counters = app.snapshot().counters
+    assert (counters["CredentialRotated"], counters["CredentialUnusable"]) == (1, 1)
+
+
+def test_j4_a_key_that_changes_during_a_drain_is_taken_up(
+    lab: Any, recorder: Any, events: Any, wait_for: Any, tmp_path: Path
+) -> None:
+    """J4: the commit at the end of a long drain is not refused because of a key of before it."""
+    path = tmp_path / "key"
+    write(path, "b2xkb2xkb2xk")
+    gate = recorder.block()
+    lab.produce("a b c")
+    app = lab.app(recorder, endpoint=rotating(lab, path))
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: recorder.started)
+    stopping = threading.Thread(target=app.stop)
+    stopping.start()
+    wait_for(lambda: events.of(AppStopping))
+    write(path, "bmV3bmV3bmV3")
+    wait_for(lambda: events.of(CredentialRotated))
+    assert recorder.count == 0
+    gate.set()
+    stopping.join(15.0)
+    assert lab.committed() == 3

@@ -1,0 +1,191 @@
+"""User code at its worst: exits, errors without a text, keys that cannot be compared, functions never run."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+import ehkafka
+from ehkafka.events import UserCodeFailed
+
+
+class SpeechlessError(Exception):
+    """An error whose text cannot be made."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class Key:
+    """A key of the user's own class; equal keys are comparable only where it is asked for."""
+
+    def __init__(self, name: bytes, *, comparable: bool) -> None:
+        self.name = name
+        self.comparable = comparable
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        if not self.comparable:
+            raise RuntimeError("cannot be compared")
+        return isinstance(other, Key) and other.name == self.name
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+def ends_with(app: Any, kind: type[ehkafka.EhkafkaError], words: str) -> None:
+    """Wait a little for the app to end by itself, and for the error that ended it."""
+    assert app.wait(5.0)
+    with pytest.raises(kind, match=words):
+        app.stop()
+
+
+def leave(*_arguments: Any) -> None:
+    """Ask the interpreter to exit."""
+    sys.exit(3)
+
+
+@pytest.mark.parametrize(("hook", "where"), [("on_assigned", "opening"), ("on_idle", "on_idle")])
+def test_a_hook_that_exits_ends_the_app_and_does_not_silence_it(
+    lab: Any, recorder: Any, hook: str, where: str
+) -> None:
+    """Contract 5, L7: without its hook thread no partition would ever open: the app ends and says why."""
+    app = lab.app(recorder, idle_s=0.1)
+    getattr(app, hook)(leave)
+    app.start()
+    ends_with(app, ehkafka.EhkafkaError, f"{where}.*SystemExit: 3")
+
+
+def test_an_on_error_that_exits_stops_the_app_as_if_it_had_said_so(
+    lab: Any, recorder: Any, events: Any
+) -> None:
+    """F10: the handler's error ends the app at once, not the worker that asked."""
+    recorder.fail_at(0)
+    lab.produce("a")
+    app = lab.app(recorder, on_failure=ehkafka.Hold())
+    app.add_hook(events)
+    app.on_error(leave)
+    app.start()
+    ends_with(app, ehkafka.HandlerFailedError, "ValueError: no luck with 0")
+    assert [event.where for event in events.of(UserCodeFailed)] == ["on_error"]
+
+
+def test_a_tear_down_that_exits_is_told(lab: Any, recorder: Any, events: Any) -> None:
+    """Contract 5: it is an event like any other error there."""
+    app = lab.app(recorder, workers=1)
+    app.add_hook(events)
+    app.on_worker_stop(leave)
+    app.start()
+    app.stop()
+    assert [event.error for event in events.of(UserCodeFailed)] == ["SystemExit: 3"]
+
+
+def test_an_error_without_a_text_takes_the_failure_path(lab: Any, recorder: Any) -> None:
+    """F1: its type is told, the worker lives, the app stops in good order."""
+
+    def fail(_record: Any) -> None:
+        raise SpeechlessError
+
+    recorder.work = fail
+    lab.produce("a")
+    app = lab.app(recorder)
+    app.start()
+    ends_with(
+        app, ehkafka.HandlerFailedError, r"SpeechlessError \(its text could not be made: RuntimeError\)"
+    )
+
+
+def test_a_key_without_a_text_is_shown_by_its_type(lab: Any, recorder: Any, wait_for: Any) -> None:
+    """L8: snapshot and health name the class; nobody dies of it."""
+    gate = recorder.block()
+    lab.produce("a a")
+    app = lab.app(recorder, order_by=lambda record: Key(record.key(), comparable=True))
+    app.start()
+    wait_for(lambda: app.snapshot().received_records == 2)
+    (partition,) = app.snapshot().partitions
+    assert partition.oldest.key == "<Key>"
+    gate.set()
+    wait_for(lambda: lab.committed() == 2)
+    app.stop()
+
+
+@pytest.mark.parametrize("scope", ["partition", "handler"])
+def test_o12_keys_that_cannot_be_compared_end_the_app_and_lose_no_record(
+    lab: Any, recorder: Any, scope: str
+) -> None:
+    """O12, contract 1: what could not be put in order is not committed; the error says what to mend."""
+    if scope == "handler":
+        lab.checker_options = {"lane_scope": lambda _partition: "one handler"}
+    gate = recorder.block(lambda record: record.offset() == 0)
+    lab.produce("a a b")
+    app = lab.app(recorder, order_by=lambda record: Key(record.key(), comparable=False), scope=scope)
+    app.start()
+    threading.Timer(0.3, gate.set).start()
+    ends_with(app, ehkafka.HandlerFailedError, r"t\[0\] from offset .* cannot be compared.*order_by")
+    assert lab.committed() in (None, 0, 1)
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("kind", ["function", "class", "middleware"])
+def test_a_coroutine_that_nobody_runs_is_a_failure_and_no_finished_record(
+    lab: Any, kind: str, raw: bool
+) -> None:
+    """Contract 1: an `async def` behind a plain decorator cannot be seen before; the record stays."""
+
+    async def later(_record: Any) -> None: ...
+
+    @functools.wraps(later)
+    def plain(record: Any) -> Any:
+        return later(record)
+
+    class Instance:
+        def process(self, record: Any) -> Any:
+            return plain(record)
+
+    lab.produce("a")
+    app = lab.app(Instance if kind == "class" else plain, raw=raw)
+    if kind == "middleware":
+
+        @app.use
+        def swallow(record: Any, call_next: Any) -> None:
+            call_next(record)
+
+    app.start()
+    ends_with(app, ehkafka.HandlerFailedError, "TypeError: the handler returned a coroutine")
+    assert lab.committed() in (None, 0)
+
+
+def test_a_handler_that_contains_yield_is_refused(lab: Any) -> None:
+    """Calling it would run nothing of it: every record would count as handled."""
+
+    def handle(record: Any) -> Any:
+        yield record
+
+    class Instance:
+        def process(self, record: Any) -> Any:
+            yield record
+
+    for handler in (handle, Instance):
+        with pytest.raises(ehkafka.ConfigurationError, match="contains yield"):
+            lab.app().handler("t")(handler)
+
+
+def test_a_record_may_be_copied(lab: Any, recorder: Any, wait_for: Any) -> None:
+    """`copy.copy` gives a record of the same message and attempt."""
+    lab.produce("a")
+    app = lab.app(recorder)
+    app.start()
+    wait_for(lambda: recorder.count == 1)
+    app.stop()
+    (record,) = recorder.records
+    copied = copy.copy(record)
+    assert (copied.where, copied.value(), copied.attempt) == ("t[0]@0", b"x", 1)
