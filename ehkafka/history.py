@@ -43,6 +43,9 @@ class History(Protocol):
     ) -> None:
         """The call returned. Outcome: one of `Outcome`'s values, or `failed` for an attempt that raised."""
 
+    def dead_lettered(self, partition: TopicPartition, offset: int) -> None:
+        """The dead letter of a record is acknowledged; `finished` tells the outcome itself."""
+
     def commit_requested(self, next_offsets: Mapping[TopicPartition, int]) -> None:
         """A commit of these next_offsets is about to be sent."""
 
