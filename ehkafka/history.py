@@ -33,6 +33,9 @@ class History(Protocol):
     def received(self, partition: TopicPartition, epoch: int, offsets: Sequence[int]) -> None:
         """These offsets, ascending, were handed to the dispatcher."""
 
+    def jumped(self, partition: TopicPartition, epoch: int, next_offset: int) -> None:
+        """The log does not hold what comes next; the epoch goes on at `next_offset`, further on."""
+
     def started(
         self, partition: TopicPartition, epoch: int, offset: int, key: Hashable, attempt: int
     ) -> None:

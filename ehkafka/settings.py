@@ -111,7 +111,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "instance_id": "static membership: a restart within the session time-out moves no partition",
         "commit_interval_s": "how much a crash repeats; on Event Hubs never less than 1 s",
         "commit_every_records": "commits earlier after so many records; on Event Hubs still 1 s apart",
-        "commit_idle_s": "sends an unchanged position again, so that it does not expire",
+        "commit_idle_s": "sends an unchanged position again before it expires; on Event Hubs 6 h if not set",
         "backlog_records_max": "received records without an outcome; at the limit partitions pause",
         "backlog_bytes_max": "the same in bytes of their values",
         "batch_records_max": "records taken from the client library at a time",

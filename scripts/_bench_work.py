@@ -6,6 +6,7 @@ it sees to the last, and uses the same client properties, so that only what is d
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import resource
@@ -56,11 +57,18 @@ def bare_loop(bootstrap: str, topic: str, records: int, *, parse: bool = False) 
 
 
 def engine(
-    bootstrap: str, topic: str, records: int, *, work_s: float = 0.0, workers: int = 16, raw: bool = False
+    bootstrap: str,
+    topic: str,
+    records: int,
+    *,
+    work_s: float = 0.0,
+    workers: int = 16,
+    raw: bool = False,
+    event_hubs: bool = False,
 ) -> dict[str, Any]:
     """The engine with a handler that does nothing, or sleeps `work_s` seconds."""
     handler = _handler(work_s)
-    app = _app(bootstrap, topic, handler, workers=workers, raw=raw)
+    app = _app(bootstrap, topic, handler, workers=workers, raw=raw, event_hubs=event_hubs)
     app.start()
     took_s = _time_until(app, records)
     app.stop()
@@ -215,8 +223,12 @@ def _app(
     workers: int,
     raw: bool = False,
     start: str = "earliest",
+    event_hubs: bool = False,
 ) -> ehkafka.App:
-    app = ehkafka.App(group=f"bench-{uuid.uuid4()}", endpoint=_endpoint(bootstrap), start=start)
+    endpoint = _endpoint(bootstrap)
+    if event_hubs:  # the same broker, with the precautions of Event Hubs
+        endpoint = dataclasses.replace(endpoint, kind="event-hubs")
+    app = ehkafka.App(group=f"bench-{uuid.uuid4()}", endpoint=endpoint, start=start)
     app.handler(topic, workers=workers, raw=raw)(handler)
     return app
 

@@ -58,7 +58,7 @@ def _metadata(inspection: Inspection, consumer: Consumer) -> ClusterMetadata:
             refusal = error.args[0]
         else:
             return found
-        consumer.consume(1, 0.0)  # lets the error callback through
+        inspection.listen(consumer, 0.0)
         reason = _reason(inspection.heard)
         # With several addresses another one may still do.
         if inspection.is_over or (reason is not None and len(inspection.addresses) == 1):

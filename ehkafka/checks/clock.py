@@ -29,8 +29,8 @@ READ_S = 3.0
 def look(inspection: Inspection, _subject: str | None) -> Finding:
     """Compare our clock with stamps that others made."""
     stamps = {
-        "the newest record that the broker stamped": _newest_record(inspection),
-        "the token's issuer": inspection.token_issued_at,
+        "the newest record": _newest_record(inspection),
+        "the token": inspection.token_issued_at,
     }
     known = {who: moment for who, moment in stamps.items() if moment is not None}
     if not known:
@@ -41,12 +41,13 @@ def look(inspection: Inspection, _subject: str | None) -> Finding:
     facts = {"newest_stamp_age_s": round(age_s, 3)}
     if age_s < -TOLERANCE_S:
         raise Trouble(
-            f"this machine's clock is at least {-age_s:.0f} s behind, by {who}",
+            f"this machine's clock is at least {-age_s:.0f} s behind: {who} was stamped in its future",
             "Set it by NTP: start times, tokens and ages are wrong until then.",
             facts=facts,
         )
     return Finding(
-        f"not behind by {who}, and at most {max(0.0, age_s):.0f} s ahead; more cannot be measured", facts
+        f"by {who}, at most {max(0.0, age_s):.0f} s ahead, and not seen to be behind; no broker tells more",
+        facts,
     )
 
 

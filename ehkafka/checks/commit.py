@@ -77,7 +77,7 @@ def _committed(
             )
         if answer.code() not in NOT_YET or inspection.is_over:
             raise trouble("the commit was refused", answer)
-        consumer.consume(1, _PAUSE_S)
+        inspection.listen(consumer, _PAUSE_S)
 
 
 def _answer(
@@ -88,13 +88,15 @@ def _answer(
     try:
         consumer.commit(offsets=[wanted], asynchronous=True)
     except KafkaException as error:
-        refusal: KafkaError = error.args[0]
-        return refusal
+        at_once: KafkaError = error.args[0]
+        return at_once
     while not answers:
         if inspection.is_over:
             raise Trouble(
                 f"no answer within {inspection.timeout_s:g} s",
                 "The group's coordinator does not answer, or throttles: look at its health and quota.",
             )
-        consumer.consume(1, _PAUSE_S)
+        inspection.listen(consumer, _PAUSE_S)
+        if (refusal := inspection.heard_of(KafkaError.GROUP_AUTHORIZATION_FAILED)) is not None:
+            return refusal
     return answers[0]

@@ -61,11 +61,11 @@ def verifies(properties: Mapping[str, Any]) -> bool:
 
 
 def authorities(properties: Mapping[str, Any]) -> str:
-    """Say where trusted authorities come from."""
+    """Say whose signatures count."""
     if "ssl.ca.pem" in properties:
         return "the property ssl.ca.pem"
     location = str(properties.get("ssl.ca.location", "probe"))
-    return "the system's" if location == "probe" else location
+    return "this system's authorities" if location == "probe" else location
 
 
 def tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext:

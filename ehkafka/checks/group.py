@@ -22,8 +22,12 @@ NOT_YET = {
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
     KafkaError._WAIT_COORD,  # noqa: SLF001
+    KafkaError._TIMED_OUT,  # noqa: SLF001 - a slice of the step's time, not all of it
 }
-"""What a coordinator answers that has just been made or moved."""
+"""What is worth another try: a coordinator that has just been made or moved answers so."""
+
+FIRST_SLICE_S = 0.5
+PAUSE_S = 0.02
 
 
 def look(inspection: Inspection, _subject: str | None) -> Finding:
@@ -49,18 +53,22 @@ def read_commits(
     inspection: Inspection, consumer: Consumer, asked: list[KafkaPartition]
 ) -> list[KafkaPartition]:
     """Return the commits of the consumer's group, an entry for each partition; raises `Trouble`."""
+    slice_s = FIRST_SLICE_S
     while True:
         try:
-            found = consumer.committed(asked, timeout=inspection.remaining_s)
+            found = consumer.committed(asked, timeout=min(slice_s, inspection.remaining_s))
             refusals = [one.error for one in found if one.error is not None]
             if not refusals:
                 return found
             error = refusals[0]
         except KafkaException as failure:
             error = failure.args[0]
+        inspection.listen(consumer, PAUSE_S)
+        # Who may not even find the coordinator is told so beside the request, which waits on.
+        error = inspection.heard_of(KafkaError.GROUP_AUTHORIZATION_FAILED) or error
         if error.code() not in NOT_YET or inspection.is_over:
             raise trouble("the committed offsets cannot be read", error)
-        consumer.consume(1, min(0.1, inspection.remaining_s))  # a pause that serves the callbacks
+        slice_s *= 2
 
 
 def _partitions(inspection: Inspection) -> list[KafkaPartition]:

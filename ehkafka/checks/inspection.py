@@ -85,6 +85,20 @@ class Inspection:
         named = (Address(*entry) for entry in bootstrap_addresses(str(properties["bootstrap.servers"])))
         self.addresses = {str(address): address for address in named}
 
+    def listen(self, consumer: Consumer, wait_s: float) -> None:
+        """Let the client's callbacks through, and note the errors that it delivers in place of records."""
+        for message in consumer.consume(1, wait_s):
+            if (error := message.error()) is not None:
+                self.heard.append(error)
+
+    def heard_of(self, code: int) -> KafkaError | None:
+        """Return the error of this code that the client told beside its answers, if any, and forget it."""
+        for error in self.heard:
+            if error.code() == code:
+                self.heard.remove(error)
+                return error
+        return None
+
     @property
     def protocol(self) -> str:
         """The security protocol, in librdkafka's capitals."""
@@ -133,4 +147,5 @@ def close_within(consumer: Consumer, timeout_s: float) -> None:
 def trouble(what: str, error: KafkaError | KafkaException) -> Trouble:
     """Return the trouble behind an error of librdkafka, its usual cause as the fix."""
     inner = error.args[0] if isinstance(error, KafkaException) else error
-    return Trouble(f"{what}: {inner.name()} ({inner.str()})", CAUSES.get(inner.name(), CAUSE_UNKNOWN))
+    cause = CAUSES.get(inner.name(), CAUSE_UNKNOWN)
+    return Trouble(f"{what}: {inner.name()} ({inner.str()})", f"{cause[0].upper()}{cause[1:]}.")

@@ -44,7 +44,7 @@ def _unreadable(inspection: Inspection, topic: str, error: KafkaException) -> Tr
     ]
     found = trouble("the leaders do not tell the log's bounds", error)
     found.fix += (
-        f". The leaders call themselves {', '.join(leaders[:_NAMED])}: can these be reached from here?"
+        f" The leaders call themselves {', '.join(leaders[:_NAMED])}: can these be reached from here?"
     )
     return found
 

@@ -56,7 +56,7 @@ def _described(inspection: Inspection, version: str | None, certificate: dict[st
     name = "" if checks_host_name(inspection.properties) else "; its host name is not checked"
     return Finding(
         f"{version}; certificate by {_name(certificate.get('issuer'))}, valid until {expires:%Y-%m-%d}{soon};"
-        f" authorities: {authorities(inspection.properties)}{name}",
+        f" trusted by {authorities(inspection.properties)}{name}",
         {
             "version": version,
             "verified": True,

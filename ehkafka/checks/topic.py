@@ -43,12 +43,12 @@ def _missing(inspection: Inspection, topic: str) -> Trouble:
     close = difflib.get_close_matches(topic, there, n=3, cutoff=0.6)
     if close:
         return Trouble(
-            f"there is no topic {topic!r} here",
+            "there is no such topic here",
             f"Did you mean {' or '.join(map(repr, close))}? Correct the name, or create it.",
             facts={"close": close},
         )
     shown = ", ".join(there[:_SHOWN]) + (" …" if len(there) > _SHOWN else "") if there else "none"
     return Trouble(
-        f"there is no topic {topic!r} here, or the credential may not see it",
+        "there is no such topic here, or the credential may not see it",
         f"Create it, correct the name, or connect to the namespace that has it. Topics there: {shown}.",
     )

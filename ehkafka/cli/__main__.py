@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 # What the extra brings. A missing module of another name is a broken installation and shows as it is.
-EXTRA = ("typer", "rich")
+EXTRA = ("typer", "rich", "pydantic", "pydantic_settings")
 INSTALL = (
     "ehkafka: the command needs the extra [cli], which is not installed. Run: pip install 'ehkafka[cli]'"
 )

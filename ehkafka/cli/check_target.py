@@ -1,4 +1,4 @@
-"""What `check` and `tail` look at: an app's endpoint, an address, or what the environment says.
+"""What `check` and `tail` look at: an app's endpoint, an address, or what environment and file say.
 
 Called once, on the main thread. A connection string is never an option: the command line is no place for a
 key, and the endpoint's own parser refuses it there without repeating it.
@@ -11,22 +11,37 @@ from typing import TYPE_CHECKING
 from ehkafka import ConfigurationError, Endpoint
 from ehkafka.checks import Target
 from ehkafka.cli.app_path import load_app
+from ehkafka.cli.settings_given import Given
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 
 def chosen_target(
-    app: str | None, endpoint: str | None, *, group: str | None = None, topics: Sequence[str] = ()
+    app: str | None,
+    endpoint: str | None,
+    *,
+    group: str | None = None,
+    topics: Sequence[str] = (),
+    config: Path | None = None,
 ) -> Target:
-    """Return the target that the options name. Raises `ConfigurationError`."""
+    """Return the target that the options name, else what `run` would use. Raises `ConfigurationError`."""
     named = tuple(dict.fromkeys(topics))
+    given = Given.read(config)
     if app is not None:
         if endpoint is not None:
             raise ConfigurationError(
                 f"The endpoint is given twice, by {app} and by --endpoint: leave one out."
             )
-        return Target.of_app(load_app(app), group=group, topics=named)
-    there = Endpoint.from_env() if endpoint is None else Endpoint.kafka(endpoint)
+        found = load_app(app)
+        given.apply(found)
+        return Target.of_app(found, group=group, topics=named)
+    there = given.endpoint() if endpoint is None else Endpoint.kafka(endpoint)
     own = (there.default_topic,) if there.default_topic else ()
-    return Target(endpoint=there, group=group, topics=named or own)
+    return Target(
+        endpoint=there,
+        group=group or given.layer.settings.get("group"),
+        topics=named or own,
+        consumer=given.layer.consumer,
+    )

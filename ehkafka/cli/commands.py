@@ -5,6 +5,7 @@ Only this file knows typer's decorators. Called by `__main__`, on the main threa
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,6 +14,7 @@ import ehkafka
 from ehkafka.cli.app_path import load_app
 from ehkafka.cli.exits import CODES, reported
 from ehkafka.cli.log_setup import LogLevel, log_to_stderr
+from ehkafka.cli.settings_given import Given
 from ehkafka.cli.stop_notice import StopNotice
 
 RUN_HELP = f"""Run an app until a signal stops it or an error ends it.
@@ -26,6 +28,7 @@ Examples:
   ehkafka run shop.orders                the same: app is the default name
   ehkafka run examples/quickstart/app.py a file
   ehkafka run shop.orders --log-level debug
+  ehkafka run shop.orders --config prod.toml --set drain_s=20
 
 \b
 Exit codes:
@@ -68,6 +71,40 @@ Environment:
 Exit codes:
 {CODES}
 """
+CONFIG_HELP = f"""Show every setting in effect: its value, where it came from, and what it decides.
+
+The first of these that has a value decides: a flag (--set), a variable (EHKAFKA_DRAIN_S), the file
+(ehkafka.toml), the app's code, ehkafka's default. An app's own endpoint is never replaced; one made
+without takes it from variables or file. Secrets are shown as ***.
+
+\b
+Examples:
+  ehkafka config shop.orders:app                 what that app would run with
+  ehkafka config                                 what file and environment say alone
+  ehkafka config shop.orders --set drain_s=20
+  ehkafka config shop.orders --json              for programs
+
+\b
+A file:
+  [app]                                          any setting of ehkafka.settings.Settings
+  drain_s = 20
+  max_age = "7d"
+  [endpoint]                                     connection_string_file, namespace or bootstrap
+  connection_string_file = "/mnt/secrets/hub"
+  [endpoint.properties]                          of librdkafka, for every client
+  "ssl.ca.location" = "/etc/ssl/own.pem"
+  [consumer]                                     of librdkafka, for the app's consumer
+  "fetch.max.bytes" = 10000000
+
+\b
+The same as variables:
+  EHKAFKA_DRAIN_S=20 EHKAFKA_MAX_AGE=7d EHKAFKA_CONNECTION_STRING_FILE=/mnt/secrets/hub
+  EHKAFKA_PROPERTY_SSL_CA_LOCATION=/etc/ssl/own.pem EHKAFKA_CONSUMER_FETCH_MAX_BYTES=10000000
+
+\b
+Exit codes:
+{CODES}
+"""
 TAIL_HELP = f"""Print the records of a topic as they come.
 
 Joins no group and commits nothing. Ctrl-C ends it. What is not printable in a record is escaped.
@@ -94,6 +131,18 @@ cli = typer.Typer(
 )
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="A TOML file of settings. Default: EHKAFKA_CONFIG, else ehkafka.toml if it is there.",
+    ),
+]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting; may be given several times."),
+]
 
 
 def _show_version(wanted: bool) -> None:
@@ -120,12 +169,16 @@ def run(
     log_level: Annotated[
         LogLevel, typer.Option(help="From which level on lines are logged, to stderr.")
     ] = LogLevel.INFO,
+    config: Config = None,
+    assignments: Assignments = None,
     debug: Debug = False,
 ) -> None:
     """Run an app until a signal stops it or an error ends it."""
     with reported(debug=debug):
         log_to_stderr(log_level)
+        given = Given.read(config, assignments or ())
         found = load_app(app)
+        given.apply(found)
         found.add_hook(StopNotice(log_level.number))
         found.run()
 
@@ -172,9 +225,10 @@ def check(
     ] = None,
     *,
     endpoint: Endpoint = None,
-    group: Annotated[str | None, typer.Option(envvar="EHKAFKA_GROUP", help="The consumer group.")] = None,
+    group: Annotated[str | None, typer.Option(help="The consumer group.")] = None,
     topic: Annotated[list[str] | None, typer.Option(help="A topic; may be given several times.")] = None,
     timeout_s: Timeout = 10.0,
+    config: Config = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -183,9 +237,26 @@ def check(
     from ehkafka.cli.check_target import chosen_target  # noqa: PLC0415
 
     with reported(debug=debug):
-        target = chosen_target(app, endpoint, group=group, topics=topic or ())
+        target = chosen_target(app, endpoint, group=group, topics=topic or (), config=config)
         code = run_and_show(target, timeout_s=timeout_s, as_json=as_json)
     raise typer.Exit(code)
+
+
+@cli.command("config", help=CONFIG_HELP)
+def show_config(
+    app: Annotated[str | None, typer.Argument(metavar="[MODULE:APP]", help="The ehkafka.App to ask.")] = None,
+    *,
+    config: Config = None,
+    assignments: Assignments = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the values as JSON.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Show every setting in effect, where it came from and what it decides."""
+    from ehkafka.cli.config import effective  # noqa: PLC0415 - `run` needs none of it
+    from ehkafka.cli.config_view import show  # noqa: PLC0415
+
+    with reported(debug=debug):
+        show(effective(app, Given.read(config, assignments or ())), as_json=as_json)
 
 
 @cli.command(help=TAIL_HELP)
@@ -212,6 +283,7 @@ def tail(
     ] = None,
     endpoint: Endpoint = None,
     timeout_s: Timeout = 10.0,
+    config: Config = None,
     debug: Debug = False,
 ) -> None:
     """Print the records of a topic as they come."""
@@ -223,7 +295,7 @@ def tail(
 
     with reported(debug=debug):
         reader = TopicReader(
-            chosen_target(app, endpoint, topics=[topic]),
+            chosen_target(app, endpoint, topics=[topic], config=config),
             topic,
             begin=parse_from(begin),
             partitions=partition or (),

@@ -110,7 +110,8 @@ def _scalar(path: Path, key: str, name: str, value: Any) -> Any:
 def _name_origins(path: Path, layer: Layer) -> None:
     layer.origins.update({name: f"{path}: app.{name}" for name in layer.settings})
     layer.origins.update({f"consumer.{name}": f"{path}: consumer.{name}" for name in layer.consumer})
-    layer.origins.update({f"endpoint.{name}": f"{path}: endpoint.{name}" for name in layer.endpoint})
+    of_endpoint = (*layer.endpoint, *(f"properties.{name}" for name in layer.properties))
+    layer.origins.update({f"endpoint.{name}": f"{path}: endpoint.{name}" for name in of_endpoint})
 
 
 def _warn_of_secrets(path: Path, layer: Layer) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from ehkafka import Endpoint
+from ehkafka import ConfigurationError, Endpoint
 from ehkafka.cli.settings_file import DEFAULT_FILE, read_file
 from ehkafka.cli.settings_layer import Layer
 from ehkafka.cli.settings_variables import CONFIG_VARIABLE, read_environment, read_flags
@@ -67,13 +67,16 @@ class Given:
         return next((self.layer.origins[way] for way in ways if way in self.layer.origins), "environment")
 
     def _endpoint_for(self, app: App) -> Endpoint | None:
-        """Return an endpoint for an app that has none; what an app ignores in a file is refused by it."""
-        from_file = any(
-            origin.startswith(f"{self.file}: ")
-            for name, origin in self.layer.origins.items()
-            if name.startswith("endpoint.")
-        )
-        return self.endpoint() if app.takes_endpoint or from_file else None
+        """Return an endpoint for an app that has none. What a file says for nobody is refused."""
+        if app.takes_endpoint:
+            return self.endpoint()
+        start = f"{self.file}: endpoint."
+        if unused := [origin for origin in self.layer.origins.values() if origin.startswith(start)]:
+            raise ConfigurationError(
+                f"{unused[0]} has no effect, for the app's code gives its endpoint itself. Leave one of them"
+                " out: App(…) without endpoint= takes the file's."
+            )
+        return None
 
 
 def _file(config: Path | None) -> Path | None:

@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from datetime import datetime
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
 
 from ehkafka import ConfigurationError
 from ehkafka.checks import LastRecords
 from ehkafka.cli.settings_text import start_position
-
-if TYPE_CHECKING:
-    from datetime import timedelta
 
 FORMS = (
     "earliest, latest, an offset such as 1200, -10 for the last 10 of each partition, -10m for the last"
@@ -35,6 +31,8 @@ def parse_from(text: str) -> str | int | datetime | timedelta | LastRecords:
             return moment.astimezone()
     try:
         place: str | int | datetime | timedelta = start_position(text)
+        if isinstance(place, timedelta):
+            _ = datetime.now(UTC) - place  # further back than there are dates?
     except (ValueError, OverflowError):
         raise ConfigurationError(f"--from {text!r} is no place to begin; give {FORMS}.") from None
     return place

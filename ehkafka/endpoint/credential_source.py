@@ -24,7 +24,8 @@ FILE_INTERVAL_S = 1.0
 # A callable may ask a key vault, which counts requests.
 CALLABLE_INTERVAL_S = 5.0
 
-_TEXT_NOT_PATH = ("sharedaccess", "endpoint=", "entitypath=")
+# No part of a connection string comes without one of these, however it was cut.
+_SIGNS_OF_TEXT = ("=", ";", "sharedaccess")
 
 
 class CredentialSource(Protocol):
@@ -57,11 +58,12 @@ class FileSource:
     may_block = False
 
     def __init__(self, path: os.PathLike[str]) -> None:
-        text = os.fspath(path)
-        if any(sign in text.lower() for sign in _TEXT_NOT_PATH):
+        text = os.fsdecode(path)
+        # Our errors show the path, so it must be none that was meant to be the string itself.
+        if any(sign in text.lower() for sign in _SIGNS_OF_TEXT) and not _is_there(text):
             raise ConfigurationError(
-                "the path of a connection string's file is itself a connection string: give the string as"
-                " text, without Path(…)"
+                "the path given for a connection string is no file and looks like the connection string"
+                " itself, so it is not repeated here: give the string as text, without Path(…)"
             )
         # Absolute, because a process may change its directory; not resolved, because mounts move links.
         self._path = Path(text).absolute()
@@ -131,6 +133,13 @@ def credential_source(value: object) -> CredentialSource | None:
     if isinstance(value, os.PathLike):
         return FileSource(value)
     return CallableSource(value) if callable(value) else None
+
+
+def _is_there(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except OSError:  # such as a name that is too long
+        return False
 
 
 def _unreadable(name: str, said: str) -> ConfigurationError:

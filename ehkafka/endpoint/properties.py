@@ -232,7 +232,7 @@ def _membership(group: str, assignor: str, instance_id: str | None) -> list[Owne
         Owned(
             "group.id",
             group,
-            "the app's group is another one",
+            "the app's group decides it",
             "Leave it out and use App(group=…)",
             is_exact=True,
         ),
@@ -246,7 +246,7 @@ def _membership(group: str, assignor: str, instance_id: str | None) -> list[Owne
     if instance_id is not None:
         refusals.check_instance_id(instance_id)
         fix = "Leave it out and use App(instance_id=…)"
-        reason = "the app's instance id is another one"
+        reason = "the app's instance id decides it"
         rules.append(Owned("group.instance.id", instance_id, reason, fix, is_exact=True))
     return rules
 

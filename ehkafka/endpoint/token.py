@@ -52,7 +52,8 @@ def read_token(answer: object, now_s: float) -> Token:
     life_s = expires_at_s - now_s
     if life_s <= 0:
         raise UnusableTokenError(
-            f"the credential returned a token that expired {-life_s:.0f} s ago (is the clock right?)"
+            f"the credential returned a token that expired {now_s - expires_at_s:.0f} s ago"
+            " (is the clock right?)"
         )
     if life_s > _LIFE_S_MAX:
         raise UnusableTokenError(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from ehkafka.endpoint.token import read_token
 from ehkafka.endpoint.token_pace import is_due, retry_delay_s
@@ -78,6 +78,13 @@ class TokenSource:
 
     def __repr__(self) -> str:
         return f"<TokenSource {self._name}>"
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        # Whoever copies a client's properties shares the token as well.
+        return self
 
     @property
     def attempts(self) -> int:

@@ -59,7 +59,9 @@ _OWN = "look at the identity endpoint, or give a credential of azure-identity, o
 _OTHER = "the credential itself raised it: look there"
 
 # A JWT, and whatever else is long and random enough to be a key.
-_SECRETS = re.compile(r"[\w-]{8,}\.[\w-]{8,}\.[\w-]*|[A-Za-z0-9+/=_~-]{40,}|(?<=eyJ)[\w.-]+")
+_SECRETS = re.compile(
+    r"(?P<address>https?://[^\s?#]*)|[\w-]{8,}\.[\w-]{8,}\.[\w-]*|[A-Za-z0-9+/=_~-]{40,}|eyJ[\w.-]+"
+)
 _SECRET_VARIABLES = ("AZURE_CLIENT_SECRET", "AZURE_PASSWORD", "AZURE_CLIENT_CERTIFICATE_PASSWORD",
                      "IDENTITY_HEADER", "MSI_SECRET")  # fmt: skip
 
@@ -75,7 +77,8 @@ def explain(error: BaseException, known: Iterable[str] = ()) -> str:
 
 
 def _fix(names: list[str], said: str) -> str:
-    if "CredentialUnavailableError" in names or "defaultazurecredential" in said:
+    is_unavailable = "CredentialUnavailableError" in names or "authentication unavailable" in said
+    if is_unavailable or "defaultazurecredential" in said:
         return next(fix for part, fix in _UNAVAILABLE.items() if part in said)
     return next((_FIXES[name] for name in names if name in _FIXES), _OTHER)
 
@@ -99,4 +102,5 @@ def _struck(text: str, known: Iterable[str]) -> str:
         # A shorter one would strike out half of the sentence.
         if len(secret) >= 4:
             text = text.replace(secret, "***")
-    return _SECRETS.sub("***", text)
+    # The addresses of azure-identity's help are as long as a key.
+    return _SECRETS.sub(lambda found: found["address"] or "***", text)

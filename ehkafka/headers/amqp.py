@@ -29,6 +29,9 @@ ITEMS_MAX: Final = 1_000
 nulls takes no byte for each of them: its count alone must not decide what is allocated."""
 
 
+_DESCRIBED_CODE = 0x00
+
+
 class _NotAmqp:
     """The type of `NOT_AMQP`."""
 
@@ -106,9 +109,7 @@ def _variable(length_layout: str, convert: Callable[[bytes], Value] | None = Non
         (length,) = unpack(walk.buffer, at)
         begin = at + width
         end = begin + length
-        # A slice past the end is silently shorter.
-        if end > len(walk.buffer):
-            raise ValueError("truncated")
+        # If that is beyond the buffer's end, the slice is shorter and `end` will fit nowhere.
         content = walk.buffer[begin:end]
         return (content if convert is None else convert(content)), end
 
@@ -123,11 +124,9 @@ def _described(walk: _Walk, at: int) -> tuple[Value, int]:
     return amqp_types.DESCRIBED[descriptor](described), at
 
 
-def _compound(width: int, make: Callable[[Iterator[Value]], Value], *, in_pairs: bool = False) -> _Read:
+def _compound(width: int, make: Callable[[Iterator[Value]], Value]) -> _Read:
     def read(walk: _Walk, at: int) -> tuple[Value, int]:
         count, at, end = _open(walk, at, width)
-        if in_pairs and count % 2:
-            raise ValueError("a key without a value")
         values: list[Value] = []
         for _ in range(count):
             value, at = _value(walk, at)
@@ -141,16 +140,18 @@ def _compound(width: int, make: Callable[[Iterator[Value]], Value], *, in_pairs:
 def _array(width: int) -> _Read:
     def read(walk: _Walk, at: int) -> tuple[Value, int]:
         count, at, end = _open(walk, at, width)
-        # One code for all; without elements it may be missing. One that is described is left as bytes:
-        # its descriptor would stand between the code and the elements.
-        code = walk.buffer[at] if at < end else 0x40
-        if code == 0x00 and count:
-            raise ValueError("an array of described values")
-        element, at = _READ[code], min(at + 1, end)
         values: list[Value] = []
-        for _ in range(count):
-            value, at = element(walk, at)
-            values.append(value)
+        # One code for all, which may be missing where there are none.
+        if count or at < end:
+            code = walk.buffer[at]
+            at += 1
+            # Its descriptor would stand between the code and the elements; nobody sends that.
+            if code == _DESCRIBED_CODE:
+                raise ValueError("an array of described values")
+            element = _READ[code]
+            for _ in range(count):
+                value, at = element(walk, at)
+                values.append(value)
         _close(walk, at, end)
         return values, at
 
@@ -184,12 +185,12 @@ def _value(walk: _Walk, at: int) -> tuple[Value, int]:
 
 
 def _pairs(values: Iterator[Value]) -> Value:
-    # A key that cannot be hashed (a list) is a TypeError.
+    # A key that cannot be hashed (a list) is a TypeError, one without a value a ValueError.
     return dict(zip(values, values, strict=True))
 
 
 _READ: Final[dict[int, _Read]] = {
-    0x00: _described,
+    _DESCRIBED_CODE: _described,
     0x40: _constant(None),
     0x41: _constant(True),
     0x42: _constant(False),
@@ -222,9 +223,9 @@ _READ: Final[dict[int, _Read]] = {
     0xB1: _variable(">I", amqp_types.text),
     0xB3: _variable(">I", amqp_types.text),  # symbol
     0xC0: _compound(1, list),
-    0xC1: _compound(1, _pairs, in_pairs=True),
+    0xC1: _compound(1, _pairs),
     0xD0: _compound(4, list),
-    0xD1: _compound(4, _pairs, in_pairs=True),
+    0xD1: _compound(4, _pairs),
     0xE0: _array(1),
     0xF0: _array(4),
 }

@@ -147,6 +147,8 @@ class GapRepair:
             self._membership.begin_anew(Begin(partition, offset))
             self._stuck[partition].assignment = self._context.owned[partition].assignment
         elif offset != assignment.received_next:
+            if self._context.history is not None:
+                self._context.history.jumped(partition, assignment.epoch, offset)
             with route.exchange.locked():
                 assignment.skip_to(offset, self._context.clock())
 

@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING
 
 from ehkafka import events
 from ehkafka.records import TopicPartition
-from ehkafka.telemetry.thinning import Thinning
+from ehkafka.telemetry.rebalance_lines import GATHER_S, Gathered, fields_of_many, sentence_of_many
+from ehkafka.telemetry.thinning import WINDOW_S, Thinning
+from ehkafka.telemetry.wording import abandoned as _abandoned
+from ehkafka.telemetry.wording import clause as _clause
+from ehkafka.telemetry.wording import names as _names
+from ehkafka.telemetry.wording import records as _records
+from ehkafka.telemetry.wording import text as _text
+from ehkafka.telemetry.wording import times as _times
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-# A sentence stays readable: more partitions or a longer text are in the fields of the log record.
-NAMES_MAX = 10
-TEXT_CHARACTERS_MAX = 500
+    from collections.abc import Callable
 
 
 class LogLines:
@@ -35,24 +38,53 @@ class LogLines:
         self._logger = logger
         self._now_s = now_s
         self._thinning = Thinning()
+        self._gathered = Gathered()
 
     @property
     def owes_lines(self) -> bool:
         """Whether suppressed warnings wait for `write_owed`."""
         return self._thinning.suppressed > 0
 
+    @property
+    def patience_s(self) -> float | None:
+        """How long `write_owed` may be waited for if no event comes; None: for ever."""
+        if self._gathered:
+            return GATHER_S
+        return WINDOW_S if self.owes_lines else None
+
     def write(self, event: events.Event) -> None:
-        """Log an event at its level, unless it repeats a warning of the current window."""
-        if self._logger.isEnabledFor(event.level):
-            suppressed = self._thinning.admit(event, self._now_s())
-            if suppressed is not None:
-                self._log(event, suppressed)
-        self.write_owed()
+        """Log an event at its level, unless it repeats a warning of the current window.
+
+        The partitions of one assignment share a line, written with the next other event or `write_owed`.
+        """
+        takes = self._gathered.takes(event)
+        if self._gathered and not takes:
+            self._write_gathered()
+            takes = self._gathered.takes(event)
+        if not self._logger.isEnabledFor(event.level):
+            pass
+        elif takes:
+            self._gathered.add(event)
+        elif (suppressed := self._thinning.admit(event, self._now_s())) is not None:
+            self._log(event, suppressed)
+        self._write_suppressed()
 
     def write_owed(self, *, everything: bool = False) -> None:
-        """Log the last suppressed warning of each subject whose window is over, or of every subject."""
+        """Log what was gathered, and the last suppressed warning of each subject whose window is over, or all."""
+        self._write_gathered()
+        self._write_suppressed(everything=everything)
+
+    def _write_suppressed(self, *, everything: bool = False) -> None:
         for event, suppressed in self._thinning.owed(None if everything else self._now_s()):
             self._log(event, suppressed)
+
+    def _write_gathered(self) -> None:
+        gathered = self._gathered.take()
+        if len(gathered) > 1:
+            extra = fields_of_many(gathered) | {"suppressed": 0}
+            self._logger.log(gathered[0].level, sentence_of_many(gathered), extra=extra)
+        elif gathered:
+            self._log(gathered[0], 0)
 
     def _log(self, event: events.Event, suppressed: int) -> None:
         line = sentence(event)
@@ -251,7 +283,7 @@ def _(event: events.CredentialUnusable) -> str:
 
 @sentence.register
 def _(event: events.TokenRefreshed) -> str:
-    after = f", after {_times(event.failures)} without one" if event.failures else ""
+    after = f", after {event.failures} attempts that failed" if event.failures else ""
     return (
         f"A new token for {_text(event.endpoint)} came in {event.took_s:.1f} s, valid for "
         f"{event.life_s:.0f} s{after}."
@@ -301,32 +333,3 @@ def _plain(value: object) -> object:
     if isinstance(value, TopicPartition):
         return str(value)
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number} times"
-
-
-def _abandoned(records: int) -> str:
-    return f"{_records(records)} abandoned and to be redelivered" if records else "nothing abandoned"
-
-
-def _records(number: int) -> str:
-    return "1 record" if number == 1 else f"{number} records"
-
-
-def _names(items: Iterable[object]) -> str:
-    shown = [_text(str(item)) for item in items]
-    more = len(shown) - NAMES_MAX
-    return ", ".join(shown[:NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
-
-
-def _clause(text: str) -> str:
-    return _text(text.strip().removesuffix("."))
-
-
-def _text(text: str) -> str:
-    """Keep a line one line: keys and errors may hold anything, also what forges lines or drives terminals."""
-    if len(text) > TEXT_CHARACTERS_MAX:
-        text = text[:TEXT_CHARACTERS_MAX] + "…"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -170,6 +170,10 @@ def _received(checker: Checker, event: events.Received) -> None:
     checker.process(event.run, event.pid).received(event.partition, event.epoch, event.offsets)
 
 
+def _jumped(checker: Checker, event: events.Jumped) -> None:
+    checker.process(event.run, event.pid).jumped(event.partition, event.epoch, event.next_offset)
+
+
 def _started(checker: Checker, event: events.Started) -> None:
     checker.process(event.run, event.pid).started(
         event.partition, event.epoch, event.offset, event.key, event.attempt
@@ -219,6 +223,7 @@ _OBSERVERS: dict[type[events.HistoryEvent], Callable[[Checker, Any], None]] = {
     events.Assigned: _assigned,
     events.Revoked: _revoked,
     events.Received: _received,
+    events.Jumped: _jumped,
     events.Started: _started,
     events.Finished: _finished,
     events.DeadLettered: _nothing_to_judge,

@@ -60,6 +60,10 @@ class CheckingHistory:
         """Note that these offsets, ascending, were handed to the dispatcher."""
         self._queue(self._process.received, partition, epoch, tuple(offsets))
 
+    def jumped(self, partition: TopicPartition, epoch: int, next_offset: int) -> None:
+        """Note that an epoch goes on at a later offset, over what the log does not hold."""
+        self._queue(self._process.jumped, partition, epoch, next_offset)
+
     def started(
         self, partition: TopicPartition, epoch: int, offset: int, key: Hashable, attempt: int
     ) -> None:

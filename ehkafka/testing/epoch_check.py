@@ -85,6 +85,10 @@ class EpochCheck:
         self.received_offsets.update(offsets)
         self.last_received = max(self.last_received, offsets[-1])
 
+    def jumped(self, next_offset: int) -> None:
+        """Let commits pass what the log does not hold; whether it was owed an outcome shows at the end."""
+        self.last_received = max(self.last_received, next_offset - 1)
+
     def started(self, offset: int, key: Hashable, attempt: int) -> None:
         """Judge the beginning of an attempt."""
         unfinished = self.unfinished

@@ -55,6 +55,10 @@ class RecordingHistory(ABC):
         """Note that these offsets, ascending, were handed to the dispatcher."""
         self._record(events.Received, partition, epoch, tuple(offsets))
 
+    def jumped(self, partition: TopicPartition, epoch: int, next_offset: int) -> None:
+        """Note that an epoch goes on at a later offset, over what the log does not hold."""
+        self._record(events.Jumped, partition, epoch, next_offset)
+
     def started(
         self, partition: TopicPartition, epoch: int, offset: int, key: Hashable, attempt: int
     ) -> None:

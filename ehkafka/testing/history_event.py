@@ -61,6 +61,15 @@ class Received(HistoryEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class Jumped(HistoryEvent):
+    """The log does not hold what comes next; the epoch goes on at `next_offset`, further on."""
+
+    partition: TopicPartition
+    epoch: int
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Started(HistoryEvent):
     """An attempt began on this worker."""
 

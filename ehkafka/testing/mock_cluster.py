@@ -10,12 +10,18 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import weakref
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError
 
 from ehkafka.errors import EhkafkaError
 from ehkafka.testing.mock_api import PRODUCER, function
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class EmbeddedBrokerError(EhkafkaError):
@@ -30,8 +36,9 @@ class MockCluster:
     """A native mock cluster of `brokers` brokers with ids 1…`brokers`."""
 
     def __init__(self, brokers: int) -> None:
-        client = _silent_client()
-        cluster = function("rd_kafka_mock_cluster_new")(client, brokers)
+        with _signals_blocked():
+            client = _silent_client()
+            cluster = function("rd_kafka_mock_cluster_new")(client, brokers)
         if not cluster:
             function("rd_kafka_destroy")(client)
             raise EmbeddedBrokerError(
@@ -81,6 +88,19 @@ class MockCluster:
             raise EmbeddedBrokerError("The embedded broker is closed. Call start() first.")
         handle: int = self._cluster
         return handle
+
+
+@contextmanager
+def _signals_blocked() -> Iterator[None]:
+    """Give the threads that start meanwhile a mask that blocks all signals: the kernel picks others for them.
+
+    A mock cluster whose thread is interrupted in its wait ends for good, and may take the process along.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _silent_client() -> int:

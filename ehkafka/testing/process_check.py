@@ -47,6 +47,10 @@ class ProcessCheck:
         found.received(offsets)
         found.partition.received.update(offsets)
 
+    def jumped(self, partition: TopicPartition, epoch: int, next_offset: int) -> None:
+        """Go on at a later offset."""
+        self._find(partition, epoch).jumped(next_offset)
+
     def started(
         self, partition: TopicPartition, epoch: int, offset: int, key: Hashable, attempt: int
     ) -> None:

@@ -50,6 +50,10 @@ class Story:
         """Hand records to the dispatcher."""
         return self.add(events.Received, on, epoch, offsets, pid=pid)
 
+    def jumped(self, next_offset: int, *, epoch: int = 1) -> Self:
+        """Go on at a later offset."""
+        return self.add(events.Jumped, PARTITION, epoch, next_offset)
+
     def start(self, offset: int, key: Hashable = "k", *, attempt: int = 1, **where: Any) -> Self:
         """Begin an attempt. `where`: `on`, `epoch`, `pid`."""
         on, epoch, pid = where.get("on", PARTITION), where.get("epoch", 1), where.get("pid", 1)

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import termios
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,11 +17,11 @@ import pytest
 import ehkafka
 from ehkafka.cli.demo.feed import UNREAD_RECORDS_MAX, Feed
 from ehkafka.cli.demo.plan import PARTITIONS, DemoPlan
-from ehkafka.cli.demo.topic import log_ends
 from ehkafka.testing import CheckingHistory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from ehkafka.testing.kafka import KafkaBroker
 
@@ -147,19 +146,6 @@ def test_the_simulator_never_gets_ahead_of_its_limits(feed: Feed) -> None:
     assert _stands_still(feed) - standing_still <= PARTITIONS * UNREAD_RECORDS_MAX, "too much is unfinished"
     feed.allow(_snapshot(partitions=others, finished_records=standing_still))
     assert standing_still < _stands_still(feed) <= PARTITIONS * (3_000 + UNREAD_RECORDS_MAX)
-
-
-def test_no_signal_reaches_the_embedded_brokers_thread(plan: DemoPlan) -> None:
-    """An interrupted poll would end the broker in the middle of the run: its thread blocks what we handle."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
-    assert log_ends(plan) == [0] * PARTITIONS
-    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
-    threads = [task for task in Path("/proc/self/task").iterdir() if "mock" in (task / "comm").read_text()]
-    assert threads
-    for thread in threads:
-        status = (thread / "status").read_text()
-        blocked = int(status.partition("SigBlk:")[2].split()[0], 16)
-        assert all(blocked >> (number - 1) & 1 for number in (signal.SIGINT, signal.SIGTERM))
 
 
 def test_a_simulator_that_dies_is_noticed(feed: Feed) -> None:

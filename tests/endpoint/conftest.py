@@ -26,8 +26,8 @@ def _parts(key: str) -> set[str]:
 
 def _shown(thing: object) -> str:
     """Return all that a log, a debugger, a crash report or a queue would carry of it."""
-    said = [repr(thing), str(thing), f"{thing}", repr(copy.copy(thing)), repr(copy.deepcopy(thing))]
-    said += [repr(_or_nothing(vars, thing)), repr(_or_nothing(pickle.dumps, thing))]
+    said = [repr(thing), str(thing), f"{thing}"]
+    said += [repr(_or_nothing(view, thing)) for view in (vars, copy.copy, copy.deepcopy, pickle.dumps)]
     if isinstance(thing, BaseException):
         said += traceback.format_exception(thing)
         for link in _chain(thing):

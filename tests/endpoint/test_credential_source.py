@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import functools
 import os
 from collections.abc import Callable
@@ -7,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.credential_source import FILE_BYTES_MAX
@@ -127,14 +130,36 @@ def test_a_refusing_system_is_told_with_its_reason(
         Endpoint.connection_string(path)
 
 
+@settings(deadline=None)
+@given(
+    random=st.binary(min_size=32, max_size=32),
+    cut=st.integers(0, 120),
+    end=st.booleans(),
+    whole=st.booleans(),
+)
 def test_a_connection_string_given_as_path_is_not_repeated(
-    connection_string: str, key: str, assert_hidden: Hidden
+    random: bytes, cut: int, end: bool, whole: bool, connection_string: str, key: str, assert_hidden: Hidden
 ) -> None:
-    """E1: a path is shown in errors, so a connection string must not become one."""
-    for text in (connection_string, f"SharedAccessKey={key}", f"entitypath=x;{key}"):
-        with pytest.raises(ConfigurationError, match="give the string as text") as caught:
-            Endpoint.connection_string(Path(text))
-        assert_hidden(key, caught.value)
+    """E1: a path is shown in errors, so no connection string, nor a piece of one, becomes one."""
+    drawn = base64.b64encode(random).decode()
+    text = connection_string.replace(key, drawn) if whole else drawn
+    text = text[cut % len(text) :] if end else text
+    with pytest.raises(ConfigurationError, match="give the string as text") as caught:
+        Endpoint.connection_string(Path(text))
+    assert_hidden(drawn, caught.value)
+
+
+def test_a_path_with_an_equals_sign_is_a_path_where_it_leads_to_a_file(
+    connection_string: str, tmp_path: Path
+) -> None:
+    """Some name their folders `env=prod`."""
+    path = tmp_path / "env=prod" / "key"
+    path.parent.mkdir()
+    path.write_text(connection_string)
+    assert password(Endpoint.connection_string(path)) == connection_string
+    path.write_text("")
+    with pytest.raises(ConfigurationError, match="env=prod/key: it is empty"):
+        Endpoint.connection_string(path)
 
 
 def test_a_callables_failure_shows_where_and_not_what(

@@ -23,9 +23,11 @@ class Stamped:
         self._timestamp = (kind, int((NOW_S - age_s) * 1000))
 
     def offset(self) -> int:
+        """Its place."""
         return self._offset
 
     def timestamp(self) -> tuple[int, int]:
+        """As confluent's `Message` has it."""
         return self._timestamp
 
 
@@ -45,12 +47,14 @@ class Desk:
         self.counted += number
 
     def old(self, *messages: Stamped, partition: TopicPartition = P0) -> list[int]:
+        """Return the offsets of a batch that are too old."""
         found = self.limits.too_old(partition, messages)  # type: ignore[arg-type]
         return [message.offset() for message in messages if message.offset() in found]
 
 
 @pytest.fixture
 def desk() -> Desk:
+    """Return limits and what they told."""
     return Desk()
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Producer
 
+from ehkafka.events import OffsetGap
 from ehkafka.testing.topics import commits, produce
 
 if TYPE_CHECKING:
@@ -23,12 +24,15 @@ HOUR_MS = 3_600_000
 class Seen:
     """A handler that keeps the offsets it was given, by partition."""
 
-    def __init__(self) -> None:
+    def __init__(self, work_s: float = 0.0) -> None:
         self.offsets: dict[int, list[int]] = {}
+        self._work_s = work_s
         self._lock = threading.Lock()
 
     def __call__(self, record: ehkafka.Record) -> None:
         """Take a record; called by any worker."""
+        if self._work_s:
+            time.sleep(self._work_s)
         with self._lock:
             self.offsets.setdefault(record.partition(), []).append(record.offset())
 
@@ -36,6 +40,24 @@ class Seen:
     def count(self) -> int:
         """How many records came."""
         return sum(map(len, self.offsets.values()))
+
+
+class Gaps:
+    """A hook that keeps the gaps that were told."""
+
+    def __init__(self) -> None:
+        self.told: list[OffsetGap] = []
+
+    def on_event(self, event: object) -> None:
+        """Take any event."""
+        if isinstance(event, OffsetGap):
+            self.told.append(event)
+
+
+@pytest.fixture
+def gaps() -> Gaps:
+    """Return a hook that keeps gaps."""
+    return Gaps()
 
 
 @pytest.fixture
@@ -133,6 +155,103 @@ def test_an_operators_rewind_is_obeyed(narrow: Any) -> None:
     narrow.app(seen, commit_interval_s=0.1, start="latest").start()
     narrow.wait_until_committed({0: 20})
     assert sorted(seen.offsets[0]) == list(range(5, 20))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "action", "lost", "handled"),
+    [
+        pytest.param(3, "earliest", 7, [10, 11], id="deleted-earliest"),
+        pytest.param(3, "latest", 9, [], id="deleted-latest"),
+        pytest.param(500, "earliest", 0, [10, 11], id="beyond-earliest"),
+        pytest.param(500, "latest", 2, [], id="beyond-latest"),
+    ],
+)
+def test_a_commit_outside_of_the_log_follows_the_policy(
+    narrow: Any, gaps: Gaps, wanted: int, action: str, lost: int, handled: list[int]
+) -> None:
+    """C11: of a log of 10 to 12: the gap is told with its size and committed, so a restart tells nothing."""
+    fill(narrow, 12)
+    narrow.broker.delete_records(narrow.topic, 0, 10)
+    narrow.broker.set_committed(narrow.group, {(narrow.topic, 0): wanted})
+    seen = Seen()
+    for next_offset in (12, 13):
+        app = narrow.app(seen, commit_interval_s=0.1, on_out_of_range=action)
+        app.add_hook(gaps)
+        app.start()
+        narrow.wait_until_committed({0: next_offset})
+        app.stop()
+        fill(narrow, 1)
+    (gap,) = gaps.told
+    assert (gap.wanted_offset, gap.log_start, gap.log_end) == (wanted, 10, 12)
+    assert (gap.lost_records, gap.resumed_at) == (lost, 10 if action == "earliest" else 12)
+    assert sorted(seen.offsets.get(0, [])) == [*handled, 12]
+
+
+def test_a_topic_that_was_made_anew_begins_a_new_epoch(narrow: Any, gaps: Gaps) -> None:
+    """Row 23, C11: the commit of the old log lies beyond the new one's end; all of the new one is handled."""
+    fill(narrow, 20)
+    first = narrow.app(Seen(), commit_interval_s=0.1)
+    first.start()
+    narrow.wait_until_committed({0: 20})
+    first.stop()
+    narrow.broker.delete_topic(narrow.topic)
+    narrow.broker.create_topic(narrow.topic, 1)
+    narrow.broker.set_committed(narrow.group, {(narrow.topic, 0): 20})  # the broker had forgotten it
+    fill(narrow, 5)
+    seen = Seen()
+    app = narrow.app(seen, commit_interval_s=0.1, on_out_of_range="earliest")
+    app.add_hook(gaps)
+    app.start()
+    narrow.wait_until_committed({0: 5})
+    assert sorted(seen.offsets[0]) == list(range(5))
+    assert [(gap.wanted_offset, gap.log_end, gap.lost_records) for gap in gaps.told] == [(20, 5, 0)]
+
+
+def test_ten_deletions_under_load_are_reported_to_the_record(narrow: Any, gaps: Gaps) -> None:
+    """Row 12: handled and lost together are what was produced; nothing is lost without a word."""
+    seen = Seen(work_s=0.001)
+    app = narrow.app(
+        seen, workers=2, backlog_records_max=40, batch_records_max=10, commit_interval_s=0.1, start=0,
+        on_out_of_range="earliest",
+    )  # fmt: skip
+    app.add_hook(gaps)
+    app.start()
+    for round_ in range(1, 11):
+        fill(narrow, 200)
+        narrow.broker.delete_records(narrow.topic, 0, 200 * round_ - 20)
+        narrow.wait_until_committed({0: 200 * round_})
+    app.stop()
+    lost = [offset for gap in gaps.told for offset in range(gap.wanted_offset, gap.resumed_at or 0)]
+    assert len(lost) == sum(gap.lost_records for gap in gaps.told) > 0
+    assert sorted(seen.offsets[0] + lost) == list(range(2_000))
+
+
+def test_each_partition_begins_where_the_mapping_says(stage_on: Callable[..., Any], kafka: Any) -> None:
+    """An offset, a time, the end and the rest by `*`, looked up together."""
+    wide = stage_on(kafka, 4)
+    hour_ago_ms = int(time.time() * 1000) - HOUR_MS
+    for partition in range(4):
+        fill(wide, 3, partition=partition, timestamp_ms=hour_ago_ms - HOUR_MS)
+        fill(wide, 2, partition=partition, timestamp_ms=hour_ago_ms)
+    start = {0: 1, (wide.topic, 1): timedelta(hours=1.5), 2: "latest", "*": "earliest"}
+    seen = Seen()
+    wide.app(seen, start=start, commit_interval_s=0.1).start()
+    wide.wait_until_committed(dict.fromkeys(range(4), 5))
+    begun = {partition: sorted(offsets) for partition, offsets in seen.offsets.items()}
+    assert begun == {0: [1, 2, 3, 4], 1: [3, 4], 3: [0, 1, 2, 3, 4]}
+
+
+def test_events_that_outlived_their_retention_are_skipped(narrow: Any) -> None:
+    """`max_age`: what is older is neither handled nor in the way of the commit."""
+    now_ms = int(time.time() * 1000)
+    fill(narrow, 5, timestamp_ms=now_ms - 3 * HOUR_MS)
+    fill(narrow, 2)
+    seen = Seen()
+    app = narrow.app(seen, commit_interval_s=0.1, max_age=timedelta(hours=1))
+    app.start()
+    narrow.wait_until_committed({0: 7})
+    assert sorted(seen.offsets[0]) == [5, 6]
+    assert app.snapshot().counters["records_too_old"] == app.snapshot().skipped_records == 5
 
 
 def test_latest_is_committed_before_the_first_record(narrow: Any) -> None:

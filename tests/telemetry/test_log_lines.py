@@ -82,6 +82,18 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         ["/run/key: it is empty", "3 failed reads", "old one stays"],
     ),
     (
+        events.TokenRefreshed("home.servicebus.windows.net", 3599.6, 0.31, 2),
+        ["home.servicebus.windows.net", "0.3 s", "3600 s", "after 2 attempts that failed"],
+    ),
+    (
+        events.TokenRefreshFailed("home.servicebus.windows.net", 1, "ServiceError (no)", 240.0, 2.0),
+        ["once in a row", "ServiceError (no)", "another 240 s", "2.0 s"],
+    ),
+    (
+        events.TokenRefreshFailed("home.servicebus.windows.net", 3, "ServiceError (no)", 0.0, 1.5),
+        ["3 times in a row", "None is valid now", "1.5 s"],
+    ),
+    (
         events.ClientLogged(logging.WARNING, "MAXPOLL: limit hit"),
         ["librdkafka, warning", "MAXPOLL: limit hit"],
     ),

@@ -46,6 +46,15 @@ def test_produced_record_that_was_never_received_is_lost_below_the_commit() -> N
     assert story.produced(0, 1, 2).verdict().violations == {"lost": 1, "unseen": 1}
 
 
+def test_a_commit_passes_what_the_log_does_not_hold_once_that_was_told() -> None:
+    """C11: without the jump it is premature; what was produced there is lost, and unfinished records hold."""
+    story = begun(0, 1).run(0).run(1)
+    assert begun(0, 1).run(0).run(1).commit(9).verdict().violations == {"premature_commits": 1}
+    assert story.jumped(9).commit(9).received(9).run(9).commit(10).verdict().ok
+    assert begun(0).jumped(9).commit(9).verdict().violations == {"premature_commits": 1, "lost": 1}
+    assert story.produced(5).verdict().violations == {"lost": 1, "unseen": 1}
+
+
 def test_abandoned_record_at_the_final_commit_is_not_lost() -> None:
     """It will be redelivered: the commit does not pass it."""
     verdict = begun(0, 1).run(0).start(1).revoked().commit(1).verdict()

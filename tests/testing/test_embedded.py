@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import subprocess
 import sys
 import time
@@ -228,3 +229,17 @@ def test_a_closed_broker_says_so(use: Callable[[EmbeddedBroker], object]) -> Non
             use(broker)
         assert "closed" in repr(broker)
         broker.start().close()
+
+
+def test_no_signal_reaches_the_brokers_threads() -> None:
+    """One whose wait a signal interrupts ends the broker, and may abort the process: they block them all."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    threads_before = set(Path("/proc/self/task").iterdir())
+    with EmbeddedBroker({"one": 1}):
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
+        threads = set(Path("/proc/self/task").iterdir()) - threads_before
+        assert any("mock" in (thread / "comm").read_text() for thread in threads)
+        for thread in threads:
+            blocked = int((thread / "status").read_text().partition("SigBlk:")[2].split()[0], 16)
+            stops = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD, signal.SIGUSR1)
+            assert all(blocked >> (number - 1) & 1 for number in stops)

@@ -41,6 +41,7 @@ def tell_everything(history: Any) -> None:
     history.commit_requested({P0: 9})
     history.commit_acknowledged({P0: 9})
     history.mirrored({P0: 9})
+    history.jumped(P0, 1, 20)
     history.revoked(P0, 1, "stopped")
 
 

@@ -6,7 +6,6 @@ a topic.
 
 from __future__ import annotations
 
-import signal
 from typing import TYPE_CHECKING, Final
 
 import typer
@@ -25,13 +24,7 @@ ANSWER_S: Final = 5.0
 def log_ends(plan: DemoPlan) -> list[int]:
     """Return each partition's end of the log, in order. Raises `EndpointError`."""
     if plan.is_embedded:
-        # librdkafka's mock cluster ends for good when a signal interrupts its thread, and a second Ctrl-C,
-        # while the main thread has yet to see the first, may be given to it. Threads inherit this mask.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        try:
-            plan.endpoint.prepare_topics([plan.topic])
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        plan.endpoint.prepare_topics([plan.topic])
         return [0] * PARTITIONS
     # The errors that matter are raised below; the client's own log lines would only repeat them.
     admin = AdminClient({**plan.endpoint.client_properties(), "log_level": 0})

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, fields
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+import ehkafka
+from ehkafka.events import SettingAdvice
+from ehkafka.settings import MEANINGS, Settings
+
+BROKER = ehkafka.Endpoint.kafka("kafka.example:9092")
+VARIABLES = ("CONNECTION_STRING", "CONNECTION_STRING_FILE", "NAMESPACE", "BOOTSTRAP")
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No endpoint in the environment."""
+    for name in VARIABLES:
+        monkeypatch.delenv(f"EHKAFKA_{name}", raising=False)
+
+
+def make(**options: Any) -> ehkafka.App:
+    """Return an app on a broker that is never reached."""
+    return ehkafka.App(**{"group": "home", "start": "earliest", "endpoint": BROKER, **options})
+
+
+def found(app: ehkafka.App, name: str) -> Any:
+    """Return the effective value of that name."""
+    (value,) = [value for value in app.configuration() if value.name == name]
+    return value
+
+
+def test_settings_are_laid_over_the_code() -> None:
+    """What is configured replaces, what is not stays, and consumer properties add up, aliases too."""
+    app = make(drain_s=3, consumer={"fetch.message.max.bytes": 1_000, "client.id": "mine"})
+    app.configure(stop_s=5, group="other", consumer={"max.partition.fetch.bytes": 2_000})
+    settings = app.settings
+    assert (settings.group, settings.drain_s, settings.stop_s) == ("other", 3, 5)
+    assert settings.consumer == {"max.partition.fetch.bytes": 2_000, "client.id": "mine"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"drain": 1}, r"Unknown setting drain: did you mean drain_s\?"),
+        ({"stop_s": 5, "drain_s": -1}, "drain_s=-1"),
+        ({"group": " "}, "group is missing"),
+        ({"start": "middle"}, "start='middle'"),
+        ({"endpoint": "localhost:9092"}, "endpoint=str is no Endpoint"),
+        ({"consumer": {"x": None}}, "x is None"),
+        ({"endpoint": ehkafka.Endpoint.kafka("b:1")}, "given by the app's code, and by configure.. too"),
+    ],
+)
+def test_what_cannot_work_changes_nothing(changes: dict[str, Any], said: str) -> None:
+    """One wrong setting refuses all that came with it."""
+    app = make()
+    before = (app.settings, app.endpoint)
+    with pytest.raises(ehkafka.ConfigurationError, match=said):
+        app.configure(**changes)
+    assert (app.settings, app.endpoint) == before
+
+
+def test_a_running_app_is_not_configured(lab: Any, recorder: Any) -> None:
+    """Its threads read the settings that they were started with."""
+    app = lab.app(recorder)
+    app.start()
+    with pytest.raises(ehkafka.ConfigurationError, match="register the settings before the start"):
+        app.configure(drain_s=1)
+    app.stop()
+    app.configure(drain_s=1)
+    assert app.settings.drain_s == 1
+
+
+def test_an_app_without_an_endpoint_takes_the_environments(
+    lab: Any, recorder: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is looked at when it is needed, so that a module can be imported without it."""
+    app = lab.app(recorder, endpoint=None)
+    assert app.snapshot().endpoint == "not chosen yet"
+    monkeypatch.setenv("EHKAFKA_BOOTSTRAP", lab.broker.bootstrap)
+    lab.produce("a")
+    app.start()
+    wait_for(lambda: app.snapshot().finished_records == 1)
+    app.stop()
+    assert found(app, "kind").origin == "environment"
+
+
+def test_an_app_without_any_endpoint_says_what_to_set() -> None:
+    """At the start, or where a handler needs the endpoint's topic."""
+    app = make(endpoint=None)
+    with pytest.raises(ehkafka.ConfigurationError, match=r"without topics.*EHKAFKA_NAMESPACE"):
+        app.handler()
+    app.handler("readings")(print)
+    with pytest.raises(ehkafka.ConfigurationError, match=r"endpoint is missing.*EHKAFKA_BOOTSTRAP"):
+        app.start()
+
+
+def test_an_open_endpoint_may_be_configured() -> None:
+    """Once the app has it from outside, another may still take its place."""
+    app = make(endpoint=None)
+    assert app.takes_endpoint
+    app.configure(endpoint=BROKER, origins={"endpoint": "shop.toml: endpoint.bootstrap"})
+    assert app.endpoint is BROKER
+    assert found(app, "kind").origin == "shop.toml: endpoint.bootstrap"
+    assert not make().takes_endpoint
+
+
+def test_every_value_has_its_origin_and_reason() -> None:
+    """Code, configured place, default, engine and endpoint are told apart."""
+    app = make(drain_s=3, consumer={"fetch.min.bytes": 7, "fetch.max.bytes": 8_000_000})
+    app.configure(
+        stop_s=5,
+        consumer={"fetch.max.bytes": 9_000_000},
+        origins={"stop_s": "EHKAFKA_STOP_S", "consumer.fetch.max.bytes": "x.toml: consumer.fetch.max.bytes"},
+    )
+    app.configure(idle_s=1)
+    expected = {
+        "group": "code",
+        "drain_s": "code",
+        "stop_s": "EHKAFKA_STOP_S",
+        "idle_s": "configure()",
+        "connect_s": "default",
+        "fetch.min.bytes": "code",
+        "fetch.max.bytes": "x.toml: consumer.fetch.max.bytes",
+        "enable.auto.commit": "engine",
+        "bootstrap.servers": "endpoint",
+        "session.timeout.ms": "default",
+    }
+    assert {name: found(app, name).origin for name in expected} == expected
+    assert found(app, "fetch.max.bytes").value == 9_000_000
+    assert all(value.reason for value in app.configuration() if value.section == "app")
+
+
+def test_every_setting_has_a_meaning() -> None:
+    """Who adds a setting says what it decides."""
+    assert set(MEANINGS) == {field.name for field in fields(Settings)}
+    assert all(meaning and len(meaning) <= 100 for meaning in MEANINGS.values())
+
+
+def test_values_of_any_type_can_be_shown() -> None:
+    """Moments, durations and functions become text; the whole is JSON."""
+    app = make(start=datetime(2026, 1, 2, tzinfo=UTC), max_age=timedelta(days=1))
+    assert found(app, "start").value == "2026-01-02T00:00:00+00:00"
+    assert found(app, "max_age").value == "86400 s"
+    app.configure(start=lambda _topic, _partition: "earliest")
+    assert found(app, "start").value == "<lambda>"
+    assert json.loads(json.dumps([asdict(value) for value in app.configuration()]))
+
+
+def test_no_secret_is_among_the_values() -> None:
+    """Whatever property or setting holds it."""
+    key = "Zk9xQ0+vR3t7"
+    text = f"Endpoint=sb://n.servicebus.windows.net/;SharedAccessKeyName=k;SharedAccessKey={key}"
+    endpoint = ehkafka.Endpoint.connection_string(text, properties={"ssl.key.password": key})
+    app = make(endpoint=endpoint, consumer={"sasl.oauthbearer.client.secret": key, "client.rack": text})
+    assert key not in repr(app.configuration())
+    assert [value.name for value in app.configuration() if value.value == "***"] == [
+        "client.rack",
+        "sasl.oauthbearer.client.secret",
+        "sasl.password",
+        "sasl.username",
+        "ssl.key.password",
+    ]
+
+
+def test_advice_is_told_once_at_the_start(lab: Any, recorder: Any, events: Any) -> None:
+    """L6: permitted but not recommended is a warning with property, value, limit and source."""
+    app = lab.app(recorder, consumer={"session.timeout.ms": 1500, "heartbeat.interval.ms": 600})
+    app.add_hook(events)
+    assert "Set 500 or less" in found(app, "heartbeat.interval.ms").advice
+    app.start()
+    app.stop()
+    told = events.of(SettingAdvice)
+    assert [(event.property, event.value) for event in told] == [("heartbeat.interval.ms", "600")]
+    assert "Apache Kafka docs" in told[0].source
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"consumer": {"enable.auto.commit": True}}, "enable.auto.commit=True is refused: the engine owns"),
+        (
+            {"consumer": {"session.timeout.ms": 300_001}},
+            "=300001 is refused: Event Hubs takes 6000 to 300000",
+        ),
+        ({"group": "g" * 257}, "257 characters and Event Hubs takes 256 .Event Hubs docs, quotas"),
+    ],
+)
+def test_a_start_beyond_a_limit_is_refused(options: dict[str, Any], said: str) -> None:
+    """L6: before anything is reached; the message names property, value, limit and source."""
+    hubs = ehkafka.Endpoint.kafka("ns.servicebus.windows.net:9093", {"security.protocol": "SASL_SSL"})
+    app = make(endpoint=hubs, **options)
+    app.handler("readings")(print)
+    for asking in (app.start, app.configuration):
+        with pytest.raises(ehkafka.ConfigurationError, match=said):
+            asking()
+
+
+def test_a_missing_group_is_refused_before_anything_else() -> None:
+    """L6: the client library would end the process."""
+    with pytest.raises(ehkafka.ConfigurationError, match=r"group is missing: name the consumer group"):
+        make(group="")

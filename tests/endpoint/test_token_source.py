@@ -1,0 +1,369 @@
+from __future__ import annotations
+
+import threading
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.endpoint import token_source
+from ehkafka.endpoint.token_source import ATTEMPTS_AT_ONCE, NO_TOKEN, OVERTAKEN_AFTER_S, TokenSource
+from ehkafka.errors import EndpointError
+from ehkafka.events import Event, TokenRefreshed, TokenRefreshFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+LIFE_S = 1000.0
+TIMEOUT_S = 20.0
+NAME = "home.servicebus.windows.net"
+
+
+class Clock:
+    """Real time that can be skipped; both clocks move together."""
+
+    def __init__(self) -> None:
+        self.skipped_s = 0.0
+
+    def wall(self) -> float:
+        """Return epoch seconds."""
+        return time.time() + self.skipped_s
+
+    def monotonic(self) -> float:
+        """Return monotonic seconds."""
+        return time.monotonic() + self.skipped_s
+
+
+class Credential:
+    """Gives tokens t1, t2, … until told otherwise; `hold` makes the next questions wait for `release`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.asked = 0
+        self.life_s = LIFE_S
+        self.fault: Any = None
+        self.released = threading.Event()
+        self.released.set()
+        self._clock = clock
+
+    def fetch(self) -> Any:
+        """Do as told, by what was told before the wait."""
+        self.asked += 1
+        number, fault, released = self.asked, self.fault, self.released
+        assert released.wait(TIMEOUT_S)
+        if isinstance(fault, BaseException):
+            raise fault
+        if fault is not None:
+            return fault
+        return SimpleNamespace(token=f"t{number}", expires_on=self._clock.wall() + self.life_s)
+
+    def hold(self) -> threading.Event:
+        """Make questions wait until the result is set."""
+        self.released = threading.Event()
+        return self.released
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """Return the clock of the source."""
+    return Clock()
+
+
+@pytest.fixture
+def credential(clock: Clock) -> Iterator[Credential]:
+    """Return the credential of the source; nothing waits for it afterwards."""
+    made = Credential(clock)
+    yield made
+    made.released.set()
+
+
+@pytest.fixture
+def source(clock: Clock, credential: Credential) -> TokenSource:
+    """Return a source without a token, and without jitter."""
+    return TokenSource(
+        credential.fetch, NAME, now_s=clock.wall, clock=clock.monotonic, chance=lambda: 0.999999
+    )
+
+
+@pytest.fixture
+def heard(source: TokenSource) -> list[Event]:
+    """Return what the source tells."""
+    told: list[Event] = []
+    source.listen(told.append)
+    return told
+
+
+def ended(source: TokenSource, running: int = 0) -> None:
+    """Wait until no more attempts run than these."""
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while (
+        source._running > running or any(t.name == "ehkafka-token" for t in threading.enumerate()) > running
+    ):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.001)
+
+
+def test_a_token_is_fetched_once_for_all_who_ask(
+    source: TokenSource, credential: Credential, clock: Clock
+) -> None:
+    """E2: any number of clients share one token, each told its own expiry."""
+    source.sign_in()
+    source.sign_in()
+    answers = [source.oauth_cb("") for _ in range(5)]
+    assert {text for text, _ in answers} == {"t1"}
+    assert answers[0][1] == pytest.approx(clock.wall() + LIFE_S, abs=1.0)
+    assert (credential.asked, source.attempts) == (1, 1)
+
+
+def test_who_asks_for_a_token_that_is_due_gets_a_new_one(
+    source: TokenSource, credential: Credential, clock: Clock, heard: list[Event]
+) -> None:
+    """E2: librdkafka asks at 80 % of the life; the answer is already the next token, told at DEBUG."""
+    source.sign_in()
+    clock.skipped_s += 0.8 * LIFE_S
+    assert source.oauth_cb("") == ("t2", pytest.approx(clock.wall() + LIFE_S, abs=1.0))
+    ended(source)
+    assert [type(event) for event in heard] == [TokenRefreshed, TokenRefreshed]
+    assert heard[1].life_s == pytest.approx(LIFE_S, abs=1.0)
+
+
+def test_many_who_ask_at_once_start_one_attempt(
+    source: TokenSource, credential: Credential, clock: Clock
+) -> None:
+    """E2: clients that ask together wait for the same attempt."""
+    source.sign_in()
+    clock.skipped_s += 0.8 * LIFE_S
+    hold = credential.hold()
+    answers: list[tuple[str, float]] = []
+    threads = [threading.Thread(target=lambda: answers.append(source.oauth_cb(""))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    hold.set()
+    for thread in threads:
+        thread.join(TIMEOUT_S)
+    assert [text for text, _ in answers] == ["t2"] * 8
+    assert credential.asked == 2
+
+
+@pytest.mark.parametrize("fault", [RuntimeError("no"), SystemExit(1), None, "nonsense"])
+def test_a_failed_refresh_keeps_the_token_in_use_and_is_told(
+    source: TokenSource, credential: Credential, clock: Clock, heard: list[Event], fault: Any
+) -> None:
+    """E2: consumption goes on with the valid token; the failure is counted and explained, a WARNING."""
+    source.sign_in()
+    clock.skipped_s += 0.8 * LIFE_S
+    credential.fault = fault if fault is not None else SimpleNamespace(token=None)
+    text, asks_again_by_s = source.oauth_cb("")
+    ended(source)
+    assert text == "t1"
+    assert 0 < asks_again_by_s - clock.wall() < 10.0
+    (failed,) = [event for event in heard if isinstance(event, TokenRefreshFailed)]
+    assert (failed.endpoint, failed.failures) == (NAME, 1)
+    assert failed.valid_s == pytest.approx(0.2 * LIFE_S, abs=2.0)
+    assert type(fault).__name__ in failed.error or "credential returned" in failed.error
+
+
+def test_after_a_failure_the_next_success_says_how_many_there_were(
+    source: TokenSource, credential: Credential, clock: Clock, heard: list[Event]
+) -> None:
+    """E2: failures are counted in a row, each later than the one before; a success ends the row."""
+    source.sign_in()
+    clock.skipped_s += 0.8 * LIFE_S
+    credential.fault = RuntimeError("no")
+    for _ in range(3):
+        source.oauth_cb("")
+        ended(source)
+        clock.skipped_s += 5.0
+    credential.fault = None
+    assert source.oauth_cb("")[0] == "t5"
+    ended(source)
+    failed = [event for event in heard if isinstance(event, TokenRefreshFailed)]
+    assert [event.failures for event in failed] == [1, 2, 3]
+    assert [round(event.retry_s) for event in failed] == [1, 2, 4]
+    assert isinstance(heard[-1], TokenRefreshed)
+    assert heard[-1].failures == 3
+
+
+def test_without_any_valid_token_librdkafka_is_made_to_ask_again_soon(
+    source: TokenSource, credential: Credential, clock: Clock
+) -> None:
+    """E2: an expired token is handed over with a short life, for an error would cost ten seconds."""
+    source.sign_in()
+    clock.skipped_s += 2 * LIFE_S
+    credential.fault = RuntimeError("no")
+    text, asks_again_by_s = source.oauth_cb("")
+    assert text == "t1"
+    assert 0 < asks_again_by_s - clock.wall() <= 2.0
+    never = TokenSource(credential.fetch, NAME)
+    assert never.oauth_cb("")[0] == NO_TOKEN
+    ended(source)
+
+
+def test_a_question_is_answered_whatever_breaks(
+    source: TokenSource, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E2: where no thread can be started, as at the interpreter's end, the answer is still one."""
+    source.sign_in()
+    clock.skipped_s += 0.8 * LIFE_S
+
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    text, asks_again_by_s = source.oauth_cb("")
+    assert text == "t1"
+    assert asks_again_by_s > clock.wall()
+
+
+def test_a_slow_credential_holds_nobody_up(source: TokenSource, credential: Credential, clock: Clock) -> None:
+    """E2: who asks waits a second at most, with the old token as answer; the late token is used after."""
+    source.sign_in()
+    clock.skipped_s += 0.8 * LIFE_S
+    hold = credential.hold()
+    began_s = time.monotonic()
+    assert source.oauth_cb("")[0] == "t1"
+    assert time.monotonic() - began_s < 5.0
+    hold.set()
+    ended(source)
+    assert source.oauth_cb("")[0] == "t2"
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make questions wait for no attempt."""
+    monkeypatch.setattr(token_source, "ANSWER_S_MAX", 0.0)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_an_attempt_that_hangs_is_overtaken_and_told(
+    source: TokenSource, credential: Credential, clock: Clock, heard: list[Event]
+) -> None:
+    """E2: a dead connection inside the credential does not keep the next attempt from succeeding."""
+    source.sign_in()
+    clock.skipped_s += 2 * LIFE_S
+    hanging = credential.hold()
+    source.oauth_cb("")
+    credential.released = threading.Event()
+    credential.released.set()
+    source.oauth_cb("")
+    assert credential.asked == 2, "overtaken at once"
+    clock.skipped_s += OVERTAKEN_AFTER_S
+    source.oauth_cb("")
+    ended(source, running=1)
+    assert source.oauth_cb("")[0] == "t3"
+    assert "has not answered for 5 s" in next(e.error for e in heard if isinstance(e, TokenRefreshFailed))
+    # The one that hung comes back, with a token that is older or an error: neither counts.
+    hanging.set()
+    ended(source)
+    assert source.oauth_cb("")[0] in {"t2", "t3"}
+    assert sum(isinstance(event, TokenRefreshFailed) for event in heard) == 1
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_late_failure_after_a_success_is_no_failure(
+    source: TokenSource, credential: Credential, clock: Clock, heard: list[Event]
+) -> None:
+    """E2: what an overtaken attempt ends with says nothing about now."""
+    source.sign_in()
+    clock.skipped_s += 2 * LIFE_S
+    credential.fault = RuntimeError("late")
+    hanging = credential.hold()
+    source.oauth_cb("")
+    credential.fault, credential.released = None, threading.Event()
+    credential.released.set()
+    clock.skipped_s += OVERTAKEN_AFTER_S
+    source.oauth_cb("")
+    ended(source, running=1)
+    told = len(heard)
+    hanging.set()
+    ended(source)
+    assert heard[told:] == []
+    assert source.oauth_cb("")[0] == "t3"
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_credential_that_always_hangs_costs_a_few_threads_only(
+    source: TokenSource, credential: Credential, clock: Clock, heard: list[Event]
+) -> None:
+    """E2: attempts that never end are bounded, and go on being told of."""
+    source.sign_in()
+    clock.skipped_s += 2 * LIFE_S
+    credential.hold()
+    for _ in range(3 * ATTEMPTS_AT_ONCE):
+        source.oauth_cb("")
+        clock.skipped_s += OVERTAKEN_AFTER_S
+    assert credential.asked == 1 + ATTEMPTS_AT_ONCE
+    assert sum(isinstance(event, TokenRefreshFailed) for event in heard) > 2 * ATTEMPTS_AT_ONCE
+    credential.released.set()
+    ended(source)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(("life_s", "most"), [(36_000.0, 30), (0.0, 420)])
+def test_ten_minutes_without_a_token_endpoint_are_no_busy_loop(
+    source: TokenSource, credential: Credential, clock: Clock, life_s: float, most: int
+) -> None:
+    """Row 13: librdkafka asks each second for 10 minutes; the credential is asked seldom."""
+    credential.life_s = life_s or LIFE_S
+    source.sign_in()
+    clock.skipped_s += 0.75 * credential.life_s if life_s else 2 * LIFE_S
+    credential.fault = RuntimeError("no")
+    for _ in range(600):
+        source.oauth_cb("")
+        ended(source)
+        clock.skipped_s += 1.0
+    assert 15 < credential.asked < most
+
+
+def test_a_credential_that_keeps_returning_an_old_token_is_not_asked_in_a_loop(
+    source: TokenSource, credential: Credential, clock: Clock
+) -> None:
+    """E2: each answer lives for 3 s; two questions within a second cost one attempt."""
+    credential.life_s = 3.0
+    source.sign_in()
+    clock.skipped_s += 2.9
+    source.oauth_cb("")
+    credential.life_s = 0.5
+    for _ in range(50):
+        source.oauth_cb("")
+    assert credential.asked <= 4
+    ended(source)
+
+
+@pytest.mark.parametrize("fault", [RuntimeError("the secret is eyJhbGciOiJub25lIn0.aaaaaaaa.b"), "nonsense"])
+def test_a_failure_at_the_start_is_one_clear_error(
+    source: TokenSource, credential: Credential, fault: Any
+) -> None:
+    """E2: told at once, by name, with nothing of the credential's own error attached to it."""
+    credential.fault = fault
+    with pytest.raises(EndpointError, match=rf"{NAME}: there is no Entra ID token") as refused:
+        source.sign_in()
+    assert refused.value.__cause__ is refused.value.__context__ is None
+    assert "aaaaaaaa" not in str(refused.value)
+    assert credential.asked == 1
+    credential.fault = None
+    source.sign_in()
+
+
+def test_a_slow_start_ends_with_the_time_that_it_has(source: TokenSource, credential: Credential) -> None:
+    """E2: a credential that does not answer within connect_s is an error about that."""
+    hold = credential.hold()
+    began_s = time.monotonic()
+    with pytest.raises(EndpointError, match=r"did not answer within 0\.2 s"):
+        source.sign_in(0.2)
+    assert time.monotonic() - began_s < 5.0
+    hold.set()
+    ended(source)
+
+
+def test_who_listens_no_more_hears_no_more(source: TokenSource, clock: Clock) -> None:
+    """E2: an app that has stopped hears nothing of an endpoint that others use on."""
+    told: list[Event] = []
+    stop: Callable[[], None] = source.listen(told.append)
+    source.sign_in()
+    ended(source)
+    stop()
+    clock.skipped_s += 0.8 * LIFE_S
+    source.oauth_cb("")
+    ended(source)
+    assert len(told) == 1

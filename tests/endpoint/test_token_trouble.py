@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
+from azure.identity import CredentialUnavailableError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ehkafka.endpoint.token import UnusableTokenError
+from ehkafka.endpoint.token_trouble import explain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+JWT = "eyJhbGciOiJSUzI1NiJ9.eyJhdWQiOiJodHRwczovL2hvbWUifQ.c2lnbmF0dXJlLXNpZ25hdHVyZQ"
+UNAVAILABLE = CredentialUnavailableError
+# DefaultAzureCredential tells of each way on a line of its own.
+EVERY_WAY = "DefaultAzureCredential failed to retrieve a token.\nAttempted credentials:\n\tOne: no\n\tTwo: no"
+
+
+@pytest.mark.parametrize(
+    ("error", "parts"),
+    [
+        (UNAVAILABLE("App Service managed identity configuration not found."), ["IDENTITY_ENDPOINT", "5xx"]),
+        (UNAVAILABLE("EnvironmentCredential authentication unavailable."), ["AZURE_CLIENT_SECRET"]),
+        (UNAVAILABLE("Azure CLI not found on path"), ["az login"]),
+        (UNAVAILABLE("?"), ["choose another one"]),
+        (
+            ValueError("WorkloadIdentityCredential authentication unavailable."),
+            ["AZURE_FEDERATED_TOKEN_FILE"],
+        ),
+        (ClientAuthenticationError(EVERY_WAY), ["by name", "managed_identity", "One: no Two: no"]),
+        (ClientAuthenticationError("AADSTS7000222: expired"), ["AADSTS7000222", "Event Hubs Data Receiver"]),
+        (ServiceRequestError("refused"), ["DNS, proxy and firewall"]),
+        (json.JSONDecodeError("Expecting value", "", 0), ["no JSON"]),
+        (ModuleNotFoundError("No module named 'azure'"), ["install azure-identity"]),
+        (UnusableTokenError("the credential returned an empty token"), ["empty token", "identity endpoint"]),
+        (RuntimeError("mine"), ["RuntimeError (mine)", "look there"]),
+        (SystemExit(3), ["SystemExit"]),
+    ],
+)
+def test_an_error_comes_with_its_class_its_text_and_the_usual_fix(
+    error: BaseException, parts: list[str]
+) -> None:
+    """E2: whoever reads the line knows what failed and what to do next."""
+    said = explain(error)
+    assert type(error).__name__ in said
+    for part in parts:
+        assert part in said
+
+
+def test_tokens_and_secrets_are_struck_out(
+    monkeypatch: pytest.MonkeyPatch, key: str, assert_hidden: Callable[..., None]
+) -> None:
+    """E2: an error that quotes a token, a key or a secret of the environment is shown without it."""
+    monkeypatch.setenv("AZURE_CLIENT_SECRET", "pass-word")
+    text = f'Unexpected response "{{"access_token": "{JWT}"}}" to {key} with pass-word, as known: opaque'
+    said = explain(RuntimeError(text), known=["opaque"])
+    assert_hidden(JWT, said)
+    assert_hidden(key, said)
+    assert "pass-word" not in said
+    assert "opaque" not in said
+    assert explain(
+        RuntimeError("see https://aka.ms/azsdk/python/identity/managedidentitycredential/help")
+    ).count("https://aka.ms/azsdk/python/identity/managedidentitycredential/help")
+
+
+class UnreadableError(Exception):
+    """An error whose text cannot be made."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def test_an_error_without_a_readable_text_is_explained_too() -> None:
+    """E2: nothing that a credential raises keeps the explanation from being made."""
+    assert "UnreadableError (its text cannot be read, RuntimeError)" in explain(UnreadableError())
+
+
+@given(st.text(max_size=3000))
+def test_an_explanation_is_one_short_printable_line(text: str) -> None:
+    """E2: an error's text neither floods nor forges the log."""
+    said = explain(RuntimeError(text))
+    assert said.isprintable()
+    assert len(said) < 450

@@ -1,0 +1,263 @@
+"""Gap repair where the broker or librdkafka does not play along, and where several partitions are stuck."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from ehkafka.events import ConnectionTrouble, OffsetGap
+from ehkafka.intake.gap_repair import RETRY_S, GapRepair
+from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
+from ehkafka.records import TopicPartition
+from ehkafka.testing.lane_bench import LaneBench
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ehkafka.intake.positions import Begin
+    from ehkafka.lanes.assignment import Assignment
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Consumer:
+    """Answers from two logs, notes what is assigned, and fails where it is told to."""
+
+    def __init__(self) -> None:
+        self.logs = {P0: (10, 50), P1: (0, 50)}
+        self.consumed = -1001
+        self.broken: str | None = None
+        self.assigned: list[dict[int, int]] = []
+        self.unassigned: list[int] = []
+
+    def offsets_for_times(self, asked: list[Any], timeout: float) -> list[Any]:
+        """Answer with one bound of each log."""
+        self._may_fail("offsets_for_times")
+        return [
+            KafkaPartition(
+                one.topic, one.partition, self.logs[one.topic, one.partition][one.offset != OFFSET_BEGINNING]
+            )
+            for one in asked
+        ]
+
+    def position(self, asked: list[Any]) -> list[Any]:
+        """Answer with the offset behind what was consumed last."""
+        return [KafkaPartition(one.topic, one.partition, self.consumed) for one in asked]
+
+    def assign(self, partitions: list[Any]) -> None:
+        """Note it."""
+        self._may_fail("assign")
+        self.assigned.append({one.partition: one.offset for one in partitions})
+
+    incremental_assign = assign
+
+    def incremental_unassign(self, partitions: list[Any]) -> None:
+        """Note it."""
+        self.unassigned += [one.partition for one in partitions]
+
+    def _may_fail(self, name: str) -> None:
+        if name == self.broken:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+
+class Stage:
+    """A repair, its two partitions, and what it did."""
+
+    def __init__(self, action: Any, *, cooperative: bool = False) -> None:
+        self.consumer = Consumer()
+        self.lanes = LaneBench()
+        self.told: list[Any] = []
+        self.lost = 0
+        self.fatal: list[Exception] = []
+        self.begun: list[int] = []
+        self.owned = OwnedPartitions()
+        for partition in (P0, P1):
+            self._own(self.lanes.assign(partition.partition))
+        context: Any = SimpleNamespace(
+            owned=self.owned, clock=lambda: self.lanes.now_s, emit=self.told.append, history=None,
+            count=self._count, fatal=self.fatal.append, cooperative=cooperative,
+        )  # fmt: skip
+        membership: Any = SimpleNamespace(
+            begin_anew=self._begin_anew, resume_left_paused=lambda *_arguments: None
+        )
+        self._repair = GapRepair(context, membership, action)
+
+    def _own(self, assignment: Assignment) -> None:
+        route: Any = SimpleNamespace(exchange=SimpleNamespace(locked=self._locked))
+        self.owned[assignment.partition] = OwnedPartition(route, assignment)
+
+    @contextmanager
+    def _locked(self) -> Iterator[Any]:
+        yield self.lanes.dispatcher
+
+    def _count(self, name: str, number: int) -> None:
+        assert name == "records_lost"
+        self.lost += number
+
+    def _begin_anew(self, begin: Begin) -> None:
+        self.begun.append(begin.offset)
+        self.lanes.dispatcher.end(self[begin.partition])
+        fresh = self.lanes.assign(begin.partition.partition)
+        fresh.received_next = begin.offset
+        self._own(fresh)
+
+    def __getitem__(self, partition: TopicPartition) -> Assignment:
+        return self.owned[partition].assignment
+
+    def report(self, partition: TopicPartition = P0, *, offset: int = 3, said: str = "out of range") -> None:
+        """Let librdkafka report a gap, and take a turn."""
+        error = KafkaError(KafkaError._AUTO_OFFSET_RESET, said)
+        message: Any = SimpleNamespace(
+            topic=lambda: partition.topic, partition=lambda: partition.partition, offset=lambda: offset
+        )
+        self._repair.note(error, message)
+        self.turn()
+
+    def turn(self) -> None:
+        """Take a turn."""
+        self._repair.run(self.consumer)  # type: ignore[arg-type]
+
+    def of(self, kind: type) -> list[Any]:
+        """Events of one kind."""
+        return [event for event in self.told if isinstance(event, kind)]
+
+
+def test_a_gap_is_jumped_over_and_the_others_go_on_where_they_were() -> None:
+    """C11: the eager protocol knows whole assignments only; nothing of the other partition is lost."""
+    stage = Stage("earliest")
+    stage[P0].received_next = 3
+    stage[P1].received_next = 7
+    stage.report()
+    assert stage.consumer.assigned == [{0: 10, 1: 7}]
+    assert stage[P0].watermark() == 10
+    assert stage.lost == 7
+    stage.turn()
+    assert len(stage.consumer.assigned) == 1
+
+
+def test_the_cooperative_protocol_touches_the_stuck_partition_alone() -> None:
+    """R4: the other one keeps what it has fetched."""
+    stage = Stage("latest", cooperative=True)
+    stage[P0].received_next = 3
+    stage.report()
+    assert (stage.consumer.unassigned, stage.consumer.assigned) == ([0], [{0: 50}])
+    assert stage.lost == 47
+
+
+def test_what_was_thrown_away_by_a_pause_counts_as_lost() -> None:
+    """C11: librdkafka had asked for 9 when it failed, but handed out nothing from 3 on."""
+    stage = Stage("earliest")
+    stage[P0].received_next = 3
+    stage.report(offset=9)
+    assert [(gap.wanted_offset, gap.lost_records) for gap in stage.of(OffsetGap)] == [(3, 7)]
+
+
+def test_marks_behind_the_last_record_are_no_loss() -> None:
+    """C3, C11: librdkafka had read on to 5 over what is no record."""
+    stage = Stage("earliest")
+    stage[P0].received_next = 3
+    stage.consumer.consumed = 5
+    stage.report(offset=5)
+    assert stage.lost == 5
+
+
+def test_a_broker_that_does_not_answer_is_asked_again_later() -> None:
+    """R9: an outage is no reason to end, nor to ask with every turn; the size stays exact."""
+    stage = Stage("stop")
+    stage[P0].received_next = 3
+    stage.consumer.broken = "offsets_for_times"
+    stage.report()
+    stage.turn()
+    assert [trouble.fatal for trouble in stage.of(ConnectionTrouble)] == [False]
+    assert stage.fatal == []
+    stage.consumer.broken = None
+    stage.turn()
+    assert stage.fatal == []
+    stage.lanes.now_s += RETRY_S
+    stage.turn()
+    assert "7 records are gone" in str(stage.fatal[0])
+
+
+def test_an_assignment_that_is_refused_is_tried_again() -> None:
+    """A partition that is not assigned anew would stand still for ever, without a word."""
+    stage = Stage("earliest")
+    stage[P0].received_next = 3
+    stage.consumer.broken = "assign"
+    stage.report()
+    stage.consumer.broken = None
+    stage.lanes.now_s += RETRY_S
+    stage.turn()
+    assert stage.consumer.assigned[-1][0] == 10
+    assert len(stage.of(OffsetGap)) == 1
+
+
+@pytest.mark.parametrize("action", ["stop", "earliest", "latest"])
+def test_a_position_that_is_in_the_log_after_all_is_read_from_there(action: str) -> None:
+    """A leader that lagged, or a report from before another repair: nothing is lost or repeated."""
+    stage = Stage(action)
+    stage[P0].received_next = 20
+    stage.report(offset=20)
+    assert stage.consumer.assigned[0][0] == 20
+    assert (stage.fatal, stage.of(OffsetGap), stage.lost) == ([], [], 0)
+
+
+@pytest.mark.parametrize(
+    "report", [{"offset": -1001}, {"offset": 20, "said": "Local: Partition log truncation detected"}]
+)
+def test_a_log_that_was_cut_and_written_again_is_a_gap_though_it_has_the_offset(report: Any) -> None:
+    """C11: other records are there now; reading on would miss them without a word."""
+    stage = Stage("stop")
+    stage[P0].received_next = 20
+    stage.report(**report)
+    assert "other records there than before" in str(stage.fatal[0])
+
+
+def test_a_way_back_waits_for_what_is_left_of_the_old_log() -> None:
+    """C9: the same offsets come again, so a new epoch begins, once nothing of the old one is unfinished.
+
+    Meanwhile the other partition's repair assigns this one anew at its old place; its second report is
+    no second gap.
+    """
+    stage = Stage("earliest")
+    stage.lanes.receive(stage[P0], "a60")
+    stage[P1].received_next = 3
+    stage.consumer.logs[P1] = (5, 50)
+    stage.report(P0, offset=61)
+    assert stage.consumer.assigned == []
+    stage.report(P1)
+    assert stage.consumer.assigned == [{0: 61, 1: 5}]
+    stage.report(P0, offset=61)
+    assert (stage.begun, len(stage.consumer.assigned)) == ([], 1)
+    stage.lanes.work()
+    stage.turn()
+    assert stage.begun == [10]
+    assert stage.consumer.assigned[-1] == {0: 10, 1: 5}
+    assert [gap.partition for gap in stage.of(OffsetGap)] == [P0, P1]
+
+
+def test_a_partition_that_left_meanwhile_is_forgotten() -> None:
+    """R3: it is another member's gap now, or another epoch's."""
+    stage = Stage("stop")
+    stage[P0].received_next = 3
+    stage.consumer.broken = "offsets_for_times"
+    stage.report()
+    del stage.owned[P0]
+    stage.consumer.broken = None
+    stage.lanes.now_s += RETRY_S
+    stage.turn()
+    assert (stage.fatal, stage.of(OffsetGap), stage.consumer.assigned) == ([], [], [])
+    stage.report(P0)
+    assert stage.consumer.assigned == []
+
+
+def test_an_earliest_that_moved_on_before_it_was_read_is_no_gap() -> None:
+    """Nothing was promised of what was deleted before; the log is read from where it begins now."""
+    stage = Stage("stop")
+    stage.report(offset=0)
+    assert stage.consumer.assigned[0][0] == 10
+    assert (stage.fatal, stage.of(OffsetGap)) == ([], [])

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import base64
+import json
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from azure.core.exceptions import AzureError
+from azure.identity import ManagedIdentityCredential
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.testing.identity_endpoint import IdentityEndpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SCOPE = "https://home.servicebus.windows.net/.default"
+
+
+@pytest.fixture
+def identity(monkeypatch: pytest.MonkeyPatch) -> Iterator[IdentityEndpoint]:
+    """Run an endpoint where azure-identity finds it."""
+    with IdentityEndpoint(life_s=10.0) as running:
+        for name, value in running.environment().items():
+            monkeypatch.setenv(name, value)
+        yield running
+
+
+@pytest.fixture
+def credential(identity: IdentityEndpoint) -> Iterator[ManagedIdentityCredential]:
+    """Return azure-identity's own credential; one that tries once and waits little."""
+    with ManagedIdentityCredential(retry_total=0, read_timeout=0.3) as made:
+        yield made
+
+
+def test_azure_identity_gets_a_token_of_the_chosen_life(
+    identity: IdentityEndpoint, credential: ManagedIdentityCredential
+) -> None:
+    """The token, its claims and what azure-identity makes of it tell the same expiry."""
+    found = credential.get_token(SCOPE)
+    claims = json.loads(base64.urlsafe_b64decode(found.token.split(".")[1] + "=="))
+    assert identity.issued == [found.token]
+    assert claims["sub"] == "ehkafka"
+    assert claims["exp"] == pytest.approx(found.expires_on, abs=1.0)
+    assert 9.0 <= found.expires_on - time.time() <= 12.0
+    assert identity.requests[0].resource == "https://home.servicebus.windows.net"
+
+
+def test_a_short_token_is_never_cached(
+    identity: IdentityEndpoint, credential: ManagedIdentityCredential
+) -> None:
+    """Each question of azure-identity's is a request, which is what makes short tests possible."""
+    credential.get_token(SCOPE)
+    credential.get_token(SCOPE)
+    assert len(identity.requests) == 2
+
+
+@pytest.mark.parametrize("fault", ["fail", "garbage", "hang", "slow"])
+def test_each_fault_is_an_error_to_azure_identity(
+    identity: IdentityEndpoint, credential: ManagedIdentityCredential, fault: str
+) -> None:
+    """An error status, an answer that is no token, and no answer in time are all failures."""
+    match fault:
+        case "fail":
+            identity.fail(503)
+        case "garbage":
+            identity.fail(200, "<html>")
+        case "hang":
+            identity.hang()
+        case "slow":
+            identity.issue(10.0, after_s=5.0)
+    with pytest.raises((AzureError, ValueError)):
+        credential.get_token(SCOPE)
+    assert len(identity.requests) == 1
+    assert identity.issued == []
+
+
+def test_an_expired_token_is_issued_on_demand(
+    identity: IdentityEndpoint, credential: ManagedIdentityCredential
+) -> None:
+    """A negative life is a token from the past."""
+    identity.issue(-60.0)
+    assert credential.get_token(SCOPE).expires_on < time.time() - 50.0
+
+
+def test_it_heals(identity: IdentityEndpoint, credential: ManagedIdentityCredential) -> None:
+    """The next way of answering holds for the next request."""
+    identity.hang()
+    with pytest.raises(AzureError):
+        credential.get_token(SCOPE)
+    identity.issue(20.0)
+    assert credential.get_token(SCOPE).token == identity.issued[0]
+
+
+def test_a_wrong_header_gets_no_token(identity: IdentityEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Like the real one, it answers only those who know the header's value."""
+    monkeypatch.setenv("IDENTITY_HEADER", "wrong")
+    with ManagedIdentityCredential(retry_total=0) as credential, pytest.raises(AzureError, match="header"):
+        credential.get_token(SCOPE)
+    assert identity.issued == []
+
+
+def test_outside_of_its_with_it_has_no_address() -> None:
+    """A clear error instead of an address that nobody listens on."""
+    with pytest.raises(ConfigurationError, match="use it in a `with`"):
+        IdentityEndpoint().environment()
