@@ -20,6 +20,7 @@ from ehkafka.intake.start import check_start
 from ehkafka.lanes.order import NullKey, Scope, by_key
 from ehkafka.lifespan import start_unless_cancelled
 from ehkafka.recovery.policy import FailurePolicy, Stop
+from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction
 from ehkafka.runtime import Runtime
 from ehkafka.signals import stop_signals
 from ehkafka.telemetry.picture import partition_snapshots

@@ -80,6 +80,9 @@ class HandlerSpec:
             )
         check_max_age(self.max_age)
         check_start_topics(self.start, self.topics)
+        self._check_recovery(where)
+
+    def _check_recovery(self, where: str) -> None:
         if not isinstance(self.on_failure, FailurePolicy):
             raise ConfigurationError(
                 f"{where}: on_failure={self.on_failure!r}; use Stop(), Hold(), Skip() or DeadLetter(…)."

@@ -1,6 +1,7 @@
-"""One run of an app, from start to stop: builds the rooms' parts, owns the threads, ends them in order.
+"""One run of an app, from start to stop: owns the threads and ends them in order.
 
-Beside `app` the one module that knows every room. `App` makes a new `Runtime` for each start.
+Beside `app` and `assembly`, which builds the parts, the one module that knows every room. `App` makes a new
+`Runtime` for each start.
 """
 
 from __future__ import annotations
@@ -9,36 +10,22 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.assembly import Assembly
 from ehkafka.endpoint.advice import consumer_advice
 from ehkafka.endpoint.client import check_client_version, open_consumer
 from ehkafka.endpoint.credential_watch import CredentialWatch
 from ehkafka.endpoint.properties import consumer_properties
 from ehkafka.errors import EhkafkaError, EndpointError, EngineError, said
 from ehkafka.events import AppStarted, UserCodeFailed
-from ehkafka.handlers import HandlerSpec, make_invoke
 from ehkafka.intake.broker_errors import missing_topics, unreachable
 from ehkafka.intake.client_log import ClientLog
-from ehkafka.intake.context import IntakeContext, PartitionHooks
-from ehkafka.intake.flow import FlowControl, FlowLimits
-from ehkafka.intake.hook_thread import HookThread
-from ehkafka.intake.max_age import AgeLimits
+from ehkafka.intake.context import PartitionHooks
 from ehkafka.intake.poll_loop import PollLoop
-from ehkafka.intake.positions import PositionFinder
-from ehkafka.intake.route import Route
 from ehkafka.intake.shutdown import Shutdown, StopRequest
-from ehkafka.intake.start import check_start_topics
-from ehkafka.intake.throttle import Throttle
 from ehkafka.intake.watch import ProgressWatch
-from ehkafka.lanes.dispatcher import Dispatcher
-from ehkafka.lanes.order import KeyReader
-from ehkafka.progress.committer import Committer
-from ehkafka.progress.ledger import CommitLedger
-from ehkafka.progress.pacing import commit_pacing, pace_bound
-from ehkafka.records import record_type
-from ehkafka.recovery.desk import STOP, FailureDesk
+from ehkafka.progress.pacing import pace_bound
+from ehkafka.recovery.desk import STOP
 from ehkafka.telemetry.bus import EventBus
-from ehkafka.workers.exchange import Exchange
-from ehkafka.workers.threads import ThreadWorkers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,9 +34,14 @@ if TYPE_CHECKING:
 
     from ehkafka.endpoint import Endpoint
     from ehkafka.events import Hook
+    from ehkafka.handlers import HandlerSpec
     from ehkafka.history import History
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.intake.route import Route
     from ehkafka.settings import Settings
+
+
+# Letters that are not acknowledged by then belong to records that are redelivered.
+LETTERS_S = 0.5
 
 
 class Runtime:
@@ -72,9 +64,7 @@ class Runtime:
     ) -> None:
         self.settings = settings
         self.endpoint = endpoint
-        self._specs = specs
         self._on_error = on_error
-        self._history = history
         self.bus = EventBus(event_hooks)
         self.started_s = time.monotonic()
         self._lock = threading.Lock()
@@ -84,8 +74,23 @@ class Runtime:
         self._leave_now = threading.Event()
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
-        self._routes = [self._route(spec, middleware, worker_set_up, worker_tear_down) for spec in specs]
-        self.context = self._make_context(hooks or PartitionHooks(), finished_before)
+        assembly = Assembly(
+            endpoint=endpoint,
+            settings=settings,
+            bus=self.bus,
+            fail=self.fail,
+            worker_died=self._worker_died,
+            user_code_failed=self._user_code_failed,
+            leave_now=self._leave_now.is_set,
+            middleware=middleware,
+            on_error=on_error,
+            worker_set_up=worker_set_up,
+            worker_tear_down=worker_tear_down,
+            history=history,
+        )
+        self._office = assembly.office(specs)
+        self._routes = [assembly.route(spec, self._office) for spec in specs]
+        self.context = assembly.context(specs, hooks or PartitionHooks(), finished_before)
         self._watch = ProgressWatch(self.context, self._routes, settings.stuck_s)
         by_topic = {topic: route for route in self._routes for topic in route.topics}
         self._credential = CredentialWatch(endpoint.credential, self.bus.emit)
@@ -108,6 +113,8 @@ class Runtime:
             consumer = self._open()
             try:
                 on_reached()
+                if self._office is not None:
+                    self._office.start()
                 self._start_workers()
             except BaseException:
                 consumer.close()
@@ -167,87 +174,6 @@ class Runtime:
             f"{name}_records": sum(getattr(d, f"{name}_records") for d in dispatchers)
             for name in ("received", "finished", "skipped", "dead_lettered", "abandoned", "stale")
         }
-
-    def _make_context(self, hooks: PartitionHooks, finished_before: Any) -> IntakeContext:
-        settings = self.settings
-        ledger = CommitLedger(commit_pacing(settings, is_event_hubs=self.endpoint.is_event_hubs))
-        check_start_topics(settings.start, [topic for spec in self._specs for topic in spec.topics])
-        starts = {t: spec.start for spec in self._specs for t in spec.topics if spec.start is not None}
-        limits = FlowLimits(
-            settings.backlog_records_max, settings.backlog_bytes_max, settings.batch_records_max
-        )
-        return IntakeContext(
-            clock=time.monotonic,
-            emit=self.bus.emit,
-            count=self.bus.count,
-            fatal=self.fail,
-            leave_now=self._leave_now.is_set,
-            flow=FlowControl(limits),
-            ledger=ledger,
-            committer=Committer(
-                ledger, clock=time.monotonic, emit=self.bus.emit, fatal=self.fail, history=self._history
-            ),
-            positions=PositionFinder(
-                lambda topic: starts.get(topic, settings.start),
-                reset=settings.reset,
-                emit=self.bus.emit,
-                count=self.bus.count,
-                on_out_of_range=settings.on_out_of_range,
-            ),
-            on_out_of_range=settings.on_out_of_range,
-            ages=self._age_limits(),
-            hook_thread=HookThread(self._user_code_failed),
-            hooks=hooks,
-            throttle=Throttle(time.monotonic, self.bus.emit),
-            drain_s=settings.drain_s,
-            idle_s=settings.idle_s,
-            cooperative=settings.assignor == "cooperative-sticky",
-            history=self._history,
-            finished_before=finished_before,
-        )
-
-    def _age_limits(self) -> AgeLimits | None:
-        limits = {
-            topic: limit.total_seconds()
-            for spec in self._specs
-            for topic in spec.topics
-            if (limit := spec.max_age or self.settings.max_age) is not None
-        }
-        return AgeLimits(limits, emit=self.bus.emit, count=self.bus.count) if limits else None
-
-    def _route(
-        self,
-        spec: HandlerSpec,
-        middleware: Sequence[Any],
-        set_up: Callable[[], None] | None,
-        tear_down: Callable[[], None] | None,
-    ) -> Route:
-        dispatcher = Dispatcher(spec.scope)
-        exchange = Exchange(dispatcher, time.monotonic)
-        make_record = record_type(spec.headers, event_hubs=self.endpoint.is_event_hubs)
-        desk = FailureDesk(
-            spec.name,
-            spec.on_failure,
-            emit=self.bus.emit,
-            fatal=self.fail,
-            ask=self._on_error,
-            raw=spec.raw,
-            make_record=make_record,
-        )
-        workers = ThreadWorkers(
-            exchange,
-            name=spec.name,
-            size=spec.workers,
-            invoke=make_invoke(spec, middleware, self._history, make_record),
-            on_failure=desk,
-            on_death=self._worker_died,
-            set_up=set_up,
-            tear_down=None if tear_down is None else lambda: self._tear_worker_down(tear_down),
-        )
-        keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else make_record)
-        name = f"{spec.name}({', '.join(spec.topics)})"
-        route = Route(name, spec.topics, dispatcher, exchange, keys, workers)
-        return route if not spec.is_class else _with_instances(route, spec)
 
     def _open(self) -> Consumer:
         settings = self.settings
@@ -343,6 +269,8 @@ class Runtime:
             with self._lock:
                 self.failure = self.failure or EngineError(f"The stop failed: {error!r}. Please report it.")
         finally:
+            if self._office is not None:
+                self._office.stop(LETTERS_S)
             self._credential.stop()
             self._stop_hearing_of_tokens()
             self.bus.close(2.0)
@@ -371,12 +299,6 @@ class Runtime:
         failure.__cause__ = error
         self.fail(failure)
 
-    def _tear_worker_down(self, tear_down: Callable[[], None]) -> None:
-        try:
-            tear_down()
-        except BaseException as error:  # told, like any hook's: the worker is leaving anyway
-            self.bus.emit(UserCodeFailed("on_worker_stop", said(error)))
-
     def _user_code_failed(self, where: str, error: BaseException) -> None:
         self.bus.emit(UserCodeFailed(where, said(error)))
         failure: EhkafkaError | None = None
@@ -391,29 +313,3 @@ class Runtime:
         if failure is not None:
             failure.__cause__ = error
             self.fail(failure)
-
-
-def _with_instances(route: Route, spec: HandlerSpec) -> Route:
-    """Give each assignment an instance of a class handler of its own. Runs on the hook thread."""
-
-    def open_instance(assignment: Assignment) -> None:
-        instance = spec.function()
-        assignment.context = instance
-        if (opens := getattr(instance, "open", None)) is not None:
-            opens(assignment.partition)
-
-    def close_instance(assignment: Assignment, reason: str) -> None:
-        instance, assignment.context = assignment.context, None
-        if instance is not None and (closes := getattr(instance, "close", None)) is not None:
-            closes(reason)
-
-    return Route(
-        route.name,
-        route.topics,
-        route.dispatcher,
-        route.exchange,
-        route.keys,
-        route.workers,
-        open_instance,
-        close_instance,
-    )

@@ -89,7 +89,8 @@ class Settings:
             )
         if self.on_parked_full not in get_args(OnParkedFull):
             raise ConfigurationError(
-                f"on_parked_full={self.on_parked_full!r} is unknown; use one of {', '.join(get_args(OnParkedFull))}."
+                f"on_parked_full={self.on_parked_full!r} is unknown; use 'pause_partition', 'dead_letter' "
+                "or 'stop'."
             )
         check_max_age(self.max_age)
         if self.batch_records_max > self.backlog_records_max:

@@ -10,7 +10,7 @@ a partition is paused at its share and resumed only at half of it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,6 +32,9 @@ class Load(Protocol):
     backlog_bytes: int
     parked_records: int
     parked_bytes: int
+
+
+L = TypeVar("L", bound=Load)
 
 
 @dataclass(slots=True)
@@ -99,7 +102,7 @@ class FlowControl:
         self.paused.update(over)
         return over
 
-    def over_parked_share(self, loads: Iterable[Load], partitions: int) -> list[Load]:
+    def over_parked_share(self, loads: Iterable[L], partitions: int) -> list[L]:
         """Return the partitions whose parked records have filled their share of the parked budget."""
         records, size = self.parked_share(partitions)
         return [load for load in loads if load.parked_records >= records or load.parked_bytes >= size]

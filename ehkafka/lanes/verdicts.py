@@ -69,7 +69,7 @@ class Verdicts:
             self._dispatcher.settle_stale(lane)
         elif isinstance(verdict, Outcome):
             if verdict is Outcome.DEAD_LETTERED and not self._set_fate(lane, ticket.decision):
-                self._dispatcher.holds.hold(lane, HoldHead(f"dead-lettered, but {FATES_MAX} keys wait already"))
+                self._dispatcher.holds.hold(lane, HoldHead(f"{FATES_MAX} dead-lettered keys wait already"))
             else:
                 self.give(lane, verdict)
         else:

@@ -19,7 +19,7 @@ from ehkafka.records import Record
 from ehkafka.recovery.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 from ehkafka.recovery.flood import FloodGauge
 from ehkafka.recovery.letter import letter_of
-from ehkafka.recovery.policy import DeadLetter, FailurePolicy, Hold, Skip, Stop
+from ehkafka.recovery.policy import DeadLetter, FailurePolicy, Hold, Skip
 from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction, delay_of_function
 from ehkafka.recovery.signals import RejectRecord, RetryLater, SkipRecord
 
@@ -89,7 +89,7 @@ class FailureDesk:
         return self._give_up(lane, error)
 
     def divert(self, lane: Lane) -> Decision:
-        """Return how a head follows its key to the dead letters. Called under the lock: only builds values."""
+        """Return how a head follows its key to the dead letters. Under the lock: it only builds values."""
         return self._post(lane, None, FOLLOWS, lane.attempts)
 
     def _delay_s(self, lane: Lane, error: Exception) -> float | None:
@@ -176,9 +176,9 @@ class FailureDesk:
             "Skip() or DeadLetter(…)"
         )
         failure = HandlerFailedError(
-            f"Handler {self.handler!r} failed at {partition}@{offset}, key {key}, attempt {lane.attempts + 1}: "
-            f"{said(error)}. Nothing at or above this offset of {partition} was committed; the record is "
-            f"handled again at the next start. {advice}."
+            f"Handler {self.handler!r} failed at {partition}@{offset}, key {key}, "
+            f"attempt {lane.attempts + 1}: {said(error)}. Nothing at or above this offset of "
+            f"{partition} was committed; the record is handled again at the next start. {advice}."
         )
         failure.__cause__ = error
         self.fatal(failure)

@@ -26,12 +26,12 @@ GROUP = "ehkafka-group"
 # An error's text may repeat the record: a letter must not outgrow its topic for it.
 ERROR_TEXT_CHARACTERS_MAX = 1_000
 
-Headers = list[tuple[str, bytes | None]]
+Headers = list[tuple[str, str | bytes | None]]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Letter:
-    """A record that failed for good. `headers` are its own, trace context included, then those of its fate."""
+    """A record that failed for good. `headers` are its own, trace context included, then its fate's."""
 
     origin: TopicPartition
     offset: int
@@ -70,7 +70,7 @@ def letter_of(
         GROUP: group,
     }
     # A record that was redriven and failed again has these from its first time.
-    own = [(name, value) for name, value in message.headers() or [] if name not in fate]
+    own: Headers = [(name, value) for name, value in message.headers() or [] if name not in fate]
     return Letter(
         partition,
         message.offset(),

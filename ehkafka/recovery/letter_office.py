@@ -148,7 +148,7 @@ class LetterOffice:
                 posting.to,
                 letter.value,
                 letter.key,
-                headers=letter.headers,
+                headers=list(letter.headers),
                 on_delivery=lambda error, _message: self._delivered(posting, error),
             )
         except BufferError:

@@ -6,7 +6,7 @@ Values the user gives as `on_failure=`. Pure.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable  # noqa: TC003 - read by dataclasses at run time
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 

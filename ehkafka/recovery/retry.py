@@ -49,7 +49,7 @@ class Retry:
         _check_number("factor", self.factor, least=1.0, most=1e6)
         _check_number("jitter", self.jitter, least=0.0, most=1.0)
         if self.max_s < self.first_s:
-            raise _refused("max_s", self.max_s, f"it is below first_s={self.first_s!r}; raise it or lower that")
+            raise _refused("max_s", self.max_s, f"below first_s={self.first_s!r}; raise it")
         _check_errors("on", self.on)
         _check_errors("give_up_on", self.give_up_on)
 
@@ -62,9 +62,10 @@ class Retry:
             return None
         if isinstance(error, self.give_up_on) or not isinstance(error, self.on):
             return None
-        # A power that overflows would be far above any maximum anyway.
-        growth = self.factor ** min(attempt - 1, 1_000) if self.factor < 2.0 else self.factor ** min(attempt - 1, 50)
-        delay_s = min(self.max_s, self.first_s * growth)
+        try:
+            delay_s = min(self.max_s, self.first_s * self.factor ** (attempt - 1))
+        except OverflowError:  # far beyond any maximum
+            delay_s = self.max_s
         return delay_s * (1.0 + self.jitter * (2.0 * chance - 1.0))
 
 

@@ -45,8 +45,8 @@ def _reasons(
 def _partition_reasons(partition: PartitionSnapshot, stuck_s: float) -> Iterator[str]:
     if partition.parked_full_key is not None:
         yield (
-            f"{partition.partition}'s share of the parked budget is full ({partition.parked_records} records); "
-            f"key {partition.parked_full_key} has most of them."
+            f"The share of {partition.partition} in the parked budget is full: {partition.parked_records} "
+            f"records, most of them of key {partition.parked_full_key}."
         )
     oldest = partition.oldest
     if oldest is None:

@@ -80,6 +80,9 @@ class CheckingHistory:
         # No judging here: the record's lane is waiting for this call to return.
         self._calls.append((self._process.finished, (partition, epoch, offset, key, attempt, outcome)))
 
+    def dead_lettered(self, partition: TopicPartition, offset: int) -> None:
+        """Note that a dead letter is safe; it proves nothing here, for `finished` tells the outcome."""
+
     def commit_requested(self, next_offsets: Mapping[TopicPartition, int]) -> None:
         """Note that a commit of these next_offsets is about to be sent."""
         self._queue(self._process.commit_requested, dict(next_offsets))

@@ -109,7 +109,7 @@ class SimulatedMember:
 
     # Awaited heads.
 
-    def divert(self, lane: Lane) -> Decision:
+    def divert(self, _lane: Lane) -> Decision:
         """Send a record whose key was diverted to the dead letters, without an attempt."""
         return AwaitHead("simulated diversion", self._write_later, after="divert_key")
 

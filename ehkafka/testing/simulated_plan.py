@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
+
+from ehkafka.recovery.decision import AfterDeadLetter
 
 if TYPE_CHECKING:
     from ehkafka.lanes.order import NullKey, Scope
-    from ehkafka.recovery.decision import AfterDeadLetter
 
 # Longer than any simulation.
 NEVER_S = 1e6
@@ -88,7 +89,7 @@ class SimulationPlan:
             **_load(rng),  # type: ignore[arg-type]
             **({} if graceful else _faults(rng)),  # type: ignore[arg-type]
             # A held key cannot be drained, so what ran beside it is repeated.
-            after_dead_letter=rng.choice(["continue", "divert_key", *([] if graceful else ["hold_key"])]),
+            after_dead_letter="continue" if graceful else rng.choice(get_args(AfterDeadLetter)),
         )
 
     def describe(self) -> str:

@@ -159,7 +159,9 @@ class DispatcherHistory(RuleBasedStateMachine):
         lane, assignment = self.lent[index]
         if assignment is None:
             return
-        lane.decision = AwaitHead("elsewhere", lambda ticket: self.awaited.append((ticket, assignment)), after)
+        lane.decision = AwaitHead(
+            "elsewhere", lambda ticket: self.awaited.append((ticket, assignment)), after
+        )
         self._hand_in(index)
         ticket = self.bench.dispatcher.verdicts.outbox.popleft()
         ticket.decision.begin(ticket)
@@ -230,7 +232,7 @@ class DispatcherHistory(RuleBasedStateMachine):
 
     @invariant()
     def the_counters_tell_the_truth(self) -> None:
-        """C9: backlog and parked are what is unfinished, less what was abandoned, plus what is not handed in."""
+        """C9: backlog and parked are what is unfinished, less the abandoned, plus what is not handed in."""
         lent: dict[Assignment, int] = {}
         for lane, count in self.finished_unsettled.items():
             lent[lane.assignment] = lent.get(lane.assignment, 0) + count

@@ -465,9 +465,7 @@ MUTANTS = [
         "pass",
         _the_next_record_inherits_attempts,
     ),
-    Mutant(
-        "a late result keeps the shared lane's head", Dispatcher.settle_stale, "lane.head = None", "pass"
-    ),
+    Mutant("a late result keeps the shared lane's head", Dispatcher.settle_stale, "lane.head = None", "pass"),
     Mutant("a lent lane is not marked", Dispatcher.begin, "lane.running = True", "", _a_begun_lane_is_cut),
     Mutant(
         "what was finished before runs again",

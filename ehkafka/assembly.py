@@ -1,0 +1,203 @@
+"""Assembly: builds the parts of one run from what the user registered and set.
+
+Called by `Runtime` before any thread of the run exists. Opens nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.endpoint.client import open_producer
+from ehkafka.endpoint.properties import producer_properties
+from ehkafka.errors import said
+from ehkafka.events import UserCodeFailed
+from ehkafka.handlers import HandlerSpec, make_invoke
+from ehkafka.intake.context import IntakeContext, PartitionHooks
+from ehkafka.intake.flow import FlowControl, FlowLimits
+from ehkafka.intake.hook_thread import HookThread
+from ehkafka.intake.max_age import AgeLimits
+from ehkafka.intake.positions import PositionFinder
+from ehkafka.intake.route import Route
+from ehkafka.intake.start import check_start_topics
+from ehkafka.intake.throttle import Throttle
+from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.lanes.order import KeyReader
+from ehkafka.progress.committer import Committer
+from ehkafka.progress.ledger import CommitLedger
+from ehkafka.progress.pacing import commit_pacing
+from ehkafka.records import record_type
+from ehkafka.recovery.desk import FailureDesk
+from ehkafka.recovery.letter_function import FunctionBox
+from ehkafka.recovery.letter_office import LetterOffice
+from ehkafka.recovery.policy import DeadLetter
+from ehkafka.workers.exchange import Exchange
+from ehkafka.workers.threads import ThreadWorkers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ehkafka.endpoint import Endpoint
+    from ehkafka.errors import EhkafkaError
+    from ehkafka.history import History
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.recovery.desk import LetterBox
+    from ehkafka.settings import Settings
+    from ehkafka.telemetry.bus import EventBus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembly:
+    """What the parts of one run have in common."""
+
+    endpoint: Endpoint
+    settings: Settings
+    bus: EventBus
+    fail: Callable[[EhkafkaError], None]
+    worker_died: Callable[[BaseException], None]
+    user_code_failed: Callable[[str, BaseException], None]
+    leave_now: Callable[[], bool]
+    middleware: Sequence[Any]
+    on_error: Callable[..., Any] | None
+    worker_set_up: Callable[[], None] | None
+    worker_tear_down: Callable[[], None] | None
+    history: History | None
+
+    def office(self, specs: Sequence[HandlerSpec]) -> LetterOffice | None:
+        """Return what writes dead letters to topics; None when no handler has such a policy."""
+        policies = [spec.on_failure for spec in specs]
+        if not any(isinstance(one, DeadLetter) and isinstance(one.to, str) for one in policies):
+            return None
+        return LetterOffice(
+            lambda: open_producer(producer_properties(self.endpoint, {})),
+            emit=self.bus.emit,
+            history=self.history,
+        )
+
+    def route(self, spec: HandlerSpec, office: LetterOffice | None) -> Route:
+        """Return a handler with its lanes and workers."""
+        dispatcher = Dispatcher(spec.scope)
+        exchange = Exchange(dispatcher, time.monotonic)
+        make_record = record_type(spec.headers, event_hubs=self.endpoint.is_event_hubs)
+        desk = FailureDesk(
+            handler=spec.name,
+            policy=spec.on_failure,
+            retry=spec.retry,
+            emit=self.bus.emit,
+            fatal=self.fail,
+            ask=self.on_error,
+            raw=spec.raw,
+            make_record=make_record,
+            group=self.settings.group,
+            letters=self._letter_box(spec, exchange, office),
+            finished_records=lambda: dispatcher.finished_records,
+            history=self.history,
+        )
+        if isinstance(spec.on_failure, DeadLetter):
+            dispatcher.verdicts.divert = desk.divert
+        tear_down = self.worker_tear_down
+        workers = ThreadWorkers(
+            exchange,
+            name=spec.name,
+            size=spec.workers,
+            invoke=make_invoke(spec, self.middleware, self.history, make_record),
+            on_failure=desk,
+            on_death=self.worker_died,
+            set_up=self.worker_set_up,
+            tear_down=None if tear_down is None else lambda: self._tear_worker_down(tear_down),
+        )
+        keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else make_record)
+        name = f"{spec.name}({', '.join(spec.topics)})"
+        opening = (_open_instance(spec), _close_instance) if spec.is_class else (None, None)
+        return Route(name, spec.topics, dispatcher, exchange, keys, workers, *opening)
+
+    def _letter_box(
+        self, spec: HandlerSpec, exchange: Exchange, office: LetterOffice | None
+    ) -> LetterBox | None:
+        policy = spec.on_failure
+        if not isinstance(policy, DeadLetter):
+            return None
+        if isinstance(policy.to, str):
+            assert office is not None
+            return office.box(policy.to, exchange.complete)
+        return FunctionBox(policy, exchange.complete, emit=self.bus.emit, history=self.history)
+
+    def context(
+        self, specs: Sequence[HandlerSpec], hooks: PartitionHooks, finished_before: Any
+    ) -> IntakeContext:
+        """Return the poll thread's collaborators."""
+        settings, bus = self.settings, self.bus
+        ledger = CommitLedger(commit_pacing(settings, is_event_hubs=self.endpoint.is_event_hubs))
+        check_start_topics(settings.start, [topic for spec in specs for topic in spec.topics])
+        starts = {t: spec.start for spec in specs for t in spec.topics if spec.start is not None}
+        limits = FlowLimits(
+            settings.backlog_records_max,
+            settings.backlog_bytes_max,
+            settings.batch_records_max,
+            settings.parked_records_max,
+            settings.parked_bytes_max,
+        )
+        return IntakeContext(
+            clock=time.monotonic,
+            emit=bus.emit,
+            count=bus.count,
+            fatal=self.fail,
+            leave_now=self.leave_now,
+            flow=FlowControl(limits),
+            ledger=ledger,
+            committer=Committer(
+                ledger, clock=time.monotonic, emit=bus.emit, fatal=self.fail, history=self.history
+            ),
+            positions=PositionFinder(
+                lambda topic: starts.get(topic, settings.start),
+                reset=settings.reset,
+                emit=bus.emit,
+                count=bus.count,
+                on_out_of_range=settings.on_out_of_range,
+            ),
+            on_out_of_range=settings.on_out_of_range,
+            on_parked_full=settings.on_parked_full,
+            ages=self._age_limits(specs),
+            hook_thread=HookThread(self.user_code_failed),
+            hooks=hooks,
+            throttle=Throttle(time.monotonic, bus.emit),
+            drain_s=settings.drain_s,
+            idle_s=settings.idle_s,
+            cooperative=settings.assignor == "cooperative-sticky",
+            history=self.history,
+            finished_before=finished_before,
+        )
+
+    def _age_limits(self, specs: Sequence[HandlerSpec]) -> AgeLimits | None:
+        limits = {
+            topic: limit.total_seconds()
+            for spec in specs
+            for topic in spec.topics
+            if (limit := spec.max_age or self.settings.max_age) is not None
+        }
+        return AgeLimits(limits, emit=self.bus.emit, count=self.bus.count) if limits else None
+
+    def _tear_worker_down(self, tear_down: Callable[[], None]) -> None:
+        try:
+            tear_down()
+        except BaseException as error:  # told, like any hook's: the worker is leaving anyway
+            self.bus.emit(UserCodeFailed("on_worker_stop", said(error)))
+
+
+def _open_instance(spec: HandlerSpec) -> Callable[[Assignment], None]:
+    """Return what gives an assignment its instance of a class handler. Runs on the hook thread."""
+
+    def open_instance(assignment: Assignment) -> None:
+        instance = spec.function()
+        assignment.context = instance
+        if (opens := getattr(instance, "open", None)) is not None:
+            opens(assignment.partition)
+
+    return open_instance
+
+
+def _close_instance(assignment: Assignment, reason: str) -> None:
+    instance, assignment.context = assignment.context, None
+    if instance is not None and (closes := getattr(instance, "close", None)) is not None:
+        closes(reason)
