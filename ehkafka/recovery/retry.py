@@ -69,9 +69,6 @@ class Retry:
         return delay_s * (1.0 + self.jitter * (2.0 * chance - 1.0))
 
 
-NO_RETRY = Retry(attempts=1)
-
-
 def delay_of_function(answer: object) -> float | None:
     """Check what a user's retry function answered. Raises `ConfigurationError`."""
     if answer is None:
@@ -98,3 +95,7 @@ def _check_errors(name: str, value: object) -> None:
 
 def _refused(name: str, value: object, fix: str) -> ConfigurationError:
     return ConfigurationError(f"Retry({name}={value!r}): {fix}.")
+
+
+# Built last: the checks above must exist. One call, and then `on_failure`.
+NO_RETRY = Retry(attempts=1)
