@@ -47,7 +47,15 @@ LAYERS: list[set[str]] = [
     {""},  # the façade
     {"testing", "cli"},
 ]
-PURE = ("lanes", "intake.flow", "intake.rebalance", "progress.ledger", "recovery.decision", "recovery.policy")
+PURE = (
+    "lanes",
+    "intake.flow",
+    "intake.gap",
+    "intake.rebalance",
+    "progress.ledger",
+    "recovery.decision",
+    "recovery.policy",
+)
 # Values that the pure core may use. `headers` builds datetimes out of numbers; it reads no clock either.
 PURE_VALUES = ("headers",)
 IMPURE_STANDARD = {
