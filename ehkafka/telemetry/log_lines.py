@@ -280,8 +280,9 @@ def _(event: events.CredentialRotated) -> str:
 
 @sentence.register
 def _(event: events.CredentialUnusable) -> str:
+    reads = "a failed read" if event.failures == 1 else f"{event.failures} failed reads in a row"
     return (
-        f"No new key, and the old one stays in use, after {event.failures} failed reads in a row: "
+        f"No new key, and the old one stays in use, after {reads}: "
         f"{_clause(event.reason)}. Mend it before the old key is withdrawn."
     )
 
