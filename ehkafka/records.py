@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 import orjson
 
 from ehkafka.headers import reading
+from ehkafka.headers.taking import take_headers
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
@@ -112,7 +113,7 @@ class Record:
 
     def headers(self) -> Headers:
         """Return the headers in order, an empty list when there are none."""
-        return self.message.headers() or []
+        return take_headers(self.message)
 
     def latency(self) -> float | None:
         """Return `None`: only a producer's delivery report has a latency."""

@@ -27,7 +27,9 @@ class Settings:
 
     Times are in seconds. `drain_s` is the budget of a revoke (at most
     half of max.poll.interval.ms is used), `stop_s` that of a stop. The backlog is
-    what was received and has no outcome; bytes are those of the values. `stuck_s` is the age at which an
+    what was received and has no outcome; bytes are those of the values. On Event Hubs commits
+    are at least 1 s apart whatever `commit_interval_s` and `commit_every_records` say, and unchanged
+    positions are sent again every `commit_idle_s` (6 h there by default, elsewhere never). `stuck_s` is the age at which an
     unfinished record, or lag without progress, turns health red.
 
     `on_out_of_range` says what becomes of a partition whose next offset, committed or given, the log does
@@ -64,7 +66,8 @@ class Settings:
     connect_s: float = 15.0
     stuck_s: float = 300.0
     idle_s: float = 5.0
-    consumer: Mapping[str, Any] = field(default_factory=dict)
+    # Not shown: a password may be among them.
+    consumer: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse values that cannot work. Raises `ConfigurationError`."""

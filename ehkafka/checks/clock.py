@@ -46,7 +46,7 @@ def look(inspection: Inspection, _subject: str | None) -> Finding:
             facts=facts,
         )
     return Finding(
-        f"by {who}, at most {max(0.0, age_s):.0f} s ahead, and not seen to be behind; no broker tells more",
+        f"at most {max(0.0, age_s):.0f} s ahead, by {who}; whether it is behind cannot be seen",
         facts,
     )
 

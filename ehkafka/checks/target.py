@@ -26,7 +26,8 @@ class Target:
     endpoint: Endpoint
     group: str | None = None
     topics: tuple[str, ...] = ()
-    consumer: Mapping[str, Any] = field(default_factory=dict)
+    # Not shown: a password may be among them.
+    consumer: Mapping[str, Any] = field(default_factory=dict, repr=False)
     assignor: Assignor = "default"
     instance_id: str | None = None
 

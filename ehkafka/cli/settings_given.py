@@ -80,11 +80,16 @@ class Given:
 
 
 def _file(config: Path | None) -> Path | None:
-    if config is not None:
-        return config
-    if named := os.environ.get(CONFIG_VARIABLE):
-        return Path(named)
-    return DEFAULT_FILE if DEFAULT_FILE.is_file() else None
+    if config is None and (named := os.environ.get(CONFIG_VARIABLE)):
+        config = Path(named)
+    if config is None:
+        return DEFAULT_FILE if DEFAULT_FILE.is_file() else None
+    if "sharedaccess" in str(config).lower():
+        # Its name would be told as the origin of what it holds.
+        raise ConfigurationError(
+            f"{CONFIG_VARIABLE} or --config holds a connection string, and no file's name."
+        )
+    return config
 
 
 def _over(layers: Iterable[Layer]) -> Layer:

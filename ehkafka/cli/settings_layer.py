@@ -21,7 +21,7 @@ class Layer:
     """
 
     settings: dict[str, Any] = field(default_factory=dict)
-    consumer: dict[str, Any] = field(default_factory=dict)
+    consumer: dict[str, Any] = field(default_factory=dict, repr=False)
     endpoint: dict[str, str] = field(default_factory=dict, repr=False)
     properties: dict[str, Any] = field(default_factory=dict, repr=False)
     origins: dict[str, str] = field(default_factory=dict)

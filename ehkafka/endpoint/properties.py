@@ -7,7 +7,7 @@ of the same result where each value came from.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from ehkafka.endpoint import limits, refusals
@@ -38,7 +38,8 @@ class Explained:
     """One effective property: the layer that decided its value, and why it has it (may be empty)."""
 
     name: str
-    value: Any
+    # Not shown: it may be a password.
+    value: Any = field(repr=False)
     layer: Layer
     reason: str
 

@@ -20,14 +20,12 @@ _LONG = (0xB0, 0xB1, 0xB3)
 _BINARY = (0xA0, 0xB0)
 
 
-def partition_key_bytes(headers: Sequence[tuple[str, bytes | None]] | None) -> bytes | None:
+def partition_key_bytes(headers: Sequence[tuple[str, bytes | None]]) -> bytes | None:
     """Return the key's bytes, the same whether it came as an AMQP string or as plain UTF-8.
 
     Bytes that look like an AMQP string but are not exactly one are returned as they are. Of several such
     headers the last counts. `None` if there is none.
     """
-    if not headers:
-        return None
     for name, value in reversed(headers):
         if name == PARTITION_KEY_HEADER:
             return value and _content(value)

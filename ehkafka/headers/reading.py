@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ehkafka.headers import modes
 from ehkafka.headers.amqp import parse
 from ehkafka.headers.partition_key import partition_key_bytes
+from ehkafka.headers.taking import take_headers
 
 if TYPE_CHECKING:
     from ehkafka.headers.amqp_types import Value
@@ -34,7 +35,7 @@ def properties(message: Message, mode: HeaderMode = "auto", *, event_hubs: bool 
     decode = modes.decoder(mode, event_hubs=event_hubs)
     return {
         name: decode(name, value)
-        for name, value in message.headers() or ()
+        for name, value in take_headers(message)
         if not name.startswith(ANNOTATION_PREFIX)
     }
 
@@ -46,14 +47,14 @@ def system_properties(
     decode = modes.decoder(mode, event_hubs=event_hubs)
     return {
         name: decode(name, value)
-        for name, value in message.headers() or ()
+        for name, value in take_headers(message)
         if name.startswith(ANNOTATION_PREFIX) or name in modes.STANDARD_PROPERTIES
     }
 
 
 def partition_key(message: Message) -> str | bytes | None:
     """Return the partition key of an AMQP or HTTPS producer, else the record's key; text if it is UTF-8."""
-    key = partition_key_bytes(message.headers())
+    key = partition_key_bytes(take_headers(message))
     if key is None:
         key = message.key()
     if key is None:
@@ -69,7 +70,7 @@ def content_type(message: Message) -> str | None:
 
     The service and Kafka producers write it as UTF-8; an AMQP string is understood, too.
     """
-    for name, value in reversed(message.headers() or ()):
+    for name, value in reversed(take_headers(message)):
         if value is not None and name.lower() == CONTENT_TYPE_HEADER:
             said = modes.text(name, value)
             said = parse(value) if isinstance(said, bytes) else said

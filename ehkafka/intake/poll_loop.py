@@ -22,6 +22,7 @@ from ehkafka.intake.largest_lane import largest_key
 from ehkafka.intake.log_ends import note_ends, note_passed_ends
 from ehkafka.intake.membership import Membership
 from ehkafka.intake.parked_budget import ParkedBudget
+from ehkafka.intake.resume import resume
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -240,7 +241,7 @@ class PollLoop:
         partitions = context.flow.to_resume(context.owned.assignments(), *self._amounts())
         if not partitions:
             return
-        consumer.resume([KafkaPartition(*partition) for partition in partitions])
+        resume(consumer, (context.owned[partition].assignment for partition in partitions))
         now_s = context.clock()
         for partition in partitions:
             context.emit(PartitionResumed(partition, now_s - self._paused_since_s.pop(partition, now_s)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from ehkafka.headers.partition_key import partition_key_bytes
+from ehkafka.headers.taking import take_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -171,4 +172,4 @@ def describe_key(key: Hashable) -> str:
 
 def _partition_key(record: Record | Message) -> bytes | None:
     # Decoded: an AMQP string and plain UTF-8 of one key share a lane.
-    return partition_key_bytes(record.headers())
+    return partition_key_bytes(take_headers(record))

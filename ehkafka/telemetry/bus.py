@@ -72,6 +72,8 @@ class EventBus:
         # All under the lock. Accepted, and told to the log and every hook; the difference is what waits.
         self._accepted_events = 0
         self._told_events = 0
+        # Of the told ones, those that still wait for the log line that they share.
+        self._unwritten_events = 0
         self._closed = False
         # Set when `close` has waited long enough: nothing more is told, the numbers above stand.
         self._gave_up = False
@@ -154,7 +156,7 @@ class EventBus:
 
     def _give_up(self, timeout_s: float) -> int:
         with self._lock:
-            untold = self._accepted_events - self._told_events
+            untold = self._accepted_events - self._told_events + self._unwritten_events
             first, self._gave_up = not self._gave_up, True
             if first:
                 self._counts["events_dropped"] += untold
@@ -174,18 +176,24 @@ class EventBus:
                 if self._gave_up:
                     return
                 self._told_events += 1
+                self._unwritten_events = self._lines.gathered_events
             self._report_drops(at_end=False)
-        self._call(
-            "the log", self._lines, lambda: self._lines.write_owed(everything=True), "repeated warnings"
-        )
+        self._write_owed(everything=True)
         self._report_drops(at_end=True)
+
+    def _write_owed(self, *, everything: bool = False) -> None:
+        self._call(
+            "the log", self._lines, lambda: self._lines.write_owed(everything=everything), "repeated warnings"
+        )
+        with self._lock:
+            self._unwritten_events = self._lines.gathered_events
 
     def _next(self) -> Event | None:
         while True:
             try:
-                return self._queue.get(timeout=WINDOW_S if self._lines.owes_lines else None)
+                return self._queue.get(timeout=self._lines.patience_s)
             except Empty:
-                self._call("the log", self._lines, self._lines.write_owed, "repeated warnings")
+                self._write_owed()
 
     def _tell(self, event: Event) -> None:
         kind = type(event).__name__

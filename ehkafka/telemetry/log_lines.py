@@ -46,6 +46,11 @@ class LogLines:
         return self._thinning.suppressed > 0
 
     @property
+    def gathered_events(self) -> int:
+        """How many events wait for the line that they share."""
+        return len(self._gathered)
+
+    @property
     def patience_s(self) -> float | None:
         """How long `write_owed` may be waited for if no event comes; None: for ever."""
         if self._gathered:
@@ -70,7 +75,7 @@ class LogLines:
         self._write_suppressed()
 
     def write_owed(self, *, everything: bool = False) -> None:
-        """Log what was gathered, and the last suppressed warning of each subject whose window is over, or all."""
+        """Log what was gathered, and of each subject whose window is over, or of all, the last warning."""
         self._write_gathered()
         self._write_suppressed(everything=everything)
 
@@ -275,8 +280,9 @@ def _(event: events.CredentialRotated) -> str:
 
 @sentence.register
 def _(event: events.CredentialUnusable) -> str:
+    reads = "a failed read" if event.failures == 1 else f"{event.failures} failed reads in a row"
     return (
-        f"No new key, and the old one stays in use, after {event.failures} failed reads in a row: "
+        f"No new key, and the old one stays in use, after {reads}: "
         f"{_clause(event.reason)}. Mend it before the old key is withdrawn."
     )
 

@@ -56,7 +56,7 @@ class IdentityEndpoint:
         # Under the lock.
         self._requests: list[TokenRequest] = []
         self._issued: list[str] = []
-        self._way = _Way(life_s=life_s)
+        self._ways: dict[str | None, _Way] = {None: _Way(life_s=life_s)}
         self._server: ThreadingHTTPServer | None = None
         # Lets go of those who hang, at the end.
         self._released = threading.Event()
@@ -103,29 +103,35 @@ class IdentityEndpoint:
         with self._lock:
             return list(self._issued)
 
-    # --- how it answers from now on ----------------------------------------------------------------
+    # --- how it answers from now on, to all or to one user-assigned identity ------------------------
 
-    def issue(self, life_s: float, *, after_s: float = 0.0) -> None:
+    def issue(self, life_s: float, *, after_s: float = 0.0, client_id: str | None = None) -> None:
         """Issue tokens of this life, expired ones when negative, after a delay; ends every fault."""
-        self._go(_Way(life_s=life_s, delay_s=after_s))
+        self._go(_Way(life_s=life_s, delay_s=after_s), client_id)
 
-    def fail(self, status: int = 500, body: str = '{"statusCode":500,"message":"try again"}') -> None:
+    def fail(
+        self,
+        status: int = 500,
+        body: str = '{"statusCode":500,"message":"try again"}',
+        *,
+        client_id: str | None = None,
+    ) -> None:
         """Answer with this status and body: an error, or with 200 what is no token."""
-        self._go(_Way(status=status, body=body))
+        self._go(_Way(status=status, body=body), client_id)
 
-    def hang(self) -> None:
+    def hang(self, *, client_id: str | None = None) -> None:
         """Take requests and never answer them, nor after the next change: those connections are dead."""
-        self._go(_Way(hangs=True))
+        self._go(_Way(hangs=True), client_id)
 
-    def _go(self, way: _Way) -> None:
+    def _go(self, way: _Way, client_id: str | None) -> None:
         with self._lock:
-            self._way = way
+            self._ways = {None: way} if client_id is None else {**self._ways, client_id: way}
 
     def answer(self, headers: Any, query: str) -> tuple[int, str] | None:
         """Return status and body for one request, None to drop the connection. On the server's threads."""
         asked = {name: values[0] for name, values in parse_qs(query).items()}
         with self._lock:
-            way = self._way
+            way = self._ways.get(asked.get("client_id"), self._ways[None])
             self._requests.append(
                 TokenRequest(time.monotonic(), asked.get("resource"), asked.get("client_id"))
             )
@@ -142,8 +148,9 @@ class IdentityEndpoint:
 
     def _token(self, life_s: float, resource: str) -> str:
         # In whole seconds, as the real one does; never less than the life that was asked for.
-        expires_on = math.ceil(time.time() + life_s)
-        token = unsecured_token(self.subject, life_s, issued_at_s=expires_on - life_s)
+        now_s = time.time()
+        expires_on = math.ceil(now_s + life_s)
+        token = unsecured_token(self.subject, expires_on - now_s, issued_at_s=now_s)
         with self._lock:
             self._issued.append(token)
         answer = {"access_token": token, "expires_on": str(expires_on), "resource": resource}

@@ -29,7 +29,16 @@ LAYERS: list[set[str]] = [
         "telemetry.snapshot",
     },
     {"endpoint"},
-    {"workers", "recovery", "progress", "telemetry.thinning", "telemetry.log_lines", "telemetry.bus"},
+    {
+        "workers",
+        "recovery",
+        "progress",
+        "telemetry.thinning",
+        "telemetry.log_lines",
+        "telemetry.bus",
+        "telemetry.rebalance_lines",
+        "telemetry.wording",
+    },
     {"intake", "handlers"},
     {"telemetry"},
     {"checks"},
@@ -38,7 +47,15 @@ LAYERS: list[set[str]] = [
     {""},  # the façade
     {"testing", "cli"},
 ]
-PURE = ("lanes", "intake.flow", "intake.rebalance", "progress.ledger", "recovery.decision", "recovery.policy")
+PURE = (
+    "lanes",
+    "intake.flow",
+    "intake.gap",
+    "intake.rebalance",
+    "progress.ledger",
+    "recovery.decision",
+    "recovery.policy",
+)
 # Values that the pure core may use. `headers` builds datetimes out of numbers; it reads no clock either.
 PURE_VALUES = ("headers",)
 IMPURE_STANDARD = {

@@ -100,7 +100,8 @@ class Subject:
         }
         self.endpoint = ehkafka.Endpoint.connection_string(value, properties=moved)
         # The client then tells of each authentication, and would tell of a key if it ever told one.
-        debug = {"debug": "security", "log_level": 7, "session.timeout.ms": 6000}
+        # With a session shorter than the broker's restart the group would be formed anew, which takes one.
+        debug = {"debug": "security", "log_level": 7, "session.timeout.ms": 30_000}
         self.app = stage.app(endpoint=self.endpoint, consumer=debug)
         self.app.add_hook(self.events)
         self.load = stage.load()

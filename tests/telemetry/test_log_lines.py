@@ -130,6 +130,7 @@ def test_a_sentence_names_what_its_reader_needs(event: events.Event, parts: list
 def test_the_fields_reach_a_structured_logger(event: events.Event, lines: LogLines, logged: Any) -> None:
     """Logging takes every field (none has a name of its own) and they survive JSON."""
     lines.write(event)
+    lines.write_owed()
 
     [record] = logged.records
     named = fields(event)

@@ -88,9 +88,9 @@ def test_the_final_decision_on_a_record_is_always_logged(lines: LogLines, logged
 
 
 def test_what_is_no_warning_is_never_thinned(lines: LogLines, logged: Any) -> None:
-    """Assignments are told one by one."""
+    """Each start is told."""
     for _ in range(3):
-        lines.write(events.PartitionAssigned(READINGS_0, 1, "earliest"))
+        lines.write(events.AppStarted("homes", ("readings",)))
 
     assert len(logged.records) == 3
 

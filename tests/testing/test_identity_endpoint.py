@@ -93,6 +93,20 @@ def test_it_heals(identity: IdentityEndpoint, credential: ManagedIdentityCredent
     assert credential.get_token(SCOPE).token == identity.issued[0]
 
 
+def test_identities_may_fare_differently(
+    identity: IdentityEndpoint, credential: ManagedIdentityCredential
+) -> None:
+    """A fault may be one user-assigned identity's alone, until the next change for all."""
+    identity.fail(500, client_id="one")
+    with ManagedIdentityCredential(client_id="one", retry_total=0) as one, pytest.raises(AzureError):
+        one.get_token(SCOPE)
+    credential.get_token(SCOPE)
+    identity.issue(10.0)
+    with ManagedIdentityCredential(client_id="one", retry_total=0) as one:
+        one.get_token(SCOPE)
+    assert [request.client_id for request in identity.requests] == ["one", None, "one"]
+
+
 def test_a_wrong_header_gets_no_token(identity: IdentityEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     """Like the real one, it answers only those who know the header's value."""
     monkeypatch.setenv("IDENTITY_HEADER", "wrong")

@@ -131,3 +131,10 @@ def test_the_issued_key_is_in_pkcs8() -> None:
     assert identity.key_pem.startswith(b"-----BEGIN PRIVATE KEY-----")
     assert identity.certificate_pem.count(b"BEGIN CERTIFICATE") == 1
     assert identity.ca_pem.startswith(b"-----BEGIN CERTIFICATE-----")
+
+
+def test_a_listener_behind_a_proxy_advertises_the_proxy() -> None:
+    """Clients are sent to the proxy's port, the broker itself listens on its own; others are as they were."""
+    written = properties_of({"plaintext": Listener(), "far": Listener(advertised_port=4711)})
+    assert written["advertised.listeners"] == "PLAINTEXT://127.0.0.1:20000,FAR://127.0.0.1:4711"
+    assert "FAR://127.0.0.1:20001" in written["listeners"].split(",")

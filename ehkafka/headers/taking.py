@@ -1,0 +1,41 @@
+"""The headers of a message, also where a producer's bytes would make confluent-kafka fail.
+
+A header's name must be UTF-8, but no broker checks it. For a name that is not, `Message.headers()` of
+confluent-kafka (2.16) raises `SystemError` once; from then on it returns a list whose pair has no name, not
+even None: whoever touches it ends the process. So everything here takes headers from this function, on the
+poll thread and on workers, and the message is mended for those who ask it themselves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ehkafka.records import Headers, Message, Record
+
+# What `repr` says where C left out an object; a name's would begin with a quotation mark.
+_NO_NAME = "(<NULL>"
+
+
+def take_headers(message: Message | Record) -> Headers:
+    """Return the headers in order, an empty list when there are none.
+
+    A name that is no UTF-8 has U+FFFD for what cannot be read. Where a message has several such names, the
+    error does not tell them, and each is U+FFFD alone.
+    """
+    try:
+        return message.headers() or []
+    except SystemError as error:
+        return _mended(message, error)
+
+
+def _mended(message: Any, error: SystemError) -> Headers:
+    name = _unreadable_name(error)
+    headers = [(name, pair[1]) if repr(pair).startswith(_NO_NAME) else pair for pair in message.headers()]
+    message.set_headers(headers)
+    return headers
+
+
+def _unreadable_name(error: SystemError) -> str:
+    cause = error.__cause__
+    return cause.object.decode(errors="replace") if isinstance(cause, UnicodeDecodeError) else "\ufffd"

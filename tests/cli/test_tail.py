@@ -1,0 +1,202 @@
+"""`ehkafka tail` as a user sees it, on the embedded broker."""
+
+from __future__ import annotations
+
+import base64
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import orjson
+import pytest
+from typer.testing import CliRunner
+
+from ehkafka.cli.commands import cli
+from ehkafka.cli.tail_from import parse_from
+from ehkafka.errors import ConfigurationError
+from ehkafka.testing.embedded import EmbeddedBroker
+from ehkafka.testing.wire_requests import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+HOSTILE = b"\x1b]0;owned\x07\x1b[2J\r\nnext\xc2\x9b31m"
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    """Run a broker with five orders in each of two partitions."""
+    with EmbeddedBroker({"orders": 2, "odd": 1}) as broker:
+        for partition in range(2):
+            orders = [(f"k{number}", b'{"n":%d}' % number) for number in range(5)]
+            broker.produce("orders", orders, partition=partition, headers=[("unit", "C")])
+        yield broker
+
+
+def tail(broker: EmbeddedBroker, *arguments: str, topic: str = "orders") -> tuple[int, list[str], str]:
+    """Run the command; return its exit code, the lines of stdout, and stderr."""
+    asked = ["tail", topic, "--endpoint", broker.bootstrap, "--timeout", "5"]
+    ended = CliRunner().invoke(cli, [*asked, *arguments])
+    return ended.exit_code, ended.stdout.splitlines(), ended.stderr
+
+
+def places(lines: list[str]) -> list[str]:
+    """Return partition@offset of each line, in order of the partitions."""
+    return sorted(line.split()[1] for line in lines)
+
+
+def test_a_record_is_a_line(broker: EmbeddedBroker) -> None:
+    """Time, place, key, value, and what the producer put into the headers."""
+    code, (line,), _ = tail(broker, "--from", "3", "--partition", "1", "--count", "1")
+    assert code == 0
+    assert line.endswith('Z 1@3 k3 {"n":3}  unit=C')
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--from", "earliest", "--count", "10"], [f"{p}@{n}" for p in range(2) for n in range(5)]),
+        (["--from", "-1", "--count", "2"], ["0@4", "1@4"]),
+        (["--from", "-99", "--partition", "0", "--count", "5"], [f"0@{n}" for n in range(5)]),
+        (["--from", "3", "--count", "4"], ["0@3", "0@4", "1@3", "1@4"]),
+        (["--from", "earliest", "--key", "k2", "--count", "2"], ["0@2", "1@2"]),
+    ],
+)
+def test_where_it_begins_and_ends(broker: EmbeddedBroker, arguments: list[str], expected: list[str]) -> None:
+    """Places, partitions, keys and counts choose the records, and the end comes after the last."""
+    code, lines, notices = tail(broker, *arguments)
+    assert code == 0
+    assert places(lines) == expected
+    assert notices == ""
+
+
+def test_it_joins_nothing_and_commits_nothing(broker: EmbeddedBroker) -> None:
+    """Nobody's position moves, and no group is made or joined."""
+    broker.track_requests()
+    assert tail(broker, "--from", "earliest", "--count", "3")[0] == 0
+    for api in (ApiKey.JOIN_GROUP, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH):
+        assert broker.requests(api) == []
+
+
+def test_records_that_come_later_are_shown(broker: EmbeddedBroker, start_ehkafka: Callable) -> None:
+    """It begins at the end and goes on until Ctrl-C, which is a good end."""
+    running = start_ehkafka("tail", "orders", "--endpoint", broker.bootstrap, "--from", "-1")
+    running.wait_for("1@4")
+    broker.produce("orders", [("late", b"comer")], partition=0)
+    running.wait_for("0@5 late comer")
+    running.process.send_signal(signal.SIGINT)
+    assert running.end() == 0
+    assert running.stderr == ""
+
+
+def test_a_closed_pipe_ends_it_quietly(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    """As in `| head -1`: no message, no traceback."""
+    command = [sys.executable, "-P", "-m", "ehkafka.cli"]
+    arguments = ["tail", "orders", "--endpoint", broker.bootstrap, "--from", "earliest"]
+    with subprocess.Popen(
+        [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert "@" in process.stdout.readline()
+        process.stdout.close()
+        while process.poll() is None:
+            broker.produce("orders", [("more", b"x" * 1000)] * 100)
+        assert process.returncode == 0
+        assert process.stderr.read() == ""
+
+
+def test_json_is_one_object_a_line(broker: EmbeddedBroker) -> None:
+    """Bytes are text where they are UTF-8, else marked base64; nothing is cut."""
+    broker.produce("odd", [("k", b"x" * 5000), (b"\xff", b"\x00\xfe"), (None, None)], partition=0)
+    code, lines, _ = tail(broker, "--json", "--from", "earliest", "--count", "3", topic="odd")
+    assert code == 0
+    long, binary, empty = map(orjson.loads, lines)
+    assert long["value"] == "x" * 5000
+    assert base64.b64decode(binary["value"]["base64"]) == b"\x00\xfe"
+    assert base64.b64decode(binary["key"]["base64"]) == b"\xff"
+    assert (empty["key"], empty["value"]) == (None, None)
+    assert (long["topic"], long["partition"], long["offset"]) == ("odd", 0, 0)
+
+
+def test_headers_are_decoded(broker: EmbeddedBroker) -> None:
+    """The partition key of an AMQP producer stands in for the key."""
+    broker.produce("odd", [(None, b"v")], partition=0, headers=[("x-opt-partition-key", b"\xa1\x06home-1")])
+    _, (line,), _ = tail(
+        broker, "--json", "--from", "earliest", "--key", "home-1", "--count", "1", topic="odd"
+    )
+    assert orjson.loads(line)["partition_key"] == "home-1"
+
+
+@pytest.mark.parametrize("form", [[], ["--json"], ["--full"]])
+def test_what_steers_a_terminal_is_escaped(broker: EmbeddedBroker, form: list[str]) -> None:
+    """Escape sequences and line ends in key, value and headers never reach the output."""
+    broker.produce("odd", [(HOSTILE, HOSTILE)], partition=0, headers=[("h\x1b[31m", HOSTILE)])
+    code, lines, _ = tail(broker, *form, "--from", "earliest", "--count", "1", topic="odd")
+    assert code == 0
+    assert len(lines) == 1
+    assert lines[0].isprintable()
+    assert "next" in lines[0]
+
+
+def test_long_values_are_cut_with_their_size(broker: EmbeddedBroker) -> None:
+    """A line stays readable; --full shows all."""
+    broker.produce("odd", [("k", "ä".encode() * 1000), ("k", b"\xff" * 2000)], partition=0)
+    arguments = ["--from", "earliest", "--count", "2"]
+    _, (text, binary), _ = tail(broker, *arguments, topic="odd")
+    assert text.endswith("ä… (2000 bytes)")
+    assert binary.endswith("… (2000 bytes)")
+    assert max(len(text), len(binary)) < 400
+    _, (text, binary), _ = tail(broker, *arguments, "--full", topic="odd")
+    assert text.endswith("ä" * 1000)
+    assert base64.b64decode(binary.partition("base64:")[2]) == b"\xff" * 2000
+
+
+def test_a_place_outside_of_the_log_is_moved_and_told(broker: EmbeddedBroker) -> None:
+    """What retention took cannot be shown: it begins at what is left, and says so on stderr."""
+    broker.delete_records("orders", 0, 3)
+    code, lines, notices = tail(broker, "--from", "1", "--partition", "0", "--count", "2")
+    assert code == 0
+    assert places(lines) == ["0@3", "0@4"]
+    assert "orders[0] holds 3 to 5: it begins at 3, not 1" in notices
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--from", "yesterday"], 2, "no place to begin"),
+        (["--partition", "7"], 2, "no partition 7; it has 0 to 1"),
+        (["--count", "0"], 2, "--count"),
+    ],
+)
+def test_a_wrong_option_is_explained(
+    broker: EmbeddedBroker, arguments: list[str], code: int, said: str
+) -> None:
+    """Refused before anything is shown, with what would be right."""
+    ended = tail(broker, *arguments)
+    assert ended[0] == code
+    assert said in ended[2]
+
+
+def test_a_wrong_topic_is_explained(broker: EmbeddedBroker) -> None:
+    """The name that was meant is offered."""
+    code, lines, said = tail(broker, topic="order")
+    assert code == 3
+    assert lines == []
+    assert "Did you mean 'orders'" in said
+
+
+@pytest.mark.parametrize("text", ["", "-", "-5x", "1e3", "10m", "-99999999d", "2026-13-01", "٣"])
+def test_what_is_no_place(text: str) -> None:
+    """Every other text is refused in the same way."""
+    with pytest.raises(ConfigurationError, match="no place to begin"):
+        parse_from(text)
+
+
+def test_a_moment_without_a_zone_is_local() -> None:
+    """Whoever types it means the clock on the wall."""
+    moment = parse_from("2026-01-31T12:00")
+    assert moment.tzinfo is not None  # type: ignore[union-attr]
+    assert moment.hour == 12  # type: ignore[union-attr]

@@ -1,0 +1,163 @@
+"""Throttling: what brokers say of it is summed up, and silence proves nothing meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import ThrottleEvent
+
+from ehkafka.events import Throttled
+from ehkafka.intake.log_ends import note_ends, note_passed_ends
+from ehkafka.intake.throttle import AFTERMATH_S, Throttle
+from ehkafka.intake.watch import ProgressWatch
+from ehkafka.lanes.assignment import Assignment
+from ehkafka.records import TopicPartition
+from ehkafka.telemetry.picture import _lag_records
+from ehkafka.testing import VirtualClock
+
+if TYPE_CHECKING:
+    from ehkafka.events import Event
+
+P0 = TopicPartition("t", 0)
+BROKER = "broker:9093/1"
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    """Return a clock that only a test moves."""
+    return VirtualClock()
+
+
+@pytest.fixture
+def told() -> list[Event]:
+    """Collect what is emitted."""
+    return []
+
+
+@pytest.fixture
+def throttle(clock: VirtualClock, told: list[Event]) -> Throttle:
+    """Return one that has heard nothing yet."""
+    return Throttle(clock.now_s, told.append)
+
+
+def test_what_brokers_say_is_summed_up_and_told(throttle: Throttle, told: list[Event]) -> None:
+    """L13: each answer that was held back counts; the zero that ends it does not."""
+    for throttle_s in (1.5, 0.25, 0.0):
+        throttle.heard(ThrottleEvent(BROKER, 1, throttle_s))
+    assert throttle.total_s == 1.75
+    assert told == [Throttled(BROKER, 1.5), Throttled(BROKER, 0.25)]
+
+
+def test_silence_proves_nothing_until_a_while_after_the_last_throttling(
+    throttle: Throttle, clock: VirtualClock
+) -> None:
+    """L13: the time that was told, and the time of a fetch that finds nothing; a shorter one ends nothing."""
+    assert not throttle.is_recent
+    throttle.heard(ThrottleEvent(BROKER, 1, 3.0))
+    throttle.heard(ThrottleEvent(BROKER, 2, 0.5))
+    clock.advance(3.0 + AFTERMATH_S - 0.01)
+    assert throttle.is_recent
+    clock.advance(0.02)
+    assert not throttle.is_recent
+
+
+class Stand:
+    """What the watch needs of an app, and a partition that has received everything up to 10."""
+
+    def __init__(self, throttle: Throttle, clock: VirtualClock) -> None:
+        self.idle = threading.Event()
+        self.assignment = Assignment(P0, 1)
+        self.assignment.received_next = 10
+        owned = SimpleNamespace(log_ends={P0: 10}, assignments=lambda: [self.assignment])
+        self.context: Any = SimpleNamespace(
+            clock=clock.now_s,
+            throttle=throttle,
+            owned=owned,
+            idle_s=5.0,
+            hooks=SimpleNamespace(on_idle=lambda _partition: self.idle.set()),
+            hook_thread=SimpleNamespace(submit=lambda _name, call: call()),
+        )
+        self.watch = ProgressWatch(self.context, [], 300.0)
+
+
+def test_nothing_is_idle_while_a_broker_throttles(throttle: Throttle, clock: VirtualClock) -> None:
+    """L13: on_idle waits until silence has lasted for idle_s after the throttling."""
+    stand = Stand(throttle, clock)
+    for _ in range(20):
+        throttle.heard(ThrottleEvent(BROKER, 1, 1.0))
+        stand.watch.look()
+        clock.advance(1.0)
+    assert not stand.idle.is_set()
+    clock.advance(AFTERMATH_S - 0.1)
+    stand.watch.look()
+    clock.advance(4.9)
+    stand.watch.look()
+    assert not stand.idle.is_set()
+    clock.advance(0.2)
+    stand.watch.look()
+    assert stand.idle.is_set()
+
+
+def test_a_partition_behind_the_known_end_is_not_idle(throttle: Throttle, clock: VirtualClock) -> None:
+    """L13: an empty fetch without any word of throttling is no end either while the log goes on."""
+    stand = Stand(throttle, clock)
+    stand.context.owned.log_ends[P0] = 11
+    for _ in range(20):
+        stand.watch.look()
+        clock.advance(1.0)
+    assert not stand.idle.is_set()
+
+
+def test_a_throttled_partition_has_no_lag_of_zero(throttle: Throttle, clock: VirtualClock) -> None:
+    """L13: beyond the end that is known, nobody can tell; up to it, the lag is what it is at least."""
+    stand = Stand(throttle, clock)
+    assert _lag_records(stand.context, stand.assignment) == 0
+    throttle.heard(ThrottleEvent(BROKER, 1, 1.0))
+    assert _lag_records(stand.context, stand.assignment) is None
+    stand.context.owned.log_ends[P0] = 25
+    assert _lag_records(stand.context, stand.assignment) == 15
+
+
+class Client:
+    """A consumer that knows where a log ends and where it stands."""
+
+    def __init__(self, end: int, position: int) -> None:
+        self.end = end
+        self.at = position
+
+    def get_watermark_offsets(self, _where: Any, *, cached: bool) -> tuple[int, int]:
+        """Tell the end without asking the broker."""
+        assert cached
+        return 0, self.end
+
+    def position(self, partitions: list[Any]) -> list[Any]:
+        """Tell the position."""
+        return [SimpleNamespace(offset=self.at) for _ in partitions]
+
+
+@pytest.mark.parametrize(
+    ("end", "position", "noted"),
+    [(12, 10, 12), (12, 12, 10), (12, -1001, 12), (10, 10, 10), (-1001, 10, None)],
+    ids=["records to come", "only control records", "position unknown", "at the end", "end unknown"],
+)
+def test_what_is_no_record_does_not_count_as_lag(end: int, position: int, noted: int | None) -> None:
+    """L13: a transaction's mark at the end of the log keeps nobody from having caught up."""
+    ends: dict[TopicPartition, int] = {}
+    assignment = Assignment(P0, 1)
+    assignment.received_next = 10
+    note_ends(Client(end, position), ends, [assignment])  # type: ignore[arg-type]
+    assert ends.get(P0) == noted
+
+
+def test_an_end_that_was_passed_is_looked_up_again() -> None:
+    """L13: else the lag would read 0 between two looks, however long the log is."""
+    assignment = Assignment(P0, 1)
+    assignment.received_next = 10
+    ends = {P0: 8}
+    note_passed_ends(Client(5_000, 10), ends, [assignment])  # type: ignore[arg-type]
+    assert ends == {P0: 5_000}
+    note_passed_ends(Client(9_000, 10), ends, [assignment])  # type: ignore[arg-type]
+    assert ends == {P0: 5_000}

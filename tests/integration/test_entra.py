@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+
+import ehkafka
+from ehkafka.endpoint.client import open_producer
+from ehkafka.endpoint.properties import producer_properties
+from ehkafka.errors import EhkafkaError
+from ehkafka.events import ConnectionTrouble, Event, TokenRefreshed, TokenRefreshFailed
+from ehkafka.testing.identity_endpoint import IdentityEndpoint
+from ehkafka.testing.kafka import KafkaBroker
+from ehkafka.testing.kafka_properties import Listener
+from ehkafka.testing.server_identity import issue_identity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.broker
+
+IDENTITY = issue_identity()
+# As short as librdkafka's timer of one second lets them be: it asks at 80 %, and up to a second later.
+LIFE_S = 8.0
+REAUTHENTICATE_S = 2.0
+RECOVERY_S_MAX = 10.0
+# So that no outage of these tests costs a membership, and each record is handled once.
+STEADY = {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 1_000}
+
+
+class Heard:
+    """Counts an app's events and keeps what they said."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def on_event(self, event: Event) -> None:
+        """Take one."""
+        self.events.append(event)
+
+    def of(self, kind: type[Event]) -> list[Any]:
+        """Return those of a kind."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+@pytest.fixture(scope="module")
+def broker(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaBroker]:
+    """Run a broker with a listener as Event Hubs has one: OAUTHBEARER over TLS, with re-authentication."""
+    listener = Listener(unsecured_tokens=True, identity=IDENTITY, reauthenticate_s=REAUTHENTICATE_S)
+    broker = KafkaBroker(listeners={"entra": listener})
+    try:
+        broker.start()
+    except EhkafkaError as error:
+        without_broker(error)
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture
+def identity(monkeypatch: pytest.MonkeyPatch) -> Iterator[IdentityEndpoint]:
+    """Run a managed-identity endpoint where azure-identity looks for one."""
+    with IdentityEndpoint(LIFE_S) as running:
+        for name, value in running.environment().items():
+            monkeypatch.setenv(name, value)
+        yield running
+
+
+@pytest.fixture
+def entra(
+    broker: KafkaBroker, identity: IdentityEndpoint, tmp_path: Path
+) -> Iterator[Callable[..., ehkafka.Endpoint]]:
+    """Return what makes an endpoint of a managed identity, moved to the test's broker; closes them."""
+    authority = tmp_path / "ca.pem"
+    authority.write_bytes(IDENTITY.ca_pem)
+    moved = {"bootstrap.servers": broker.bootstrap_for("entra"), "ssl.ca.location": str(authority)}
+    made: list[ehkafka.Endpoint] = []
+
+    def make(client_id: str | None = None) -> ehkafka.Endpoint:
+        made.append(ehkafka.Endpoint.entra("home", "managed_identity", client_id=client_id, properties=moved))
+        return made[-1]
+
+    yield make
+    for endpoint in made:
+        endpoint.close()
+
+
+def test_tokens_are_refreshed_while_idle_and_while_busy(
+    broker: KafkaBroker,
+    identity: IdentityEndpoint,
+    entra: Callable[..., ehkafka.Endpoint],
+    stage_on: Callable[..., Any],
+    eventually: Callable[..., None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """E2: over several tokens and re-authentications nothing is lost, repeated or said, idle or busy."""
+    busy, idle = stage_on(broker, 4), stage_on(broker, 1)
+    endpoint = entra()
+    heard, statistics = Heard(), Statistics()
+    watched = {**STEADY, "statistics.interval.ms": 500, "stats_cb": statistics}
+    apps = [busy.app(endpoint=endpoint, consumer=watched), idle.app(endpoint=endpoint, consumer=STEADY)]
+    for app in apps:
+        app.add_hook(heard)
+    start_together(apps)
+    producer = open_producer({**producer_properties(endpoint, {}), "log_level": 0})
+    load = busy.load(300.0)
+    load.start()
+    tokens_before = len(identity.issued)
+    eventually(lambda: len(identity.issued) - tokens_before >= 2, "two refreshes", 3 * LIFE_S)
+    time.sleep(REAUTHENTICATE_S)
+    load.stop()
+    producer.produce(idle.topic, b"after the tokens of the start")
+    assert producer.flush(10.0) == 0
+    busy.wait_until_committed(load.ends)
+    idle.wait_until_committed({0: 1})
+    for stage in (busy, idle):
+        stage.stop_apps()
+        verdict = stage.verdict()
+        assert verdict.ok, verdict.report()
+        assert verdict.duplicates == 0, verdict.report()
+    # A token each time it is due, for both apps and the producer together.
+    assert endpoint.tokens.attempts == len(identity.requests) <= 6
+    assert len({event.life_s for event in heard.of(TokenRefreshed)}) >= 2
+    assert heard.of(TokenRefreshFailed) == []
+    assert [event for event in heard.of(ConnectionTrouble) if "AUTHENTICATION" in event.code] == []
+    assert statistics.authentications() >= 6
+    for token in identity.issued:
+        assert token not in caplog.text + repr(heard.events) + repr(apps[0].snapshot())
+
+
+def test_consumption_goes_on_soon_after_the_token_endpoint_heals(
+    broker: KafkaBroker,
+    identity: IdentityEndpoint,
+    entra: Callable[..., ehkafka.Endpoint],
+    stage_on: Callable[..., Any],
+    eventually: Callable[..., None],
+) -> None:
+    """Row 13: 5xx, dead connections, expired tokens and time-outs outlive the token; back in 10 s."""
+    faults: dict[str, Callable[..., None]] = {
+        "5xx": identity.fail,
+        "dead": identity.hang,
+        "expired": lambda **whose: identity.issue(-60.0, **whose),
+        "slow": lambda **whose: identity.issue(LIFE_S, after_s=60.0, **whose),
+    }
+    stages = {name: stage_on(broker, 2) for name in faults}
+    heard = {name: Heard() for name in faults}
+    apps = {name: stage.app(endpoint=entra(name), consumer=STEADY) for name, stage in stages.items()}
+    loads = {name: stage.load(50.0) for name, stage in stages.items()}
+    for name, app in apps.items():
+        app.add_hook(heard[name])
+    start_together(list(apps.values()))
+    for load in loads.values():
+        load.start()
+    for name, begin in faults.items():
+        begin(client_id=name)
+    requests_before = Counter(request.client_id for request in identity.requests)
+    began_s = time.monotonic()
+    # The tokens of the start are used up, the broker refuses, and nothing comes.
+    eventually(lambda: all(map(is_refused, heard.values())), lambda: refusals(heard), 3 * LIFE_S)
+    time.sleep(0.5)
+    finished = {name: app.snapshot().finished_records for name, app in apps.items()}
+    time.sleep(1.0)
+    lasted_s = time.monotonic() - began_s
+    assert {name: app.snapshot().finished_records for name, app in apps.items()} == finished
+    requests = Counter(request.client_id for request in identity.requests) - requests_before
+
+    identity.issue(LIFE_S)
+    healed_s = time.monotonic()
+    eventually(
+        lambda: all(app.snapshot().finished_records > finished[name] for name, app in apps.items()),
+        lambda: f"{finished} before, now {[app.snapshot().finished_records for app in apps.values()]}",
+        RECOVERY_S_MAX,
+    )
+    print(f"back after {time.monotonic() - healed_s:.1f} s; requests in {lasted_s:.0f} s: {requests}")  # noqa: T201
+    for name, stage in stages.items():
+        loads[name].stop()
+        stage.wait_until_committed(loads[name].ends)
+        stage.stop_apps()
+        verdict = stage.verdict()
+        assert verdict.ok, f"{name}: {verdict.report()}"
+        assert verdict.duplicates == 0, f"{name}: {verdict.report()}"
+        assert heard[name].of(TokenRefreshFailed), name
+        # Neither a busy loop at the token endpoint nor a storm of errors from the broker.
+        assert requests[name] <= 2 * lasted_s, name
+        assert len(heard[name].of(ConnectionTrouble)) < 10 * lasted_s, name
+
+
+class Statistics:
+    """librdkafka's statistics; the last word of each client counts."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, Any] = {"brokers": {}}
+
+    def __call__(self, text: str) -> None:
+        """Take one."""
+        self._last = json.loads(text)
+
+    def authentications(self) -> int:
+        """Return how often the client has authenticated, over all connections."""
+        return sum(broker["req"].get("SaslAuthenticate", 0) for broker in self._last["brokers"].values())
+
+
+def start_together(apps: list[ehkafka.App]) -> None:
+    """Start apps side by side: each client waits a second for its token inside confluent-kafka."""
+    threads = [threading.Thread(target=app.start) for app in apps]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [app.state for app in apps] == ["running"] * len(apps)
+
+
+def is_refused(heard: Heard) -> bool:
+    """Say whether the broker refused the app's token."""
+    return any("invalid_token" in event.error for event in heard.of(ConnectionTrouble))
+
+
+def refusals(heard: dict[str, Heard]) -> str:
+    """Say who was refused."""
+    return f"refused: { {name: is_refused(each) for name, each in heard.items()} }"
