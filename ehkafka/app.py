@@ -83,6 +83,8 @@ class App(Configurable):
         self._process_id = os.getpid()
         # Who is inside `start`; only that thread compares itself with it.
         self._starter: threading.Thread | None = None
+        # The name of a signal that came during `run`. Main thread only.
+        self._early_signal: str | None = None
 
     # --- registration, before the start ---------------------------------------------------------
 
@@ -220,16 +222,33 @@ class App(Configurable):
     def run(self) -> None:
         """Start, wait until the end, and raise what ended the app, if it was an error.
 
-        In the main thread SIGINT and SIGTERM stop it: the first drains, the second leaves at once.
+        In the main thread SIGINT and SIGTERM stop it: the first drains, the second leaves at once. One that
+        comes during the start lets that end first; a second one then raises `KeyboardInterrupt`.
         """
-        self.start()
-        runtime = self._runtime
-        assert runtime is not None
-        with stop_signals(runtime.request_stop, runtime.leave_now):
+        # Before the start: from its last moments on records are handled, and a signal must not cut them off.
+        with stop_signals(self._stop_on_signal, self._leave_on_signal):
+            self._early_signal = None
+            self.start()
+            runtime = self._runtime
+            assert runtime is not None
+            if self._early_signal is not None:
+                runtime.request_stop(self._early_signal)
             # In slices: a wait without end would keep signals from being handled on some platforms.
             while not runtime.wait(0.5):
                 pass
         self._finish()
+
+    def _stop_on_signal(self, name: str) -> None:
+        # In the main thread, between two of its bytecodes. Until the start is over the runtime may be the
+        # one of the last run.
+        self._early_signal = name
+        if self._state == "running" and self._runtime is not None:
+            self._runtime.request_stop(name)
+
+    def _leave_on_signal(self) -> None:
+        if self._state != "running" or self._runtime is None:
+            raise KeyboardInterrupt
+        self._runtime.leave_now()
 
     def start(self) -> None:
         """Reach the broker, start the threads, subscribe; returns at once. Raises what is wrong."""

@@ -29,8 +29,8 @@ class Settings:
     half of max.poll.interval.ms is used), `stop_s` that of a stop. The backlog is
     what was received and has no outcome; bytes are those of the values. On Event Hubs commits
     are at least 1 s apart whatever `commit_interval_s` and `commit_every_records` say, and unchanged
-    positions are sent again every `commit_idle_s` (6 h there by default, elsewhere never). `stuck_s` is the age at which an
-    unfinished record, or lag without progress, turns health red.
+    positions are sent again every `commit_idle_s` (6 h there by default, elsewhere never). `stuck_s` is
+    the age at which an unfinished record, or lag without progress, turns health red.
 
     `on_out_of_range` says what becomes of a partition whose next offset, committed or given, the log does
     not hold (retention deleted it, or the log was cut or made anew): `stop` ends the app, `earliest` goes

@@ -22,7 +22,7 @@ def stop_signals(stop: Callable[[str], object], leave: Callable[[], None]) -> It
     """Call `stop` on the first signal and `leave` on the next, until the block ends.
 
     Outside the main thread nothing is installed. Both are called between bytecodes of the main thread, so
-    they may only set flags.
+    they may only set flags, or raise what is to reach the block.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -26,7 +26,7 @@ CODES: Final = """\
 4   a stop left records without an outcome; they are handled again
 5   another process runs with the same group.instance.id
 70  a defect in ehkafka, or an error that nobody expected
-130 interrupted before the app ran"""
+130 interrupted while the app started, or in its on_stop functions"""
 UNEXPECTED: Final = 70
 INTERRUPTED: Final = 130
 OWN_FOLDER: Final = str(Path(ehkafka.__file__).parent)
@@ -43,7 +43,7 @@ def reported(*, debug: bool) -> Iterator[None]:
         say_error(error)
         raise typer.Exit(error.exit_code) from None
     except KeyboardInterrupt:
-        say("interrupted before the app ran; nothing was started.")
+        say("interrupted; the app does not run.")
         raise typer.Exit(INTERRUPTED) from None
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise

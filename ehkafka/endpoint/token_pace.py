@@ -10,14 +10,25 @@ DELAY_S_MAX = 30.0
 # Nobody can connect without a valid token, and the way back must take less than 10 s in all: azure-identity
 # repeats an answer of 5xx by itself for 5 s, librdkafka looks once a second and then connects anew.
 DELAY_WITHOUT_TOKEN_S_MAX = 1.5
+LIBRDKAFKA_ASKS_AT = 0.8
 # librdkafka asks at 80 % of the life that it was told. A token is due before, so that a client which was
 # made later than the others, and asks at another time, gets a new one as well.
 DUE_AT = 0.7
+# Apache Kafka takes a re-authentication only if the last one is a second old, and a session ends with its
+# token: one that begins with a token of the last second costs the connection. So ask no later than this
+# before the end, which is earlier than 80 % for the short lives of tests.
+EARLY_S = 3.0
+_TIMER_S = 1.0  # of librdkafka, in which it looks whether to ask
+
+
+def ask_after_s(remaining_s: float) -> float:
+    """Return when librdkafka shall ask next, for a token that has so much left."""
+    return max(remaining_s / 2, min(LIBRDKAFKA_ASKS_AT * remaining_s, remaining_s - EARLY_S))
 
 
 def is_due(remaining_s: float, life_s: float) -> bool:
     """Say whether a token that came with `life_s` and has `remaining_s` left should be replaced."""
-    return remaining_s <= (1.0 - DUE_AT) * life_s
+    return remaining_s <= max((1.0 - DUE_AT) * life_s, min(life_s / 2, EARLY_S + _TIMER_S))
 
 
 def retry_delay_s(failures: int, remaining_s: float, chance: float) -> float:

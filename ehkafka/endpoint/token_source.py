@@ -18,7 +18,7 @@ import time
 from typing import TYPE_CHECKING, Self
 
 from ehkafka.endpoint.token import read_token
-from ehkafka.endpoint.token_pace import is_due, retry_delay_s
+from ehkafka.endpoint.token_pace import LIBRDKAFKA_ASKS_AT, ask_after_s, is_due, retry_delay_s
 from ehkafka.endpoint.token_trouble import explain
 from ehkafka.errors import EndpointError
 from ehkafka.events import TokenRefreshed, TokenRefreshFailed
@@ -34,7 +34,6 @@ FIRST_TOKEN_S = 15.0
 ANSWER_S_MAX = 1.0
 # The least life that librdkafka is told: it asks again when its timer, which ticks each second, comes round.
 ASK_AGAIN_S = 0.5
-LIBRDKAFKA_ASKS_AT = 0.8
 # An attempt that takes longer gets company: the credential may hang on a connection that is dead.
 OVERTAKEN_AFTER_S = 5.0
 # All attempts together, forgotten ones too: as many as begin while azure-identity's own patience lasts.
@@ -153,7 +152,8 @@ class TokenSource:
         if token is None:
             return NO_TOKEN, now_s + ASK_AGAIN_S
         if not self._is_due():
-            return token.text.reveal(), token.expires_at_s
+            told_s = now_s + ask_after_s(token.expires_at_s - now_s) / LIBRDKAFKA_ASKS_AT
+            return token.text.reveal(), min(token.expires_at_s, told_s)
         wait_s = 0.0 if self._begun_s else self._next_attempt_s - self._clock()
         again_s = now_s + max(ASK_AGAIN_S, wait_s / LIBRDKAFKA_ASKS_AT)
         if token.expires_at_s - now_s < ASK_AGAIN_S:

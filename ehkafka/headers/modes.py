@@ -56,6 +56,7 @@ STANDARD_PROPERTIES: Final = frozenset(
 docs, Exchange events between consumers and producers that use different protocols."""
 
 _ONE_BYTE_CODES = range(0x40, 0x46)
+_NEVER_FIRST_IN_TEXT = range(0x80, 0xC2)
 
 
 def decoder(mode: HeaderMode, *, event_hubs: bool) -> Decoder:
@@ -103,6 +104,9 @@ def auto(name: str, value: bytes | None) -> Value:
 
 
 def _text(value: bytes) -> str | None:
+    # No text begins so, but most AMQP values do; an exception would cost more than this look.
+    if value and value[0] in _NEVER_FIRST_IN_TEXT:
+        return None
     try:
         return value.decode()
     except UnicodeDecodeError:

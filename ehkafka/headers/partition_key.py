@@ -26,6 +26,8 @@ def partition_key_bytes(headers: Sequence[tuple[str, bytes | None]]) -> bytes | 
     Bytes that look like an AMQP string but are not exactly one are returned as they are. Of several such
     headers the last counts. `None` if there is none.
     """
+    if not headers:
+        return None
     for name, value in reversed(headers):
         if name == PARTITION_KEY_HEADER:
             return value and _content(value)

@@ -1,7 +1,7 @@
 """An offset that the log does not hold: how large the gap is, and where each policy goes on.
 
 Pure arithmetic on what the broker told; nothing is looked up, sought or emitted here. Used by the poll
-thread when a partition begins (`positions`) and while it is read (`gap_repair`).
+thread when a partition begins (`positions`) and while it is read (`repair`).
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class PositionFinder:
         """Return where each partition begins. Raises `EndpointError`, `ConfigurationError`.
 
         A start position is looked for in the log at once, because it is committed before anything is
-        read; a committed one is believed, and becomes a gap when the broker refuses it (`gap_repair`).
+        read; a committed one is believed, and becomes a gap when the broker refuses it (`repair`).
         """
         committed = self._committed(consumer, partitions)
         fresh = [partition for partition in partitions if partition not in committed]

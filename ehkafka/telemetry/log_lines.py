@@ -231,6 +231,53 @@ def _(event: events.HandlerFailed) -> str:
 
 
 @sentence.register
+def _(event: events.RecordRetried) -> str:
+    return (
+        f"Attempt {event.attempt} of {event.partition}@{event.offset}, key {_text(event.key)}, failed: "
+        f"{_clause(event.error)}. The next one comes in {event.after_s:g} s; its key waits."
+    )
+
+
+@sentence.register
+def _(event: events.RecordSkipped) -> str:
+    return (
+        f"Skipped {event.partition}@{event.offset}, key {_text(event.key)}, after attempt "
+        f"{event.attempt}: {_clause(event.reason)}."
+    )
+
+
+@sentence.register
+def _(event: events.RecordDeadLettered) -> str:
+    return (
+        f"{event.partition}@{event.offset}, key {_text(event.key)}, is safe among the dead letters of "
+        f"{_text(event.to)}."
+    )
+
+
+@sentence.register
+def _(event: events.DeadLetterFailed) -> str:
+    then = "its key waits" if event.retry_s is None else f"written again in {event.retry_s:g} s"
+    return (
+        f"The dead letter of {event.partition}@{event.offset}, key {_text(event.key)}, could not be "
+        f"written to {_text(event.to)}: {_clause(event.error)}. Nothing is committed past it; {then}."
+    )
+
+
+@sentence.register
+def _(event: events.ParkedBudgetFull) -> str:
+    action = {
+        "pause_partition": "the partition is paused",
+        "dead_letter": "that key's records go to the dead letters",
+        "stop": "the app stops",
+    }
+    return (
+        f"{event.partition} has {_records(event.parked_records)} ({event.parked_bytes} bytes) parked behind "
+        f"failing ones, its share of the parked budget; most are of key {_text(event.largest_key)}: "
+        f"{action.get(event.action, event.action)}."
+    )
+
+
+@sentence.register
 def _(event: events.StaleResult) -> str:
     return (
         f"Dropped the late outcome of {_records(event.records)} of {event.partition}: epoch "

@@ -93,6 +93,16 @@ def _subject(event: events.Event) -> Hashable:
         case events.HandlerFailed():
             # The attempts of one record; its final decision differs and is thus always written.
             return event.partition, event.offset, _without_numbers(event.decision)
+        case events.RecordRetried() | events.RecordSkipped():
+            # A flood of them has few reasons: one line for each kind of error of a topic.
+            reason = event.error if isinstance(event, events.RecordRetried) else event.reason
+            return event.partition.topic, _without_numbers(reason.partition(":")[0])
+        case events.RecordDeadLettered():
+            return event.partition.topic, event.to
+        case events.DeadLetterFailed():
+            return event.to, event.retry_s is None
+        case events.ParkedBudgetFull():
+            return event.partition
         case events.ConnectionTrouble():
             return event.code, event.fatal
         case events.CredentialUnusable():

@@ -204,3 +204,21 @@ def test_a_token_callback_that_hangs() -> None:
     never.set()
     assert failed.name == "token"
     assert "did not end" in failed.text
+
+
+class RefusedCredential:
+    """A credential whose secret has expired."""
+
+    def get_token(self, *_scopes: str, **_options: object) -> object:
+        """Raise as azure-identity does."""
+        raise PermissionError("AADSTS7000222: the client secret keys are expired")
+
+
+def test_a_credential_that_is_refused() -> None:
+    """Entra ID gives no token: the credential's own error is told at the token's step."""
+    with EmbeddedBroker({"t": 1}) as broker:
+        moved = {"bootstrap.servers": broker.bootstrap, "security.protocol": "SASL_PLAINTEXT"}
+        endpoint = ehkafka.Endpoint.entra("home", credential=RefusedCredential(), properties=moved)
+        failed = the_failure(run_checks(Target(endpoint=endpoint, topics=("t",)), timeout_s=2.0))
+    assert failed.name == "token"
+    assert "AADSTS7000222" in failed.text

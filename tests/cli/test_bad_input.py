@@ -163,7 +163,7 @@ def test_a_wrong_option_is_explained(arguments: list[str], ehkafka_command: Comm
     assert "Traceback" not in ended.stderr
 
 
-@pytest.mark.parametrize("missing", ["typer", "rich"])
+@pytest.mark.parametrize("missing", ["typer", "rich", "pydantic_settings"])
 def test_without_the_extra_one_line_says_what_to_install(missing: str) -> None:
     """The command of a bare installation names the extra."""
     code = f"import sys; sys.modules[{missing!r}] = None; from ehkafka.cli.__main__ import main; main()"

@@ -119,7 +119,8 @@ def test_a_refused_group(broker: EmbeddedBroker) -> None:
 
 
 def test_a_coordinator_that_is_not_there_yet(broker: EmbeddedBroker) -> None:
-    """Errors that pass by themselves are waited for within the step's time."""
+    """Errors that pass by themselves, and slow answers, are waited for within the step's time."""
+    broker.delay_next(ApiKey.OFFSET_FETCH, 0.8)
     broker.fail_next(ApiKey.OFFSET_FETCH, *[KafkaError.COORDINATOR_LOAD_IN_PROGRESS] * 2)
     broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.NOT_COORDINATOR)
     assert check(broker)[0] == 0

@@ -30,7 +30,7 @@ LIMIT_S = 15.0
 # Whenever a member joins or leaves, the embedded broker waits the session time-out less one second.
 # Nor does it answer a waiting fetch when records arrive.
 FAST_GROUP = {"session.timeout.ms": 1_500, "heartbeat.interval.ms": 100, "fetch.wait.max.ms": 20}
-HANDLER_OPTIONS = {"order_by", "scope", "null_key", "workers", "raw", "headers", "on_failure"}
+HANDLER_OPTIONS = {"order_by", "scope", "null_key", "workers", "raw", "headers", "retry", "on_failure"}
 
 
 def wait_until(true: Callable[[], Any], timeout_s: float = LIMIT_S) -> Any:

@@ -242,3 +242,41 @@ def test_no_request_on_its_way_may_take_the_last_commit_back(
     wait_for(lambda: recorder.count == 2)
     app.stop()
     assert lab.committed() == 2
+
+
+def test_a_signal_during_the_start_stops_the_app_in_good_order(lab: Any, program: Any) -> None:
+    """SIGTERM while on_start runs: the start ends, then the app stops; what came is handled, exit code 0."""
+    lab.produce("a")
+    started = program(
+        """
+        app.on_start(lambda: os.kill(os.getpid(), signal.SIGTERM))
+        app.on_stop(lambda: say("closed"))
+        @app.handler("t")
+        def handle(record):
+            say("handled")
+        run()
+        """
+    )
+    assert started.wait() == 0
+    assert started.lines[-2:] == ["closed", "END"]
+    assert (lab.committed() or 0) == started.said("handled")
+
+
+def test_a_second_signal_during_the_start_interrupts_it(lab: Any, program: Any) -> None:
+    """An on_start that hangs can be left with a second Ctrl-C."""
+    started = program(
+        """
+        def hang():
+            for _ in range(2):
+                os.kill(os.getpid(), signal.SIGINT)
+            say("never")
+        app.on_start(hang)
+        app.handler("t")(print)
+        try:
+            app.run()
+        except KeyboardInterrupt:
+            say("interrupted", app.state)
+        """
+    )
+    assert started.wait() == 0
+    assert started.lines == ["interrupted stopped"]

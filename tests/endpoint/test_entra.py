@@ -198,11 +198,14 @@ def test_only_a_credential_that_we_built_is_closed(identity: IdentityEndpoint) -
     assert not mine.closed
     ours = Endpoint.entra("home", "managed_identity")
     holder = ours._entra._credential
-    for _ in range(2):
-        holder.fetch()
-        assert holder._built is not None
-        ours.close()
-        assert holder._built is None
+    holder.fetch()
+    holder._built.close()
+    built = holder._built = Credential()
+    ours.close()
+    assert built.closed
+    holder.fetch()
+    assert holder._built is not built
+    ours.close()
 
 
 def test_an_endpoint_shows_no_token_and_is_not_pickled(assert_hidden: Callable[..., None]) -> None:

@@ -122,6 +122,13 @@ def test_none_set_is_told_with_all_names(environ: dict[str, str]) -> None:
     assert ("EHKAFKA_BOOTSTRAP is there, but empty" in str(caught.value)) == ("EHKAFKA_BOOTSTRAP" in environ)
 
 
+def test_an_error_of_what_is_set_speaks_of_nothing_else() -> None:
+    """An empty variable beside the wrong one is not what has to be corrected."""
+    with pytest.raises(ConfigurationError) as caught:
+        Endpoint.from_env({"EHKAFKA_BOOTSTRAP": "no host", "EHKAFKA_NAMESPACE": ""})
+    assert "EHKAFKA_NAMESPACE" not in str(caught.value)
+
+
 @pytest.mark.parametrize("name", ["EHKAFKA_CONECTION_STRING", "EHKAKFA_CONNECTION_STRING"])
 def test_a_misspelt_variable_is_pointed_at(name: str) -> None:
     """Otherwise one looks for long at a variable that is there."""

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from ehkafka.endpoint.token import UnusableTokenError, read_token
-from ehkafka.endpoint.token_pace import DELAY_S_MAX, DELAY_WITHOUT_TOKEN_S_MAX, is_due, retry_delay_s
+from ehkafka.endpoint.token_pace import (
+    DELAY_S_MAX,
+    DELAY_WITHOUT_TOKEN_S_MAX,
+    ask_after_s,
+    is_due,
+    retry_delay_s,
+)
 
 NOW_S = 1_800_000_000.0
 
@@ -65,6 +71,15 @@ def test_a_token_is_due_before_librdkafka_asks_again() -> None:
     assert not is_due(remaining_s=31.0, life_s=100.0)
     assert is_due(remaining_s=30.0, life_s=100.0)
     assert is_due(remaining_s=0.0, life_s=100.0)
+
+
+def test_librdkafka_asks_at_its_own_time_unless_the_life_is_short() -> None:
+    """E2: the token's own expiry is passed on, but seconds before the end there must be a new one."""
+    assert ask_after_s(3600.0) == 2880.0
+    assert ask_after_s(15.0) == 12.0
+    assert [ask_after_s(life_s) for life_s in (10.0, 8.0, 4.0)] == [7.0, 5.0, 2.0]
+    for life_s in (3600.0, 30.0, 10.0, 8.0, 4.0):
+        assert is_due(life_s - ask_after_s(life_s), life_s)
 
 
 def test_the_wait_after_failures_doubles_up_to_half_a_minute() -> None:

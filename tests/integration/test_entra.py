@@ -189,6 +189,27 @@ def test_consumption_goes_on_soon_after_the_token_endpoint_heals(
         assert len(heard[name].of(ConnectionTrouble)) < 10 * lasted_s, name
 
 
+def test_a_stop_waits_for_no_token(
+    broker: KafkaBroker,
+    identity: IdentityEndpoint,
+    entra: Callable[..., ehkafka.Endpoint],
+    stage_on: Callable[..., Any],
+    eventually: Callable[..., None],
+) -> None:
+    """E2: while the token endpoint hangs and librdkafka waits for an answer, a stop is as quick as ever."""
+    stage = stage_on(broker, 1)
+    identity.issue(3.0)
+    endpoint = entra()
+    app = stage.app(endpoint=endpoint, consumer=STEADY)
+    app.start()
+    identity.hang()
+    attempts = endpoint.tokens.attempts
+    eventually(lambda: endpoint.tokens.attempts > attempts, "a refresh began", 10.0)
+    began_s = time.monotonic()
+    app.stop(timeout_s=5.0)
+    assert time.monotonic() - began_s < 4.0
+
+
 class Statistics:
     """librdkafka's statistics; the last word of each client counts."""
 

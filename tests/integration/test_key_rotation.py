@@ -159,7 +159,7 @@ def test_a_rotated_key_is_taken_up_from_a_file_and_from_a_callable_without_a_res
     assert early.work(BACK_S) < BACK_S
 
     # The callable has failed since, and now has the new key: later than the broker wants it.
-    eventually(lambda: len(late.events.refusals()) >= 3, "refusals of the old key", 20.0)
+    eventually(late.events.refusals, "a refusal of the old key", 20.0)
     eventually(lambda: late.events.of(CredentialUnusable), "word of the callable's failure", 10.0)
     answers.append(secret(NEW_KEY))
     assert late.work(BACK_S) < BACK_S

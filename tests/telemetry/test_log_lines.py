@@ -71,6 +71,23 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         events.HandlerFailed(READINGS_0, 17, "home-7", 2, "ValueError: no unit", "retry in 0.4 s"),
         ["readings[0]@17", "home-7", "attempt 2", "ValueError: no unit", "retry in 0.4 s"],
     ),
+    (
+        events.RecordRetried(READINGS_0, 17, "home-7", 2, "ValueError: no unit", 0.4),
+        ["Attempt 2", "readings[0]@17", "home-7", "ValueError: no unit", "0.4 s"],
+    ),
+    (
+        events.RecordSkipped(READINGS_0, 17, "home-7", 1, "a test record"),
+        ["readings[0]@17", "home-7", "attempt 1", "a test record"],
+    ),
+    (events.RecordDeadLettered(READINGS_0, 17, "home-7", "dead"), ["readings[0]@17", "home-7", "dead"]),
+    (
+        events.DeadLetterFailed(READINGS_0, 17, "home-7", "dead", "_TRANSPORT (down)", 0.5),
+        ["readings[0]@17", "home-7", "dead", "_TRANSPORT", "again in 0.5 s"],
+    ),
+    (
+        events.ParkedBudgetFull(READINGS_0, 900, 9_000, "home-7", "pause_partition"),
+        ["readings[0]", "900 records", "9000 bytes", "home-7", "paused"],
+    ),
     (events.StaleResult(READINGS_0, 3, 2), ["readings[0]", "epoch 3", "2 records", "redelivered"]),
     (
         events.ConnectionTrouble("_TRANSPORT", "broker down", fatal=False),

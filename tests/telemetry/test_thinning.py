@@ -56,6 +56,8 @@ def test_different_subjects_are_thinned_apart(lines: LogLines, logged: Any) -> N
         events.CredentialUnusable("file b", "it is empty", 1),
         events.UserCodeFailed("open", "x"),
         events.UserCodeFailed("on_lost", "x"),
+        events.SettingAdvice("metadata.max.age.ms", "200000", "x", "y"),
+        events.SettingAdvice("connections.max.idle.ms", "200000", "x", "y"),
     ]
     for event in different * 2:
         lines.write(event)

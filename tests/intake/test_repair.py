@@ -11,8 +11,8 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.events import ConnectionTrouble, OffsetGap
-from ehkafka.intake.gap_repair import RETRY_S, GapRepair
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
+from ehkafka.intake.repair import RETRY_S, GapRepair
 from ehkafka.records import TopicPartition
 from ehkafka.testing.lane_bench import LaneBench
 

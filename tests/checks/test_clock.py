@@ -1,0 +1,44 @@
+"""What stamps of others prove about our clock, and what they do not."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import ehkafka
+from ehkafka.checks import Target, clock
+from ehkafka.checks.finding import NotMeasured, Trouble
+from ehkafka.checks.inspection import Inspection
+
+
+def inspection(token_age_s: float | None) -> Inspection:
+    """Return the state of a run that saw a token of this age, and no records."""
+    found = Inspection(Target(endpoint=ehkafka.Endpoint.kafka("localhost:9092")), 1.0)
+    if token_age_s is not None:
+        found.token_issued_at = datetime.now(UTC) - timedelta(seconds=token_age_s)
+    return found
+
+
+def test_a_stamp_from_our_future_proves_that_we_are_behind() -> None:
+    """Nobody can stamp later than now: our clock is behind by that much at least."""
+    with pytest.raises(Trouble) as trouble:
+        clock.look(inspection(-60.0), None)
+    assert "behind" in trouble.value.text
+    assert "NTP" in trouble.value.fix
+
+
+def test_an_old_stamp_bounds_how_far_ahead_we_are() -> None:
+    """A stamp in our past proves no more than that."""
+    assert "at most 30 s ahead" in clock.look(inspection(30.0), None).text
+
+
+def test_seconds_cut_off_are_no_proof() -> None:
+    """Tokens are stamped in whole seconds."""
+    assert clock.look(inspection(-1.0), None).facts["newest_stamp_age_s"] < 0
+
+
+def test_without_a_stamp_nothing_is_said() -> None:
+    """A number is not invented."""
+    with pytest.raises(NotMeasured, match="a broker tells no time"):
+        clock.look(inspection(None), None)
