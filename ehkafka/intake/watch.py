@@ -65,9 +65,9 @@ class ProgressWatch:
     def _is_behind(self, assignment: Assignment) -> bool:
         """Tell whether the log goes on, or may: throttled fetches come back empty from a full log."""
         end = self._context.owned.log_ends.get(assignment.partition)
-        received = assignment.received_next
-        known = end is not None and received is not None and end > received
-        return known or self._context.throttle.is_recent
+        if end is None or self._context.throttle.is_recent:
+            return True  # no answer yet, or none that proves anything
+        return assignment.received_next is not None and end > assignment.received_next
 
 
 def tell_stale(context: IntakeContext, routes: Sequence[Route]) -> None:

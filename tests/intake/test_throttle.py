@@ -111,6 +111,16 @@ def test_a_partition_behind_the_known_end_is_not_idle(throttle: Throttle, clock:
     assert not stand.idle.is_set()
 
 
+def test_nothing_is_idle_before_the_first_answer(throttle: Throttle, clock: VirtualClock) -> None:
+    """L13: a slow first fetch is no silence of the log."""
+    stand = Stand(throttle, clock)
+    del stand.context.owned.log_ends[P0]
+    for _ in range(20):
+        stand.watch.look()
+        clock.advance(1.0)
+    assert not stand.idle.is_set()
+
+
 def test_a_throttled_partition_has_no_lag_of_zero(throttle: Throttle, clock: VirtualClock) -> None:
     """L13: beyond the end that is known, nobody can tell; up to it, the lag is what it is at least."""
     stand = Stand(throttle, clock)

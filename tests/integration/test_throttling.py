@@ -60,7 +60,6 @@ def test_c6_w6_throttled_commits_hold_up_nobody_and_keep_their_pace(
 ) -> None:
     """C6, W6: 1.1 s a commit, more than 2 a second refused: one in flight, 1 s apart, handlers go on."""
     broker, proxy = far_kafka
-    proxy.policy = CommitPolicy(delay_s=1.1, per_s=2, excess_code=KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
     stage = stage_on(broker, 4)
     load, events = stage.load(), Events()
     done: list[int] = []
@@ -74,6 +73,10 @@ def test_c6_w6_throttled_commits_hold_up_nobody_and_keep_their_pace(
     app.add_hook(events)
     app.start()
     for turn in range(1, 4):
+        if turn == 3:  # until then commits are quick, and nothing but our own pace keeps them apart
+            proxy.policy = CommitPolicy(
+                delay_s=1.1, per_s=2, excess_code=KafkaError.COORDINATOR_LOAD_IN_PROGRESS
+            )
         before = len(proxy.commits)
         load.produce(PER_INTERVAL_RECORDS)
         eventually(lambda turn=turn: len(done) == turn * PER_INTERVAL_RECORDS, "handled")
@@ -138,9 +141,8 @@ def test_l13_row_24_a_throttled_fetch_is_no_proof_of_having_caught_up(
     took_s = time.monotonic() - began_s
     assert caught_up_early == []
     # The quota was felt, told, thinned in the log alone, and summed up.
-    throttled = events.of(Throttled)
-    assert throttled
-    assert app.snapshot().throttled_s >= sum(event.throttle_s for event in throttled[:1]) > 0.5
+    assert events.of(Throttled)
+    assert app.snapshot().throttled_s > 0.5
     fetches = [fetch for fetch in proxy.seen(ApiKey.FETCH) if fetch.sent_at_s < began_s + took_s]
     assert len(fetches) <= FETCHES_PER_S_MAX * took_s, f"{len(fetches)} in {took_s:.1f} s"
     stage.wait_until_committed(load.ends)
@@ -150,3 +152,5 @@ def test_l13_row_24_a_throttled_fetch_is_no_proof_of_having_caught_up(
     verdict = stage.verdict()
     assert verdict.ok, verdict.report()
     assert app.snapshot().counters["PartitionAssigned"] == 4
+    told = sum(event.throttle_s for event in events.of(Throttled))
+    assert app.snapshot().throttled_s == pytest.approx(told)
