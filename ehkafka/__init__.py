@@ -31,7 +31,9 @@ from ehkafka.errors import (
 from ehkafka.events import Event, Hook
 from ehkafka.lanes.order import by_key, by_partition, by_topic_partition, unordered
 from ehkafka.records import Record, TopicPartition
-from ehkafka.recovery.policy import Hold, Stop
+from ehkafka.recovery.policy import DeadLetter, Hold, Skip, Stop
+from ehkafka.recovery.retry import Retry
+from ehkafka.recovery.signals import RejectRecord, RetryLater, SkipRecord
 from ehkafka.telemetry.snapshot import Health, PartitionSnapshot, Snapshot
 
 __version__ = "0.1.0.dev0"
@@ -40,6 +42,7 @@ __all__ = [
     "AbandonedError",
     "App",
     "ConfigurationError",
+    "DeadLetter",
     "EhkafkaError",
     "Endpoint",
     "EndpointError",
@@ -54,6 +57,11 @@ __all__ = [
     "OffsetGapError",
     "PartitionSnapshot",
     "Record",
+    "RejectRecord",
+    "Retry",
+    "RetryLater",
+    "Skip",
+    "SkipRecord",
     "Snapshot",
     "Stop",
     "TopicNotFoundError",

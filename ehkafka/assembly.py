@@ -14,6 +14,7 @@ from ehkafka.endpoint.properties import producer_properties
 from ehkafka.errors import said
 from ehkafka.events import UserCodeFailed
 from ehkafka.handlers import HandlerSpec, make_invoke
+from ehkafka.intake.client_log import ClientLog
 from ehkafka.intake.context import IntakeContext, PartitionHooks
 from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.intake.hook_thread import HookThread
@@ -70,7 +71,7 @@ class Assembly:
         if not any(isinstance(one, DeadLetter) and isinstance(one.to, str) for one in policies):
             return None
         return LetterOffice(
-            lambda: open_producer(producer_properties(self.endpoint, {})),
+            lambda: open_producer(producer_properties(self.endpoint, {}), logger=ClientLog(self.bus.emit)),
             emit=self.bus.emit,
             history=self.history,
         )

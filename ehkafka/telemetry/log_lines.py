@@ -234,7 +234,7 @@ def _(event: events.HandlerFailed) -> str:
 def _(event: events.RecordRetried) -> str:
     return (
         f"Attempt {event.attempt} of {event.partition}@{event.offset}, key {_text(event.key)}, failed: "
-        f"{_clause(event.error)}. The next one comes in {event.after_s:g} s; its key waits."
+        f"{_clause(event.error)}. The next one comes in {event.after_s:.3g} s; its key waits."
     )
 
 
