@@ -23,7 +23,7 @@ CODES: Final = """\
 1   a handler failed, or the demo's checker found a violation
 2   a setting, an argument or the app's code is wrong; nothing was started
 3   the broker cannot be reached, refuses, or lacks the topic or offset
-4   a stop left records without an outcome; they are handled again
+4   a stop left records without an outcome, or its last commit failed; they are handled again
 5   another process runs with the same group.instance.id
 70  a defect in ehkafka, or an error that nobody expected
 130 interrupted while the app started, or in its on_stop functions"""
