@@ -38,7 +38,7 @@ COUNTERS: Mapping[CounterName, str] = MappingProxyType(
         "events_dropped": "events that a hook or a log handler was too slow for; counted, told to nobody",
         "hook_errors": "errors raised by hooks and log handlers",
         "pause_refused": "pauses before a stop that came too late: the partitions had just been lost",
-        "records_lost": "offsets that the log no longer held when they were to be read, those skipped included",
+        "records_lost": "offsets that the log no longer held when they were to be read, and those skipped",
         "records_too_old": "records older than max_age when they were received; skipped and committed past",
         "records_unassigned": "records fetched for a partition that was no longer ours; not handled here",
     }

@@ -306,7 +306,8 @@ def _(event: events.OffsetGap) -> str:
 def _(event: events.RecordsTooOld) -> str:
     return (
         f"Skipped {_records(event.records)} of {event.partition}, offsets {event.first_offset} to "
-        f"{event.last_offset}: older than max_age={event.max_age_s:g} s, the oldest {event.oldest_age_s:.0f} s."
+        f"{event.last_offset}: older than max_age={event.max_age_s:g} s, the oldest "
+        f"{event.oldest_age_s:.0f} s."
     )
 
 
