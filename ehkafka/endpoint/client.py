@@ -39,7 +39,7 @@ def open_consumer(properties: Mapping[str, Any], **callbacks: Any) -> confluent_
     return _open(confluent_kafka.Consumer, "consumer", properties, callbacks)
 
 
-def open_producer(properties: Mapping[str, Any], **callbacks: Callable[..., Any]) -> confluent_kafka.Producer:
+def open_producer(properties: Mapping[str, Any], **callbacks: Any) -> confluent_kafka.Producer:
     """Open a producer; errors as for `open_consumer`."""
     return _open(confluent_kafka.Producer, "producer", properties, callbacks)
 

@@ -10,12 +10,12 @@ import logging
 import re
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ehkafka import events
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Callable, Hashable, Iterator
 
 # Within it, one line is enough for a warning and all that repeat it.
 WINDOW_S = 30.0
@@ -81,44 +81,40 @@ def _subject(event: events.Event) -> Hashable:
 
     Never an error's text as it is: a broker's id or milliseconds in it would make each one new.
     """
-    match event:
-        case events.PartitionLost() | events.StaleResult() | events.RecordsTooOld():
-            return event.partition
-        case events.OffsetGap():
-            # A second gap is another loss, never a repetition.
-            return event.partition, event.wanted_offset, event.log_start, event.log_end
-        case events.CommitFailed():
-            # Topics rather than partitions: which of them are dirty differs from commit to commit.
-            return frozenset(partition.topic for partition in event.partitions), event.retriable
-        case events.HandlerFailed():
-            # The attempts of one record; its final decision differs and is thus always written.
-            return event.partition, event.offset, _without_numbers(event.decision)
-        case events.RecordRetried() | events.RecordSkipped():
-            # A flood of them has few reasons: one line for each kind of error of a topic.
-            reason = event.error if isinstance(event, events.RecordRetried) else event.reason
-            return event.partition.topic, _without_numbers(reason.partition(":")[0])
-        case events.RecordDeadLettered():
-            return event.partition.topic, event.to
-        case events.DeadLetterFailed():
-            return event.to, event.retry_s is None
-        case events.ParkedBudgetFull():
-            return event.partition
-        case events.ConnectionTrouble():
-            return event.code, event.fatal
-        case events.CredentialUnusable():
-            return event.source, _without_numbers(event.reason)
-        case events.UserCodeFailed():
-            return event.where
-        case events.SettingAdvice():
-            return event.property
-        case events.Throttled():
-            return event.broker
-        case events.TokenRefreshFailed():
-            # That the token in use expired meanwhile is news.
-            return event.endpoint, event.valid_s > 0
-        case events.ClientLogged():
-            return _without_numbers(event.text)
-    return None
+    subject = _SUBJECTS.get(type(event))
+    return None if subject is None else subject(event)
+
+
+# Kinds that are missing here are repetitions of each other whatever they say.
+_SUBJECTS: dict[type[events.Event], Callable[[Any], Hashable]] = {
+    events.PartitionLost: lambda event: event.partition,
+    events.StaleResult: lambda event: event.partition,
+    events.RecordsTooOld: lambda event: event.partition,
+    events.ParkedBudgetFull: lambda event: event.partition,
+    # A second gap is another loss, never a repetition.
+    events.OffsetGap: lambda event: (event.partition, event.wanted_offset, event.log_start, event.log_end),
+    # Topics rather than partitions: which of them are dirty differs from commit to commit.
+    events.CommitFailed: lambda event: (frozenset(p.topic for p in event.partitions), event.retriable),
+    # The attempts of one record; its final decision differs and is thus always written.
+    events.HandlerFailed: lambda event: (event.partition, event.offset, _without_numbers(event.decision)),
+    # A flood of them has few reasons: one line for each kind of error of a topic.
+    events.RecordRetried: lambda event: (event.partition.topic, _kind(event.error)),
+    events.RecordSkipped: lambda event: (event.partition.topic, _kind(event.reason)),
+    events.RecordDeadLettered: lambda event: (event.partition.topic, event.to),
+    events.DeadLetterFailed: lambda event: (event.to, event.retry_s is None),
+    events.ConnectionTrouble: lambda event: (event.code, event.fatal),
+    events.CredentialUnusable: lambda event: (event.source, _without_numbers(event.reason)),
+    events.UserCodeFailed: lambda event: event.where,
+    events.SettingAdvice: lambda event: event.property,
+    events.Throttled: lambda event: event.broker,
+    # That the token in use expired meanwhile is news.
+    events.TokenRefreshFailed: lambda event: (event.endpoint, event.valid_s > 0),
+    events.ClientLogged: lambda event: _without_numbers(event.text),
+}
+
+
+def _kind(error: str) -> str:
+    return _without_numbers(error.partition(":")[0])
 
 
 def _without_numbers(text: str) -> str:

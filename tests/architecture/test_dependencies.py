@@ -21,6 +21,8 @@ LAYERS: list[set[str]] = [
     {
         "recovery.decision",
         "recovery.policy",
+        "recovery.retry",
+        "recovery.signals",
         "lanes",
         "intake.flow",
         "intake.gap",
@@ -42,7 +44,7 @@ LAYERS: list[set[str]] = [
     {"intake", "handlers"},
     {"telemetry"},
     {"checks"},
-    {"runtime", "signals", "configuration", "lifespan"},
+    {"assembly", "runtime", "signals", "configuration", "lifespan"},
     {"app"},
     {""},  # the façade
     {"testing", "cli"},
@@ -55,6 +57,8 @@ PURE = (
     "progress.ledger",
     "recovery.decision",
     "recovery.policy",
+    "recovery.retry",
+    "recovery.signals",
 )
 # Values that the pure core may use. `headers` builds datetimes out of numbers; it reads no clock either.
 PURE_VALUES = ("headers",)
@@ -75,7 +79,15 @@ IMPURE_STANDARD = {
 }
 # Which rooms may import which third-party package at run time.
 OWNERS = {
-    "confluent_kafka": ("endpoint.client", "intake", "progress", "checks", "testing", "cli.demo"),
+    "confluent_kafka": (
+        "endpoint.client",
+        "recovery.letter_office",
+        "intake",
+        "progress",
+        "checks",
+        "testing",
+        "cli.demo",
+    ),
     "azure": ("endpoint.entra_credential",),
     "orjson": ("records", "checks", "testing", "cli"),
     "typer": ("cli",),
