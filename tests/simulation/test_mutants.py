@@ -238,6 +238,18 @@ def _a_held_key_goes_on_after_a_dead_letter() -> bool:
     return bench.started != ["a0"]
 
 
+def _a_shared_lane_overtakes_what_was_deferred() -> bool:
+    bench = LaneBench("handler")
+    one, two = bench.assign(0), bench.assign(1)
+    bench.receive(one, "a0")
+    bench.receive(two, "a0")
+    (lane,) = bench.begin()
+    bench.dispatcher.end(one)
+    lane.decision = AwaitHead("elsewhere", lambda _: None)
+    bench.settle(lane)
+    return bench.begin() != []
+
+
 def _a_full_parked_share_goes_on() -> bool:
     flow = FlowControl(FlowLimits(1_000, batch_records_max=10, parked_records_max=100))
     assignment = Assignment(P0, 1)
@@ -344,6 +356,7 @@ MUTANTS = [
         Dispatcher.settle,
         "if isinstance(lane.decision, AwaitHead):",
         "if False:",
+        _a_shared_lane_overtakes_what_was_deferred,
     ),
     Mutant(
         "a key goes on though an earlier record was dead-lettered",
