@@ -1,0 +1,101 @@
+"""Runs an example as its docstring says, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).parents[2]
+# -P as the installed script: the current directory is on sys.path only if the command puts it there.
+EHKAFKA = ("-P", "-m", "ehkafka.cli")
+RUN_S = 30.0
+
+
+class RunningExample:
+    """An app under `ehkafka run`, with its log so far."""
+
+    def __init__(self, path: str, log: Path, environment: dict[str, str], command: tuple[str, ...]) -> None:
+        self._log = log
+        with log.open("w") as file:
+            self._process = subprocess.Popen(
+                [sys.executable, *command, "run", path],
+                cwd=ROOT,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env=clean_environment(environment),
+            )
+
+    @property
+    def log(self) -> str:
+        """What it has written by now."""
+        return self._log.read_text()
+
+    def wait_for(self, is_enough: Callable[[str], object]) -> None:
+        """Wait until the log is enough."""
+        deadline_s = time.monotonic() + RUN_S
+        while not is_enough(self.log):
+            assert self._process.poll() is None, self.log[-2000:]
+            assert time.monotonic() < deadline_s, self.log[-2000:]
+            time.sleep(0.05)
+
+    def stop(self) -> str:
+        """Stop it by a signal and return the whole log; it must have ended well."""
+        self._process.send_signal(signal.SIGTERM)
+        assert self._process.wait(20.0) == 0, self.log[-2000:]
+        return self.log
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+
+def clean_environment(added: dict[str, str]) -> dict[str, str]:
+    """Return this process's environment, without what would choose another endpoint or identity."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("EHKAFKA_", "AZURE_"))}
+    return kept | added
+
+
+@pytest.fixture
+def start_example(tmp_path: Path) -> Iterator[Callable[..., RunningExample]]:
+    """Return a function `(path, command=…, **environment)` that starts an app; it is ended with the test."""
+    started: list[RunningExample] = []
+
+    def start(path: str, command: tuple[str, ...] = EHKAFKA, **environment: str) -> RunningExample:
+        started.append(RunningExample(path, tmp_path / f"log-{len(started)}", environment, command))
+        return started[-1]
+
+    yield start
+    for example in started:
+        example.close()
+
+
+@pytest.fixture
+def run_script() -> Callable[..., str]:
+    """Return a function `(path, **environment)` that runs a script to its good end and returns its output."""
+
+    def run(path: str, **environment: str) -> str:
+        ended = subprocess.run(
+            [sys.executable, path],
+            cwd=ROOT,
+            env=clean_environment(environment),
+            capture_output=True,
+            text=True,
+            timeout=RUN_S,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout.strip()
+
+    return run
