@@ -126,7 +126,8 @@ def test_the_managed_identity_is_the_only_credential(
             MOVED_TO=broker.bootstrap_for("entra"),
             **identity.environment(),
         )
-        example.wait_for(lambda text: text.count("doors: home-") == len(doors))
+        # The topic is shared: another test has put a home of its own into it.
+        example.wait_for(lambda text: len(re.findall("doors: home-[123]: ", text)) >= len(doors))
         log = example.stop()
         assert {request.resource for request in identity.requests} == {"https://home.servicebus.windows.net"}
         assert not [token for token in identity.issued if token in log]
