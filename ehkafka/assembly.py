@@ -13,7 +13,6 @@ from ehkafka.endpoint.client import open_producer
 from ehkafka.endpoint.properties import producer_properties
 from ehkafka.errors import said
 from ehkafka.events import UserCodeFailed
-from ehkafka.handlers import HandlerSpec, make_invoke
 from ehkafka.intake.client_log import ClientLog
 from ehkafka.intake.context import IntakeContext, PartitionHooks
 from ehkafka.intake.flow import FlowControl, FlowLimits
@@ -23,6 +22,7 @@ from ehkafka.intake.positions import PositionFinder
 from ehkafka.intake.route import Route
 from ehkafka.intake.start import check_start_topics
 from ehkafka.intake.throttle import Throttle
+from ehkafka.invoking import make_invoke
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.order import KeyReader
 from ehkafka.progress.committer import Committer
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from ehkafka.endpoint import Endpoint
     from ehkafka.errors import EhkafkaError
+    from ehkafka.handlers import HandlerSpec
     from ehkafka.history import History
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.recovery.desk import LetterBox

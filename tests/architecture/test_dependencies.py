@@ -41,7 +41,7 @@ LAYERS: list[set[str]] = [
         "telemetry.rebalance_lines",
         "telemetry.wording",
     },
-    {"intake", "handlers"},
+    {"intake", "handlers", "invoking"},
     {"telemetry"},
     {"checks"},
     {"assembly", "runtime", "signals", "configuration", "lifespan"},
