@@ -192,6 +192,9 @@ class TcpProxy:
             tasks.add(task)
             try:
                 await self._serve(Streams(reader, writer))
+            except asyncio.CancelledError:
+                # By `stop` alone; asyncio's own callback would log it as an error that nobody took.
+                writer.transport.abort()
             finally:
                 tasks.discard(task)
 
