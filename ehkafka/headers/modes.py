@@ -17,9 +17,13 @@ nearly always UTF-8; and the service itself, which writes some standard properti
   5. UTF-8 is text, else the bytes stay. AMQP strings, symbols and binaries, longs, doubles, timestamps and
      UUIDs begin with bytes that no UTF-8 text begins with: with these there is no doubt.
 
-  What rule 3 costs: an AMQP producer's int or long from 32 to 126 is two printable characters (42 is `T*`
-  or `U*`) and is taken for text, as are four letters behind one of `pqrs` and two behind `` ` `` or `a`.
-  Where all producers speak AMQP, `amqp` has no such doubts.
+  Rules 2 and 3 may err: an AMQP producer's int or long from 32 to 126 is two printable characters (42 is
+  `T*` or `U*`), as are four letters behind one of `pqrs` and two behind `` ` `` or `a`. So where one of a
+  record's application headers is in doubt, the others are asked (`one_producer`), for AMQP producers encode
+  all of them and Kafka producers none: is one of them an AMQP value and no printable text, and none the other
+  way round, the doubtful ones are AMQP; in the opposite case they are text; if both occur, the rules stand.
+  Standard properties and annotations (`x-opt-…`) prove nothing. What is left is a record whose headers are
+  all in doubt, such as a single `T*`. Where all producers speak AMQP, `amqp` has no such doubts.
 
 - `auto` elsewhere: UTF-8 is text, else the bytes stay.
 

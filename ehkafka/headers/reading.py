@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ehkafka.headers import modes
 from ehkafka.headers.amqp import parse
+from ehkafka.headers.one_producer import decoder_for
 from ehkafka.headers.partition_key import partition_key_bytes
 from ehkafka.headers.taking import take_headers
 
@@ -32,22 +33,20 @@ def properties(message: Message, mode: HeaderMode = "auto", *, event_hubs: bool 
     Of several headers of one name the last counts. `mode` and `event_hubs` are explained in
     `ehkafka.headers.modes`; the default is for records of Event Hubs.
     """
-    decode = modes.decoder(mode, event_hubs=event_hubs)
-    return {
-        name: decode(name, value)
-        for name, value in take_headers(message)
-        if not name.startswith(ANNOTATION_PREFIX)
-    }
+    headers = take_headers(message)
+    decode = decoder_for(headers, mode, event_hubs=event_hubs)
+    return {name: decode(name, value) for name, value in headers if not name.startswith(ANNOTATION_PREFIX)}
 
 
 def system_properties(
     message: Message, mode: HeaderMode = "auto", *, event_hubs: bool = True
 ) -> dict[str, Value]:
     """Return decoded annotations (`x-opt-…`) and standard properties, as `EventData.system_properties`."""
-    decode = modes.decoder(mode, event_hubs=event_hubs)
+    headers = take_headers(message)
+    decode = decoder_for(headers, mode, event_hubs=event_hubs)
     return {
         name: decode(name, value)
-        for name, value in take_headers(message)
+        for name, value in headers
         if name.startswith(ANNOTATION_PREFIX) or name in modes.STANDARD_PROPERTIES
     }
 
