@@ -9,7 +9,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.endpoint.advice import producer_advice
 from ehkafka.endpoint.client import open_producer
+from ehkafka.endpoint.credential_watch import CredentialWatch
 from ehkafka.endpoint.properties import producer_properties
 from ehkafka.errors import said
 from ehkafka.events import UserCodeFailed
@@ -30,11 +32,15 @@ from ehkafka.progress.ledger import CommitLedger
 from ehkafka.progress.pacing import commit_pacing
 from ehkafka.records import record_type
 from ehkafka.recovery.desk import FailureDesk
-from ehkafka.recovery.letter_function import FunctionBox
 from ehkafka.recovery.letter_office import LetterOffice
+from ehkafka.recovery.letters import Letters
+from ehkafka.recovery.pending import PendingAnswers
 from ehkafka.recovery.policy import DeadLetter
+from ehkafka.recovery.wiring import check_recovery
+from ehkafka.workers.attempt_clock import AttemptClock
 from ehkafka.workers.exchange import Exchange
-from ehkafka.workers.threads import ThreadWorkers
+from ehkafka.workers.rate import Pace, PacedDispatcher
+from ehkafka.workers.threads import TURN_RECORDS_MAX, ThreadWorkers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,7 +50,6 @@ if TYPE_CHECKING:
     from ehkafka.handlers import HandlerSpec
     from ehkafka.history import History
     from ehkafka.lanes.assignment import Assignment
-    from ehkafka.recovery.desk import LetterBox
     from ehkafka.settings import Settings
     from ehkafka.telemetry.bus import EventBus
 
@@ -66,21 +71,31 @@ class Assembly:
     worker_tear_down: Callable[[], None] | None
     history: History | None
 
-    def office(self, specs: Sequence[HandlerSpec]) -> LetterOffice | None:
-        """Return what writes dead letters to topics; None when no handler has such a policy."""
-        policies = [spec.on_failure for spec in specs]
-        if not any(isinstance(one, DeadLetter) and isinstance(one.to, str) for one in policies):
-            return None
+    def letters(self, specs: Sequence[HandlerSpec]) -> Letters:
+        """Return the ways to the dead letters, none of them used yet. Raises `ConfigurationError`."""
+        check_recovery(specs, self.settings.on_parked_full)
+        return Letters(self._office, emit=self.bus.emit, history=self.history)
+
+    def _office(self) -> LetterOffice:
+        properties = producer_properties(self.endpoint, {})
+        for advice in producer_advice(self.endpoint, properties):
+            self.bus.emit(advice)
         return LetterOffice(
-            lambda: open_producer(producer_properties(self.endpoint, {}), logger=ClientLog(self.bus.emit)),
+            # Anew for each producer: the key may have changed since.
+            lambda hear: open_producer(
+                producer_properties(self.endpoint, {}), error_cb=hear, logger=ClientLog(self.bus.emit)
+            ),
             emit=self.bus.emit,
             history=self.history,
+            make_watch=lambda: CredentialWatch(self.endpoint.credential, self.bus.emit),
+            on_death=self.worker_died,
         )
 
-    def route(self, spec: HandlerSpec, office: LetterOffice | None) -> Route:
+    def route(self, spec: HandlerSpec, letters: Letters) -> Route:
         """Return a handler with its lanes and workers."""
-        dispatcher = Dispatcher(spec.scope)
-        exchange = Exchange(dispatcher, time.monotonic)
+        pace = _pace(spec)
+        dispatcher = Dispatcher(spec.scope) if pace is None else PacedDispatcher(spec.scope, pace)
+        exchange = Exchange(dispatcher, time.monotonic, pace)
         make_record = record_type(spec.headers, event_hubs=self.endpoint.is_event_hubs)
         desk = FailureDesk(
             handler=spec.name,
@@ -92,38 +107,42 @@ class Assembly:
             raw=spec.raw,
             make_record=make_record,
             group=self.settings.group,
-            letters=self._letter_box(spec, exchange, office),
-            finished_records=lambda: dispatcher.finished_records,
+            letters=letters.box(spec.on_failure, exchange.complete),
+            finished_records=exchange.count_finished,
             history=self.history,
         )
         if isinstance(spec.on_failure, DeadLetter):
             dispatcher.verdicts.divert = desk.divert
+        deferrals = PendingAnswers(
+            complete=exchange.complete,
+            complete_in_begin=exchange.complete_in_begin,
+            desk=desk,
+            emit=self.bus.emit,
+            history=self.history,
+        )
+        attempts = None
+        invoke = make_invoke(spec, self.middleware, self.history, make_record)
+        if spec.deadline_s is not None:
+            attempts = AttemptClock(spec.name, spec.deadline_s, time.monotonic)
+            invoke = attempts.timed(invoke)
         tear_down = self.worker_tear_down
         workers = ThreadWorkers(
             exchange,
             name=spec.name,
             size=spec.workers,
-            invoke=make_invoke(spec, self.middleware, self.history, make_record),
+            invoke=invoke,
             on_failure=desk,
             on_death=self.worker_died,
             set_up=self.worker_set_up,
             tear_down=None if tear_down is None else lambda: self._tear_worker_down(tear_down),
+            deferrals=deferrals,
+            turn_records_max=TURN_RECORDS_MAX if pace is None else 1,
         )
         keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else make_record)
         name = f"{spec.name}({', '.join(spec.topics)})"
         opening = (_open_instance(spec), _close_instance) if spec.is_class else (None, None)
-        return Route(name, spec.topics, dispatcher, exchange, keys, workers, *opening)
-
-    def _letter_box(
-        self, spec: HandlerSpec, exchange: Exchange, office: LetterOffice | None
-    ) -> LetterBox | None:
-        policy = spec.on_failure
-        if not isinstance(policy, DeadLetter):
-            return None
-        if isinstance(policy.to, str):
-            assert office is not None
-            return office.box(policy.to, exchange.complete)
-        return FunctionBox(policy, exchange.complete, emit=self.bus.emit, history=self.history)
+        own = (spec.name, attempts, deferrals)
+        return Route(name, spec.topics, dispatcher, exchange, keys, workers, *own, *opening)
 
     def context(
         self, specs: Sequence[HandlerSpec], hooks: PartitionHooks, finished_before: Any
@@ -185,6 +204,10 @@ class Assembly:
             tear_down()
         except BaseException as error:  # told, like any hook's: the worker is leaving anyway
             self.bus.emit(UserCodeFailed("on_worker_stop", said(error)))
+
+
+def _pace(spec: HandlerSpec) -> Pace | None:
+    return None if spec.rate_limit is None else Pace(spec.rate_limit, spec.rate_burst, time.monotonic)
 
 
 def _open_instance(spec: HandlerSpec) -> Callable[[Assignment], None]:

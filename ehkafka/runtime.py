@@ -16,7 +16,7 @@ from ehkafka.endpoint.client import check_client_version, open_consumer
 from ehkafka.endpoint.credential_watch import CredentialWatch
 from ehkafka.endpoint.properties import consumer_properties
 from ehkafka.errors import EhkafkaError, EndpointError, EngineError, said
-from ehkafka.events import AppStarted, UserCodeFailed
+from ehkafka.events import AppStarted, HandlerResized, UserCodeFailed
 from ehkafka.intake.broker_errors import missing_topics, unreachable
 from ehkafka.intake.client_log import ClientLog
 from ehkafka.intake.context import PartitionHooks
@@ -25,6 +25,7 @@ from ehkafka.intake.shutdown import Shutdown, StopRequest
 from ehkafka.intake.watch import ProgressWatch
 from ehkafka.progress.pacing import pace_bound
 from ehkafka.recovery.desk import STOP
+from ehkafka.resizing import named_route, resize
 from ehkafka.telemetry.bus import EventBus
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from ehkafka.history import History
     from ehkafka.intake.route import Route
     from ehkafka.settings import Settings
+    from ehkafka.telemetry.snapshot import OverdueAttempt
 
 
 # Letters that are not acknowledged by then belong to records that are redelivered.
@@ -88,8 +90,8 @@ class Runtime:
             worker_tear_down=worker_tear_down,
             history=history,
         )
-        self._office = assembly.office(specs)
-        self._routes = [assembly.route(spec, self._office) for spec in specs]
+        self._letters = assembly.letters(specs)
+        self._routes = [assembly.route(spec, self._letters) for spec in specs]
         self.context = assembly.context(specs, hooks or PartitionHooks(), finished_before)
         self._watch = ProgressWatch(self.context, self._routes, settings.stuck_s)
         by_topic = {topic: route for route in self._routes for topic in route.topics}
@@ -113,13 +115,13 @@ class Runtime:
             consumer = self._open()
             try:
                 on_reached()
-                if self._office is not None:
-                    self._office.start()
+                self._letters.start()
                 self._start_workers()
             except BaseException:
                 consumer.close()
                 raise
         except BaseException:
+            self._letters.stop(LETTERS_S)
             self._stop_hearing_of_tokens()
             self.bus.close(1.0)
             self._done.set()  # another thread may wait for the end
@@ -167,6 +169,17 @@ class Runtime:
                 self.failure = error
         self.request_stop(f"{type(error).__name__}", drain=False)
 
+    def overdue(self) -> tuple[OverdueAttempt, ...]:
+        """Return the calls on threads that run for longer than their handler's deadline."""
+        clocks = [route.attempts for route in self._routes if route.attempts is not None]
+        return tuple(attempt for clock in clocks for attempt in clock.overdue())
+
+    def resize(self, handler: str, workers: int) -> None:
+        """Change how many workers a handler has. Raises `ConfigurationError`, or what a set-up raises."""
+        route = named_route(self._routes, handler)
+        before = resize(route, workers)
+        self.bus.emit(HandlerResized(handler, before, workers))
+
     def totals(self) -> dict[str, int]:
         """Return the counts over all partitions that are or were ours."""
         dispatchers = [route.dispatcher for route in self._routes]
@@ -189,7 +202,7 @@ class Runtime:
         # A drain that outlives the poll interval would make the group drop this member in mid-revoke.
         self.context.drain_s = min(settings.drain_s, int(properties["max.poll.interval.ms"]) / 2000)
         topics = {topic for route in self._routes for topic in route.topics}
-        self.endpoint.prepare_topics(topics)
+        self.endpoint.prepare_topics(topics | self._letters.topics)
         if self.endpoint.tokens is not None:
             self.endpoint.tokens.sign_in(settings.connect_s)
         heard: list[KafkaError] = []
@@ -204,7 +217,7 @@ class Runtime:
             logger=ClientLog(self.bus.emit),
         )
         try:
-            missing = missing_topics(consumer, topics, settings.connect_s)
+            missing = missing_topics(consumer, topics, settings.connect_s, letters=self._letters.topics)
         except EndpointError as error:
             # The request only tells that time ran out; why is told by callback, which this poll lets through.
             consumer.consume(1, 0.0)
@@ -269,8 +282,7 @@ class Runtime:
             with self._lock:
                 self.failure = self.failure or EngineError(f"The stop failed: {error!r}. Please report it.")
         finally:
-            if self._office is not None:
-                self._office.stop(LETTERS_S)
+            self._letters.stop(LETTERS_S)
             self._credential.stop()
             self._stop_hearing_of_tokens()
             self.bus.close(2.0)

@@ -13,7 +13,7 @@ from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EndpointError, FencedError, TopicNotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from confluent_kafka import Consumer
 
@@ -91,23 +91,32 @@ def unreachable(
 
 
 def missing_topics(
-    consumer: Consumer, topics: set[str], timeout_s: float = LOOKUP_TIMEOUT_S
+    consumer: Consumer,
+    topics: set[str],
+    timeout_s: float = LOOKUP_TIMEOUT_S,
+    *,
+    letters: Collection[str] = (),
 ) -> EhkafkaError | None:
     """Ask which of the topics exist; return the error to raise when one does not, None when all do.
 
-    Raises `EndpointError` when the broker cannot be asked.
+    `letters` are the topics of dead letters. Raises `EndpointError` when the broker cannot be asked.
     """
     try:
         # All topics, not one by one: asking for one by name may create it.
         known = consumer.list_topics(timeout=timeout_s).topics
     except KafkaException as error:
         raise EndpointError(f"The broker cannot be reached: {describe_error(error.args[0])}") from error
-    missing = sorted(topic for topic in topics if topic not in known or known[topic].error is not None)
-    if not missing:
+    missing, unaddressed = (
+        sorted(topic for topic in asked if topic not in known or known[topic].error is not None)
+        for asked in (topics, letters)
+    )
+    if not missing and not unaddressed:
         return None
+    fix = "Create it or correct the handler's topic."
+    if not missing:
+        missing, fix = unaddressed, "Dead letters go there: create it or correct on_failure=DeadLetter(…)."
     there = sorted(topic for topic in known if not topic.startswith("__"))
     shown = ", ".join(there[:10]) + (" …" if len(there) > 10 else "") if there else "none"
     return TopicNotFoundError(
-        f"There is no topic {', '.join(map(repr, missing))} on this broker. "
-        f"Create it or correct the handler's topic. Topics there: {shown}."
+        f"There is no topic {', '.join(map(repr, missing))} on this broker. {fix} Topics there: {shown}."
     )

@@ -1,7 +1,8 @@
 """The parked budget: what happens when lanes on hold have filled a partition's share of it.
 
 On the poll thread. Looks only while something is parked. The declared action: pause that partition (its
-neighbours go on), send the largest parked key to the dead letters in order, or stop the app.
+neighbours go on), send the largest parked key to the dead letters in order, or stop the app. Where there
+is no key left to send, the partition is paused after all: what is parked stays bounded.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from ehkafka.errors import HandlerFailedError
 from ehkafka.events import ParkedBudgetFull
 from ehkafka.lanes.order import describe_key
+from ehkafka.recovery.decision import HoldHead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,20 +40,29 @@ class ParkedBudget:
         full = {assignment.partition for assignment in over}
         for partition in [partition for partition in context.parked_full if partition not in full]:
             del context.parked_full[partition]
-        for assignment in over:
-            self._act(assignment)
-        if self._action == "pause_partition":
-            pause(context.flow.to_pause_parked(over, len(context.owned)))
+        to_pause = [assignment for assignment in over if self._act(assignment)]
+        pause(context.flow.to_pause_parked(to_pause, len(context.owned)))
 
-    def _act(self, assignment: Assignment) -> None:
+    def _act(self, assignment: Assignment) -> bool:
+        """Tell of a full share and act on it; True where the partition is to be paused."""
         route, _ = self._context.owned[assignment.partition]
         with route.exchange.locked() as dispatcher:
             lane = _largest(dispatcher, assignment)
             key = "?" if lane is None else describe_key(lane.key)
-            if lane is not None and self._action == "dead_letter":
-                dispatcher.verdicts.divert_key(lane)
-        route.exchange.settle()
+            sent = self._action == "dead_letter" and self._send(dispatcher, assignment)
         self._tell(assignment, key)
+        return self._action == "pause_partition" or (self._action == "dead_letter" and not sent)
+
+    def _send(self, dispatcher: Dispatcher, assignment: Assignment) -> bool:
+        """Send keys to the dead letters as far as needed; False where that is not enough."""
+        records, size = self._context.flow.parked_share(len(self._context.owned))
+        leaving = [lane for lane in assignment.lanes_here() if lane in dispatcher.verdicts.diverting]
+        left_records = assignment.parked_records - sum(map(len, leaving))
+        left_bytes = assignment.parked_bytes - sum(_size(lane) for lane in leaving)
+        if (left_records >= records or left_bytes >= size) and not _send_largest(dispatcher, assignment):
+            return False
+        # While letters are on their way as much again may come, and no more.
+        return assignment.parked_records < 2 * records and assignment.parked_bytes < 2 * size
 
     def _tell(self, assignment: Assignment, key: str) -> None:
         partition = assignment.partition
@@ -77,3 +88,27 @@ class ParkedBudget:
 def _largest(dispatcher: Dispatcher, assignment: Assignment) -> Lane | None:
     held = (lane for lane in assignment.lanes_here() if lane in dispatcher.holds.held)
     return max(held, key=len, default=None)
+
+
+def _size(lane: Lane) -> int:
+    return sum(map(len, lane.messages()))
+
+
+def _send_largest(dispatcher: Dispatcher, assignment: Assignment) -> bool:
+    """Send the largest key that may go to the dead letters; False when there is none."""
+    lanes = [lane for lane in assignment.lanes_here() if _may_go(dispatcher, lane)]
+    if not lanes:
+        return False
+    lane = max(lanes, key=len)
+    waits = dispatcher.holds.held[lane].decision.reason
+    dispatcher.verdicts.divert_key(lane, f"the share of {assignment.partition} was full of parked: {waits}")
+    return True
+
+
+def _may_go(dispatcher: Dispatcher, lane: Lane) -> bool:
+    hold = dispatcher.holds.held.get(lane)
+    if hold is None or lane in dispatcher.verdicts.diverting or dispatcher.verdicts.divert is None:
+        return False
+    # Somebody paused it to have it later, or no broker takes its letter.
+    refused = isinstance(hold.decision, HoldHead) and hold.decision.letter_refused
+    return lane.key not in dispatcher.holds.paused_keys and not refused

@@ -342,5 +342,5 @@ class Dispatcher:
         if self._shared_lanes is not None:
             # The head was of the ended epoch, finished or not; the lane goes on for the other partitions.
             lane.head = None
-            lane.attempts = 0
+            lane.attempts = lane.wishes = 0
             self.make_ready(lane)

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from ehkafka.lanes.lane import Lane
 
 
+# Ended waits that may stay in the heap beside as many as there are lanes on hold.
+LEFT_OVER_MAX = 100
+
+
 class Hold(NamedTuple):
     """Why a lane waits, and until when; `due_s` is None where only a command or a revoke ends it."""
 
@@ -47,6 +51,12 @@ class Holds:
             self.park(assignment, records, size)
         if due_s is not None:
             heapq.heappush(self._due, (due_s, next(self._serial), lane, hold))
+            if len(self._due) > 2 * len(self.held) + LEFT_OVER_MAX:
+                self._drop_left_over()
+
+    def keep(self, lane: Lane, decision: HoldHead) -> None:
+        """Let a lane on hold wait for a reason that no time ends."""
+        self.held[lane] = Hold(decision, None)
 
     def forget(self, lanes: Iterable[Lane]) -> None:
         """Drop lanes whose records were taken away."""
@@ -62,6 +72,11 @@ class Holds:
         while due and self.held.get(due[0][2]) is not due[0][3]:
             heapq.heappop(due)
         return due[0][0] if due else None
+
+    def _drop_left_over(self) -> None:
+        """Forget waits that a command ended: far-off ones would pile up until their time comes."""
+        self._due = [entry for entry in self._due if self.held.get(entry[2]) is entry[3]]
+        heapq.heapify(self._due)
 
     def unpark_due(self, now_s: float) -> int:
         """Ready the lanes whose wait is over; return how many."""
@@ -115,6 +130,15 @@ class Holds:
             self._dispatcher.verdicts.give(lane, Outcome.SKIPPED)
         return len(held)
 
+    def give_up_head(self, lane: Lane) -> None:
+        """Give a held lane's head the outcome *dead-lettered*; the lane stays on hold while it has more."""
+        assert lane.head is not None
+        size = len(lane.head)
+        self.park(lane.assignment, -1, -size)  # back into the backlog, out of which `end_head` takes it
+        self._dispatcher.verdicts.end_head(lane, Outcome.DEAD_LETTERED)
+        if not lane.refill():
+            self.release(lane)
+
     def release(self, lane: Lane) -> None:
         """Let a lane on hold go on."""
         self._let_go(lane)
@@ -122,6 +146,7 @@ class Holds:
 
     def _let_go(self, lane: Lane) -> None:
         del self.held[lane]
+        self._dispatcher.verdicts.diverting.pop(lane, None)
         for assignment, records, size in lane.tally():
             self.park(assignment, -records, -size)
 

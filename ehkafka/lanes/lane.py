@@ -35,25 +35,32 @@ class Lane:
         "finished_records",
         "head",
         "key",
+        "last_error",
         "rest",
         "running",
+        "wishes",
     )
+    # The reason of the last decision. There once an attempt has failed, without meaning while `attempts` is 0:
+    # setting it for every lane would cost each of them. Written and read under the lock.
+    last_error: str
 
     def __init__(self, key: Hashable, assignment: Assignment, head: Message) -> None:
         self.key = key
         self.assignment = assignment
         self.head: Message | None = head
         self.rest: deque[Any] | None = None
-        # Set by the holder before it looks at `assignment.halted`; cleared in settle. The order matters:
-        # see `Assignment.halted`.
-        self.running = False
+        # How many records, from the head on, the holder has started or may start without another look. Set
+        # before it looks at `assignment.halted`; cleared in settle. The order matters: see `Assignment`.
+        self.running: int = 0
         # What the holder did since `begin`; read and cleared in settle.
         self.finished_records = 0
         self.finished_bytes = 0
         # Set by the holder when the head failed; read and cleared in settle.
         self.decision: Decision | None = None
-        # Calls of the handler that the head has had and that failed.
+        # Calls of the handler that the head has had and that failed; how many of them only asked for time.
+        # The second counts only while the first does.
         self.attempts = 0
+        self.wishes = 0
 
     def append(self, message: Message) -> None:
         """Queue a record behind the others. Caller has the lock."""
@@ -67,12 +74,30 @@ class Lane:
         # A head of None: the lane was cut while it stood in `ready`.
         return self.head is not None and (not self.assignment.halted or self.assignment.may_start(self.head))
 
+    def lend(self, records_max: int) -> list[Message]:
+        """Return the head and followers that may be started together, in order; empty if none may.
+
+        Holder only, once per `begin`. They count as started from here on: a cut leaves them and a drain
+        waits for them, until each has advanced or the lane is handed in.
+        """
+        if not self.may_run_head():
+            return []
+        lent = [self.head]
+        if self.rest and records_max > 1:
+            followers = min(len(self.rest), records_max - 1)
+            self.running = 1 + followers
+            if self.assignment.halted:  # a cut may not have seen them: the head alone was running before
+                self.running = 1
+            else:
+                lent += [self.rest[number] for number in range(followers)]
+        return lent  # type: ignore[return-value]
+
     def advance(self) -> bool:
         """Give the head its outcome and move to the next record; False when there is none. Holder only."""
         self.finished_records += 1
         self.finished_bytes += len(self.head)  # type: ignore[arg-type]
         if self.attempts:
-            self.attempts = 0
+            self.attempts = self.wishes = 0
         rest = self.rest
         if rest:
             try:
@@ -117,7 +142,8 @@ class Lane:
         assert of is self.assignment
         taken: list[Message] = []
         rest = self.rest
-        while rest:
+        # A holder moves on first and lowers `running` after: what is left here is never too little.
+        while rest and len(rest) >= self.running:
             try:
                 if rest[-1].offset() <= above:
                     break
@@ -133,6 +159,7 @@ class Lane:
             taken.append(head)
             self.head = None
             self.attempts = 0
+            self.wishes = 0
 
     def __len__(self) -> int:
         return (self.head is not None) + (len(self.rest) if self.rest else 0)
@@ -157,11 +184,15 @@ class SharedLane(Lane):
         """Tell whether the handler may be called: a cut may have brought an unopened partition's head."""
         return self.assignment.opened and super().may_run_head()
 
+    def lend(self, records_max: int) -> list[Message]:  # noqa: ARG002 - the next may be of another partition
+        """Return the head, if it may be started."""
+        return super().lend(1)
+
     def advance(self) -> bool:
         """Give the head its outcome; the next one is taken in settle, under the lock."""
         self.finished_records += 1
         self.finished_bytes += len(self.head)  # type: ignore[arg-type]
-        self.attempts = 0
+        self.attempts = self.wishes = 0
         self.head = None
         return False
 

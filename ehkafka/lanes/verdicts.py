@@ -34,9 +34,11 @@ class Verdicts:
         self.awaited: dict[Lane, Ticket] = {}
         # Tickets whose `begin` is to be called, once the lock is free, by whoever pops them.
         self.outbox: deque[Ticket] = deque()
+        # Heads of lanes on hold whose dead letter is on its way: see `divert_key`.
+        self.diverting: dict[Lane, Ticket] = {}
         # Makes the decision for a head whose key is to follow an earlier one to the dead letters. Set by
         # the runtime where a policy can divert; runs under the lock, so it only builds a value.
-        self.divert: Callable[[Lane], Decision] | None = None
+        self.divert: Callable[..., Decision] | None = None
 
     def carry_out(self, lane: Lane, now_s: float) -> None:
         """Do what the holder of a lane decided for its head. The lane is handed in."""
@@ -50,7 +52,9 @@ class Verdicts:
             self._await(lane, decision)
             return
         lane.attempts += 1
+        lane.last_error = decision.reason
         if isinstance(decision, RetryHead):
+            lane.wishes += decision.is_wish
             self._dispatcher.holds.hold(lane, decision, due_s=now_s + decision.after_s)
         elif isinstance(decision, HoldHead):
             self._dispatcher.holds.hold(lane, decision)
@@ -60,6 +64,9 @@ class Verdicts:
     def complete(self, ticket: Ticket, verdict: Verdict, now_s: float) -> None:
         """Take the answer to a ticket; a second answer to the same one counts for nothing."""
         lane = ticket.lane
+        if self.diverting.get(lane) is ticket:
+            self._complete_held(lane, verdict)
+            return
         if self.awaited.get(lane) is not ticket:
             return
         del self.awaited[lane]
@@ -77,6 +84,11 @@ class Verdicts:
 
     def give(self, lane: Lane, outcome: Outcome) -> None:
         """Give the head of a lane that nobody holds an outcome and go on with the next."""
+        self.end_head(lane, outcome)
+        self._dispatcher.make_ready(lane)
+
+    def end_head(self, lane: Lane, outcome: Outcome) -> None:
+        """Give the head of a lane that nobody holds an outcome; its record counts in the backlog."""
         assignment, head = lane.assignment, lane.head
         assert head is not None
         lane.advance()
@@ -90,7 +102,6 @@ class Verdicts:
                 counted.dead_lettered_records += 1
             counted.backlog_records -= 1
             counted.backlog_bytes -= len(head)
-        self._dispatcher.make_ready(lane)
 
     def follow_fate(self, lane: Lane) -> None:
         """Hold or divert the head of a lane whose key had a dead letter. Nobody holds the lane."""
@@ -104,10 +115,34 @@ class Verdicts:
             assert isinstance(decision, HoldHead)
             self._dispatcher.holds.hold(lane, decision)
 
-    def divert_key(self, lane: Lane) -> None:
-        """Send a held lane's records, and those to come, to the dead letters, in order."""
-        lane.assignment.fates[lane.key] = "divert_key"
-        self._dispatcher.holds.release(lane)
+    def divert_key(self, lane: Lane, reason: str) -> None:
+        """Send a held lane's records, and those to come, to the dead letters, one after another.
+
+        The lane stays on hold meanwhile: back in the backlog its records would stop the intake of all.
+        """
+        fates = lane.assignment.fates
+        if len(fates) < FATES_MAX or lane.key in fates:
+            fates[lane.key] = "divert_key"
+        self._divert_head(lane, reason)
+
+    def _divert_head(self, lane: Lane, *reason: str) -> None:
+        assert self.divert is not None
+        decision = self.divert(lane, *reason)
+        assert isinstance(decision, AwaitHead)
+        self._dispatcher.holds.keep(lane, HoldHead(decision.reason))  # its retry does not come any more
+        self.diverting[lane] = ticket = _ticket(lane, decision)
+        self.outbox.append(ticket)
+
+    def _complete_held(self, lane: Lane, verdict: Verdict) -> None:
+        """Go on with a held lane whose head's letter is safe; a letter that nobody takes leaves it held."""
+        holds = self._dispatcher.holds
+        del self.diverting[lane]
+        if verdict is Outcome.DEAD_LETTERED:
+            holds.give_up_head(lane)
+            if lane in holds.held:
+                self._divert_head(lane)
+        elif isinstance(verdict, HoldHead):
+            holds.keep(lane, verdict)
 
     def _set_fate(self, lane: Lane, decision: AwaitHead) -> bool:
         """Remember what the key's next records do; False where there is no room for one key more."""
@@ -121,5 +156,9 @@ class Verdicts:
 
     def _await(self, lane: Lane, decision: AwaitHead) -> None:
         lane.running = True
-        self.awaited[lane] = ticket = Ticket(lane, decision)
+        self.awaited[lane] = ticket = _ticket(lane, decision)
         self.outbox.append(ticket)
+
+
+def _ticket(lane: Lane, decision: AwaitHead) -> Ticket:
+    return Ticket(lane, decision, lane.assignment, lane.attempts + 1)

@@ -14,6 +14,7 @@ from ehkafka.records import Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.lane import Lane
 
 # What the next records of a key do after one of them was dead-lettered: run, wait, or follow it.
@@ -27,6 +28,8 @@ class HoldHead:
     reason: str
     # The app is being stopped because of it (policy `Stop()`).
     stops_app: bool = False
+    # Its dead letter was refused for good: another one would be, too.
+    letter_refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,8 @@ class RetryHead:
 
     after_s: float
     reason: str
+    # The handler asked for the time itself: the call does not use up one of its attempts.
+    is_wish: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,10 @@ class Ticket:
 
     lane: Lane
     decision: AwaitHead
+    # The head's own, also when the lane has gone on to another partition's record since.
+    assignment: Assignment
+    # The number of the call that led to it.
+    attempt: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)

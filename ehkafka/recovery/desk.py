@@ -80,17 +80,19 @@ class FailureDesk:
         # SystemExit, KeyboardInterrupt and a process without memory are no verdict on the record.
         if not isinstance(error, Exception) or isinstance(error, MemoryError):
             return self._stop(lane, error)
+        if lane.assignment.ended:
+            return self._leave(lane, error)
         if isinstance(error, SkipRecord):
             return self._skip(lane, error.reason)
         delay_s = self._delay_s(lane, error)
         if delay_s is not None:
             self.emit(RecordRetried(*self._where(lane), lane.attempts + 1, said(error), delay_s))
-            return RetryHead(delay_s, said(error))
+            return RetryHead(delay_s, said(error), is_wish=isinstance(error, RetryLater))
         return self._give_up(lane, error)
 
-    def divert(self, lane: Lane) -> Decision:
+    def divert(self, lane: Lane, reason: str = FOLLOWS) -> Decision:
         """Return how a head follows its key to the dead letters. Under the lock: it only builds values."""
-        return self._post(lane, None, FOLLOWS, lane.attempts)
+        return self._post(lane, None, reason, lane.attempts)
 
     def _delay_s(self, lane: Lane, error: Exception) -> float | None:
         if isinstance(error, RetryLater):
@@ -98,7 +100,7 @@ class FailureDesk:
         # The order function's verdict on a record does not change by asking again.
         if isinstance(error, RejectRecord) or isinstance(lane.key, KeyFailure):
             return None
-        attempt = lane.attempts + 1
+        attempt = lane.attempts + 1 - lane.wishes
         if isinstance(self.retry, Retry):
             return self.retry.delay_s(attempt, error, self.chance())
         try:
@@ -110,9 +112,6 @@ class FailureDesk:
         return None
 
     def _give_up(self, lane: Lane, error: Exception) -> Decision:
-        if lane.assignment.ended:
-            self._tell(lane, error, "it belongs to another member by now")
-            return HoldHead(said(error))
         answer = self._asked(lane, error) if self.ask is not None else None
         if answer == STOP:
             return self._stop(lane, error)
@@ -165,9 +164,9 @@ class FailureDesk:
         return HoldHead(said(error))
 
     def _stop(self, lane: Lane, error: BaseException, *, because: str = "") -> Decision:
+        # Asked once more: on_error may have taken its time.
         if lane.assignment.ended and isinstance(error, Exception):
-            self._tell(lane, error, "it belongs to another member by now")
-            return HoldHead(said(error))
+            return self._leave(lane, error)
         self._tell(lane, error, "the app stops")
         partition, offset, key = self._where(lane)
         advice = (
@@ -183,6 +182,12 @@ class FailureDesk:
         failure.__cause__ = error
         self.fatal(failure)
         return HoldHead(said(error), stops_app=True)
+
+    def _leave(self, lane: Lane, error: Exception) -> Decision:
+        """Decide nothing: the record's assignment has ended, and its next owner handles it again."""
+        if not isinstance(error, SkipRecord | RetryLater):
+            self._tell(lane, error, "it belongs to another member by now")
+        return HoldHead(said(error))
 
     def _tell(self, lane: Lane, error: BaseException, decision: str) -> None:
         self.emit(HandlerFailed(*self._where(lane), lane.attempts + 1, said(error), decision))

@@ -1,12 +1,16 @@
 """A dead letter: the record as it came, and headers that say where it came from and why it failed.
 
-Pure values. Header names are stable: `redrive` and other programs read them.
+Pure values. Header names are stable: `fate` (which reads them), redrive and other programs rely on them.
+Everything in a letter can be handed to confluent-kafka's producer, which a name that is no UTF-8 would end
+together with the process.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.headers.taking import take_headers
 
 if TYPE_CHECKING:
     from ehkafka.records import Message, TopicPartition
@@ -22,9 +26,32 @@ ATTEMPTS = "ehkafka-attempts"
 FAILED_AT_MS = "ehkafka-failed-at-ms"
 HANDLER = "ehkafka-handler"
 GROUP = "ehkafka-group"
+# How many names of the record's own headers are not as they came, because they are no UTF-8.
+NAMES_MENDED = "ehkafka-header-names-mended"
+# How often the record has come back from the dead letters. Unlike the others it stays on the record.
+REDRIVEN = "ehkafka-redriven"
+
+OF_A_LETTER = frozenset(
+    {
+        ORIGIN_TOPIC,
+        ORIGIN_PARTITION,
+        ORIGIN_OFFSET,
+        ORIGIN_TIMESTAMP_MS,
+        ERROR_TYPE,
+        ERROR_TEXT,
+        ATTEMPTS,
+        FAILED_AT_MS,
+        HANDLER,
+        GROUP,
+        NAMES_MENDED,
+    }
+)
+"""The headers that make a record a letter; a redriven record has none of them."""
 
 # An error's text may repeat the record: a letter must not outgrow its topic for it.
 ERROR_TEXT_CHARACTERS_MAX = 1_000
+# What stands in a name for bytes that are no UTF-8, see `headers.taking`.
+_UNREADABLE = "\ufffd"
 
 Headers = list[tuple[str, str | bytes | None]]
 
@@ -43,6 +70,10 @@ class Letter:
         # Never the value or headers: they may hold what must not be logged.
         return f"<Letter {self.origin}@{self.offset} key={self.key!r}>"
 
+    def header(self, name: str) -> str | bytes | None:
+        """Return the value of the last header of that name, `None` when there is none."""
+        return next((value for key, value in reversed(self.headers) if key == name), None)
+
 
 def letter_of(
     message: Message,
@@ -57,7 +88,7 @@ def letter_of(
 ) -> Letter:
     """Return the letter for a record. `error` is None for one that only follows its key; see `reason`."""
     kind, timestamp_ms = message.timestamp()
-    fate = {
+    fate: dict[str, Any] = {
         ORIGIN_TOPIC: partition.topic,
         ORIGIN_PARTITION: partition.partition,
         ORIGIN_OFFSET: message.offset(),
@@ -69,15 +100,25 @@ def letter_of(
         HANDLER: handler,
         GROUP: group,
     }
-    # A record that was redriven and failed again has these from its first time.
-    own: Headers = [(name, value) for name, value in message.headers() or [] if name not in fate]
+    # A record that was redriven and failed again may have these from its first time.
+    taken = [(name, value) for name, value in take_headers(message) if name not in OF_A_LETTER]
+    own: Headers = [(_sendable(name), value) for name, value in taken]
+    mended = sum(_UNREADABLE in name or name != sent for (name, _), (sent, _) in zip(taken, own, strict=True))
+    if mended:
+        fate[NAMES_MENDED] = mended
     return Letter(
         partition,
         message.offset(),
         message.key(),
         message.value(),
-        own + [(name, str(value).encode()) for name, value in fate.items()],
+        # An error's text may hold what is no UTF-8, such as the name of a file.
+        own + [(name, str(value).encode(errors="backslashreplace")) for name, value in fate.items()],
     )
+
+
+def _sendable(name: str) -> str:
+    """Return a header's name with U+FFFD for lone surrogates: confluent-kafka dies of them."""
+    return name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _type_name(error: BaseException) -> str:

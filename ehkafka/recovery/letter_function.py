@@ -1,16 +1,23 @@
-"""Dead letters to the user's own function: one thread a handler, tried again for as long as it raises."""
+"""Dead letters to the user's own function: one thread a handler, tried again for as long as it raises.
+
+A letter that fails waits for its next try while others are delivered; the order of a key's letters is its
+lane's, which posts one at a time. The thread is made with the first letter and ends with the run.
+"""
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import threading
+import time
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.errors import said
-from ehkafka.events import DeadLetterFailed, RecordDeadLettered
+from ehkafka.events import DeadLetterFailed
 from ehkafka.lanes.order import describe_key
-from ehkafka.records import Outcome
 from ehkafka.recovery.decision import HoldHead
+from ehkafka.recovery.letter_answer import answer_safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +30,15 @@ if TYPE_CHECKING:
 
 RETRY_FIRST_S = 0.5
 RETRY_MAX_S = 30.0
+IDLE_WAIT_S = 60.0
+
+
+class Parcel(NamedTuple):
+    """A letter to be delivered, and how often that was tried."""
+
+    ticket: Ticket
+    letter: Letter
+    tries: int = 0
 
 
 class FunctionBox:
@@ -42,55 +58,70 @@ class FunctionBox:
         self._complete = complete
         self._emit = emit
         self._history = history
-        self._inbox: deque[tuple[Ticket, Letter]] = deque()
+        self._inbox: deque[Parcel] = deque()
+        # The box's thread only.
+        self._later: list[tuple[float, int, Parcel]] = []
+        self._serial = itertools.count()
         self._wake = threading.Event()
+        self._stopping = False
         self._lock = threading.Lock()
-        # Made with the first letter: most apps never write one.
+        # Under the lock. Made with the first letter: most apps never write one.
         self._thread: threading.Thread | None = None
 
     def post(self, ticket: Ticket, letter: Letter) -> None:
         """Take a letter. Never blocks, never raises."""
-        self._inbox.append((ticket, letter))
+        self._inbox.append(Parcel(ticket, letter))
         self._wake.set()
         with self._lock:
-            if self._thread is None:
+            if self._thread is None and not self._stopping:
                 # A daemon: a function that never returns must not keep the process from leaving.
                 self._thread = threading.Thread(target=self._run, name="ehkafka-letters", daemon=True)
                 self._thread.start()
 
+    def stop(self, timeout_s: float) -> None:
+        """End the thread; what is not delivered belongs to records that are redelivered."""
+        with self._lock:
+            self._stopping = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
     def _run(self) -> None:
-        while True:
-            while self._inbox:
-                self._deliver(*self._inbox.popleft())
-            self._wake.wait()
+        while not self._stopping:
+            now_s = time.monotonic()
+            while self._later and self._later[0][0] <= now_s:
+                self._inbox.append(heapq.heappop(self._later)[2])
+            while self._inbox and not self._stopping:
+                self._deliver(self._inbox.popleft())
+            self._wake.wait(self._patience_s())
             self._wake.clear()
 
-    def _deliver(self, ticket: Ticket, letter: Letter) -> None:
-        delay_s = RETRY_FIRST_S
-        lane = ticket.lane
-        while not lane.assignment.ended:
-            try:
-                self._function(letter)
-            except BaseException as error:  # the user's function: told, and tried again
-                said_so = said(error)
-                self._emit(
-                    DeadLetterFailed(
-                        letter.origin, letter.offset, describe_key(lane.key), self._where, said_so, delay_s
-                    )
-                )
-                threading.Event().wait(delay_s)
-                delay_s = min(RETRY_MAX_S, delay_s * 2)
-            else:
-                self._answer(ticket, letter)
-                return
-        self._complete(ticket, HoldHead("its partition was taken away"))
+    def _patience_s(self) -> float:
+        if self._inbox:
+            return 0.0
+        return max(0.0, self._later[0][0] - time.monotonic()) if self._later else IDLE_WAIT_S
 
-    def _answer(self, ticket: Ticket, letter: Letter) -> None:
-        lane = ticket.lane
-        if self._history is not None:
-            self._history.dead_lettered(letter.origin, letter.offset)
-            epoch, attempt = lane.assignment.epoch, lane.attempts + 1
-            outcome = Outcome.DEAD_LETTERED.value
-            self._history.finished(letter.origin, epoch, letter.offset, lane.key, attempt, outcome)
-        self._emit(RecordDeadLettered(letter.origin, letter.offset, describe_key(lane.key), self._where))
-        self._complete(ticket, Outcome.DEAD_LETTERED)
+    def _deliver(self, parcel: Parcel) -> None:
+        if parcel.ticket.assignment.ended:
+            self._complete(parcel.ticket, HoldHead("its partition was taken away"))
+            return
+        try:
+            self._function(parcel.letter)
+        except BaseException as error:  # the user's function: told, and tried again
+            self._retry(parcel, said(error))
+        else:
+            answer_safe(
+                parcel.ticket,
+                parcel.letter,
+                self._where,
+                complete=self._complete,
+                emit=self._emit,
+                history=self._history,
+            )
+
+    def _retry(self, parcel: Parcel, error: str) -> None:
+        delay_s = min(RETRY_MAX_S, RETRY_FIRST_S * 2 ** min(parcel.tries, 10))
+        letter, key = parcel.letter, describe_key(parcel.ticket.lane.key)
+        self._emit(DeadLetterFailed(letter.origin, letter.offset, key, self._where, error, delay_s))
+        again = parcel._replace(tries=parcel.tries + 1)
+        heapq.heappush(self._later, (time.monotonic() + delay_s, next(self._serial), again))

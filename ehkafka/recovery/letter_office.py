@@ -3,6 +3,9 @@
 One idempotent producer for all handlers of an app. A letter's record is answered only when the broker has
 acknowledged the letter; a write that fails is tried again for as long as the app runs, and only a letter
 that no broker would ever take is given back, to be held. It never blocks whoever posts, and never drops.
+
+Letters are written at least once: one that was written, but whose record was not committed before a crash,
+a revoke or a producer that had to be replaced, is written again.
 """
 
 from __future__ import annotations
@@ -17,22 +20,26 @@ from typing import TYPE_CHECKING, NamedTuple
 from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.endpoint.client import describe_error
-from ehkafka.events import DeadLetterFailed, RecordDeadLettered
+from ehkafka.errors import EhkafkaError, said
+from ehkafka.events import ConnectionTrouble, DeadLetterFailed
 from ehkafka.lanes.order import describe_key
-from ehkafka.records import Outcome
 from ehkafka.recovery.decision import HoldHead
+from ehkafka.recovery.letter_answer import answer_safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from confluent_kafka import Producer
 
+    from ehkafka.endpoint.credential_watch import CredentialWatch
     from ehkafka.events import Event
     from ehkafka.history import History
     from ehkafka.recovery.decision import Ticket, Verdict
     from ehkafka.recovery.letter import Letter
 
     Complete = Callable[[Ticket, Verdict], None]
+    # Given what hears the client's own errors.
+    OpenProducer = Callable[[Callable[[KafkaError], None]], Producer]
 
 # While letters are on their way: how long a new one may wait for the producer's next turn.
 BUSY_POLL_S = 10e-3
@@ -48,6 +55,8 @@ _REFUSED = {
     KafkaError.INVALID_RECORD,
     KafkaError._INVALID_ARG,  # noqa: SLF001 - librdkafka's own codes start with an underscore
 }
+# Taken back from a producer that was given up.
+_PURGED = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}  # noqa: SLF001
 
 
 class Posting(NamedTuple):
@@ -65,23 +74,31 @@ class LetterOffice:
 
     def __init__(
         self,
-        open_producer: Callable[[], Producer],
+        open_producer: OpenProducer,
         *,
         emit: Callable[[Event], None],
         history: History | None = None,
+        make_watch: Callable[[], CredentialWatch] | None = None,
+        on_death: Callable[[BaseException], None] = lambda _error: None,
     ) -> None:
+        """`make_watch` gives what follows a rotating credential for one producer."""
         self._open_producer = open_producer
         self._emit = emit
         self._history = history
+        self._make_watch = make_watch
+        self._on_death = on_death
         self._inbox: deque[Posting] = deque()
+        self._wake = threading.Event()
+        # Set once, by `stop`: when nothing more is waited for.
+        self._ends_s: float | None = None
+        # The office's thread only, from `start` on.
         self._later: list[tuple[float, int, Posting]] = []
         self._serial = itertools.count()
-        self._in_flight = 0
-        self._wake = threading.Event()
-        self._stopping = False
+        self._in_flight: dict[int, Posting] = {}
         self._broken = False
         self._producer: Producer | None = None
-        self._thread = threading.Thread(target=self._run, name="ehkafka-letters", daemon=True)
+        self._watch: CredentialWatch | None = None
+        self._thread = threading.Thread(target=self._main, name="ehkafka-letters", daemon=True)
 
     def box(self, to: str, complete: Complete) -> TopicBox:
         """Return where one handler posts its letters for a topic; `complete` is its exchange's."""
@@ -89,41 +106,85 @@ class LetterOffice:
 
     def start(self) -> None:
         """Open the producer and start the thread. Raises `ConfigurationError` for what it refuses."""
-        self._producer = self._open_producer()
+        self._open()
         self._thread.start()
 
     def stop(self, timeout_s: float) -> int:
         """Stop, at most after `timeout_s` seconds; return how many letters are not acknowledged."""
-        self._stopping = True
+        self._ends_s = time.monotonic() + timeout_s
         self._wake.set()
         if self._thread.is_alive():
-            self._thread.join(timeout_s)
-        return self._in_flight + len(self._inbox) + len(self._later)
+            self._thread.join(timeout_s + BUSY_POLL_S)
+        return len(self._in_flight) + len(self._inbox) + len(self._later)
 
     def post(self, posting: Posting) -> None:
         """Take a letter. Never blocks."""
         self._inbox.append(posting)
         self._wake.set()
 
-    def _run(self) -> None:
-        while not (self._stopping and not self._in_flight):
-            self._take_due()
-            if self._broken:
-                self._replace_producer()
-            while self._inbox and not self._stopping:
-                self._send(self._inbox.popleft())
-            if self._in_flight and self._producer is not None:
-                self._producer.poll(BUSY_POLL_S)
-            else:
-                self._wake.wait(self._patience_s())
-                self._wake.clear()
+    def _main(self) -> None:
+        try:
+            while not self._is_over():
+                self._turn()
+        except BaseException as error:  # the letters' records would wait for ever, and nobody would know
+            self._on_death(error)
+        finally:
+            self._leave()
+
+    def _is_over(self) -> bool:
+        return self._ends_s is not None and (not self._in_flight or time.monotonic() >= self._ends_s)
+
+    def _turn(self) -> None:
+        self._take_due()
+        if self._broken:
+            self._replace_producer()
+        if self._watch is not None:
+            self._watch.apply()
+        while self._inbox and self._ends_s is None:
+            self._send(self._inbox.popleft())
+        if self._in_flight and self._producer is not None:
+            self._producer.poll(BUSY_POLL_S)
+            return
+        if self._producer is not None:
+            self._producer.poll(0.0)  # its errors are told by callback
+        self._wake.wait(self._patience_s())
+        self._wake.clear()
+
+    def _open(self) -> Producer:
+        # The watch before the client: it must know which key the client has.
+        self._watch = watch = self._make_watch() if self._make_watch is not None else None
+        self._producer = producer = self._open_producer(self._hear)
+        if watch is not None:
+            watch.start(producer)
+        return producer
+
+    def _hear(self, error: KafkaError) -> None:
+        """Take an error of the client itself. On the office's thread, inside `poll`."""
+        if self._watch is not None and error.name() == "_AUTHENTICATION":
+            self._watch.look_now()
+        self._emit(ConnectionTrouble(error.name(), f"dead letters: {describe_error(error)}", fatal=False))
 
     def _replace_producer(self) -> None:
         """Give up an idempotent producer that lost its place: it sends nothing more, a new one does."""
-        if self._producer is not None:
-            self._producer.purge()  # each letter in flight comes back by its callback, and is sent again
-            self._producer.flush(PURGE_S)
-        self._producer, self._in_flight, self._broken = None, 0, False
+        self._give_up_producer(PURGE_S)
+        # What no callback gave back.
+        self._inbox.extendleft(reversed(self._in_flight.values()))
+        self._in_flight.clear()
+        self._broken = False
+
+    def _give_up_producer(self, timeout_s: float) -> None:
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.stop()
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.purge()  # each letter in flight comes back by its callback
+            producer.flush(timeout_s)
+
+    def _leave(self) -> None:
+        if self._producer is not None and not self._in_flight:
+            self._producer.flush(0.0)
+        self._give_up_producer(0.1)
 
     def _take_due(self) -> None:
         now_s = time.monotonic()
@@ -136,50 +197,63 @@ class LetterOffice:
         return max(0.0, min(IDLE_WAIT_S, self._later[0][0] - time.monotonic()))
 
     def _send(self, posting: Posting) -> None:
-        if posting.ticket.lane.assignment.ended:
+        if posting.ticket.assignment.ended:
             # Another member has the record now and decides on it; here the answer is stale.
             posting.complete(posting.ticket, HoldHead("its partition was taken away"))
             return
+        number = next(self._serial)
         letter = posting.letter
         try:
-            if self._producer is None:
-                self._producer = self._open_producer()
-            self._producer.produce(
+            producer = self._producer or self._open()
+            producer.produce(
                 posting.to,
                 letter.value,
                 letter.key,
                 headers=list(letter.headers),
-                on_delivery=lambda error, _message: self._delivered(posting, error),
+                on_delivery=lambda error, _message: self._delivered(number, error),
             )
         except BufferError:
             self._retry(posting, "the producer's queue is full")
         except KafkaException as failed:
             self._failed(posting, failed.args[0])
+        except EhkafkaError as failed:  # a new producer could not be opened
+            self._retry(posting, str(failed))
+        except Exception as failed:  # a handler may have put anything into its record's message
+            self._refuse(posting, said(failed))
         else:
-            self._in_flight += 1
+            self._in_flight[number] = posting
 
-    def _delivered(self, posting: Posting, error: KafkaError | None) -> None:
-        self._in_flight -= 1
+    def _delivered(self, number: int, error: KafkaError | None) -> None:
+        posting = self._in_flight.pop(number, None)
+        if posting is None:
+            return  # given up with its producer, and sent by another
         if error is not None:
             self._failed(posting, error)
             return
-        origin, offset = posting.letter.origin, posting.letter.offset
-        lane = posting.ticket.lane
-        if self._history is not None:
-            self._history.dead_lettered(origin, offset)
-            epoch, attempt = lane.assignment.epoch, lane.attempts + 1
-            self._history.finished(origin, epoch, offset, lane.key, attempt, Outcome.DEAD_LETTERED.value)
-        self._emit(RecordDeadLettered(origin, offset, describe_key(lane.key), posting.to))
-        posting.complete(posting.ticket, Outcome.DEAD_LETTERED)
+        answer_safe(
+            posting.ticket,
+            posting.letter,
+            posting.to,
+            complete=posting.complete,
+            emit=self._emit,
+            history=self._history,
+        )
 
     def _failed(self, posting: Posting, error: KafkaError) -> None:
-        if error.code() in _REFUSED:
-            said = f"its dead letter is refused by {posting.to}: {describe_error(error)}"
-            self._tell(posting, said, None)
-            posting.complete(posting.ticket, HoldHead(said))
+        if error.code() in _PURGED:
+            self._inbox.append(posting)
             return
-        self._broken |= error.fatal()
+        if error.code() in _REFUSED:
+            self._refuse(posting, describe_error(error))
+            return
+        # `produce` says _FATAL where a delivery report has the flag.
+        self._broken |= error.fatal() or error.code() == KafkaError._FATAL  # noqa: SLF001
         self._retry(posting, describe_error(error))
+
+    def _refuse(self, posting: Posting, error: str) -> None:
+        refused = f"its dead letter is refused by {posting.to}: {error}"
+        self._tell(posting, refused, None)
+        posting.complete(posting.ticket, HoldHead(refused, letter_refused=True))
 
     def _retry(self, posting: Posting, error: str) -> None:
         delay_s = min(RETRY_MAX_S, RETRY_FIRST_S * 2 ** min(posting.tries, 10))

@@ -62,8 +62,11 @@ class Retry:
             return None
         if isinstance(error, self.give_up_on) or not isinstance(error, self.on):
             return None
+        if self.first_s == 0:
+            return 0.0
         try:
-            delay_s = min(self.max_s, self.first_s * self.factor ** (attempt - 1))
+            # A float: the power of a whole number would grow without end.
+            delay_s = min(self.max_s, self.first_s * float(self.factor) ** (attempt - 1))
         except OverflowError:  # far beyond any maximum
             delay_s = self.max_s
         return delay_s * (1.0 + self.jitter * (2.0 * chance - 1.0))

@@ -17,7 +17,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.lane import Lane
     from ehkafka.recovery.decision import Ticket, Verdict
+    from ehkafka.workers.rate import Pace
 
 # Handlers cheaper than this run one after another on one thread faster than on two.
 QUICK_S = 20e-6
@@ -33,19 +34,29 @@ QUICK_S = 20e-6
 PATIENCE_S = 3e-3
 
 
+class Gate(Protocol):
+    """What a worker that found nothing is woken by: a locked lock, or a loop's own kind."""
+
+    def release(self) -> object:
+        """Wake the worker. Any thread."""
+
+
 class Exchange:
     """Shared state of one handler's poll side and worker side."""
 
-    def __init__(self, dispatcher: Dispatcher, clock: Callable[[], float]) -> None:
+    def __init__(self, dispatcher: Dispatcher, clock: Callable[[], float], pace: Pace | None = None) -> None:
         self.dispatcher = dispatcher
         self._clock = clock
+        # The handler's rate limit, which the dispatcher keeps; here it says when looking is of use.
+        self._pace = pace
         self._lock = threading.Lock()
         # Lanes whose holders are done with them. Any worker appends; only who has the lock pops.
         self.returned: deque[Lane] = deque()
         # Answers to tickets. Any thread appends; only who has the lock pops.
         self._answers: deque[tuple[Ticket, Verdict]] = deque()
-        # Gates of sleeping workers: locked locks. A worker appends its own; who pops one must release it.
-        self._sleepers: deque[threading.Lock] = deque()
+        # Gates of sleeping workers: locked locks, or what calls an event loop. A worker appends its own; who
+        # pops one must release it.
+        self._sleepers: deque[Gate] = deque()
         # The gate of the worker that runs quick handlers. A worker sets its own and clears it before it
         # sleeps; the poll thread clears it when the runner is held up. Two at once do no harm for long.
         self._runner: threading.Lock | None = None
@@ -66,19 +77,33 @@ class Exchange:
 
     def settle(self) -> None:
         """Settle what was handed in, unless another thread is at it: that one looks again."""
-        while (self.returned or self._answers) and self._lock.acquire(blocking=False):
-            try:
-                self._settle_returned()
-            finally:
-                self._lock.release()
-        if self.dispatcher.verdicts.outbox:
-            self._begin_awaits()
+        while True:
+            while (self.returned or self._answers) and self._lock.acquire(blocking=False):
+                try:
+                    self._settle_returned()
+                finally:
+                    self._lock.release()
+            if not self.dispatcher.verdicts.outbox:
+                return
+            self._begin_awaits()  # may have brought answers: once more
 
     def complete(self, ticket: Ticket, verdict: Verdict) -> None:
         """Say what became of an awaited head. Any thread, never under the lock; later answers are ignored."""
         self._answers.append((ticket, verdict))
         self.settle()
         self.wake_one()
+
+    def complete_in_begin(self, ticket: Ticket, verdict: Verdict) -> None:
+        """Say it from within the ticket's own `begin`: whoever called that settles it next."""
+        self._answers.append((ticket, verdict))
+
+    def count_finished(self) -> int:
+        """Return how many records have finished, those handed in a moment ago included. Waits for the lock.
+
+        Only for a worker whose record has failed for good and is not handed in yet.
+        """
+        with self.locked() as dispatcher:
+            return dispatcher.finished_records
 
     def _settle_returned(self) -> None:
         returned, answers = self.returned, self._answers
@@ -106,14 +131,25 @@ class Exchange:
         self.cost_s = cost_s if cost_s < known_s else known_s + (cost_s - known_s) * 0.05
 
     def wake_one(self) -> None:
-        """Wake a sleeper if a lane is ready."""
-        if self.dispatcher.ready and self._sleepers:
+        """Wake a sleeper if a lane is ready and may be lent."""
+        if self.dispatcher.ready and self._sleepers and (self._pace is None or self._pace.is_open):
             self._release_sleeper()
+
+    def wake_all(self) -> None:
+        """Wake every sleeper: something other than work has changed for it."""
+        while self._release_sleeper():
+            pass
+
+    def next_due_s(self) -> float | None:
+        """Return when ready lanes may be lent again; None when nothing waits for the rate limit."""
+        if self._pace is None or not self.dispatcher.ready or self._pace.is_open:
+            return None
+        return self._pace.due_s
 
     def watch(self) -> bool:
         """See to it that ready lanes are worked on; True while any waits. Poll thread only, often."""
         self.settle()
-        if not self.dispatcher.ready:
+        if not self.dispatcher.ready or not (self._pace is None or self._pace.is_open):
             return False
         if self.cost_s >= QUICK_S or self._runner is None:
             self.wake_one()
@@ -142,23 +178,44 @@ class Exchange:
         """Sleep until woken, unless work came meanwhile. `gate` is the worker's own, locked."""
         if self._runner is gate:
             self._runner = None
+        if self.publish(gate):
+            gate.acquire()
+
+    def publish(self, gate: Gate) -> bool:
+        """Let whoever makes work release a gate, once; False if there is work already: then look again.
+
+        What a worker does before it sleeps; one that must never block does only this.
+        """
         self._sleepers.append(gate)
         # Published first, looked after: work that came before is seen here, work that comes later wakes.
         # A runner gives the role up before it looks, so of two that go to sleep the later one sees both.
         left_to_runner = self.cost_s < QUICK_S and self._runner is not None
-        if self.closed or ((self.dispatcher.ready or self.returned) and not left_to_runner):
+        # What the rate limit keeps ready is no work yet: the poll thread wakes somebody when it is.
+        ready = self.dispatcher.ready and (self._pace is None or self._pace.is_open)
+        if self.closed or ((ready or self.returned) and not left_to_runner):
             try:
                 self._sleepers.remove(gate)
             except ValueError:
-                gate.acquire()  # a waker took the gate already: take its token
-            return
-        gate.acquire()
+                return True  # a waker took the gate already: its token must be taken
+            return False
+        return True
+
+    def ready_lanes(self) -> int:
+        """Return how many lanes `begin` would lend now, as far as can be told without the lock."""
+        if self._pace is not None and not self._pace.is_open:
+            return 0
+        return len(self.dispatcher.ready)
 
     def close(self) -> None:
         """Let every worker leave once nothing is ready."""
         self.closed = True
-        while self._release_sleeper():
-            pass
+        self.wake_all()
+
+    def retire(self, gate: threading.Lock) -> None:
+        """Let a worker leave for good: it may be the runner, or may have been woken for what is ready now."""
+        if self._runner is gate:
+            self._runner = None
+        self.wake_one()
 
     def _release_sleeper(self) -> bool:
         try:
