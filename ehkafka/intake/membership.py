@@ -16,6 +16,7 @@ from ehkafka.errors import EhkafkaError, EngineError
 from ehkafka.events import PartitionAssigned, PartitionLost, PartitionRevoked
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions, position_of
 from ehkafka.records import TopicPartition
+from ehkafka.workers.protocol import Cancelling
 
 if TYPE_CHECKING:
     import threading
@@ -139,6 +140,8 @@ class Membership:
                         positions[assignment.partition] = position
                     self._context.note_end(assignment)
                     abandoned[assignment.partition] = dispatcher.end(assignment)
+            if isinstance(route.workers, Cancelling):
+                route.workers.cancel_ended()
         return positions, abandoned
 
     def _end_lost(self, partitions: Iterable[TopicPartition]) -> None:
