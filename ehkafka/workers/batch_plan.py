@@ -1,0 +1,259 @@
+"""What goes into a batch, when it goes, and what becomes of its lanes afterwards.
+
+Pure; time comes in as an argument; the caller has the bookkeeping lock. A batch is collected in the ready
+queue: until it is handed over nobody holds its lanes, so a revoke, a stop or a command finds them where
+they always are. All records of a batch then count as started: see `Lane.running`.
+
+Which record is to blame when a handler raises is unknown, so a raise spends no attempt while the batch has
+more than one record: its lanes come again in batches half as large, until the culprit stands alone. Its
+attempts are its own then, and nobody else is retried, skipped or dead-lettered for it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ehkafka.lanes.lane import SharedLane
+from ehkafka.records import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ehkafka.lanes.dispatcher import Dispatcher
+    from ehkafka.lanes.lane import Lane
+    from ehkafka.records import Message
+    from ehkafka.recovery.decision import Decision
+
+# Narrowed lanes known before the first look for those that are gone.
+_NARROWED_MIN = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchLimits:
+    """How large a batch becomes, and how long it waits for that.
+
+    It goes when `min_records` or `max_bytes` (of values) are there, or `max_wait_s` after its first record
+    was received. A record above `max_bytes` is a batch by itself.
+    """
+
+    max_records: int
+    min_records: int
+    max_bytes: int | None
+    max_wait_s: float
+    unique_keys: bool = False
+
+
+class Share:
+    """One lane's part of a batch. Belongs to the worker that took it, until it is handed in."""
+
+    __slots__ = ("attempt", "decision", "ends", "error", "lane", "messages")
+
+    def __init__(self, lane: Lane, messages: list[Message]) -> None:
+        self.lane = lane
+        self.messages = messages
+        # Which attempt this is for the first record; for the others it is the first.
+        self.attempt = lane.attempts + 1
+        # How the first records ended; then what the next one failed with, or what is decided for it already.
+        self.ends: list[Outcome] = []
+        self.error: BaseException | None = None
+        self.decision: Decision | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """True when the lane's head, once those that ended are passed, needs a decision."""
+        return self.error is not None or self.decision is not None
+
+
+class BatchPlan:
+    """Takes batches out of one dispatcher and gives their lanes back."""
+
+    def __init__(self, dispatcher: Dispatcher, limits: BatchLimits) -> None:
+        self._dispatcher = dispatcher
+        self.limits = limits
+        # Nothing more is received, or everybody is to leave: wait for nothing. Set once.
+        self.is_hurried = False
+        # Lane → records that a batch with it may have, since one with its head raised.
+        self._narrowed: dict[Lane, int] = {}
+        self._narrowed_max = _NARROWED_MIN
+
+    def wait_s(self, now_s: float) -> float | None:
+        """Return how long the next batch still waits; 0: it is to be taken now. None: nothing is ready."""
+        ready = self._dispatcher.ready
+        if not ready:
+            return None
+        first = next((lane for lane in ready if lane.head is not None), None)
+        if first is None or self._must_go(first) or self._is_enough():
+            return 0.0  # where all are cut lanes, taking them frees them
+        assert first.head is not None
+        mark = first.assignment.mark_at(first.head.offset())
+        received_s = now_s if mark is None else mark.received_at_s
+        return max(0.0, received_s + self.limits.max_wait_s - now_s)
+
+    def take(self, now_s: float) -> list[Share]:
+        """Take a batch: of each lane the head and those behind it, in order. Empty when none may start.
+
+        Every lane gets an equal part first, so that a hot key cannot fill the batch while others are ready;
+        then those that have more fill it up.
+        """
+        lanes, records_max = self._begin_lanes(now_s)
+        if not lanes:
+            return []
+        quota = 1 if self.limits.unique_keys else max(1, records_max // len(lanes))
+        shares, full = self._first_parts(lanes, quota)
+        if not full and not self.limits.unique_keys:
+            self._fill_up(shares, records_max)
+        for share in shares:
+            share.lane.running = len(share.messages)
+        return shares
+
+    def pass_over(self, shares: Iterable[Share]) -> None:
+        """Move each lane on to the first record that has not ended. Its others are given back to it."""
+        for share in shares:
+            lane = share.lane
+            assert not share.ends or lane.head is share.messages[0]
+            for _ in share.ends:
+                lane.advance()
+            if share.ends:
+                self._narrowed.pop(lane, None)
+            lane.running = 1
+
+    def hand_in(self, shares: Iterable[Share], now_s: float) -> None:
+        """Settle the lanes of shares that were passed over."""
+        for share in shares:
+            lane, skipped = share.lane, share.ends.count(Outcome.SKIPPED)
+            lane.decision = share.decision
+            if skipped and not lane.assignment.ended:
+                # `settle` counts all that the lane has passed as finished.
+                for counted in (lane.assignment, self._dispatcher):
+                    counted.finished_records -= skipped
+                    counted.skipped_records += skipped
+            self._dispatcher.settle([lane], now_s)
+
+    def narrow(self, shares: Iterable[Share], records: int) -> None:
+        """Let the lanes of a batch that raised come again in batches of so many records at most."""
+        for share in shares:
+            self._narrowed[share.lane] = records
+        if len(self._narrowed) > self._narrowed_max:
+            kept = {
+                lane: limit
+                for lane, limit in self._narrowed.items()
+                if lane.head is not None and not lane.assignment.ended
+            }
+            self._narrowed = kept
+            self._narrowed_max = max(_NARROWED_MIN, 2 * len(kept))
+
+    def _must_go(self, first: Lane) -> bool:
+        # A partition that is being drained gets nothing more and is waited for; what came back from a
+        # batch that raised has waited already.
+        return (
+            self.is_hurried
+            or first in self._narrowed
+            or any(assignment.halted for assignment in self._dispatcher.assignments.values())
+        )
+
+    def _is_enough(self) -> bool:
+        limits, dispatcher = self.limits, self._dispatcher
+        bytes_enough = limits.max_bytes
+        too_few = dispatcher.backlog_records < limits.min_records
+        if too_few and (bytes_enough is None or dispatcher.backlog_bytes < bytes_enough):
+            return False  # without counting what is ready
+        records = size = 0
+        for lane in dispatcher.ready:
+            part = 1 if limits.unique_keys or isinstance(lane, SharedLane) else len(lane)
+            records += part
+            if records >= limits.min_records:
+                return True
+            if bytes_enough is not None:
+                size += sum(map(len, itertools.islice(_in_order(lane), part)))
+                if size >= bytes_enough:
+                    return True
+        return False
+
+    def _begin_lanes(self, now_s: float) -> tuple[list[Lane], int]:
+        """Lend as many ready lanes as a batch may have, all narrowed alike; and how many records it may."""
+        lanes: list[Lane] = []
+        limit: int | None = None
+        records_max = self.limits.max_records
+        while len(lanes) < records_max and (lane := self._begin(now_s)) is not None:
+            if not lanes:
+                limit = self._narrowed.get(lane)
+                records_max = min(records_max, limit or records_max)
+            elif self._narrowed.get(lane) != limit:
+                self._give_back([lane])
+                break
+            lanes.append(lane)
+        return lanes, records_max
+
+    def _begin(self, now_s: float) -> Lane | None:
+        """Lend the next ready lane whose head may start; those that were cut are settled on the way."""
+        while (lane := self._dispatcher.begin()) is not None:
+            if lane.may_run_head():
+                return lane
+            self._dispatcher.settle([lane], now_s)
+        return None
+
+    def _give_back(self, lanes: list[Lane]) -> None:
+        for lane in reversed(lanes):
+            lane.running = 0
+            self._dispatcher.ready.appendleft(lane)
+
+    def _first_parts(self, lanes: list[Lane], quota: int) -> tuple[list[Share], bool]:
+        """Return each lane's first records; True where `max_bytes` leaves no room for more."""
+        room = self._room_bytes()
+        shares: list[Share] = []
+        for number, lane in enumerate(lanes):
+            share = Share(lane, [])
+            room, full = _add(share, itertools.islice(_startable(lane), quota), room, at_least=not shares)
+            if share.messages:
+                shares.append(share)
+            if full:
+                self._give_back(lanes[number + bool(share.messages) :])
+                return shares, True
+        return shares, False
+
+    def _fill_up(self, shares: list[Share], records_max: int) -> None:
+        free = records_max - sum(len(share.messages) for share in shares)
+        room = self._room_bytes(shares)
+        for share in shares:
+            have = len(share.messages)
+            room, full = _add(share, itertools.islice(_startable(share.lane), have, have + free), room)
+            free -= len(share.messages) - have
+            if full or not free:
+                return
+
+    def _room_bytes(self, shares: Iterable[Share] = ()) -> float:
+        if self.limits.max_bytes is None:
+            return float("inf")
+        return self.limits.max_bytes - sum(len(m) for share in shares for m in share.messages)
+
+
+def _add(
+    share: Share, messages: Iterator[Message], room_bytes: float, *, at_least: bool = False
+) -> tuple[float, bool]:
+    """Add what fits, the first one at any rate if asked to; return the room left, and True when full."""
+    for message in messages:
+        size = len(message)
+        if size > room_bytes and not (at_least and not share.messages):
+            return room_bytes, True
+        share.messages.append(message)
+        room_bytes -= size
+    return room_bytes, False
+
+
+def _startable(lane: Lane) -> Iterator[Message]:
+    """Yield the records that may start together with the head, from the head on."""
+    assignment = lane.assignment
+    for message in _in_order(lane):
+        if assignment.halted and not assignment.may_start(message):
+            return
+        yield message
+
+
+def _in_order(lane: Lane) -> Iterator[Message]:
+    if lane.head is not None:
+        yield lane.head
+        # What is behind the head of a shared lane may be another partition's.
+        if lane.rest and not isinstance(lane, SharedLane):
+            yield from lane.rest
