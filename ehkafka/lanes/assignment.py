@@ -171,7 +171,12 @@ class Assignment:
         """
         if self.received_next is None:
             return -1
-        started = {lane.head.offset() for lane in self.lanes_here() if lane.running and lane.head is not None}
+        started = {
+            message.offset()
+            for lane in self.lanes_here()
+            if lane.running and lane.head is not None
+            for message in itertools.islice(lane.messages(), lane.running)
+        }
         waiting = {message.offset() for message in self.unfinished()} - started
         highest = self.received_next - 1
         while highest in waiting:
@@ -197,6 +202,6 @@ class Assignment:
 
     def _is_in(self, lane: Lane) -> bool:
         if isinstance(lane, SharedLane):
-            held = lane.running and lane.assignment is self  # perhaps finished, not handed in yet
+            held = lane.running > 0 and lane.assignment is self  # perhaps finished, not handed in yet
             return held or next(lane.messages_of(self), None) is not None
-        return lane.running or len(lane) > 0
+        return lane.running > 0 or len(lane) > 0
