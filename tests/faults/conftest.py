@@ -1,12 +1,27 @@
-"""The stages of the integration tests, for faults between members and a real broker.
+"""The stages of the integration tests, for faults between members and a broker.
 
-Rows are scaled for a quick run: durations by ten or more, bounds alike.
+Rows are scaled for a quick run: durations by ten or more, bounds alike. `EHKAFKA_FAULTS_SCALE=10` makes
+them so many times longer; `EHKAFKA_FAULTS_FILE` names a file that gets a line of JSON for each row's run,
+of which `scripts/faults` makes its table.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import ehkafka
+    from ehkafka.testing import EmbeddedBroker, Verdict
 
 # Tests are no package: the module is loaded by its path.
 _SPEC = importlib.util.spec_from_file_location(
@@ -19,3 +34,89 @@ _SPEC.loader.exec_module(_stage)
 
 stage_on = _stage.stage_on
 eventually = _stage.eventually
+
+# A member of an embedded group waits for the session time-out less one second before it is in.
+EMBEDDED_GROUP = {"session.timeout.ms": 1_500, "heartbeat.interval.ms": 100, "fetch.wait.max.ms": 20}
+# Each partition holds back its commit until a poison key's head ends: quick commits show it at once.
+COMMIT_INTERVAL_S = 0.1
+
+
+class EmbeddedStage(_stage.Stage):  # type: ignore[misc, name-defined]
+    """A stage on an embedded broker, where the protocol does not matter."""
+
+    def app(self, handler: Callable[[Any], object] | None = None, **options: Any) -> ehkafka.App:
+        """Return an app of the group; it keeps a history and is stopped."""
+        options.setdefault("commit_interval_s", COMMIT_INTERVAL_S)
+        options["consumer"] = {**EMBEDDED_GROUP, **options.get("consumer", {})}
+        return super().app(handler, **options)  # type: ignore[no-any-return]
+
+    def letters(self, topic: str) -> list[tuple[int, int, bytes | None]]:
+        """Return origin partition, origin offset and key of each dead letter, in the order of the topic."""
+        found = []
+        for message in _read(self.broker.bootstrap, topic):
+            headers = dict(message.headers() or [])
+            where = headers["ehkafka-origin-partition"], headers["ehkafka-origin-offset"]
+            found.append((int(where[0]), int(where[1]), message.key()))
+        return found
+
+
+def _read(bootstrap: str, topic: str) -> list[Any]:
+    """Return all records of a topic with one partition."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reads", "log_level": 0})
+    try:
+        _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10.0)
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        messages: list[Any] = []
+        deadline_s = time.monotonic() + 20.0
+        while len(messages) < end:
+            assert time.monotonic() < deadline_s, f"{len(messages)} of {end} records of {topic} came"
+            messages += consumer.consume(1_000, 0.1)
+    finally:
+        consumer.close()
+    return messages
+
+
+@pytest.fixture
+def embedded_stage(
+    embedded_broker_factory: Callable[..., EmbeddedBroker], tmp_path: Path
+) -> Iterator[Callable[..., EmbeddedStage]]:
+    """Return what sets a stage on an embedded broker: its topic of so many partitions, and others of one."""
+    stages: list[EmbeddedStage] = []
+
+    def set_up(partitions: int = 8, *others: str) -> EmbeddedStage:
+        broker = embedded_broker_factory(dict.fromkeys(others, 1))
+        stages.append(EmbeddedStage(broker, tmp_path))
+        broker.create_topic(stages[-1].topic, partitions)
+        return stages[-1]
+
+    yield set_up
+    for stage in stages:
+        stage.close()
+
+
+@pytest.fixture
+def scale() -> int:
+    """How many times longer than in a quick run the rows are."""
+    return int(os.environ.get("EHKAFKA_FAULTS_SCALE", "1"))
+
+
+@pytest.fixture
+def judged() -> Callable[..., None]:
+    """Return what judges a row's run, and notes it for the table.
+
+    `judged(row, stage, recovery_s=[…])`, when everything has stopped: fails unless all promises were kept.
+    """
+
+    def judge(row: int, stage: Any, recovery_s: Sequence[float] = ()) -> None:
+        verdict = stage.verdict()
+        if path := os.environ.get("EHKAFKA_FAULTS_FILE"):
+            with Path(path).open("a") as lines:
+                lines.write(json.dumps(_line(row, verdict, recovery_s)) + "\n")
+        assert verdict.ok, verdict.report()
+
+    return judge
+
+
+def _line(row: int, verdict: Verdict, recovery_s: Sequence[float]) -> dict[str, Any]:
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").split("::")[-1].split(" ")[0]
+    return {"row": row, "test": test, "recovery_s": list(recovery_s), **verdict.as_dict()}

@@ -38,6 +38,8 @@ def test_row_07_the_first_record_after_an_idle_close_comes_at_once(
     stage_on: Callable[..., Any],
     far_kafka: tuple[KafkaBroker, CommitThrottle],
     eventually: Callable[..., None],
+    judged: Callable[..., None],
+    scale: int,
 ) -> None:
     """Again and again: connections are closed for being idle, then a burst comes; nothing is lost or late."""
     broker, proxy = far_kafka
@@ -53,7 +55,7 @@ def test_row_07_the_first_record_after_an_idle_close_comes_at_once(
     )
     app.start()
     eventually(lambda: len(app.snapshot().partitions) == 4, "an assignment")
-    for _ in range(BURSTS):
+    for _ in range(BURSTS * scale):
         proxy.network = Network(idle_close_s=IDLE_CLOSE_S)
         closed = proxy.closed_idle + proxy.open_connections
         eventually(lambda closed=closed: proxy.closed_idle >= closed, "idle closes of all that is open")
@@ -65,8 +67,7 @@ def test_row_07_the_first_record_after_an_idle_close_comes_at_once(
         first_s.append(started[seen] - began_s)
     stage.wait_until_committed(load.ends)
     app.stop()
-    verdict = stage.verdict()
-    assert verdict.ok, verdict.report()
+    judged(7, stage, first_s)
     assert max(first_s) <= FIRST_RECORD_S, first_s
     assert app.snapshot().counters["PartitionLost"] == 0
     assert app.snapshot().counters["PartitionAssigned"] == 4

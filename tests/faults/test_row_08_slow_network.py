@@ -31,6 +31,8 @@ def test_row_08_a_slow_and_torn_network_costs_no_heartbeat(
     stage_on: Callable[..., Any],
     far_kafka: tuple[KafkaBroker, CommitThrottle],
     eventually: Callable[..., None],
+    judged: Callable[..., None],
+    scale: int,
 ) -> None:
     """The member joins, consumes and commits through it, and is never thrown out; nothing is lost."""
     broker, proxy = far_kafka
@@ -41,14 +43,13 @@ def test_row_08_a_slow_and_torn_network_costs_no_heartbeat(
     app.start()
     eventually(lambda: len(app.snapshot().partitions) == 8, "an assignment")
     load.start()
-    eventually(lambda: load.count >= RECORDS, "the load")
+    eventually(lambda: load.count >= RECORDS * scale, "the load", timeout_s=30.0 * scale)
     load.stop()
     stage.wait_until_worked_off(load)
     stage.wait_until_committed(load.ends)
     heartbeats = [beat.sent_at_s for beat in proxy.seen(ApiKey.HEARTBEAT)]
     app.stop()
-    verdict = stage.verdict()
-    assert verdict.ok, verdict.report()
+    judged(8, stage)
     assert app.snapshot().counters["PartitionLost"] == 0
     assert app.snapshot().counters["PartitionAssigned"] == 8
     # The broker got one well within every session.

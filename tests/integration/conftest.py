@@ -31,6 +31,7 @@ LOOK_S = 0.01
 # A broker that has just started answers so.
 NOT_YET = {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE}
 KEYS = 1000
+HANDLER_OPTIONS = {"workers", "retry", "on_failure"}
 # The broker of the tests takes sessions from 1 s on; these are quick and yet bear a busy machine.
 SESSION_S = 3.0
 QUICK_GROUP = {"session.timeout.ms": int(SESSION_S * 1000), "heartbeat.interval.ms": 150}
@@ -169,12 +170,12 @@ class Stage:
         """Return an app of the group in this process, not started; it keeps a history and is stopped."""
         history = MemoryHistory()
         self.memories.append(history)
-        workers = options.pop("workers", 16)
+        handling = {name: options.pop(name) for name in HANDLER_OPTIONS & options.keys()}
         properties = {**QUICK_GROUP, "log_level": 0, **options.pop("consumer", {})}
         endpoint = options.pop("endpoint", None) or ehkafka.Endpoint.kafka(self.broker.bootstrap)
         settings = {"group": self.group, "start": "earliest", "history": history, **options}
         app = ehkafka.App(endpoint=endpoint, consumer=properties, **settings)
-        app.handler(self.topic, workers=workers)(handler or (lambda _record: None))
+        app.handler(self.topic, **handling)(handler or (lambda _record: None))
         self.apps.append(app)
         return app
 

@@ -1,0 +1,108 @@
+"""Runs tests/faults so many times and makes one table of all runs.
+
+Runs inside the environment; see `scripts/faults` for what it is for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from _checks import run
+from _environment import ROOT
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEAD = (
+    "row", "test", "runs", "records", "lost", "premature", "order", "stale", "duplicates %",
+    "recovery p50 / max (s)",
+)  # fmt: skip
+SUMS = ("lost", "premature_commits", "order_violations", "stale_commits")
+# Beyond it the embedded broker's 5 MiB of a partition, and the backlog, end.
+SCALE_MAX = 20
+# The slowest test of the quick run takes less, however busy the machine.
+TIMEOUT_S = 120
+
+
+def main(description: str) -> None:
+    """Run, then write the table; leave with pytest's code."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runs", type=int, default=1, help="how often each row runs (1)")
+    parser.add_argument("--scale", type=int, default=1, help=f"how many times longer, up to {SCALE_MAX} (1)")
+    parser.add_argument("--row", type=int, help="this row alone")
+    options = parser.parse_args()
+    if not 1 <= options.scale <= SCALE_MAX:
+        parser.error(f"--scale {options.scale}: use a number from 1 to {SCALE_MAX}")
+    wanted = "*" if options.row is None else f"{options.row:02}_*"
+    tests = sorted(
+        str(path.relative_to(ROOT)) for path in (ROOT / "tests/faults").glob(f"test_row_{wanted}.py")
+    )
+    if not tests:
+        parser.error(f"there is no tests/faults/test_row_{wanted}.py")
+    folder = ROOT / "build"
+    folder.mkdir(exist_ok=True)
+    lines = folder / "faults.jsonl"
+    lines.unlink(missing_ok=True)
+    codes = [_run(number, options, tests, lines) for number in range(1, options.runs + 1)]
+    if lines.exists():
+        found = [json.loads(line) for line in lines.read_text().splitlines()]
+        facts = {"runs": options.runs, "scale": options.scale, "commit": _commit()}
+        write_table(found, facts, folder)
+    sys.exit(max(codes))
+
+
+def _run(number: int, options: argparse.Namespace, tests: list[str], lines: Path) -> int:
+    Console(stderr=True).print(f"Run {number} of {options.runs}")
+    environment = {
+        "EHKAFKA_FAULTS_FILE": str(lines),
+        "EHKAFKA_FAULTS_SCALE": str(options.scale),
+        "EHKAFKA_REQUIRE_BROKER": "1",
+    }
+    return run("pytest", "-v", f"--timeout={TIMEOUT_S * options.scale}", *tests, **environment)
+
+
+def write_table(found: list[dict[str, Any]], facts: dict[str, Any], folder: Path) -> None:
+    """Print the table of all runs; write faults.md and faults.json into `folder`."""
+    tests: dict[tuple[int, str], list[dict[str, Any]]] = defaultdict(list)
+    for one in found:
+        tests[one["row"], one["test"]].append(one)
+    lines = [_cells(*test, runs) for test, runs in sorted(tests.items())]
+    shown = ", ".join(f"{name} {value}" for name, value in facts.items())
+    markdown = [f"| {' | '.join(HEAD)} |", "|---" * len(HEAD) + "|"]
+    markdown += [f"| {' | '.join(cells)} |" for cells in lines]
+    (folder / "faults.md").write_text("\n".join(markdown) + f"\n\n{shown}\n")
+    (folder / "faults.json").write_text(json.dumps({"facts": facts, "runs": found}, indent=1))
+    table = Table(*HEAD, title="Fault rows", caption=shown)
+    for cells in lines:
+        table.add_row(*cells)
+    # On a pipe too, no column is cut off.
+    Console(width=None if sys.stdout.isatty() else 200).print(table)
+    Console(stderr=True).print(f"Written: {folder / 'faults.md'}, faults.json")
+
+
+def _cells(row: int, test: str, runs: list[dict[str, Any]]) -> tuple[str, ...]:
+    records = sum(one["finished"] for one in runs)
+    duplicates = sum(one["duplicates"] for one in runs)
+    recovery_s = [taken_s for one in runs for taken_s in one["recovery_s"]]
+    times = f"{statistics.median(recovery_s):.1f} / {max(recovery_s):.1f}" if recovery_s else "–"
+    what = test.removeprefix(f"test_row_{row:02}_").replace("_", " ")
+    sums = (str(sum(one[measure] for one in runs)) for measure in SUMS)
+    share = 100 * duplicates / records if records else 0.0
+    return (str(row), what, str(len(runs)), f"{records:,}", *sums, f"{share:.2f}", times)
+
+
+def _commit() -> str:
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return answer.stdout.strip() or os.environ.get("GITHUB_SHA", "?")[:7]

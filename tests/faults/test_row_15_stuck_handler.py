@@ -1,0 +1,133 @@
+"""Row 15: handlers that never return."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import ehkafka
+from ehkafka.events import StuckReport
+from ehkafka.testing import CheckingHistory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RECORDS = 2_000
+PARTITIONS = 8
+WORKERS = 16
+# What is unfinished for so long is told: 10 s and 5 s, scaled by five.
+STUCK_S = 2.0
+VISIBLE_S = STUCK_S + 1.0
+WORK_S = 0.01
+OTHERS_THROUGHPUT_MIN = 0.9
+
+
+class Heard:
+    """A hook that notes when stuck work was reported, and what was said."""
+
+    def __init__(self) -> None:
+        self.reports: list[tuple[float, StuckReport]] = []
+
+    def on_event(self, event: ehkafka.Event) -> None:
+        """Keep the reports."""
+        if isinstance(event, StuckReport):
+            self.reports.append((time.monotonic(), event))
+
+
+def test_row_15_one_stuck_worker_is_named_and_takes_one_workers_share(
+    embedded_stage: Callable[..., Any],
+    eventually: Callable[..., None],
+    judged: Callable[..., None],
+    scale: int,
+) -> None:
+    """Beside a twin without a stuck record, on the same log at the same time, the others keep their pace."""
+    stage = embedded_stage(PARTITIONS)
+    go, freed = threading.Event(), threading.Event()
+    began_s: list[float] = []
+
+    def work(_record: Any) -> None:
+        assert go.wait(60.0)
+        time.sleep(WORK_S)
+
+    def stuck_at_first(record: Any) -> None:
+        if record.key() == b"stuck" and not freed.is_set():
+            began_s.append(time.monotonic())
+            freed.wait()
+            return
+        work(record)
+
+    load = stage.load()
+    load.put(b"stuck")
+    for number in range(RECORDS * scale):
+        load.put(b"one-%d" % number)
+    load.produce(0)
+    app = stage.app(stuck_at_first, workers=WORKERS, stuck_s=STUCK_S)
+    twin = stage.app(work, workers=WORKERS, group="twin", history=CheckingHistory())
+    app.start()
+    twin.start()
+    everything = RECORDS * scale + 1
+    for one in (app, twin):
+        eventually(lambda one=one: one.snapshot().received_records == everything, "the records")
+    go.set()
+    eventually(lambda: began_s, "the stuck record")
+    eventually(lambda: twin.snapshot().finished_records >= everything - WORKERS, "the twin's end")
+    share = app.snapshot().finished_records / twin.snapshot().finished_records
+    eventually(lambda: not app.health(), "red health", timeout_s=60.0)
+    red_s = time.monotonic() - began_s[0]
+    reasons = app.health().reasons
+    eventually(lambda: app.snapshot().finished_records == everything - 1, "the others")
+    with pytest.raises(ehkafka.AbandonedError, match="stuck"):
+        app.stop(drain=False, timeout_s=0.5)
+    freed.set()
+    twin.stop()
+    again = stage.app(stuck_at_first, workers=WORKERS)
+    again.start()
+    stage.wait_until_committed(load.ends)
+    again.stop()
+    judged(15, stage)
+    assert share >= OTHERS_THROUGHPUT_MIN
+    assert "key stuck has been unfinished" in reasons[0]
+    assert red_s <= VISIBLE_S
+
+
+def test_row_15_a_pool_that_is_stuck_as_a_whole_is_reported_with_its_stacks(
+    embedded_stage: Callable[..., Any],
+    eventually: Callable[..., None],
+    judged: Callable[..., None],
+    scale: int,
+) -> None:
+    """16 of 16: health is red, one report names every record and where its thread is; then it goes on."""
+    stage = embedded_stage(PARTITIONS)
+    freed = threading.Event()
+    began_s: list[float] = []
+
+    def never_returns(_record: Any) -> None:
+        began_s.append(time.monotonic())
+        freed.wait()
+
+    load = stage.load()
+    for number in range(RECORDS * scale):
+        load.put(b"one-%d" % number)
+    load.produce(0)
+    app = stage.app(never_returns, workers=WORKERS, stuck_s=STUCK_S)
+    app.add_hook(heard := Heard())
+    app.start()
+    try:
+        eventually(lambda: len(began_s) == WORKERS, "16 stuck workers")
+        eventually(lambda: not app.health() and heard.reports, "red health and a report", timeout_s=60.0)
+        reported_s, report = heard.reports[0]
+        reasons = app.health().reasons
+    finally:
+        freed.set()
+    stage.wait_until_committed(load.ends)
+    assert app.health()
+    app.stop()
+    judged(15, stage)
+    assert len(report.running) == WORKERS
+    assert report.stacks.count("in never_returns") == WORKERS
+    assert "has been unfinished" in reasons[0]
+    # From the moment when the last worker began: until then something moved.
+    assert reported_s - began_s[WORKERS - 1] <= VISIBLE_S

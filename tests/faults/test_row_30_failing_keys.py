@@ -1,0 +1,198 @@
+"""Row 30: one key in twenty fails for ever and is tried again for ever."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.events import ParkedBudgetFull
+from ehkafka.recovery.policy import DeadLetter
+from ehkafka.recovery.retry import Retry
+from ehkafka.testing import CheckingHistory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import ehkafka
+
+RECORDS = 3_000
+KEYS = 1_000
+FAILING_EVERY = 20
+FAILING = {b"key-%d" % number for number in range(0, KEYS, FAILING_EVERY)}
+PARTITIONS = 4
+# One second, scaled by ten.
+FOR_EVER = Retry(attempts=None, first_s=0.1, max_s=0.1)
+WORK_S = 0.005
+HEALTHY_MIN = 0.98
+
+
+class Handler:
+    """Fails for some keys until it is mended; counts the healthy ones."""
+
+    def __init__(self, failing: set[bytes] = FAILING) -> None:
+        self.failing = failing
+        self.mended = threading.Event()
+        self.go = threading.Event()
+        self._lock = threading.Lock()
+        self.healthy = 0
+
+    def __call__(self, record: Any) -> None:
+        """Handle a record."""
+        assert self.go.wait(60.0)
+        is_failing = record.key() in FAILING
+        if record.key() in self.failing and not self.mended.is_set():
+            raise ValueError("this key fails for ever")
+        time.sleep(WORK_S)
+        if not is_failing:
+            with self._lock:
+                self.healthy += 1
+
+
+class Heard:
+    """A hook that notes when a parked budget was full."""
+
+    def __init__(self) -> None:
+        self.full: list[tuple[float, ParkedBudgetFull]] = []
+
+    def on_event(self, event: ehkafka.Event) -> None:
+        """Keep these events."""
+        if isinstance(event, ParkedBudgetFull):
+            self.full.append((time.monotonic(), event))
+
+
+def fill(stage: Any, records: int) -> Any:
+    """Produce the records, each key as often as any other; return the load."""
+    load = stage.load()
+    for number in range(records):
+        load.put(b"key-%d" % (number % KEYS))
+    load.produce(0)
+    return load
+
+
+def test_row_30_with_a_budget_sized_for_them_failing_keys_cost_the_healthy_nothing(
+    embedded_stage: Callable[..., Any],
+    eventually: Callable[..., None],
+    judged: Callable[..., None],
+    scale: int,
+) -> None:
+    """Beside a twin where nothing fails, on the same log at the same time, healthy keys keep their pace.
+
+    The budget holds all records of the failing keys, 1/20 of the log. Mended, those end as well.
+    """
+    stage = embedded_stage(PARTITIONS)
+    records = RECORDS * scale
+    load = fill(stage, records)
+    handler, calm = Handler(), Handler(set())
+    app = stage.app(handler, retry=FOR_EVER, parked_records_max=records, batch_records_max=100)
+    twin = stage.app(calm, retry=FOR_EVER, batch_records_max=100, group="twin", history=CheckingHistory())
+    app.start()
+    twin.start()
+    for one in (app, twin):
+        eventually(lambda one=one: one.snapshot().received_records == records, "the records")
+    handler.go.set()
+    calm.go.set()
+    healthy = records - records // FAILING_EVERY
+    eventually(lambda: calm.healthy >= healthy, "the twin's healthy records", timeout_s=60.0 * scale)
+    share = handler.healthy / calm.healthy
+    eventually(lambda: handler.healthy == healthy, "the healthy records")
+    snapshot = app.snapshot()
+    assert snapshot.counters["ParkedBudgetFull"] == snapshot.counters["PartitionPaused"] == 0
+    handler.mended.set()
+    stage.wait_until_committed(load.ends)
+    app.stop()
+    twin.stop()
+    judged(30, stage)
+    assert share >= HEALTHY_MIN
+
+
+def test_row_30_with_a_small_budget_and_dead_letters_the_largest_keys_leave_in_order(
+    embedded_stage: Callable[..., Any],
+    eventually: Callable[..., None],
+    judged: Callable[..., None],
+    scale: int,
+) -> None:
+    """`on_parked_full="dead_letter"`: healthy keys all end; what left is written once and in key order."""
+    stage = embedded_stage(PARTITIONS, "dead")
+    records = RECORDS * scale
+    load = fill(stage, records)
+    handler = Handler()
+    handler.go.set()
+    app = stage.app(
+        handler,
+        retry=FOR_EVER,
+        on_failure=DeadLetter("dead"),
+        on_parked_full="dead_letter",
+        parked_records_max=20 * PARTITIONS,
+        batch_records_max=10,
+    )
+    app.start()
+    healthy = records - records // FAILING_EVERY
+    eventually(lambda: handler.healthy == healthy, "the healthy records", timeout_s=60.0)
+    assert app.snapshot().counters["ParkedBudgetFull"] > 0
+    handler.mended.set()
+    stage.wait_until_committed(load.ends)
+    app.stop()
+    letters = stage.letters("dead")
+    offsets: dict[tuple[int, bytes | None], list[int]] = defaultdict(list)
+    for partition, offset, key in letters:
+        offsets[partition, key].append(offset)
+    assert letters
+    assert {key for _, key in offsets} <= FAILING
+    assert all(found == sorted(set(found)) for found in offsets.values())
+    judged(30, stage)
+
+
+def test_row_30_a_small_budget_is_full_when_the_formula_says_and_pauses_one_partition(
+    embedded_stage: Callable[..., Any],
+    eventually: Callable[..., None],
+    judged: Callable[..., None],
+    scale: int,
+) -> None:
+    """A share of S records is full after S / r seconds of a key with r records a second, not before.
+
+    Only its partition pauses; the other keys go on, and after the mending that partition does too.
+    """
+    stage = embedded_stage(PARTITIONS)
+    handler = Handler({b"key-0"})
+    handler.go.set()
+    share, per_s = 200 * scale, 100
+    heard = Heard()
+    app = stage.app(
+        handler, retry=FOR_EVER, parked_records_max=share * PARTITIONS, batch_records_max=10, workers=32
+    )
+    app.add_hook(heard)
+    app.start()
+    eventually(lambda: len(app.snapshot().partitions) == PARTITIONS, "an assignment")
+    load = stage.load()
+    began_s, sent = time.monotonic(), 0
+    # Each failing record brings nine healthy ones along.
+    while not heard.full or sent < RECORDS * scale // 10:
+        while sent < (time.monotonic() - began_s) * per_s:
+            for number in range(10):
+                load.put(b"key-%d" % (number and sent % 900 + number))
+            sent += 1
+        load.produce(0)
+        assert time.monotonic() - began_s < 60.0 * scale
+        time.sleep(0.005)
+    full_s, full = heard.full[0]
+    snapshot = app.snapshot()
+    paused = [partition.partition for partition in snapshot.partitions if partition.paused]
+    reasons = app.health().reasons
+    elsewhere = {p: end for p, end in load.ends.items() if p != full.partition.partition}
+
+    def watermarks() -> dict[int, int | None]:
+        return {p.partition.partition: p.watermark for p in app.snapshot().partitions}
+
+    eventually(lambda: elsewhere.items() <= watermarks().items(), "the other partitions")
+    handler.mended.set()
+    stage.wait_until_committed(load.ends)
+    assert app.health()
+    app.stop()
+    judged(30, stage)
+    assert full.largest_key == "key-0"
+    assert share <= full.parked_records < share + 20
+    assert full_s - began_s >= share / per_s - 0.1
+    assert paused == [full.partition]
+    assert any("key-0" in reason for reason in reasons)
