@@ -15,6 +15,7 @@ backlog's limit; nothing is dropped silently. DESIGN.md has the reasons.
 """
 
 from ehkafka.app import App
+from ehkafka.batches import Batch
 from ehkafka.endpoint import Endpoint
 from ehkafka.errors import (
     AbandonedError,
@@ -31,6 +32,7 @@ from ehkafka.errors import (
 from ehkafka.events import Event, Hook
 from ehkafka.lanes.order import by_key, by_partition, by_topic_partition, unordered
 from ehkafka.records import Record, TopicPartition
+from ehkafka.recovery.deferral import Deferred, defer
 from ehkafka.recovery.policy import DeadLetter, Hold, Skip, Stop
 from ehkafka.recovery.retry import Retry
 from ehkafka.recovery.signals import RejectRecord, RetryLater, SkipRecord
@@ -41,8 +43,10 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "AbandonedError",
     "App",
+    "Batch",
     "ConfigurationError",
     "DeadLetter",
+    "Deferred",
     "EhkafkaError",
     "Endpoint",
     "EndpointError",
@@ -69,5 +73,6 @@ __all__ = [
     "by_key",
     "by_partition",
     "by_topic_partition",
+    "defer",
     "unordered",
 ]

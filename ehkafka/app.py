@@ -1,4 +1,4 @@
-"""The app: decorators that register handlers, and the life cycle around them.
+"""The app: what was registered with its decorators (`registration`), and the life cycle around it.
 
 Knows the runtime and nothing below it. All methods may be called from any thread unless said otherwise.
 """
@@ -10,17 +10,12 @@ import os
 import threading
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from ehkafka.configuration import Configurable, Configuration
 from ehkafka.errors import ConfigurationError, EngineError
-from ehkafka.handlers import HandlerSpec, must_be_plain
-from ehkafka.intake.context import PartitionHooks
-from ehkafka.intake.start import check_start
-from ehkafka.lanes.order import NullKey, Scope, by_key
 from ehkafka.lifespan import start_unless_cancelled
-from ehkafka.recovery.policy import FailurePolicy, Stop
-from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction
+from ehkafka.registration import Registration
 from ehkafka.runtime import Runtime
 from ehkafka.signals import stop_signals
 from ehkafka.telemetry.picture import partition_snapshots
@@ -28,24 +23,19 @@ from ehkafka.telemetry.snapshot import Health, Snapshot
 from ehkafka.telemetry.verdict import health_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-    from datetime import timedelta
     from types import TracebackType
     from typing import Self
 
     from ehkafka.endpoint import Endpoint
-    from ehkafka.events import Hook
-    from ehkafka.headers import HeaderMode
     from ehkafka.history import History
 
-Function = TypeVar("Function", bound="Callable[..., Any]")
 State = Literal["new", "starting", "running", "stopping", "stopped"]
 
 # How long `stop` waits beyond its own time-out for the threads to end.
 STOP_SLACK_S = 5.0
 
 
-class App(Configurable):
+class App(Registration, Configurable):
     """A consumer group's member: handlers, and one consumer that feeds them.
 
     `group` and `endpoint` say whose records; `start` where a group without a committed offset begins
@@ -65,17 +55,9 @@ class App(Configurable):
         history: History | None = None,
         **settings: Any,
     ) -> None:
+        super().__init__()
         self._configuration = Configuration(group, endpoint, start, settings)
         self._history = history
-        self._specs: list[HandlerSpec] = []
-        self._middleware: list[Any] = []
-        self._partition_hooks = PartitionHooks()
-        self._on_error: Callable[..., Any] | None = None
-        self._on_start: list[Callable[[], Any]] = []
-        self._on_stop: list[Callable[[], Any]] = []
-        self._worker_set_up: Callable[[], None] | None = None
-        self._worker_tear_down: Callable[[], None] | None = None
-        self._event_hooks: list[Hook] = []
         # Guards the life cycle, not the data: two threads may start and stop.
         self._lock = threading.RLock()
         self._runtime: Runtime | None = None
@@ -85,137 +67,6 @@ class App(Configurable):
         self._starter: threading.Thread | None = None
         # The name of a signal that came during `run`. Main thread only.
         self._early_signal: str | None = None
-
-    # --- registration, before the start ---------------------------------------------------------
-
-    def handler(
-        self,
-        *topics: str,
-        order_by: Callable[..., Hashable] = by_key,
-        scope: Scope = "partition",
-        null_key: NullKey = "spread",
-        workers: int = 16,
-        raw: bool = False,
-        headers: HeaderMode = "auto",
-        start: Any = None,
-        max_age: timedelta | None = None,
-        retry: Retry | RetryFunction = NO_RETRY,
-        on_failure: FailurePolicy | None = None,
-    ) -> Callable[[Function], Function]:
-        """Register a function `(record)`, or a class with `process(record)`, as the topics' handler.
-
-        Without topics, the endpoint's own (`EntityPath`) is taken. Records of equal `order_by` keys are
-        handled one after another, in order; others side by side, on `workers` threads. A class gets one
-        instance per partition, with `open(partition)` and `close(reason)` around it where it has them.
-        `raw` hands over confluent's `Message` itself. `headers` says how `Record.properties` decodes:
-        `"auto"` (on Event Hubs AMQP values or text, elsewhere text), `"amqp"`, or `"raw"` for the bytes;
-        `ehkafka.headers.modes` has the rules. `start` and `max_age` go before the app's own for these topics.
-        A record whose handler raised is tried again as `retry` says, while its key waits and others do not;
-        when no attempt is left, `on_failure` decides. Raises `ConfigurationError`.
-        """
-        if start is not None:
-            check_start(start)
-        named = topics or self._configuration.own_topics()
-
-        def register(function: Function) -> Function:
-            self._must_be_new("handler")
-            spec = HandlerSpec(
-                topics=named,
-                function=function,
-                order_by=order_by,
-                scope=scope,
-                null_key=null_key,
-                workers=workers,
-                raw=raw,
-                headers=headers,
-                start=start,
-                max_age=max_age,
-                retry=retry,
-                on_failure=on_failure or Stop(),
-            )
-            taken = {topic: other.name for other in self._specs for topic in other.topics}
-            for topic in spec.topics:
-                if topic in taken:
-                    raise ConfigurationError(
-                        f"Topic {topic!r} has the handler {taken[topic]!r} already; "
-                        f"{spec.name!r} cannot take it too. One handler per topic."
-                    )
-            self._specs.append(spec)
-            return function
-
-        return register
-
-    def use(self, middleware: Function) -> Function:
-        """Wrap every handler in `middleware(record, call_next)`; the first one used is the outermost."""
-        self._must_be_new("middleware")
-        must_be_plain(middleware, "middleware")
-        self._middleware.append(middleware)
-        return middleware
-
-    def on_start(self, function: Function) -> Function:
-        """Call a function in the thread that starts the app: the broker is reached, no record came yet.
-
-        May be a decorator.
-        """
-        self._must_be_new("on_start")
-        must_be_plain(function, "on_start")
-        self._on_start.append(function)
-        return function
-
-    def on_stop(self, function: Function) -> Function:
-        """Call a function after the last record, if the on_start functions ran; last registered first."""
-        self._must_be_new("on_stop")
-        must_be_plain(function, "on_stop")
-        self._on_stop.append(function)
-        return function
-
-    def on_worker_start(self, function: Function) -> Function:
-        """Call a function in each worker thread before its first record."""
-        self._must_be_new("on_worker_start")
-        must_be_plain(function, "on_worker_start")
-        self._worker_set_up = function
-        return function
-
-    def on_worker_stop(self, function: Function) -> Function:
-        """Call a function in each worker thread after its last record."""
-        self._must_be_new("on_worker_stop")
-        must_be_plain(function, "on_worker_stop")
-        self._worker_tear_down = function
-        return function
-
-    def on_error(self, function: Function) -> Function:
-        """Let `function(kind, partition, record, error)` hear of errors and answer them.
-
-        `kind` is `handler` (called on the worker's thread) or `connection` (partition and record are
-        None; called for errors that librdkafka keeps trying to mend). It may answer `"continue"` (a
-        failed record is then held: its key waits, nothing is committed past it), `"stop"`, or None to
-        leave the decision to `on_failure`.
-        """
-        self._must_be_new("on_error")
-        must_be_plain(function, "on_error")
-        self._on_error = function
-        return function
-
-    def on_assigned(self, function: Function) -> Function:
-        """Call `function(partition)` on the hook thread before the first record of an assignment."""
-        return self._set_partition_hook("on_assigned", function)
-
-    def on_revoked(self, function: Function) -> Function:
-        """Call `function(partition, reason)` after the last record; reason: `revoked` or `stopped`."""
-        return self._set_partition_hook("on_revoked", function)
-
-    def on_lost(self, function: Function) -> Function:
-        """Call `function(partition)` when a partition was lost: another member may have it already."""
-        return self._set_partition_hook("on_lost", function)
-
-    def on_idle(self, function: Function) -> Function:
-        """Call `function(partition)` once when nothing has come for `idle_s` and all is finished."""
-        return self._set_partition_hook("on_idle", function)
-
-    def add_hook(self, hook: Hook) -> None:
-        """Hand every event of the catalogue (`ehkafka.events`) to `hook.on_event(event)`."""
-        self._must_be_new("hook")
-        self._event_hooks.append(hook)
 
     # --- life cycle --------------------------------------------------------------------------------
 
@@ -315,6 +166,21 @@ class App(Configurable):
     ) -> None:
         await asyncio.to_thread(self.stop)
 
+    def resize(self, handler: str, *, workers: int) -> None:
+        """Change how many workers a handler has while the app runs; `handler` is its function's name.
+
+        New threads run `on_worker_start` before this returns; surplus ones leave when idle, or after their
+        turn. It holds until the stop. Raises `ConfigurationError`, or what `on_worker_start` raises: then the
+        number is as before.
+        """
+        runtime = self._runtime
+        if runtime is None or self.state != "running":
+            raise ConfigurationError(
+                f"resize({handler!r}): the app is {self.state}; set workers= where the handler is registered."
+            )
+        with self._lock:
+            runtime.resize(handler, workers)
+
     # --- what it shows -----------------------------------------------------------------------------
 
     @property
@@ -349,6 +215,7 @@ class App(Configurable):
             counters=runtime.bus.counters_snapshot(),
             throttled_s=runtime.context.throttle.total_s,
             is_throttled=runtime.context.throttle.is_recent,
+            overdue=runtime.overdue(),
             **runtime.totals(),
         )
 
@@ -364,6 +231,7 @@ class App(Configurable):
             poll_silence_s=time.monotonic() - runtime.loop.last_turn_s,
             failure=str(runtime.failure) if runtime.failure is not None else None,
             commit_trouble=runtime.context.committer.trouble,
+            troubles=runtime.troubles(),
         )
 
     # --- inside ------------------------------------------------------------------------------------
@@ -406,12 +274,6 @@ class App(Configurable):
         with ExitStack() as functions:
             for function in self._on_stop:
                 functions.callback(function)
-
-    def _set_partition_hook(self, name: str, function: Function) -> Function:
-        self._must_be_new(name)
-        must_be_plain(function, name)
-        setattr(self._partition_hooks, name, function)
-        return function
 
     def _must_be_new(self, what: str) -> None:
         if self._state not in ("new", "stopped"):

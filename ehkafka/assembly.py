@@ -5,10 +5,12 @@ Called by `Runtime` before any thread of the run exists. Opens nothing.
 
 from __future__ import annotations
 
+import inspect
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.batch_handlers import BatchCall, BatchSpec
 from ehkafka.endpoint.advice import producer_advice
 from ehkafka.endpoint.client import open_producer
 from ehkafka.endpoint.credential_watch import CredentialWatch
@@ -24,7 +26,7 @@ from ehkafka.intake.positions import PositionFinder
 from ehkafka.intake.route import Route
 from ehkafka.intake.start import check_start_topics
 from ehkafka.intake.throttle import Throttle
-from ehkafka.invoking import make_invoke
+from ehkafka.invoking import make_invoke, make_invoke_async, must_run_in_threads
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.order import KeyReader
 from ehkafka.progress.committer import Committer
@@ -37,7 +39,10 @@ from ehkafka.recovery.letters import Letters
 from ehkafka.recovery.pending import PendingAnswers
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.recovery.wiring import check_recovery
+from ehkafka.workers.asyncio_workers import AsyncioWorkers
 from ehkafka.workers.attempt_clock import AttemptClock
+from ehkafka.workers.batch_exchange import BatchExchange
+from ehkafka.workers.batch_workers import BatchWorkers
 from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.rate import Pace, PacedDispatcher
 from ehkafka.workers.threads import TURN_RECORDS_MAX, ThreadWorkers
@@ -52,6 +57,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.settings import Settings
     from ehkafka.telemetry.bus import EventBus
+    from ehkafka.workers.protocol import Workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +101,7 @@ class Assembly:
         """Return a handler with its lanes and workers."""
         pace = _pace(spec)
         dispatcher = Dispatcher(spec.scope) if pace is None else PacedDispatcher(spec.scope, pace)
-        exchange = Exchange(dispatcher, time.monotonic, pace)
+        exchange = self._exchange(spec, dispatcher, pace)
         make_record = record_type(spec.headers, event_hubs=self.endpoint.is_event_hubs)
         desk = FailureDesk(
             handler=spec.name,
@@ -121,28 +127,60 @@ class Assembly:
             history=self.history,
         )
         attempts = None
-        invoke = make_invoke(spec, self.middleware, self.history, make_record)
-        if spec.deadline_s is not None:
-            attempts = AttemptClock(spec.name, spec.deadline_s, time.monotonic)
-            invoke = attempts.timed(invoke)
+        pool: dict[str, Any] = {
+            "name": spec.name,
+            "size": spec.workers,
+            "on_failure": desk,
+            "on_death": self.worker_died,
+            "set_up": self.worker_set_up,
+            "deferrals": deferrals,
+            "turn_records_max": TURN_RECORDS_MAX if pace is None else 1,
+        }
+        parts = (spec, self.middleware, self.history, make_record)
         tear_down = self.worker_tear_down
-        workers = ThreadWorkers(
-            exchange,
-            name=spec.name,
-            size=spec.workers,
-            invoke=invoke,
-            on_failure=desk,
-            on_death=self.worker_died,
-            set_up=self.worker_set_up,
-            tear_down=None if tear_down is None else lambda: self._tear_worker_down(tear_down),
-            deferrals=deferrals,
-            turn_records_max=TURN_RECORDS_MAX if pace is None else 1,
-        )
+        workers: Workers
+        if isinstance(spec, BatchSpec):
+            assert isinstance(exchange, BatchExchange)
+            must_run_in_threads(spec, self.worker_set_up, tear_down)
+            workers = BatchWorkers(
+                exchange,
+                call=BatchCall(
+                    spec, self.middleware, make_record=make_record, emit=self.bus.emit, history=self.history
+                ),
+                emit=self.bus.emit,
+                tear_down=None if tear_down is None else lambda: self._tear_worker_down(tear_down),
+                **pool,
+            )
+        elif spec.is_async:
+            workers = AsyncioWorkers(
+                exchange,
+                invoke=make_invoke_async(*parts, deadline_s=spec.deadline_s),
+                tear_down=None if tear_down is None else lambda: self._tear_loop_down(tear_down),
+                **pool,
+            )
+        else:
+            must_run_in_threads(spec, self.worker_set_up, tear_down)
+            invoke = make_invoke(*parts)
+            if spec.deadline_s is not None:
+                attempts = AttemptClock(spec.name, spec.deadline_s, time.monotonic)
+                invoke = attempts.timed(invoke)
+            workers = ThreadWorkers(
+                exchange,
+                invoke=invoke,
+                tear_down=None if tear_down is None else lambda: self._tear_worker_down(tear_down),
+                **pool,
+            )
         keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else make_record)
         name = f"{spec.name}({', '.join(spec.topics)})"
         opening = (_open_instance(spec), _close_instance) if spec.is_class else (None, None)
         own = (spec.name, attempts, deferrals)
         return Route(name, spec.topics, dispatcher, exchange, keys, workers, *own, *opening)
+
+    def _exchange(self, spec: HandlerSpec, dispatcher: Dispatcher, pace: Pace | None) -> Exchange:
+        if isinstance(spec, BatchSpec):
+            spec.check_backlog(self.settings)
+            return BatchExchange(dispatcher, time.monotonic, spec.limits())
+        return Exchange(dispatcher, time.monotonic, pace)
 
     def context(
         self, specs: Sequence[HandlerSpec], hooks: PartitionHooks, finished_before: Any
@@ -198,6 +236,13 @@ class Assembly:
             if (limit := spec.max_age or self.settings.max_age) is not None
         }
         return AgeLimits(limits, emit=self.bus.emit, count=self.bus.count) if limits else None
+
+    async def _tear_loop_down(self, tear_down: Callable[[], object]) -> None:
+        try:
+            if inspect.isawaitable(result := tear_down()):
+                await result
+        except BaseException as error:  # told, like any hook's: the loop is leaving anyway
+            self.bus.emit(UserCodeFailed("on_worker_stop", said(error)))
 
     def _tear_worker_down(self, tear_down: Callable[[], None]) -> None:
         try:

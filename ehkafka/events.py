@@ -207,6 +207,20 @@ class RecordRetried(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class BatchRaised(Event):
+    """A batch handler raised, and nobody knows for which record: they come again in smaller batches.
+
+    That is no attempt for any of them. A batch of one record that fails is a `HandlerFailed`, as ever.
+    """
+
+    level: ClassVar[int] = logging.WARNING
+    handler: str
+    records: int
+    error: str
+    next_records_max: int
+
+
+@dataclass(frozen=True, slots=True)
 class RecordSkipped(Event):
     """A record got the outcome *skipped*: its handler or the failure policy asked for it."""
 
@@ -253,6 +267,45 @@ class ParkedBudgetFull(Event):
     # The parked key with the most records.
     largest_key: str
     action: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeferredAnswerDropped(Event):
+    """A deferred record was answered, but that came too late to count; `reason` says for what. Once each."""
+
+    level: ClassVar[int] = logging.WARNING
+    partition: TopicPartition
+    offset: int
+    key: str
+    attempt: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptOverdue(Event):
+    """A handler on a thread has run for longer than its `deadline_s`; told once, with the thread's stack.
+
+    A thread cannot be ended: the record's key and the worker wait, and what the handler does later counts.
+    """
+
+    level: ClassVar[int] = logging.ERROR
+    partition: TopicPartition
+    offset: int
+    key: str
+    attempt: int
+    handler: str
+    running_s: float
+    deadline_s: float
+    stack: str
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerResized(Event):
+    """A handler's number of workers was changed while it ran."""
+
+    handler: str
+    workers_before: int
+    workers: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,9 @@ function is called is `invoking`'s.
 
 from __future__ import annotations
 
+import functools
 import inspect
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -14,6 +16,7 @@ from ehkafka.errors import ConfigurationError
 from ehkafka.headers import HeaderMode
 from ehkafka.intake.start import check_start_topics
 from ehkafka.lanes.order import NullKey, Scope, by_key
+from ehkafka.recovery.deferral import DEADLINE_S_MAX
 from ehkafka.recovery.policy import DeadLetter, FailurePolicy, Stop
 from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction
 from ehkafka.settings import check_max_age
@@ -23,6 +26,11 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 WORKERS_MAX = 10_000
+# Tasks of one event loop.
+TASKS_MAX = 100_000
+# One call in an hour · more than one process can make.
+RATE_MIN = 1 / 3600
+RATE_MAX = 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +49,9 @@ class HandlerSpec:
     max_age: timedelta | None = None
     retry: Retry | RetryFunction = NO_RETRY
     on_failure: FailurePolicy = field(default_factory=Stop)
+    deadline_s: float | None = None
+    rate_limit: float | None = None
+    rate_burst: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run. Raises `ConfigurationError`."""
@@ -55,9 +66,8 @@ class HandlerSpec:
             )
         if self.is_class and not callable(getattr(self.function, "process", None)):
             raise ConfigurationError(f"{where}: the class has no process(record) method.")
-        if is_async(self.function.process if self.is_class else self.function):
-            raise ConfigurationError(f"{where}: it is an async def; this version runs plain functions only.")
-        if inspect.isgeneratorfunction(self.function.process if self.is_class else self.function):
+        called = self._called
+        if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
             raise ConfigurationError(
                 f"{where}: it contains yield, so that calling it would run nothing of it."
             )
@@ -69,13 +79,25 @@ class HandlerSpec:
             raise ConfigurationError(f"{where}: null_key={self.null_key!r}; use one of {get_args(NullKey)}.")
         if self.headers not in get_args(HeaderMode):
             raise ConfigurationError(f"{where}: headers={self.headers!r}; use one of {get_args(HeaderMode)}.")
-        if type(self.workers) is not int or not 1 <= self.workers <= WORKERS_MAX:
+        workers_max = TASKS_MAX if self.is_async else WORKERS_MAX
+        if type(self.workers) is not int or not 1 <= self.workers <= workers_max:
             raise ConfigurationError(
-                f"{where}: workers={self.workers!r}; use a number from 1 to {WORKERS_MAX}."
+                f"{where}: workers={self.workers!r}; use a number from 1 to {workers_max}."
             )
+        self._check_opening(where)
         check_max_age(self.max_age)
         check_start_topics(self.start, self.topics)
         self._check_recovery(where)
+        self._check_limits(where)
+
+    def _check_opening(self, where: str) -> None:
+        for name in ("open", "close"):
+            if self.is_class and is_async(getattr(self.function, name, None)):
+                raise ConfigurationError(
+                    f"{where}: its {name}() is an async def, but is called on the hook thread, where no "
+                    "event loop runs. Make it a plain function; open what belongs to the loop in "
+                    "on_worker_start."
+                )
 
     def _check_recovery(self, where: str) -> None:
         if not isinstance(self.on_failure, FailurePolicy):
@@ -93,6 +115,28 @@ class HandlerSpec:
                 "each would come back and fail again. Give another topic."
             )
 
+    def _check_limits(self, where: str) -> None:
+        if self.deadline_s is not None and not _is_within(self.deadline_s, DEADLINE_S_MAX):
+            raise ConfigurationError(
+                f"{where}: deadline_s={self.deadline_s!r}; give the seconds that one call may take, above 0 "
+                f"and up to {DEADLINE_S_MAX:.0f}, or None for no limit."
+            )
+        if self.rate_limit is not None and not _is_within(self.rate_limit, RATE_MAX, least=RATE_MIN):
+            raise ConfigurationError(
+                f"{where}: rate_limit={self.rate_limit!r}; give the calls per second, from {RATE_MIN:g} to "
+                f"{RATE_MAX:.0f}, or None for no limit."
+            )
+        burst = self.rate_burst
+        if burst is None:
+            return
+        if self.rate_limit is None:
+            raise ConfigurationError(f"{where}: rate_burst={burst!r} means nothing without rate_limit=.")
+        if type(burst) is not int or not 1 <= burst <= RATE_MAX:
+            raise ConfigurationError(
+                f"{where}: rate_burst={burst!r}; give how many calls may come at once after a rest, a whole "
+                f"number from 1 to {RATE_MAX:.0f}."
+            )
+
     @property
     def name(self) -> str:
         """The function's or class's own name, for threads, logs and errors."""
@@ -103,17 +147,38 @@ class HandlerSpec:
         """True when each partition gets an instance of its own."""
         return inspect.isclass(self.function)
 
+    @property
+    def is_async(self) -> bool:
+        """True when its calls are awaited, on asyncio workers."""
+        return is_async(self._called)
+
+    @property
+    def _called(self) -> Any:
+        return self.function.process if self.is_class else self.function
+
+
+def _is_within(value: object, most: float, *, least: float = 0.0) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and math.isfinite(value) and 0 < value <= most and value >= least  # type: ignore[arg-type,operator]
+
 
 def is_async(function: Any) -> bool:
     """Tell whether calling it gives a coroutine, also for an object with an async `__call__`."""
+    while isinstance(function, functools.partial):
+        function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - its kind is asked, not whether it is there
     )
 
 
-def must_be_plain(function: Any, what: str) -> None:
-    """Refuse what is no plain function. Raises `ConfigurationError` naming `what` it was given for."""
+def must_be_callable(function: Any, what: str) -> None:
+    """Refuse what cannot be called. Raises `ConfigurationError` naming `what` it was given for."""
     if not callable(function):
         raise ConfigurationError(f"{what}: {function!r} is not callable.")
+
+
+def must_be_plain(function: Any, what: str) -> None:
+    """Refuse what is no plain function. Raises `ConfigurationError` naming `what` it was given for."""
+    must_be_callable(function, what)
     if is_async(function):
         raise ConfigurationError(f"{what}: an async def is not supported here; give a plain function.")

@@ -6,18 +6,24 @@ is returned raises what the handler raises.
 
 from __future__ import annotations
 
+import asyncio
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.errors import ConfigurationError
+from ehkafka.handlers import is_async
 from ehkafka.lanes.order import KeyFailure, by_key
 from ehkafka.records import Record
+from ehkafka.recovery.deferral import is_deferred
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from ehkafka.handlers import HandlerSpec
     from ehkafka.history import History
     from ehkafka.lanes.lane import Lane
+
+    InvokeAsync = Callable[[Lane], Coroutine[None, None, object]]
 
 Middleware = "Callable[[Record, Callable[[Record], object]], object]"
 
@@ -28,7 +34,8 @@ def make_invoke(
     history: History | None,
     make_record: type[Record] = Record,
 ) -> Callable[[Lane], object]:
-    """Return the function that workers call for a lane's head; built once, on the hot path ever after."""
+    """Return the function that workers call for a lane's head. Raises `ConfigurationError`."""
+    _must_be_of_a_kind(spec, middleware)
     build = _for_class if spec.is_class else _for_function
     invoke = build(spec, middleware, make_record)
     if spec.order_by is not by_key:
@@ -77,6 +84,34 @@ def _must_have_run(result: object) -> None:
         )
 
 
+def must_run_in_threads(spec: HandlerSpec, *hooks: Any) -> None:
+    """Refuse worker hooks that need an event loop where a handler has none. Raises `ConfigurationError`."""
+    for hook in hooks:
+        if hook is not None and is_async(hook):
+            raise ConfigurationError(
+                f"on_worker_start and on_worker_stop run in the workers of every handler: "
+                f"{getattr(hook, '__name__', hook)!r} is an async def, but handler {spec.name!r} is a plain "
+                "function and has no event loop. Write it as a plain function, or give the handlers an app "
+                "each."
+            )
+
+
+def _must_be_of_a_kind(spec: HandlerSpec, middleware: Sequence[Any]) -> None:
+    """Refuse middleware that cannot wrap this handler: a plain one cannot wait for an async one's end."""
+    for one in middleware:
+        if is_async(one) != spec.is_async:
+            own, its = (
+                ("an async def", "a plain function")
+                if spec.is_async
+                else ("a plain function", "an async def")
+            )
+            raise ConfigurationError(
+                f"middleware {getattr(one, '__name__', one)!r} is {its}, but handler {spec.name!r} is {own}: "
+                "middleware wraps all handlers of an app and must be of their kind. Write it as "
+                f"{own}, or give the handlers an app each."
+            )
+
+
 def _with_middleware(handler: Callable[[Any], object], middleware: Sequence[Any]) -> Callable[[Any], object]:
     for wrap in reversed(middleware):
         handler = _wrapped(wrap, handler)
@@ -107,6 +142,113 @@ def _recorded(invoke: Callable[[Lane], object], history: History) -> Callable[[L
         except BaseException:
             history.finished(*what, "failed")
             raise
-        history.finished(*what, "finished")
+        if not is_deferred(head):  # else its answer is the end, told by `recovery.pending`
+            history.finished(*what, "finished")
 
     return recorded
+
+
+def make_invoke_async(
+    spec: HandlerSpec,
+    middleware: Sequence[Any],
+    history: History | None,
+    make_record: type[Record] = Record,
+    *,
+    deadline_s: float | None = None,
+) -> InvokeAsync:
+    """Return the coroutine function that asyncio workers await for a lane's head.
+
+    A call that takes longer than `deadline_s` is cancelled and fails with a `TimeoutError`. Raises
+    `ConfigurationError`.
+    """
+    _must_be_of_a_kind(spec, middleware)
+    invoke = _for_class_async(spec, middleware, make_record)
+    if not spec.is_class:
+        invoke = _for_function_async(spec, middleware, make_record)
+    if deadline_s is not None:
+        invoke = _within_async(invoke, deadline_s)
+    if spec.order_by is not by_key:
+        invoke = _failing_without_key_async(invoke)
+    return invoke if history is None else _recorded_async(invoke, history)
+
+
+def _for_function_async(
+    spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]
+) -> InvokeAsync:
+    function = spec.function
+    handler = _with_middleware(_really_run_async(function) if middleware else function, middleware)
+    raw = spec.raw
+
+    async def call(lane: Lane) -> None:
+        record = lane.head if raw else make_record(lane.head, lane.attempts + 1)  # type: ignore[arg-type]
+        if (result := await handler(record)) is not None:  # type: ignore[misc]
+            _must_have_run(result)
+
+    return call
+
+
+def _for_class_async(spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]) -> InvokeAsync:
+    raw = spec.raw
+
+    async def process(lane: Lane) -> None:
+        handler = _with_middleware(_really_run_async(lane.assignment.context.process), middleware)  # type: ignore[attr-defined]
+        await handler(lane.head if raw else make_record(lane.head, lane.attempts + 1))  # type: ignore[misc, arg-type]
+
+    return process
+
+
+def _really_run_async(handler: Callable[[Any], Awaitable[object]]) -> Callable[[Any], object]:
+    async def run(record: Any) -> object:
+        _must_have_run(result := await handler(record))
+        return result
+
+    return run
+
+
+def _failing_without_key_async(invoke: InvokeAsync) -> InvokeAsync:
+    async def guarded(lane: Lane) -> object:
+        if isinstance(lane.key, KeyFailure):
+            raise lane.key.error
+        return await invoke(lane)
+
+    return guarded
+
+
+def _within_async(invoke: InvokeAsync, deadline_s: float) -> InvokeAsync:
+    async def within(lane: Lane) -> None:
+        limit = asyncio.timeout(deadline_s)
+        try:
+            async with limit:
+                await invoke(lane)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise  # the handler's own
+            raise TimeoutError(
+                f"the call took longer than deadline_s={deadline_s:g} and was cancelled"
+            ) from error
+
+    return within
+
+
+def _recorded_async(invoke: InvokeAsync, history: History) -> InvokeAsync:
+    async def recorded(lane: Lane) -> None:
+        assignment, head = lane.assignment, lane.head
+        assert head is not None
+        what = (assignment.partition, assignment.epoch, head.offset(), lane.key, lane.attempts + 1)
+        history.started(*what)
+        try:
+            await invoke(lane)
+        except BaseException:
+            history.finished(*what, "failed")
+            raise
+        if not is_deferred(head):
+            history.finished(*what, "finished")
+
+    return recorded
+
+
+def make_batch_function(
+    function: Callable[[Any], object], middleware: Sequence[Any]
+) -> Callable[[Any], object]:
+    """Return what batch workers call with a batch: the function in its middleware."""
+    return _with_middleware(_really_run(function), middleware)

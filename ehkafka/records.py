@@ -14,6 +14,7 @@ import orjson
 
 from ehkafka.headers import reading
 from ehkafka.headers.taking import take_headers
+from ehkafka.recovery.deferral import DEADLINE_S, Deferred, defer
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
@@ -136,6 +137,14 @@ class Record:
     # `__len__` would make an empty value falsy; a record is always something.
     def __bool__(self) -> bool:
         return True
+
+    def defer(self, deadline_s: float = DEADLINE_S) -> Deferred:
+        """Leave this record in flight when the handler returns, until somebody answers the returned token.
+
+        `token.finish()` or `token.fail(error)` may come from any thread or task, once. Meanwhile its key
+        waits, no worker is held, and no commit passes it. `ehkafka.defer` has the rules.
+        """
+        return defer(self.message, deadline_s)
 
     def json(self) -> Any:
         """Parse the value as JSON. Raises `orjson.JSONDecodeError`, a `ValueError`, if it is none."""

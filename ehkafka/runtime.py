@@ -19,6 +19,7 @@ from ehkafka.errors import EhkafkaError, EndpointError, EngineError, said
 from ehkafka.events import AppStarted, HandlerResized, UserCodeFailed
 from ehkafka.intake.broker_errors import missing_topics, unreachable
 from ehkafka.intake.client_log import ClientLog
+from ehkafka.intake.connection_errors import ConnectionErrors
 from ehkafka.intake.context import PartitionHooks
 from ehkafka.intake.poll_loop import PollLoop
 from ehkafka.intake.shutdown import Shutdown, StopRequest
@@ -29,7 +30,7 @@ from ehkafka.resizing import named_route, resize
 from ehkafka.telemetry.bus import EventBus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from confluent_kafka import Consumer, KafkaError
 
@@ -96,6 +97,7 @@ class Runtime:
         self._watch = ProgressWatch(self.context, self._routes, settings.stuck_s)
         by_topic = {topic: route for route in self._routes for topic in route.topics}
         self._credential = CredentialWatch(endpoint.credential, self.bus.emit)
+        self._connection = ConnectionErrors(time.monotonic, self._tell_connection_error)
         self._stop_hearing_of_tokens: Callable[[], None] = lambda: None
         self.loop = PollLoop(
             self.context, by_topic, on_error=self._hear_connection_error, slow_look=self._look_slowly
@@ -179,6 +181,14 @@ class Runtime:
         route = named_route(self._routes, handler)
         before = resize(route, workers)
         self.bus.emit(HandlerResized(handler, before, workers))
+
+    def troubles(self) -> Iterator[str]:
+        """Yield what is wrong with the connection and with the credential, while it lasts."""
+        if self.is_done:
+            return
+        tokens = self.endpoint.tokens
+        found = (self._connection.trouble, self._credential.trouble, tokens.trouble if tokens else None)
+        yield from (trouble for trouble in found if trouble is not None)
 
     def totals(self) -> dict[str, int]:
         """Return the counts over all partitions that are or were ours."""
@@ -292,15 +302,18 @@ class Runtime:
         self._watch.look()
         self._credential.apply()
 
-    def _hear_connection_error(self, kind: str, error: KafkaError) -> None:
+    def _hear_connection_error(self, error: KafkaError) -> None:
         if error.name() == "_AUTHENTICATION":
             self._credential.look_now()
+        self._connection.hear(error)
+
+    def _tell_connection_error(self, error: KafkaError) -> None:
         if self._on_error is None:
             return
 
         def ask() -> None:
             assert self._on_error is not None
-            if self._on_error(kind, None, None, error) == STOP:
+            if self._on_error("connection", None, None, error) == STOP:
                 self.fail(EndpointError(f"on_error stopped the app: {error.str()}"))
 
         # The user's code may block: not on the poll thread.

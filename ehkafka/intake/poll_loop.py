@@ -50,7 +50,7 @@ class PollLoop:
         context: IntakeContext,
         routes: Mapping[str, Route],
         *,
-        on_error: Callable[[str, KafkaError], None],
+        on_error: Callable[[KafkaError], None],
         slow_look: Callable[[], None],
     ) -> None:
         """`routes` by topic. `on_error` hears of connection errors; `slow_look` runs twice a second."""
@@ -134,6 +134,7 @@ class PollLoop:
             return BUSY_POLL_S
         now_s = self._context.clock()
         dues = [route.dispatcher.holds.next_due_s() for route in self._distinct]
+        dues += [route.exchange.next_due_s() for route in self._distinct]
         due_s = min((due for due in dues if due is not None), default=now_s + IDLE_POLL_S)
         return min(IDLE_POLL_S, max(BUSY_POLL_S, due_s - now_s))
 
@@ -218,7 +219,7 @@ class PollLoop:
         if fatal is not None:
             self._context.fatal(fatal)
         elif error.code() in UNMENDED:
-            self._on_error("connection", error)
+            self._on_error(error)
 
     def _pause(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if not partitions:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.order import KeyReader
+    from ehkafka.recovery.pending import PendingAnswers
+    from ehkafka.workers.attempt_clock import AttemptClock
     from ehkafka.workers.exchange import Exchange
     from ehkafka.workers.protocol import Workers
 
@@ -32,5 +34,10 @@ class Route:
     exchange: Exchange
     keys: KeyReader
     workers: Workers
+    # The handler's own name: the function's or the class's.
+    handler: str = ""
+    # Since when its calls run, where it has a deadline and runs on threads; its deferred records.
+    attempts: AttemptClock | None = None
+    deferrals: PendingAnswers | None = None
     open: Callable[[Assignment], None] | None = None
     close: Callable[[Assignment, str], None] | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ehkafka.events import StaleResult, StuckReport
+from ehkafka.events import AttemptOverdue, StaleResult, StuckReport
 from ehkafka.lanes.order import describe_key
 
 if TYPE_CHECKING:
@@ -34,13 +34,18 @@ class ProgressWatch:
         now_s = self._context.clock()
         tell_stale(self._context, self._routes)
         self._look_for_stuck(now_s)
+        for route in self._routes:
+            self._look_at_deadlines(route)
         if self._context.hooks.on_idle is not None:
             for assignment in list(self._context.owned.assignments()):
                 self._look_for_idle(assignment, now_s)
 
     def _look_for_stuck(self, now_s: float) -> None:
         finished = sum(route.dispatcher.outcomes for route in self._routes)
-        waiting = any(route.dispatcher.backlog_records for route in self._routes)
+        # Where ready lanes wait for the rate limit, slowness is what the user wanted.
+        waiting = any(
+            route.dispatcher.backlog_records and route.exchange.next_due_s() is None for route in self._routes
+        )
         if finished != self._finished or not waiting:
             self._finished, self._moved_s, self._reported = finished, now_s, False
         elif now_s - self._moved_s >= self._stuck_s and not self._reported:
@@ -50,6 +55,18 @@ class ProgressWatch:
             self._context.emit(
                 StuckReport(now_s - self._moved_s, tuple(running_records(self._context)), text)
             )
+
+    def _look_at_deadlines(self, route: Route) -> None:
+        if route.deferrals is not None:
+            for head in route.deferrals.take_expired():
+                # What becomes of the record may be asked of user code.
+                self._context.hook_thread.submit("a deferred record's deadline", head.expire)
+        if route.attempts is None:
+            return
+        for late in route.attempts.take_unreported():
+            stack = route.workers.stacks().get(late.worker, "it has ended meanwhile")
+            what = (late.partition, late.offset, late.key, late.attempt, late.handler)
+            self._context.emit(AttemptOverdue(*what, late.running_s, late.deadline_s, stack))
 
     def _look_for_idle(self, assignment: Assignment, now_s: float) -> None:
         partition, received = assignment.partition, assignment.received_records
@@ -80,9 +97,11 @@ def tell_stale(context: IntakeContext, routes: Sequence[Route]) -> None:
 
 
 def running_records(context: IntakeContext) -> Iterator[str]:
-    """Name the records whose handlers run now."""
+    """Name the records that are in flight now: their handlers run, or their end is awaited."""
     for route, assignment in list(context.owned.values()):
-        with route.exchange.locked():
+        with route.exchange.locked() as dispatcher:
             for lane in assignment.lanes_here():
                 if lane.running and lane.head is not None:
-                    yield f"{assignment.partition}@{lane.head.offset()} key {describe_key(lane.key)}"
+                    ticket = dispatcher.verdicts.awaited.get(lane)
+                    waits = f" ({ticket.decision.reason})" if ticket is not None else ""
+                    yield f"{assignment.partition}@{lane.head.offset()} key {describe_key(lane.key)}{waits}"

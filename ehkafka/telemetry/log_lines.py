@@ -97,6 +97,8 @@ class LogLines:
             line += f" ({suppressed} more like it since the last such line.)"
         if isinstance(event, events.StuckReport):
             line += f"\n{event.stacks}"
+        elif isinstance(event, events.AttemptOverdue):
+            line += f"\n{event.stack}"
         self._logger.log(event.level, line, extra=fields(event) | {"suppressed": suppressed})
 
 
@@ -239,6 +241,14 @@ def _(event: events.RecordRetried) -> str:
 
 
 @sentence.register
+def _(event: events.BatchRaised) -> str:
+    return (
+        f"Batch handler {_text(event.handler)} raised for {_records(event.records)}: {_clause(event.error)}. "
+        f"They come again, at most {event.next_records_max} at a time, until the one to blame stands alone."
+    )
+
+
+@sentence.register
 def _(event: events.RecordSkipped) -> str:
     return (
         f"Skipped {event.partition}@{event.offset}, key {_text(event.key)}, after attempt "
@@ -275,6 +285,28 @@ def _(event: events.ParkedBudgetFull) -> str:
         f"failing ones, its share of the parked budget; most are of key {_text(event.largest_key)}: "
         f"{action.get(event.action, event.action)}."
     )
+
+
+@sentence.register
+def _(event: events.DeferredAnswerDropped) -> str:
+    return (
+        f"The answer to {event.partition}@{event.offset}, key {_text(event.key)}, attempt {event.attempt}, "
+        f"which was deferred, counts for nothing: {_clause(event.reason)}."
+    )
+
+
+@sentence.register
+def _(event: events.AttemptOverdue) -> str:
+    return (
+        f"Attempt {event.attempt} of {event.partition}@{event.offset}, key {_text(event.key)}, has run for "
+        f"{event.running_s:.1f} s in handler {_text(event.handler)}; deadline_s={event.deadline_s:g}. "
+        "A thread cannot be ended: its key and its worker wait. See the stack for where it is."
+    )
+
+
+@sentence.register
+def _(event: events.HandlerResized) -> str:
+    return f"Handler {_text(event.handler)} has {event.workers} workers now, {event.workers_before} before."
 
 
 @sentence.register

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ehkafka.lanes.order import describe_key
+from ehkafka.recovery.decision import HoldHead, RetryHead
 from ehkafka.telemetry.snapshot import PartitionSnapshot, Unfinished
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.lane import Lane
+    from ehkafka.recovery.decision import Decision
 
 
 def partition_snapshots(context: IntakeContext) -> tuple[PartitionSnapshot, ...]:
@@ -79,5 +81,13 @@ def _oldest(
         key=describe_key(lane.key),
         age_s=max(0.0, now_s - mark.received_at_s) if mark else 0.0,
         attempts=lane.attempts,
-        state=hold.decision.reason if hold else state,
+        state=_waits_for(hold.decision) if hold else state,
+        last_error=lane.last_error if lane.attempts else "",
+        is_on_hold=hold is not None and isinstance(hold.decision, HoldHead),
     )
+
+
+def _waits_for(decision: Decision) -> str:
+    if isinstance(decision, RetryHead):
+        return f"waiting {decision.after_s:.3g} s for its next attempt"
+    return decision.reason

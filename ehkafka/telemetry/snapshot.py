@@ -23,8 +23,27 @@ class Unfinished:
     # Seconds since it was received.
     age_s: float
     attempts: int
-    # `queued`, `running`, or why its lane is on hold.
+    # `queued`, `running`, or what its lane waits for.
     state: str
+    # What its last failed attempt raised; empty when none has failed.
+    last_error: str = ""
+    # It waits for a command, a restart or a rebalance: no time and no answer will end that.
+    is_on_hold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OverdueAttempt:
+    """A call of a handler on a thread that runs for longer than its deadline."""
+
+    handler: str
+    partition: TopicPartition
+    offset: int
+    key: str
+    attempt: int
+    running_s: float
+    deadline_s: float
+    # The worker thread's name.
+    worker: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +100,8 @@ class Snapshot:
     throttled_s: float = 0.0
     # One did so just now: empty fetches prove nothing.
     is_throttled: bool = False
+    # Calls on threads that run for longer than their handler's `deadline_s`.
+    overdue: tuple[OverdueAttempt, ...] = ()
 
     @classmethod
     def empty(cls, group: str, endpoint: str, state: str, taken_at_s: float) -> Snapshot:

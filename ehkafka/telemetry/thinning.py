@@ -99,6 +99,7 @@ _SUBJECTS: dict[type[events.Event], Callable[[Any], Hashable]] = {
     events.HandlerFailed: lambda event: (event.partition, event.offset, _without_numbers(event.decision)),
     # A flood of them has few reasons: one line for each kind of error of a topic.
     events.RecordRetried: lambda event: (event.partition.topic, _kind(event.error)),
+    events.BatchRaised: lambda event: (event.handler, _kind(event.error)),
     events.RecordSkipped: lambda event: (event.partition.topic, _kind(event.reason)),
     events.RecordDeadLettered: lambda event: (event.partition.topic, event.to),
     events.DeadLetterFailed: lambda event: (event.to, event.retry_s is None),

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from ehkafka.telemetry.snapshot import Health
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from ehkafka.telemetry.snapshot import PartitionSnapshot, Snapshot
+    from ehkafka.telemetry.snapshot import OverdueAttempt, PartitionSnapshot, Snapshot
 
 # A poll loop that has not come round for so long is stuck or starved.
 POLL_SILENCE_S = 15.0
@@ -22,9 +22,11 @@ def health_of(
     poll_silence_s: float,
     failure: str | None,
     commit_trouble: str | None,
+    troubles: Iterable[str] = (),
 ) -> Health:
-    """Return what is wrong, each as a sentence that names where."""
-    return Health(tuple(_reasons(snapshot, stuck_s, poll_silence_s, failure, commit_trouble)))
+    """Return what is wrong, each as a sentence that names where; `troubles` are some that others found."""
+    found = _reasons(snapshot, stuck_s, poll_silence_s, failure, commit_trouble)
+    return Health((*found, *troubles))
 
 
 def _reasons(
@@ -38,6 +40,7 @@ def _reasons(
         yield f"The poll loop has not come round for {poll_silence_s:.0f} s."
     if commit_trouble is not None:
         yield f"The last commit failed: {commit_trouble}"
+    yield from map(_overdue_reason, snapshot.overdue)
     for partition in snapshot.partitions:
         yield from _partition_reasons(partition, stuck_s)
 
@@ -52,7 +55,23 @@ def _partition_reasons(partition: PartitionSnapshot, stuck_s: float) -> Iterator
     if oldest is None:
         return
     where = f"{partition.partition}@{oldest.offset}, key {oldest.key}"
-    if oldest.state not in ("queued", "running"):
+    if oldest.is_on_hold:
         yield f"{where} is on hold after {oldest.attempts} attempts: {oldest.state}"
     elif oldest.age_s > stuck_s:
-        yield f"{where} has been unfinished for {oldest.age_s:.0f} s ({oldest.state}; limit {stuck_s:.0f} s)."
+        failed = (
+            f" Attempts that failed: {oldest.attempts}, the last one of {oldest.last_error}"
+            if oldest.attempts
+            else ""
+        )
+        yield (
+            f"{where} has been unfinished for {oldest.age_s:.0f} s ({oldest.state}; limit {stuck_s:.0f} s)."
+            f"{failed}"
+        )
+
+
+def _overdue_reason(attempt: OverdueAttempt) -> str:
+    return (
+        f"{attempt.partition}@{attempt.offset}, key {attempt.key}: attempt {attempt.attempt} has run for "
+        f"{attempt.running_s:.0f} s in handler {attempt.handler!r} (deadline_s={attempt.deadline_s:g}). "
+        f"Its key and {attempt.worker} wait; the log has the stack."
+    )

@@ -206,6 +206,9 @@ class Exchange:
             return 0
         return len(self.dispatcher.ready)
 
+    def hurry(self) -> None:
+        """Hear that nothing more will be received: who collects batches must not wait for more."""
+
     def close(self) -> None:
         """Let every worker leave once nothing is ready."""
         self.closed = True

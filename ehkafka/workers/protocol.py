@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import threading
@@ -44,3 +44,26 @@ class Workers(Protocol):
 
     def stacks(self) -> dict[str, str]:
         """Return where each busy worker is, by name, for a stuck report."""
+
+
+@runtime_checkable
+class Resizable(Protocol):
+    """A pool whose number of workers can change while it runs."""
+
+    # The most that it may be given.
+    size_max: int
+
+    @property
+    def size(self) -> int:
+        """How many workers it has; those that leave once their record has ended do not count."""
+
+    def resize(self, size: int) -> None:
+        """Change the number, 1 or more. Raises what a new worker's set-up raises: then all is as before."""
+
+
+@runtime_checkable
+class Cancelling(Protocol):
+    """A pool that can end calls before they return."""
+
+    def cancel_ended(self) -> None:
+        """Cancel the calls whose epoch has ended: nobody waits for their results. Returns at once."""

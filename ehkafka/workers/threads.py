@@ -1,25 +1,30 @@
 """Thread workers: the pool for blocking handlers.
 
 Each thread takes ready lanes from the dispatcher, calls the handler for their heads and hands them in.
-It owns nothing shared. The loop below is the hot path: see DESIGN.md before adding a line to it.
+It owns nothing shared. The number of threads can change while they run. The loop below is the hot path:
+see DESIGN.md before adding a line to it.
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 import time
 import traceback
 from typing import TYPE_CHECKING
 
+from ehkafka.recovery.deferral import DEFERRED
 from ehkafka.workers.exchange import QUICK_S, Exchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.lanes.lane import Lane
+    from ehkafka.recovery.pending import PendingAnswers
     from ehkafka.workers.protocol import FailureDesk
 
+SIZE_MAX = 10_000
 # One turn of a lane ends after so many records or so much time, whichever comes first, so that every
 # other ready lane is served in a bounded time.
 TURN_RECORDS_MAX = 64
@@ -29,7 +34,12 @@ STINT_LANES_MAX = 64
 
 
 class ThreadWorkers:
-    """`size` daemon threads that execute one handler."""
+    """`size` daemon threads that execute one handler.
+
+    `deferrals` are the handler's deferred records; None: it cannot defer any.
+    """
+
+    size_max = SIZE_MAX
 
     def __init__(
         self,
@@ -42,6 +52,8 @@ class ThreadWorkers:
         on_death: Callable[[BaseException], None],
         set_up: Callable[[], None] | None = None,
         tear_down: Callable[[], None] | None = None,
+        deferrals: PendingAnswers | None = None,
+        turn_records_max: int = TURN_RECORDS_MAX,
     ) -> None:
         self._exchange = exchange
         self._invoke = invoke
@@ -49,23 +61,47 @@ class ThreadWorkers:
         self._on_death = on_death
         self._set_up = set_up
         self._tear_down = tear_down
-        self._ready = threading.Semaphore(0)
-        self._set_up_error: BaseException | None = None
-        self._threads = [
-            # Daemons: a handler that never returns must not keep the process from leaving.
-            threading.Thread(target=self._main, name=f"ehkafka-{name}-{number}", daemon=True)
-            for number in range(size)
-        ]
+        self._deferrals = deferrals
+        self._turn_records_max = turn_records_max
+        self._name = name
+        self._numbers = itertools.count()
+        # How many threads too many there are; each that leaves for it takes one off, under the lock.
+        self._surplus = 0
+        # Guards `_surplus` and who is in `_threads`, which is replaced and never changed.
+        self._lock = threading.Lock()
+        self._threads = self._new_threads(size)
 
     def start(self) -> None:
         """Start all threads and wait until each has run its set-up. Raises the first set-up's error."""
-        for thread in self._threads:
-            thread.start()
-        for _ in self._threads:
-            self._ready.acquire()
-        if self._set_up_error is not None:
+        try:
+            self._start(self._threads)
+        except BaseException:
             self._exchange.close()
-            raise self._set_up_error
+            raise
+
+    @property
+    def size(self) -> int:
+        """How many threads take work; those that leave after the record that they run do not count."""
+        with self._lock:
+            return self._size()
+
+    def resize(self, size: int) -> None:
+        """Change the number of threads. Returns once new ones have run their set-up; raises what it raises.
+
+        Surplus threads leave at once when idle, else after their turn. One caller at a time.
+        """
+        with self._lock:
+            missing = size - self._size()
+            # Threads that were to leave and have not yet may stay.
+            stay = min(self._surplus, max(0, missing))
+            self._surplus += max(0, -missing) - stay
+            added = self._new_threads(missing - stay)
+            self._threads = [t for t in self._threads if t.is_alive() or not t.leaves] + added
+        self._start(added)
+        self._exchange.wake_all()
+
+    def _size(self) -> int:
+        return sum(not thread.leaves for thread in self._threads) - self._surplus
 
     def stop(self, timeout_s: float) -> list[str]:
         """Let idle workers leave; return the names of those still busy after `timeout_s` seconds."""
@@ -89,30 +125,55 @@ class ThreadWorkers:
             if thread.ident in frames
         }
 
+    def _new_threads(self, number: int) -> list[_Thread]:
+        return [_Thread(self._main, f"ehkafka-{self._name}-{next(self._numbers)}") for _ in range(number)]
+
+    def _start(self, threads: list[_Thread]) -> None:
+        """Start threads and wait for their set-ups; when one raises, none of them works and it is raised."""
+        failed = True
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.is_set_up.wait()
+            for thread in threads:
+                if thread.error is not None:
+                    raise thread.error
+            failed = False
+        finally:
+            for thread in threads:
+                thread.leaves = failed
+                thread.go.set()
+
     def _main(self) -> None:
+        thread = threading.current_thread()
+        assert isinstance(thread, _Thread)
         try:
             if self._set_up is not None:
                 self._set_up()
-        except BaseException as error:  # handed to `start`, which raises it
-            self._set_up_error = error
+        except BaseException as error:  # handed to `_start`, which raises it
+            thread.error = error
             return
         finally:
-            self._ready.release()
+            thread.is_set_up.set()
+        thread.go.wait()
         try:
-            self._work()
+            self._work(thread)
         except BaseException as error:  # not the handler's: the engine's own, and the worker is gone
             self._on_death(error)
             return
         if self._tear_down is not None:
             self._tear_down()
 
-    def _work(self) -> None:
+    def _work(self, thread: _Thread) -> None:
         exchange = self._exchange
         begin = exchange.dispatcher.begin
         gate = threading.Lock()
         gate.acquire()
         stint_lanes = 1
-        while True:
+        while not thread.leaves:
+            if self._surplus and self._lets_go(thread):
+                break
             lane = None if exchange.steps_back(gate) else begin()
             if lane is None:
                 exchange.settle()
@@ -124,6 +185,15 @@ class ThreadWorkers:
             else:
                 stint_lanes = 1
                 exchange.sleep(gate)
+        exchange.retire(gate)
+
+    def _lets_go(self, thread: _Thread) -> bool:
+        """Tell whether this thread is one too many; then it must leave."""
+        with self._lock:
+            if self._surplus:
+                self._surplus -= 1
+                thread.leaves = True
+            return thread.leaves
 
     def _stint(self, lane: Lane | None, lanes_max: int) -> int:
         """Run up to `lanes_max` ready lanes, then settle; return how many the next stint may take."""
@@ -147,14 +217,31 @@ class ThreadWorkers:
         return min(lanes_max * 2, STINT_LANES_MAX) if cost_s < QUICK_S else 1
 
     def _run_turn(self, lane: Lane, turn_ends_s: float) -> int:
-        invoke = self._invoke
+        invoke, turn_records_max = self._invoke, self._turn_records_max
         records = 0
         try:
             while lane.may_run_head():
                 records += 1
                 invoke(lane)
-                if not lane.advance() or records >= TURN_RECORDS_MAX or time.perf_counter() > turn_ends_s:
+                if DEFERRED and self._deferrals is not None and self._deferrals.claims(lane):
+                    break
+                if not lane.advance() or records >= turn_records_max or time.perf_counter() > turn_ends_s:
                     break
         except BaseException as error:  # SystemExit and the like too: the desk stops the app for them
+            if DEFERRED and self._deferrals is not None:
+                self._deferrals.void(lane)
             lane.decision = self._on_failure(lane, error)
         return records
+
+
+class _Thread(threading.Thread):
+    """One worker. A daemon: a handler that never returns must not keep the process from leaving."""
+
+    def __init__(self, main: Callable[[], None], name: str) -> None:
+        super().__init__(target=main, name=name, daemon=True)
+        # What the set-up raised; then that it is over, and that the thread may go on.
+        self.error: BaseException | None = None
+        self.is_set_up = threading.Event()
+        self.go = threading.Event()
+        # It takes no more work. Written by itself and by who starts it.
+        self.leaves = False

@@ -17,6 +17,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 import ehkafka
 from ehkafka.testing import Checker, EmbeddedBroker, MemoryHistory, check_history
@@ -30,7 +31,11 @@ LIMIT_S = 15.0
 # Whenever a member joins or leaves, the embedded broker waits the session time-out less one second.
 # Nor does it answer a waiting fetch when records arrive.
 FAST_GROUP = {"session.timeout.ms": 1_500, "heartbeat.interval.ms": 100, "fetch.wait.max.ms": 20}
-HANDLER_OPTIONS = {"order_by", "scope", "null_key", "workers", "raw", "headers", "retry", "on_failure"}
+HANDLER_OPTIONS = {"order_by", "scope", "null_key", "workers", "raw", "headers", "retry", "on_failure"} | {
+    "deadline_s",
+    "rate_limit",
+    "rate_burst",
+}
 
 
 def wait_until(true: Callable[[], Any], timeout_s: float = LIMIT_S) -> Any:
@@ -324,3 +329,25 @@ def wait_for() -> Callable[..., Any]:
 def stays() -> Callable[..., None]:
     """Return what checks that a condition holds for a while."""
     return must_stay
+
+
+@pytest.fixture
+def read_topic(lab: Lab, wait_for: Callable[..., Any]) -> Iterator[Callable[..., list[Any]]]:
+    """Return `read_topic(topic, count)`: its records from the beginning, once there are so many."""
+    with ExitStack() as readers:
+
+        def read(topic: str, count: int) -> list[Any]:
+            reader = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": "reads", **FAST_GROUP})
+            readers.callback(reader.close)
+            there = reader.list_topics(topic).topics[topic].partitions
+            reader.assign([TopicPartition(topic, number, 0) for number in there])
+            found: list[Any] = []
+
+            def enough() -> bool:
+                found.extend(m for m in reader.consume(500, 0.02) if m.error() is None)
+                return len(found) >= count
+
+            wait_for(enough)
+            return found
+
+        yield read

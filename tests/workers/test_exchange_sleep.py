@@ -104,8 +104,8 @@ def test_mutant_a_worker_falls_asleep_without_a_second_look(mutate: Callable[...
     """Without the look after publishing the gate, the record is left lying."""
     mutate(
         Exchange,
-        "sleep",
-        "if self.closed or ((self.dispatcher.ready or self.returned) and not left_to_runner):",
+        "publish",
+        "if self.closed or ((ready or self.returned) and not left_to_runner):",
         "if self.closed:",
     )
     assert falls_asleep_on_work(quick=quick)

@@ -1,0 +1,166 @@
+"""Deferred records of one handler: from the handler's return to the answer.
+
+A worker asks `claims` when a handler has returned while something is deferred, and calls `void` when it
+raised. From then on the head is awaited without a worker. The answer is decided on the thread that gives
+it: no user code runs on the poll thread, which only looks for what has expired.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ehkafka.events import DeferredAnswerDropped, UserCodeFailed
+from ehkafka.lanes.order import describe_key
+from ehkafka.records import Outcome
+from ehkafka.recovery.decision import AwaitHead, HoldHead
+from ehkafka.recovery.deferral import DEFERRED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from ehkafka.events import Event
+    from ehkafka.history import History
+    from ehkafka.lanes.lane import Lane
+    from ehkafka.records import TopicPartition
+    from ehkafka.recovery.decision import Decision, Ticket, Verdict
+    from ehkafka.recovery.deferral import Deferred, State
+
+    Complete = Callable[[Ticket, Verdict], None]
+
+AWAITED = "deferred: nobody has called finish() or fail() yet"
+_WHY_LATE: dict[State, str] = {
+    "void": "the handler raised after it had deferred the record, and that counted",
+    "expired": "its deadline had passed, and the attempt had failed",
+}
+
+
+@dataclass(kw_only=True)
+class PendingAnswers:
+    """One handler's deferred records. `complete` and `complete_in_begin` are its exchange's."""
+
+    complete: Complete
+    complete_in_begin: Complete
+    desk: Callable[[Lane, BaseException], Decision]
+    emit: Callable[[Event], None]
+    history: History | None = None
+    clock: Callable[[], float] = time.monotonic
+    # Tokens that wait for an answer. Workers add, whoever answers takes out; the poll thread reads copies.
+    waiting: dict[Deferred, DeferredHead] = field(default_factory=dict)
+
+    def claims(self, lane: Lane) -> bool:
+        """Tell whether a head was deferred whose handler has just returned: then hand the lane in.
+
+        Holder only. Raises the error of a token that was failed before the handler returned.
+        """
+        token = DEFERRED.pop(id(lane.head), None)
+        if token is None:
+            return False
+        head = DeferredHead(self, lane, token)
+        self.waiting[token] = head
+        if token.settle_at(head):
+            lane.decision = AwaitHead(AWAITED, head.begin)
+            return True
+        # Answered before the handler returned: the worker goes on as if it had never been deferred.
+        del self.waiting[token]
+        head.tell_history(token.error)
+        if token.error is not None:
+            raise token.error
+        return False
+
+    def void(self, lane: Lane) -> None:
+        """Forget the token of a head whose handler raised: the raise counts. Holder only."""
+        token = DEFERRED.pop(id(lane.head), None)
+        if token is not None:
+            token.close("void", DeferredHead(self, lane, token))
+
+    def take_expired(self) -> list[DeferredHead]:
+        """Return the heads whose deadline has passed, each once, for `DeferredHead.expire`. Poll thread."""
+        now_s = self.clock()
+        expired = [token for token in self.waiting.copy() if token.expires_at_s <= now_s]
+        for token in [token for token in DEFERRED.copy().values() if token.expires_at_s <= now_s]:
+            self._tell_unclaimed(token)
+        heads = (self.waiting.pop(token, None) for token in expired)
+        return [head for head in heads if head is not None]
+
+    def _tell_unclaimed(self, token: Deferred) -> None:
+        if not token.is_told:
+            token.is_told = True
+            said = (
+                f"{token!r}: its deadline of {token.deadline_s:g} s has passed, but no handler that deferred "
+                "it has returned. Call defer() from within the record's own handler only, and return soon"
+            )
+            self.emit(UserCodeFailed("defer", said))
+
+
+class DeferredHead:
+    """One deferred attempt. Its lane's head and attempts are stable until the ticket is answered."""
+
+    def __init__(self, pending: PendingAnswers, lane: Lane, token: Deferred) -> None:
+        assert lane.head is not None
+        self._pending = pending
+        self._lane = lane
+        self._token = token
+        assignment = lane.assignment
+        self._what: tuple[TopicPartition, int, int, Hashable, int] = (
+            assignment.partition,
+            assignment.epoch,
+            lane.head.offset(),
+            lane.key,
+            lane.attempts + 1,
+        )
+        # Under the lock: whichever of ticket and verdict comes second completes the head.
+        self._lock = threading.Lock()
+        self._ticket: Ticket | None = None
+        self._verdict: Verdict | None = None
+
+    def begin(self, ticket: Ticket) -> None:
+        """Take the ticket of the settled lane. On whichever thread settled it, maybe the poll thread."""
+        with self._lock:
+            self._ticket = ticket
+            verdict = self._verdict
+        if verdict is not None:
+            self._pending.complete_in_begin(ticket, verdict)
+
+    def answered(self, error: BaseException | None) -> None:
+        """Decide, on the answering thread, and complete the head."""
+        self._pending.waiting.pop(self._token, None)
+        self.tell_history(error)
+        verdict = self._judge(error)
+        with self._lock:
+            self._verdict = verdict
+            ticket = self._ticket
+        if ticket is not None:
+            self._pending.complete(ticket, verdict)
+
+    def expire(self) -> None:
+        """Let the attempt fail because nobody answered in time. On the hook thread: a policy may be asked."""
+        token = self._token
+        if token.close("expired"):
+            self.answered(
+                TimeoutError(
+                    f"the record was deferred and neither finished nor failed within its deadline of "
+                    f"{token.deadline_s:g} s"
+                )
+            )
+
+    def late(self, state: State) -> None:
+        """Tell of an answer that counts for nothing."""
+        partition, _, offset, key, attempt = self._what
+        dropped = DeferredAnswerDropped(partition, offset, describe_key(key), attempt, _WHY_LATE[state])
+        self._pending.emit(dropped)
+
+    def tell_history(self, error: BaseException | None) -> None:
+        """Tell the end of the attempt, which the handler's return was not."""
+        if self._pending.history is not None:
+            self._pending.history.finished(*self._what, "finished" if error is None else "failed")
+
+    def _judge(self, error: BaseException | None) -> Verdict:
+        if error is None:
+            return Outcome.FINISHED
+        if self._lane.assignment.ended:
+            # Another member has the record now and decides on it; here the answer is stale.
+            return HoldHead("its partition was taken away")
+        return self._pending.desk(self._lane, error)

@@ -1,0 +1,269 @@
+"""Registration: what an app is told before it starts, by decorators and calls. The part of `App` for that.
+
+Checks each thing at once, so that a mistake is an exception where it stands. Starts nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ehkafka.batch_handlers import BatchSpec
+from ehkafka.errors import ConfigurationError
+from ehkafka.handlers import HandlerSpec, must_be_callable, must_be_plain
+from ehkafka.intake.context import PartitionHooks
+from ehkafka.intake.start import check_start
+from ehkafka.lanes.order import NullKey, Scope, by_key
+from ehkafka.recovery.policy import FailurePolicy, Stop
+from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+    from datetime import timedelta
+
+    from ehkafka.configuration import Configuration
+    from ehkafka.events import Hook
+    from ehkafka.headers import HeaderMode
+
+Function = TypeVar("Function", bound="Callable[..., Any]")
+
+
+class Registration:
+    """Handlers, middleware and hooks of one app."""
+
+    _configuration: Configuration
+
+    def __init__(self) -> None:
+        self._specs: list[HandlerSpec] = []
+        self._middleware: list[Any] = []
+        self._partition_hooks = PartitionHooks()
+        self._on_error: Callable[..., Any] | None = None
+        self._on_start: list[Callable[[], Any]] = []
+        self._on_stop: list[Callable[[], Any]] = []
+        self._worker_set_up: Callable[[], None] | None = None
+        self._worker_tear_down: Callable[[], None] | None = None
+        self._event_hooks: list[Hook] = []
+
+    def handler(
+        self,
+        *topics: str,
+        order_by: Callable[..., Hashable] = by_key,
+        scope: Scope = "partition",
+        null_key: NullKey = "spread",
+        workers: int = 16,
+        raw: bool = False,
+        headers: HeaderMode = "auto",
+        start: Any = None,
+        max_age: timedelta | None = None,
+        retry: Retry | RetryFunction = NO_RETRY,
+        on_failure: FailurePolicy | None = None,
+        deadline_s: float | None = None,
+        rate_limit: float | None = None,
+        rate_burst: int | None = None,
+    ) -> Callable[[Function], Function]:
+        """Register a function `(record)`, or a class with `process(record)`, as the topics' handler.
+
+        Without topics, the endpoint's own (`EntityPath`) is taken. Records of equal `order_by` keys are
+        handled one after another, in order; others side by side, on `workers` threads, or as so many tasks of
+        one event loop where the function, or `process`, is an `async def`. A class gets one
+        instance per partition, with `open(partition)` and `close(reason)` around it where it has them.
+        `raw` hands over confluent's `Message` itself. `headers` says how `Record.properties` decodes:
+        `"auto"` (on Event Hubs AMQP values or text, elsewhere text), `"amqp"`, or `"raw"` for the bytes;
+        `ehkafka.headers.modes` has the rules. `start` and `max_age` go before the app's own for these topics.
+        A record whose handler raised is tried again as `retry` says, while its key waits and others do not;
+        when no attempt is left, `on_failure` decides.
+
+        `deadline_s` is how long one call may take: a coroutine is then cancelled and a process ended, which
+        fails the attempt; a thread cannot be ended, so it is reported and health turns red. `rate_limit` is
+        how many calls start in a second, retries included, `rate_burst` how many at once after a rest (a
+        tenth of a second's, 1 at least, if not given). Raises `ConfigurationError`.
+        """
+        if start is not None:
+            check_start(start)
+        named = topics or self._configuration.own_topics()
+
+        def register(function: Function) -> Function:
+            self._must_be_new("handler")
+            spec = HandlerSpec(
+                topics=named,
+                function=function,
+                order_by=order_by,
+                scope=scope,
+                null_key=null_key,
+                workers=workers,
+                raw=raw,
+                headers=headers,
+                start=start,
+                max_age=max_age,
+                retry=retry,
+                on_failure=on_failure or Stop(),
+                deadline_s=deadline_s,
+                rate_limit=rate_limit,
+                rate_burst=rate_burst,
+            )
+            self._add(spec)
+            return function
+
+        return register
+
+    def batch_handler(
+        self,
+        *topics: str,
+        max_records: int = 500,
+        min_records: int | None = None,
+        max_bytes: int | None = None,
+        max_wait_s: float = 1.0,
+        workers: int = 4,
+        order_by: Callable[..., Hashable] = by_key,
+        scope: Scope = "partition",
+        null_key: NullKey = "spread",
+        unique_keys: bool = False,
+        headers: HeaderMode = "auto",
+        start: Any = None,
+        max_age: timedelta | None = None,
+        retry: Retry | RetryFunction = NO_RETRY,
+        on_failure: FailurePolicy | None = None,
+    ) -> Callable[[Function], Function]:
+        """Register a function `(batch)` as the topics' handler, called with many records at once.
+
+        A batch goes when `max_records` or `max_bytes` (of values) are there, or `max_wait_s` seconds after
+        its first record came. `min_records` are enough to go at once, if given: 1 waits for nothing. A
+        stop or a revoke waits for no more. Batches that run at the same time, one for each of `workers`
+        threads, never share a key; within one, a key's records stand in order, or with `unique_keys` there
+        is one at most. With `scope="handler"` it is one at most, too.
+
+        A function that returns has finished every record for which it called neither `batch.fail(record,
+        error)` nor `batch.skip(record, reason)`; see `Batch`. One that raises has finished nothing: while
+        the batch has more than one record, nobody knows which is to blame, so it spends no attempt and
+        comes again in halves, until the record that makes the function raise stands alone. That one then
+        takes the way of any failed record: `retry`, then `on_failure`. `RetryLater` lets the whole batch
+        come again later. Middleware gets the batch in place of a record.
+
+        The other arguments are those of `handler`. Raises `ConfigurationError`.
+        """
+        if start is not None:
+            check_start(start)
+        named = topics or self._configuration.own_topics()
+
+        def register(function: Function) -> Function:
+            self._must_be_new("batch handler")
+            self._add(
+                BatchSpec(
+                    topics=named,
+                    function=function,
+                    max_records=max_records,
+                    min_records=min_records,
+                    max_bytes=max_bytes,
+                    max_wait_s=max_wait_s,
+                    unique_keys=unique_keys,
+                    order_by=order_by,
+                    scope=scope,
+                    null_key=null_key,
+                    workers=workers,
+                    headers=headers,
+                    start=start,
+                    max_age=max_age,
+                    retry=retry,
+                    on_failure=on_failure or Stop(),
+                )
+            )
+            return function
+
+        return register
+
+    def _add(self, spec: HandlerSpec) -> None:
+        taken = {topic: other.name for other in self._specs for topic in other.topics}
+        for topic in spec.topics:
+            if topic in taken:
+                raise ConfigurationError(
+                    f"Topic {topic!r} has the handler {taken[topic]!r} already; "
+                    f"{spec.name!r} cannot take it too. One handler per topic."
+                )
+        self._specs.append(spec)
+
+    def use(self, middleware: Function) -> Function:
+        """Wrap every handler in `middleware(record, call_next)`; the first one used is the outermost.
+
+        Around `async def` handlers it is an `async def`, too, and awaits `call_next(record)`.
+        """
+        self._must_be_new("middleware")
+        must_be_callable(middleware, "middleware")
+        self._middleware.append(middleware)
+        return middleware
+
+    def on_start(self, function: Function) -> Function:
+        """Call a function in the thread that starts the app: the broker is reached, no record came yet.
+
+        May be a decorator.
+        """
+        self._must_be_new("on_start")
+        must_be_plain(function, "on_start")
+        self._on_start.append(function)
+        return function
+
+    def on_stop(self, function: Function) -> Function:
+        """Call a function after the last record, if the on_start functions ran; last registered first."""
+        self._must_be_new("on_stop")
+        must_be_plain(function, "on_stop")
+        self._on_stop.append(function)
+        return function
+
+    def on_worker_start(self, function: Function) -> Function:
+        """Call a function in each worker thread before its first record.
+
+        For `async def` handlers it runs once in the handler's event loop, and may be an `async def` itself.
+        """
+        self._must_be_new("on_worker_start")
+        must_be_callable(function, "on_worker_start")
+        self._worker_set_up = function
+        return function
+
+    def on_worker_stop(self, function: Function) -> Function:
+        """Call a function in each worker thread, or event loop, after its last record."""
+        self._must_be_new("on_worker_stop")
+        must_be_callable(function, "on_worker_stop")
+        self._worker_tear_down = function
+        return function
+
+    def on_error(self, function: Function) -> Function:
+        """Let `function(kind, partition, record, error)` hear of errors and answer them.
+
+        `kind` is `handler` (called on the worker's thread) or `connection` (partition and record are
+        None; called for errors that librdkafka keeps trying to mend). It may answer `"continue"` (a
+        failed record is then held: its key waits, nothing is committed past it), `"stop"`, or None to
+        leave the decision to `on_failure`.
+        """
+        self._must_be_new("on_error")
+        must_be_plain(function, "on_error")
+        self._on_error = function
+        return function
+
+    def on_assigned(self, function: Function) -> Function:
+        """Call `function(partition)` on the hook thread before the first record of an assignment."""
+        return self._set_partition_hook("on_assigned", function)
+
+    def on_revoked(self, function: Function) -> Function:
+        """Call `function(partition, reason)` after the last record; reason: `revoked` or `stopped`."""
+        return self._set_partition_hook("on_revoked", function)
+
+    def on_lost(self, function: Function) -> Function:
+        """Call `function(partition)` when a partition was lost: another member may have it already."""
+        return self._set_partition_hook("on_lost", function)
+
+    def on_idle(self, function: Function) -> Function:
+        """Call `function(partition)` once when nothing has come for `idle_s` and all is finished."""
+        return self._set_partition_hook("on_idle", function)
+
+    def add_hook(self, hook: Hook) -> None:
+        """Hand every event of the catalogue (`ehkafka.events`) to `hook.on_event(event)`."""
+        self._must_be_new("hook")
+        self._event_hooks.append(hook)
+
+    def _set_partition_hook(self, name: str, function: Function) -> Function:
+        self._must_be_new(name)
+        must_be_plain(function, name)
+        setattr(self._partition_hooks, name, function)
+        return function
+
+    def _must_be_new(self, what: str) -> None:
+        """Refuse a change of what runs. Raises `ConfigurationError`."""
+        raise NotImplementedError

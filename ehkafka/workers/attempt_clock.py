@@ -1,0 +1,86 @@
+"""Since when attempts run on threads, for handlers with a deadline: a thread cannot be ended.
+
+Workers write it around each call; the poll thread's slow watch reports what is overdue, once, and health
+names it for as long as it lasts. A handler that comes back late counts as if it had been in time.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.lanes.order import describe_key
+from ehkafka.telemetry.snapshot import OverdueAttempt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator
+
+    from ehkafka.lanes.lane import Lane
+    from ehkafka.records import TopicPartition
+
+
+@dataclass(slots=True, eq=False)
+class _Attempt:
+    partition: TopicPartition
+    offset: int
+    key: Hashable
+    number: int
+    started_s: float
+    thread: str
+    is_reported: bool = False
+
+
+class AttemptClock:
+    """The attempts of one handler that run now. `deadline_s` is how long each may take."""
+
+    def __init__(self, handler: str, deadline_s: float, clock: Callable[[], float]) -> None:
+        self._handler = handler
+        self._deadline_s = deadline_s
+        self._clock = clock
+        # By thread. A worker writes its own entry; others read a copy.
+        self._running: dict[int, _Attempt] = {}
+
+    def timed(self, invoke: Callable[[Lane], object]) -> Callable[[Lane], object]:
+        """Return `invoke` with each call's beginning and end noted."""
+        running, clock = self._running, self._clock
+
+        def call(lane: Lane) -> object:
+            thread = threading.current_thread()
+            head: Any = lane.head
+            running[thread.ident or 0] = _Attempt(
+                lane.assignment.partition, head.offset(), lane.key, lane.attempts + 1, clock(), thread.name
+            )
+            try:
+                return invoke(lane)
+            finally:
+                del running[thread.ident or 0]
+
+        return call
+
+    def overdue(self) -> list[OverdueAttempt]:
+        """Return the attempts that have run for longer than the deadline."""
+        return [self._as_value(attempt) for attempt in self._overdue()]
+
+    def take_unreported(self) -> list[OverdueAttempt]:
+        """Return those that no earlier call has returned. Poll thread only."""
+        found = [attempt for attempt in self._overdue() if not attempt.is_reported]
+        for attempt in found:
+            attempt.is_reported = True
+        return [self._as_value(attempt) for attempt in found]
+
+    def _overdue(self) -> Iterator[_Attempt]:
+        limit_s = self._clock() - self._deadline_s
+        return (one for one in self._running.copy().values() if one.started_s < limit_s)
+
+    def _as_value(self, attempt: _Attempt) -> OverdueAttempt:
+        return OverdueAttempt(
+            handler=self._handler,
+            partition=attempt.partition,
+            offset=attempt.offset,
+            key=describe_key(attempt.key),
+            attempt=attempt.number,
+            running_s=self._clock() - attempt.started_s,
+            deadline_s=self._deadline_s,
+            worker=attempt.thread,
+        )

@@ -1,0 +1,70 @@
+"""The rate limit of one handler: lanes are lent no faster than its bucket fills.
+
+No worker waits for a token while it holds a lane: while there is none, ready lanes stay ready and workers
+sleep. The poll thread wakes one when the next token is due, and that one the next.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import TYPE_CHECKING
+
+from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.lanes.rate import TokenBucket
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.lanes.lane import Lane
+    from ehkafka.lanes.order import Scope
+
+# What may run at once after a rest, in seconds of the rate, unless said otherwise. The poll thread looks
+# every millisecond at best; much less would waste tokens of high rates, much more is no even flow.
+BURST_S = 0.1
+
+
+class Pace:
+    """A token bucket for many threads."""
+
+    def __init__(self, rate_per_s: float, burst_records: int | None, clock: Callable[[], float]) -> None:
+        self._bucket = TokenBucket(rate_per_s, burst_records or max(1, math.ceil(rate_per_s * BURST_S)))
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    def take(self) -> bool:
+        """Take a token; False when there is none. Any worker, before it takes a lane."""
+        with self._lock:
+            return self._bucket.take(self._clock())
+
+    def give_back(self) -> None:
+        """Put a token back that was not used."""
+        with self._lock:
+            self._bucket.give_back()
+
+    @property
+    def due_s(self) -> float:
+        """When there is a token, or was."""
+        return self._bucket.due_s
+
+    @property
+    def is_open(self) -> bool:
+        """True while there is a token."""
+        return self._clock() >= self._bucket.due_s
+
+
+class PacedDispatcher(Dispatcher):
+    """A dispatcher that lends a lane for each token. A turn must be one record then."""
+
+    def __init__(self, scope: Scope, pace: Pace) -> None:
+        super().__init__(scope)
+        self._pace = pace
+
+    def begin(self) -> Lane | None:
+        """Lend the lane that has been ready for longest; None when there is none, or no token."""
+        if not self.ready or not self._pace.take():
+            return None
+        lane = super().begin()
+        if lane is None or lane.head is None:  # another worker was quicker, or a cut emptied it
+            self._pace.give_back()
+        return lane

@@ -1,0 +1,302 @@
+"""Deferred records: the handler returns, somebody else says later how the attempt ended."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+import ehkafka
+from ehkafka.events import DeferredAnswerDropped, HandlerFailed, StaleResult, UserCodeFailed
+from ehkafka.recovery.deferral import DEFERRED
+
+
+class Deferring:
+    """A handler's work that defers the records of some keys and keeps their tokens."""
+
+    def __init__(self, *keys: bytes, deadline_s: float = 60.0) -> None:
+        self.keys = keys
+        self.deadline_s = deadline_s
+        self.tokens: list[ehkafka.Deferred] = []
+
+    def __call__(self, record: Any) -> None:
+        """Defer it, if its key is one of them."""
+        if record.key() in self.keys:
+            self.tokens.append(record.defer(self.deadline_s))
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_registered() -> Any:
+    """Whatever a test does, its tokens are claimed by their workers."""
+    yield
+    assert not DEFERRED
+
+
+def test_a_deferred_record_holds_its_key_and_the_commit_but_no_worker(
+    lab: Any, wait_for: Any, stays: Any
+) -> None:
+    """The handler has returned; the lane waits, other keys go on with the one worker, until finish()."""
+    work = Deferring(b"slow")
+    recorder = lab.recorder(work)
+    lab.produce("a slow b slow c")
+    app = lab.app(recorder, workers=1)
+    app.start()
+    wait_for(lambda: recorder.keys == [b"a", b"slow", b"b", b"c"])
+    wait_for(lambda: lab.committed() == 1)
+    stays(lambda: lab.committed() == 1 and len(recorder.keys) == 4)
+    (partition,) = app.snapshot().partitions
+    assert partition.oldest.offset == 1
+    assert "nobody has called finish()" in partition.oldest.state
+    assert app.health()
+
+    assert work.tokens[0].finish()
+    wait_for(lambda: lab.committed() == 3)
+    wait_for(lambda: len(work.tokens) == 2)
+    work.tokens[1].finish()
+    wait_for(lambda: lab.committed() == 5)
+    assert app.snapshot().finished_records == 5
+    app.stop()
+
+
+def test_the_first_answer_counts_and_later_ones_are_ignored(lab: Any, events: Any, wait_for: Any) -> None:
+    """Both methods tell whether theirs counted; a late one is nobody's exception."""
+    work = Deferring(b"slow")
+    lab.produce("slow")
+    app = lab.app(lab.recorder(work))
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: work.tokens)
+    assert [work.tokens[0].finish(), work.tokens[0].finish()] == [True, False]
+    assert work.tokens[0].fail(ValueError("too late")) is False
+    wait_for(lambda: lab.committed() == 1)
+    app.stop()
+    assert not events.of(HandlerFailed)
+    assert not events.of(DeferredAnswerDropped)
+
+
+def test_a_failed_token_takes_the_path_of_a_raise(lab: Any, wait_for: Any) -> None:
+    """fail(error) is retried, with the next attempt's number, on the calling thread's decision."""
+    work = Deferring(b"slow")
+    recorder = lab.recorder(work)
+    lab.produce("slow a")
+    app = lab.app(recorder, retry=ehkafka.Retry(attempts=3, first_s=0.01))
+    app.start()
+    for attempt in (1, 2):
+        wait_for(lambda attempt=attempt: len(work.tokens) == attempt)
+        assert work.tokens[-1].fail(ValueError("no luck"))
+    wait_for(lambda: len(work.tokens) == 3)
+    assert [r.attempt for r in recorder.records if r.key() == b"slow"] == [1, 2, 3]
+    work.tokens[-1].finish()
+    wait_for(lambda: lab.committed() == 2)
+    app.stop()
+
+
+@pytest.mark.parametrize(
+    ("error", "counter"),
+    [(ehkafka.SkipRecord("not ours"), "skipped_records"), (ValueError("bad"), "dead_lettered_records")],
+)
+def test_a_failed_token_may_skip_or_dead_letter_the_record(
+    lab: Any, wait_for: Any, error: Exception, counter: str
+) -> None:
+    """Signals and the failure policy are the same as for a raise."""
+    letters: list[Any] = []
+    work = Deferring(b"slow")
+    lab.produce("slow slow2")
+    app = lab.app(lab.recorder(work), on_failure=ehkafka.DeadLetter(letters.append))
+    app.start()
+    wait_for(lambda: work.tokens)
+    work.tokens[0].fail(error)
+    wait_for(lambda: lab.committed() == 2)
+    assert getattr(app.snapshot(), counter) == 1
+    app.stop()
+    assert len(letters) == (counter == "dead_lettered_records")
+
+
+def test_a_system_exit_as_answer_stops_the_app(lab: Any, wait_for: Any) -> None:
+    """F10: what is no verdict on the record is none as an answer either."""
+    work = Deferring(b"slow")
+    lab.produce("slow")
+    app = lab.app(lab.recorder(work), on_failure=ehkafka.Skip())
+    app.start()
+    wait_for(lambda: work.tokens)
+    work.tokens[0].fail(SystemExit(3))
+    assert app.wait(10.0)
+    with pytest.raises(ehkafka.HandlerFailedError, match="SystemExit"):
+        app.stop()
+    assert lab.committed() in (None, 0)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_answer_before_the_handler_returned_counts(lab: Any, wait_for: Any, fails: bool) -> None:
+    """Another thread may be quicker than the handler's last line."""
+    attempts: list[int] = []
+
+    def handle(record: Any) -> None:
+        attempts.append(record.attempt)
+        token = record.defer()
+        answer = (lambda: token.fail(ValueError("early"))) if fails and record.attempt == 1 else token.finish
+        thread = threading.Thread(target=answer)
+        thread.start()
+        thread.join()
+
+    lab.produce("a a b")
+    app = lab.app(handle, retry=ehkafka.Retry(attempts=2, first_s=0.01))
+    app.start()
+    wait_for(lambda: lab.committed() == 3)
+    assert app.snapshot().finished_records == 3
+    assert len(attempts) == (6 if fails else 3)
+    app.stop()
+
+
+def test_without_an_answer_the_attempt_fails_with_a_timeout_error(
+    lab: Any, events: Any, wait_for: Any
+) -> None:
+    """Expiry: a failed attempt like any other; a late answer counts for nothing and is told once."""
+    work = Deferring(b"slow", deadline_s=0.05)
+    asked_on: list[tuple[str, type]] = []
+    lab.produce("slow a")
+    app = lab.app(lab.recorder(work), on_failure=ehkafka.Skip())
+    app.add_hook(events)
+
+    @app.on_error
+    def on_error(_kind: str, _partition: Any, _record: Any, error: BaseException) -> None:
+        asked_on.append((threading.current_thread().name, type(error)))
+
+    app.start()
+    wait_for(lambda: lab.committed() == 2)
+    assert asked_on == [("ehkafka-hooks", TimeoutError)]
+    assert [work.tokens[0].finish(), work.tokens[0].finish()] == [False, False]
+    (dropped,) = wait_for(lambda: events.of(DeferredAnswerDropped))
+    assert (dropped.offset, dropped.key, dropped.attempt) == (0, "slow", 1)
+    assert "deadline had passed" in dropped.reason
+    app.stop()
+    assert app.snapshot().skipped_records == 1
+
+
+def test_when_the_handler_raises_after_deferring_the_raise_counts(
+    lab: Any, events: Any, wait_for: Any
+) -> None:
+    """The token is void: its answers are ignored and told once; the next attempt defers anew."""
+    work = Deferring(b"slow")
+
+    def raise_first(record: Any) -> None:
+        work(record)
+        if record.attempt == 1:
+            raise ValueError("no luck")
+
+    lab.produce("slow a")
+    app = lab.app(lab.recorder(raise_first), retry=ehkafka.Retry(attempts=2, first_s=0.01))
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: len(work.tokens) == 2)
+    assert [work.tokens[0].finish(), work.tokens[0].finish()] == [False, False]
+    assert len(wait_for(lambda: events.of(DeferredAnswerDropped))) == 1
+    work.tokens[1].finish()
+    wait_for(lambda: lab.committed() == 2)
+    app.stop()
+
+
+def test_a_stop_waits_for_deferred_records_within_its_deadline(lab: Any, wait_for: Any) -> None:
+    """L1: the drain ends with the answer, and nothing is repeated."""
+    work = Deferring(b"slow")
+    lab.produce("slow a")
+    app = lab.app(lab.recorder(work))
+    app.start()
+    wait_for(lambda: work.tokens and app.snapshot().finished_records == 1)
+    stopping = threading.Thread(target=app.stop)
+    stopping.start()
+    wait_for(lambda: app.state == "stopping")
+    work.tokens[0].finish()
+    stopping.join(10.0)
+    assert not stopping.is_alive()
+    assert lab.committed() == 2
+
+
+def test_a_stop_names_the_deferred_records_that_nobody_answered(lab: Any, wait_for: Any) -> None:
+    """L3: it leaves in time; the record is redelivered; an answer after the end does nothing."""
+    work = Deferring(b"slow")
+    lab.produce("slow a")
+    app = lab.app(lab.recorder(work))
+    app.start()
+    wait_for(lambda: work.tokens and app.snapshot().finished_records == 1)
+    with pytest.raises(ehkafka.AbandonedError, match=r"t\[0\]@0 key slow \(deferred"):
+        app.stop(timeout_s=0.2)
+    assert work.tokens[0].finish()
+    assert app.snapshot().stale_records == 1
+    assert lab.committed() in (None, 0)
+
+
+def test_an_answer_after_the_revoke_is_stale_and_counted(lab: Any, events: Any, wait_for: Any) -> None:
+    """R2: the partition went to another member, which has the record now."""
+    work = Deferring(b"slow")
+    for partition in range(4):
+        lab.produce("slow a", topic="t4", partition=partition)
+    app = lab.app(lab.recorder(work), "t4", drain_s=0.1)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: len(work.tokens) == 4)
+    work.keys = ()
+    other = lab.app(lab.recorder(), "t4")
+    other.start()
+    wait_for(lambda: len(other.snapshot().partitions) == len(app.snapshot().partitions) == 2)
+    assert all(token.finish() for token in work.tokens)
+    wait_for(lambda: sum(event.records for event in events.of(StaleResult)) == 4)
+    assert app.snapshot().stale_records == 4
+    wait_for(lambda: [lab.committed(p, topic="t4") for p in range(4)] == [2] * 4)
+    other.stop()
+    app.stop()
+
+
+def test_raw_handlers_defer_with_the_function(lab: Any, wait_for: Any) -> None:
+    """`ehkafka.defer(message)` is for those who get confluent's Message itself."""
+    tokens: list[ehkafka.Deferred] = []
+    lab.produce("a b")
+    app = lab.app(lambda message: tokens.append(ehkafka.defer(message, deadline_s=30.0)), raw=True)
+    app.start()
+    wait_for(lambda: len(tokens) == 2)
+    for token in tokens:
+        token.finish()
+    wait_for(lambda: lab.committed() == 2)
+    app.stop()
+
+
+def test_tasks_of_an_event_loop_may_answer(lab: Any, wait_for: Any) -> None:
+    """A handler hands records to a loop of the user's own; each key's next record follows its answer."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    async def work(token: ehkafka.Deferred) -> None:
+        await asyncio.sleep(0)
+        token.finish()
+
+    def handle(record: Any) -> None:
+        asyncio.run_coroutine_threadsafe(work(record.defer()), loop)
+
+    for _ in range(100):
+        lab.produce("a b c d e a b c d e")
+    app = lab.app(lab.recorder(handle), workers=4)
+    app.start()
+    wait_for(lambda: lab.committed() == 1000)
+    app.stop()
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+def test_a_defer_outside_of_the_handler_is_told(lab: Any, events: Any, wait_for: Any) -> None:
+    """Nothing waits for that record any more; the token would never come to anything."""
+    kept: list[Any] = []
+    lab.produce("a")
+    app = lab.app(kept.append)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: lab.committed() == 1)
+    kept[0].defer(deadline_s=0.01)
+    (told,) = wait_for(lambda: events.of(UserCodeFailed))
+    assert told.where == "defer"
+    assert "t[0]@0" in told.error
+    app.stop()
+    DEFERRED.clear()
