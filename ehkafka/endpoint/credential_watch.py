@@ -57,7 +57,7 @@ class CredentialWatch:
         self._client: _Client | None = None
         self._applied = credential.current() if credential is not None else None
         self._hanging_told_s: float | None = None
-        # The watch's thread only; `apply` reads since when it reads.
+        # Written by the watch's thread only; `apply` reads since when it reads, `trouble` all three.
         self._reading_since_s: float | None = None
         self._failures = 0
         self._told: tuple[str, float] | None = None
@@ -93,6 +93,22 @@ class CredentialWatch:
             self._emit(CredentialRotated(self._credential.source.name))
         self._tell_if_hanging(self._credential.source.name)
 
+    @property
+    def trouble(self) -> str | None:
+        """Why a rotated key would not be seen, while that lasts. A single failed read is none yet.
+
+        From any thread.
+        """
+        if self._credential is None:
+            return None
+        reason = self._hanging(self._clock())
+        told = self._told
+        if reason is None and told is not None and self._failures > 1:
+            reason = f"{self._failures} reads in a row failed: {told[0]}"
+        if reason is None:
+            return None
+        return f"The key in use cannot be renewed from {self._credential.source.name}: {reason}."
+
     def _main(self) -> None:
         credential = self._credential
         assert credential is not None
@@ -124,10 +140,16 @@ class CredentialWatch:
             self._emit(CredentialUnusable(source, reason, self._failures))
 
     def _tell_if_hanging(self, source: str) -> None:
-        since_s, now_s = self._reading_since_s, self._clock()
-        if since_s is None or now_s - since_s < HANGING_S:
+        now_s = self._clock()
+        reason = self._hanging(now_s)
+        if reason is None:
             return
         if self._hanging_told_s is None or now_s - self._hanging_told_s >= TELL_AGAIN_S:
             self._hanging_told_s = now_s
-            reason = f"a read has not returned for {now_s - since_s:.0f} s; a rotated key is not seen"
             self._emit(CredentialUnusable(source, reason, 1))
+
+    def _hanging(self, now_s: float) -> str | None:
+        since_s = self._reading_since_s
+        if since_s is None or now_s - since_s < HANGING_S:
+            return None
+        return f"a read has not returned for {now_s - since_s:.0f} s; a rotated key is not seen"

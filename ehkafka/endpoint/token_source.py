@@ -91,6 +91,21 @@ class TokenSource:
         with self._changed:
             return self._attempts
 
+    @property
+    def trouble(self) -> str | None:
+        """Why no new token comes, while that lasts. One failure beside a valid token is none yet."""
+        with self._changed:
+            remaining_s = self._remaining_s()
+            if not self._failures or (self._failures == 1 and remaining_s > 0):
+                return None
+            state = (
+                f"The one in use is valid for another {remaining_s:.0f} s"
+                if remaining_s > 0
+                else "None is valid now, so the broker refuses the client until one comes"
+            )
+            failures = f"{self._failures} attempts in a row" if self._failures > 1 else "one attempt"
+            return f"No new token for {self._name} after {failures}: {self._trouble}. {state}."
+
     def listen(self, tell: Callable[[Event], None]) -> Callable[[], None]:
         """Tell of refreshes from now on, on threads of the source's; the result ends it."""
         with self._changed:

@@ -7,10 +7,13 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import ehkafka
+from ehkafka.endpoint.token_source import TokenSource
 from ehkafka.events import AppStopping, CredentialRotated, CredentialUnusable
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 
 def secret(key: str) -> str:
@@ -74,3 +77,38 @@ def test_j4_a_key_that_changes_during_a_drain_is_taken_up(
     gate.set()
     stopping.join(15.0)
     assert lab.committed() == 3
+
+
+def test_health_names_a_key_that_cannot_be_read_again_while_that_lasts(
+    lab: Any, recorder: Any, wait_for: Any, tmp_path: Path
+) -> None:
+    """J4: whoever looks at health sees it before the old key is withdrawn; green again afterwards."""
+    path = tmp_path / "key"
+    write(path, "b2xkb2xkb2xk")
+    app = lab.app(recorder, endpoint=rotating(lab, path))
+    app.start()
+    wait_for(app.health)
+    path.unlink()
+    wait_for(lambda: not app.health())
+    (reason,) = app.health().reasons
+    assert f"file {path}" in reason
+    assert "does not exist" in reason
+    write(path, "b2xkb2xkb2xk")
+    wait_for(app.health)
+    app.stop()
+
+
+def test_health_names_trouble_with_tokens(
+    lab: Any, recorder: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E2: the embedded broker asks for no token, so the endpoint only carries a source with trouble."""
+    tokens = TokenSource(lambda: None, "home.servicebus.windows.net")
+    monkeypatch.setattr(TokenSource, "sign_in", lambda *_arguments: None)
+    app = lab.app(recorder, endpoint=dataclasses.replace(lab.endpoint, tokens=tokens))
+    app.start()
+    wait_for(app.health)
+    tokens.oauth_cb("")
+    wait_for(lambda: not app.health())
+    assert "No new token for home.servicebus.windows.net" in app.health().reasons[0]
+    app.stop()
+    assert app.health().reasons == ("The app is stopped.",)

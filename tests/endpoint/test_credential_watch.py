@@ -252,3 +252,48 @@ def test_a_read_that_hangs_is_told_by_the_client_and_does_not_hold_up_a_stop(
 def unusable(heard: Heard) -> list[CredentialUnusable]:
     """Return what was told of failing reads."""
     return [event for event in heard.events if isinstance(event, CredentialUnusable)]
+
+
+def test_trouble_is_there_while_reads_fail(
+    path: Path, credential: RotatingCredential, connection_string: str, heard: Heard
+) -> None:
+    """J4: from the second failed read in a row on, for a file may be away while it is replaced."""
+    watch = CredentialWatch(credential, heard.emit)
+    path.unlink()
+    watch.look(credential)
+    assert watch.trouble is None
+    watch.look(credential)
+    assert watch.trouble is not None
+    assert f"file {path}" in watch.trouble
+    assert "does not exist" in watch.trouble
+    path.write_text(connection_string)
+    watch.look(credential)
+    assert watch.trouble is None
+    assert CredentialWatch(None, heard.emit).trouble is None
+
+
+def test_a_read_that_hangs_is_trouble(connection_string: str, heard: Heard) -> None:
+    """J4: a callable that never returns is named while it hangs."""
+    now_s = 0.0
+    gate, hanging, first = threading.Event(), threading.Event(), [True]
+
+    def fetch() -> str:
+        if first:
+            first.clear()
+        else:
+            hanging.set()
+            gate.wait(TIMEOUT_S)
+        return connection_string
+
+    credential = Endpoint.connection_string(fetch).credential
+    assert credential is not None
+    watch = CredentialWatch(credential, heard.emit, clock=lambda: now_s)
+    reading = threading.Thread(target=watch.look, args=(credential,))
+    reading.start()
+    assert hanging.wait(TIMEOUT_S)
+    assert watch.trouble is None
+    now_s = HANGING_S + 1
+    assert "has not returned for 31 s" in str(watch.trouble)
+    gate.set()
+    reading.join(TIMEOUT_S)
+    assert watch.trouble is None

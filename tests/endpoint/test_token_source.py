@@ -367,3 +367,45 @@ def test_who_listens_no_more_hears_no_more(source: TokenSource, clock: Clock) ->
     source.oauth_cb("")
     ended(source)
     assert len(told) == 1
+
+
+def test_trouble_is_there_while_refreshes_fail_and_gone_with_the_next_token(
+    source: TokenSource, credential: Credential, clock: Clock
+) -> None:
+    """E2: from the second failure in a row on, for the first is mostly over within a second."""
+    assert source.trouble is None
+    source.oauth_cb("")
+    assert source.trouble is None
+    clock.skipped_s += 0.8 * LIFE_S
+    credential.fault = RuntimeError("no route")
+    source.oauth_cb("")
+    ended(source)
+    assert source.trouble is None
+    clock.skipped_s += 60.0
+    source.oauth_cb("")
+    ended(source)
+    trouble = source.trouble
+    assert trouble is not None
+    assert "2 attempts in a row" in trouble
+    assert "no route" in trouble
+    assert "valid for another" in trouble
+    assert NAME in trouble
+    credential.fault = None
+    clock.skipped_s += 60.0
+    source.oauth_cb("")
+    ended(source)
+    assert source.trouble is None
+
+
+def test_without_a_valid_token_the_first_failure_is_trouble(
+    source: TokenSource, credential: Credential
+) -> None:
+    """E2: then nobody can connect."""
+    credential.fault = RuntimeError("no route")
+    with pytest.raises(EndpointError):
+        source.sign_in()
+    ended(source)
+    trouble = source.trouble
+    assert trouble is not None
+    assert "one attempt" in trouble
+    assert "None is valid now" in trouble

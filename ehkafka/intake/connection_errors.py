@@ -1,0 +1,55 @@
+"""Errors of the connection that librdkafka keeps trying to mend: who hears of them, and how often.
+
+A refused client reports the same error several times a second for as long as it lasts. The user's
+`on_error` hears each kind of it now and then; `trouble` is for `App.health`. `hear` runs on the poll thread
+inside `consume()` and calls no user code itself; `trouble` is read from any thread.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ehkafka.endpoint.client import describe_error
+from ehkafka.intake.broker_errors import EXPLAINING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from confluent_kafka import KafkaError
+
+ON_ERROR_SPACING_S: Final = 5.0
+"""Between two calls of `on_error` for errors of one code."""
+
+# Nobody tells that a connection is there again. librdkafka waits at most 10 s (`reconnect.backoff.max.ms`)
+# between two attempts, and a failed one is told again, so after a longer silence it is over.
+LASTS_S: Final = 15.0
+
+
+class ConnectionErrors:
+    """Remembers when which error was heard; `tell` gets those that the user's code should hear."""
+
+    def __init__(self, clock: Callable[[], float], tell: Callable[[KafkaError], None]) -> None:
+        self._clock = clock
+        self._tell = tell
+        # By code, so it stays small. Poll thread only.
+        self._told_s: dict[int, float] = {}
+        # The last error that says why there is no connection, and when. Replaced, never changed.
+        self._last: tuple[float, KafkaError] | None = None
+
+    def hear(self, error: KafkaError) -> None:
+        """Take an error that librdkafka has told."""
+        now_s = self._clock()
+        if error.code() in EXPLAINING:
+            self._last = (now_s, error)
+        told_s = self._told_s.get(error.code())
+        if told_s is None or now_s - told_s >= ON_ERROR_SPACING_S:
+            self._told_s[error.code()] = now_s
+            self._tell(error)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why brokers cannot be reached or refuse this client, while that lasts."""
+        last = self._last
+        if last is None or self._clock() - last[0] > LASTS_S:
+            return None
+        return f"The connection to a broker fails: {describe_error(last[1])}."

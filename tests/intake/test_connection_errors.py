@@ -1,0 +1,65 @@
+"""Errors of the connection: how often `on_error` hears of them, and how long health tells of them."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError
+
+from ehkafka.intake.connection_errors import LASTS_S, ON_ERROR_SPACING_S, ConnectionErrors
+from ehkafka.testing import VirtualClock
+
+REFUSED = KafkaError(KafkaError._AUTHENTICATION, "SharedAccessKey=hunter2hunter2 is wrong")
+DOWN = KafkaError(KafkaError._ALL_BROKERS_DOWN)
+
+
+@pytest.fixture
+def told() -> list[KafkaError]:
+    """Return what the user's code heard."""
+    return []
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    """Return the clock of the errors."""
+    return VirtualClock()
+
+
+@pytest.fixture
+def errors(clock: VirtualClock, told: list[KafkaError]) -> ConnectionErrors:
+    """Return the errors of one app."""
+    return ConnectionErrors(clock.now_s, told.append)
+
+
+def test_the_same_error_three_times_a_second_reaches_on_error_every_few_seconds(
+    errors: ConnectionErrors, clock: VirtualClock, told: list[KafkaError]
+) -> None:
+    """E2: a minute of an expired token is a dozen calls, not 180; another error is told at once."""
+    for _ in range(180):
+        errors.hear(REFUSED)
+        clock.advance(1 / 3)
+    assert len(told) == pytest.approx(60 / ON_ERROR_SPACING_S, abs=1)
+    before = len(told)
+    errors.hear(DOWN)
+    assert told[before:] == [DOWN]
+
+
+def test_health_names_a_refusal_while_it_lasts(errors: ConnectionErrors, clock: VirtualClock) -> None:
+    """E2, J4: the error with its usual cause, without a key; gone when it is not repeated any more."""
+    assert errors.trouble is None
+    errors.hear(REFUSED)
+    clock.advance(LASTS_S - 1)
+    errors.hear(REFUSED)
+    clock.advance(LASTS_S - 1)
+    trouble = errors.trouble
+    assert trouble is not None
+    assert "_AUTHENTICATION" in trouble
+    assert "did not accept the credential" in trouble
+    assert "hunter2" not in trouble
+    clock.advance(2)
+    assert errors.trouble is None
+
+
+def test_brokers_that_are_down_for_a_moment_are_no_trouble_of_their_own(errors: ConnectionErrors) -> None:
+    """That error says only that there is no connection, once, and never why."""
+    errors.hear(DOWN)
+    assert errors.trouble is None
