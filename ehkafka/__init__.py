@@ -37,6 +37,7 @@ from ehkafka.recovery.policy import DeadLetter, Hold, Skip, Stop
 from ehkafka.recovery.retry import Retry
 from ehkafka.recovery.signals import RejectRecord, RetryLater, SkipRecord
 from ehkafka.telemetry.snapshot import Health, PartitionSnapshot, Snapshot
+from ehkafka.workers.processes import Processes
 
 __version__ = "0.1.0.dev0"
 
@@ -60,6 +61,7 @@ __all__ = [
     "MissingExtraError",
     "OffsetGapError",
     "PartitionSnapshot",
+    "Processes",
     "Record",
     "RejectRecord",
     "Retry",

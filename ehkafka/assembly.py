@@ -26,7 +26,7 @@ from ehkafka.intake.positions import PositionFinder
 from ehkafka.intake.route import Route
 from ehkafka.intake.start import check_start_topics
 from ehkafka.intake.throttle import Throttle
-from ehkafka.invoking import make_invoke, make_invoke_async, must_run_in_threads
+from ehkafka.invoking import make_call, make_invoke, make_invoke_async, must_run_in_threads
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.order import KeyReader
 from ehkafka.progress.committer import Committer
@@ -44,6 +44,8 @@ from ehkafka.workers.attempt_clock import AttemptClock
 from ehkafka.workers.batch_exchange import BatchExchange
 from ehkafka.workers.batch_workers import BatchWorkers
 from ehkafka.workers.exchange import Exchange
+from ehkafka.workers.process_workers import ProcessWorkers
+from ehkafka.workers.processes import Processes
 from ehkafka.workers.rate import Pace, PacedDispatcher
 from ehkafka.workers.threads import TURN_RECORDS_MAX, ThreadWorkers
 
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from ehkafka.handlers import HandlerSpec
     from ehkafka.history import History
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.records import Record
     from ehkafka.settings import Settings
     from ehkafka.telemetry.bus import EventBus
     from ehkafka.workers.protocol import Workers
@@ -151,6 +154,9 @@ class Assembly:
                 tear_down=None if tear_down is None else lambda: self._tear_worker_down(tear_down),
                 **pool,
             )
+        elif isinstance(spec.workers, Processes):
+            must_run_in_threads(spec, self.worker_set_up, tear_down)
+            workers = self._process_workers(spec, exchange, desk, make_record)
         elif spec.is_async:
             workers = AsyncioWorkers(
                 exchange,
@@ -175,6 +181,28 @@ class Assembly:
         opening = (_open_instance(spec), _close_instance) if spec.is_class else (None, None)
         own = (spec.name, attempts, deferrals)
         return Route(name, spec.topics, dispatcher, exchange, keys, workers, *own, *opening)
+
+    def _process_workers(
+        self, spec: HandlerSpec, exchange: Exchange, desk: FailureDesk, make_record: type[Record]
+    ) -> ProcessWorkers:
+        assert isinstance(spec.workers, Processes)
+        middleware = {f"middleware {number}": one for number, one in enumerate(self.middleware, 1)}
+        return ProcessWorkers(
+            exchange,
+            spec.workers,
+            name=spec.name,
+            call=make_call(spec, self.middleware, make_record),
+            parts={f"handler {spec.name!r}": spec.function, **middleware},
+            on_failure=desk,
+            on_death=self.worker_died,
+            on_tear_down_error=lambda error: self.bus.emit(UserCodeFailed("on_worker_stop", said(error))),
+            emit=self.bus.emit,
+            set_up=self.worker_set_up,
+            tear_down=self.worker_tear_down,
+            history=self.history,
+            deadline_s=spec.deadline_s,
+            one_record_turns=spec.rate_limit is not None,
+        )
 
     def _exchange(self, spec: HandlerSpec, dispatcher: Dispatcher, pace: Pace | None) -> Exchange:
         if isinstance(spec, BatchSpec):

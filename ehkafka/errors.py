@@ -8,6 +8,7 @@ EhkafkaError
 │   ├── TopicNotFoundError  create the topic or correct its name                    exit 3
 │   └── OffsetGapError      decide where to go on: the log no longer has the offset exit 3
 ├── HandlerFailedError      fix the handler or the record; it is redelivered        exit 1
+├── WorkerDiedError         see why a worker process ended: memory, a crash, a kill exit 1
 ├── AbandonedError          a stop left records without an outcome; redelivered     exit 4
 ├── FencedError             another process runs with the same instance id          exit 5
 └── EngineError             a defect in ehkafka, or a dead thread; please report    exit 70
@@ -55,6 +56,10 @@ class HandlerFailedError(EhkafkaError):
     """A handler raised and the failure policy is `Stop()`. `__cause__` is the handler's own error."""
 
     exit_code: ClassVar[int] = 1
+
+
+class WorkerDiedError(EhkafkaError):
+    """A worker process ended by itself. The record that it ran, if any, counts as failed by this error."""
 
 
 class AbandonedError(EhkafkaError):

@@ -26,12 +26,7 @@ class Event:
 
 # Plain counters, beside the one that each kind of event has under its class name.
 CounterName = Literal[
-    "events_dropped",
-    "hook_errors",
-    "pause_refused",
-    "records_lost",
-    "records_too_old",
-    "records_unassigned",
+    "events_dropped", "hook_errors", "pause_refused", "records_lost", "records_too_old", "records_unassigned"
 ]
 
 
@@ -430,6 +425,17 @@ class UserCodeLeft(Event):
 
     level: ClassVar[int] = logging.WARNING
     running: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerProcessDied(Event):
+    """A worker process ended by itself and is replaced. `was_running`: a record is charged for it."""
+
+    level: ClassVar[int] = logging.ERROR
+    worker: str
+    pid: int
+    how: str
+    was_running: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from ehkafka.recovery.deferral import DEADLINE_S_MAX
 from ehkafka.recovery.policy import DeadLetter, FailurePolicy, Stop
 from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction
 from ehkafka.settings import check_max_age
+from ehkafka.workers.processes import Processes, is_nameless
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -42,7 +43,7 @@ class HandlerSpec:
     order_by: Callable[..., Hashable] = by_key
     scope: Scope = "partition"
     null_key: NullKey = "spread"
-    workers: int = 16
+    workers: int | Processes = 16
     raw: bool = False
     headers: HeaderMode = "auto"
     start: Any = None
@@ -79,16 +80,37 @@ class HandlerSpec:
             raise ConfigurationError(f"{where}: null_key={self.null_key!r}; use one of {get_args(NullKey)}.")
         if self.headers not in get_args(HeaderMode):
             raise ConfigurationError(f"{where}: headers={self.headers!r}; use one of {get_args(HeaderMode)}.")
-        workers_max = TASKS_MAX if self.is_async else WORKERS_MAX
-        if type(self.workers) is not int or not 1 <= self.workers <= workers_max:
-            raise ConfigurationError(
-                f"{where}: workers={self.workers!r}; use a number from 1 to {workers_max}."
-            )
+        self._check_workers(where)
         self._check_opening(where)
         check_max_age(self.max_age)
         check_start_topics(self.start, self.topics)
         self._check_recovery(where)
         self._check_limits(where)
+
+    def _check_workers(self, where: str) -> None:
+        if isinstance(self.workers, Processes):
+            self._check_processes(where)
+            return
+        workers_max = TASKS_MAX if self.is_async else WORKERS_MAX
+        if type(self.workers) is not int or not 1 <= self.workers <= workers_max:
+            raise ConfigurationError(
+                f"{where}: workers={self.workers!r}; use a number from 1 to {workers_max}, or Processes(…)."
+            )
+
+    def _check_processes(self, where: str) -> None:
+        unfit = {
+            "raw=True hands over confluent's Message, which cannot be pickled for processes; take the "
+            "Record, which has the same methods": self.raw,
+            "a class handler keeps an instance for each partition, and processes share the partitions; use a "
+            "function, with what it keeps opened in on_worker_start": self.is_class,
+            "an async def needs an event loop, and processes have none; use a plain function": self.is_async,
+            "a lambda, or a function inside another one, cannot be pickled for processes, which import it by "
+            "name; put it at the top level of a module": is_nameless(self.function),
+        }
+        for reason in (reason for reason, is_so in unfit.items() if is_so):
+            raise ConfigurationError(
+                f"{where}: workers={self.workers!r}: {reason}, or use threads: workers=16."
+            )
 
     def _check_opening(self, where: str) -> None:
         for name in ("open", "close"):

@@ -7,6 +7,7 @@ is returned raises what the handler raises.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ehkafka.handlers import HandlerSpec
     from ehkafka.history import History
     from ehkafka.lanes.lane import Lane
+    from ehkafka.records import Message
 
     InvokeAsync = Callable[[Lane], Coroutine[None, None, object]]
 
@@ -41,6 +43,32 @@ def make_invoke(
     if spec.order_by is not by_key:
         invoke = _failing_without_key(invoke)
     return invoke if history is None else _recorded(invoke, history)
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerCall:
+    """A function with its middleware, made to be pickled: `bind` gives what a worker process calls."""
+
+    function: Callable[[Any], object]
+    middleware: tuple[Any, ...]
+    make_record: type[Record]
+
+    def bind(self) -> Callable[[Message, int], None]:
+        """Return what is called with each message and its attempt."""
+        handler = _with_middleware(_really_run(self.function), self.middleware)
+        make_record = self.make_record
+
+        def call(message: Message, attempt: int) -> None:
+            if (result := handler(make_record(message, attempt))) is not None:
+                _must_have_run(result)
+
+        return call
+
+
+def make_call(spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]) -> HandlerCall:
+    """Return how a function handler is called in another process. Raises `ConfigurationError`."""
+    _must_be_of_a_kind(spec, middleware)
+    return HandlerCall(spec.function, tuple(middleware), make_record)
 
 
 def _for_function(
@@ -161,6 +189,7 @@ def make_invoke_async(
     A call that takes longer than `deadline_s` is cancelled and fails with a `TimeoutError`. Raises
     `ConfigurationError`.
     """
+    middleware = [getattr(one, "for_async", one) for one in middleware]  # ready-made ones do for both kinds
     _must_be_of_a_kind(spec, middleware)
     invoke = _for_class_async(spec, middleware, make_record)
     if not spec.is_class:

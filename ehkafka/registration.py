@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ehkafka.configuration import Configuration
     from ehkafka.events import Hook
     from ehkafka.headers import HeaderMode
+    from ehkafka.workers.processes import Processes
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 
@@ -49,7 +50,7 @@ class Registration:
         order_by: Callable[..., Hashable] = by_key,
         scope: Scope = "partition",
         null_key: NullKey = "spread",
-        workers: int = 16,
+        workers: int | Processes = 16,
         raw: bool = False,
         headers: HeaderMode = "auto",
         start: Any = None,
@@ -64,7 +65,8 @@ class Registration:
 
         Without topics, the endpoint's own (`EntityPath`) is taken. Records of equal `order_by` keys are
         handled one after another, in order; others side by side, on `workers` threads, or as so many tasks of
-        one event loop where the function, or `process`, is an `async def`. A class gets one
+        one event loop where the function, or `process`, is an `async def`; with `workers=Processes(4)` in as
+        many processes, for what is bound by the CPU. A class gets one
         instance per partition, with `open(partition)` and `close(reason)` around it where it has them.
         `raw` hands over confluent's `Message` itself. `headers` says how `Record.properties` decodes:
         `"auto"` (on Event Hubs AMQP values or text, elsewhere text), `"amqp"`, or `"raw"` for the bytes;

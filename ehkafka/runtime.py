@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ehkafka.assembly import Assembly
 from ehkafka.endpoint.advice import consumer_advice
@@ -21,6 +22,7 @@ from ehkafka.intake.broker_errors import missing_topics, unreachable
 from ehkafka.intake.client_log import ClientLog
 from ehkafka.intake.connection_errors import ConnectionErrors
 from ehkafka.intake.context import PartitionHooks
+from ehkafka.intake.interruptible import interruptible
 from ehkafka.intake.poll_loop import PollLoop
 from ehkafka.intake.shutdown import Shutdown, StopRequest
 from ehkafka.intake.watch import ProgressWatch
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from ehkafka.settings import Settings
     from ehkafka.telemetry.snapshot import OverdueAttempt
 
+T = TypeVar("T")
 
 # Letters that are not acknowledged by then belong to records that are redelivered.
 LETTERS_S = 0.5
@@ -77,6 +80,8 @@ class Runtime:
         self._leave_now = threading.Event()
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
+        # True while the start waits for a token or the broker. Written by the starting thread.
+        self.is_reaching = False
         assembly = Assembly(
             endpoint=endpoint,
             settings=settings,
@@ -214,7 +219,8 @@ class Runtime:
         topics = {topic for route in self._routes for topic in route.topics}
         self.endpoint.prepare_topics(topics | self._letters.topics)
         if self.endpoint.tokens is not None:
-            self.endpoint.tokens.sign_in(settings.connect_s)
+            tokens = self.endpoint.tokens
+            self._reach(lambda: tokens.sign_in(settings.connect_s))
         heard: list[KafkaError] = []
         # librdkafka calls back inside consume(), by then `consumer` is there.
         consumer: Consumer = open_consumer(
@@ -227,20 +233,26 @@ class Runtime:
             logger=ClientLog(self.bus.emit),
         )
         try:
-            missing = missing_topics(consumer, topics, settings.connect_s, letters=self._letters.topics)
+            ask = partial(missing_topics, consumer, topics, settings.connect_s, letters=self._letters.topics)
+            missing = self._reach(lambda: interruptible(ask, consumer.close))
         except EndpointError as error:
             # The request only tells that time ran out; why is told by callback, which this poll lets through.
             consumer.consume(1, 0.0)
             consumer.close()
             addresses = str(properties["bootstrap.servers"])
             raise unreachable(addresses, settings.connect_s, heard, error.__cause__) from error
-        except BaseException:  # Ctrl-C
-            consumer.close()
-            raise
         if missing is not None:
             consumer.close()
             raise missing
         return consumer
+
+    def _reach(self, wait: Callable[[], T]) -> T:
+        """Wait for somebody else's answer, which a signal may cut short."""
+        self.is_reaching = True
+        try:
+            return wait()
+        finally:
+            self.is_reaching = False
 
     def _start_workers(self) -> None:
         started: list[Route] = []
@@ -320,6 +332,9 @@ class Runtime:
         self.context.hook_thread.submit("on_error", ask)
 
     def _worker_died(self, error: BaseException) -> None:
+        if isinstance(error, EhkafkaError):  # it says itself what to do
+            self.fail(error)
+            return
         failure = EngineError(f"A worker thread died of {error!r}. Please report it.")
         failure.__cause__ = error
         self.fail(failure)

@@ -17,6 +17,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from ehkafka.errors import AbandonedError, EhkafkaError
 from ehkafka.events import AppStopped, AppStopping, ConnectionTrouble, Draining, UserCodeLeft
 from ehkafka.intake.watch import running_records, tell_stale
+from ehkafka.workers.protocol import Releasing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -74,6 +75,8 @@ class Shutdown:
         context.emit(AppStopping(request.reason, request.drain, request.timeout_s))
         abandoned_before = self._abandoned_records()
         self._stop_fetching(consumer)
+        for route in self._routes:
+            route.exchange.hurry()
         if not request.drain:
             self._loop.membership.cut_short(context.owned, below_started=False)
         drained = self._drain(consumer, request)
@@ -97,6 +100,9 @@ class Shutdown:
         self._take_last_callbacks(consumer)
         self._close(consumer)
         busy = self._end_threads(ends_s)
+        for route in self._routes:
+            if isinstance(route.workers, Releasing):
+                route.workers.let_go()
         if drained and busy:
             context.emit(UserCodeLeft(tuple(busy)))
         tell_stale(context, self._routes)

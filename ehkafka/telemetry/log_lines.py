@@ -408,6 +408,19 @@ def _(event: events.UserCodeLeft) -> str:
 
 
 @sentence.register
+def _(event: events.WorkerProcessDied) -> str:
+    charged = (
+        "the record that it ran counts as failed"
+        if event.was_running
+        else "no record ran in it at that moment"
+    )
+    return (
+        f"Worker process {event.pid} of {event.worker} ended by itself ({event.how}); {charged}. Another one "
+        "is started in its place. SIGKILL often means that the system ran out of memory."
+    )
+
+
+@sentence.register
 def _(event: events.StuckReport) -> str:
     running = _names(event.running) or "no record"
     return (

@@ -67,3 +67,11 @@ class Cancelling(Protocol):
 
     def cancel_ended(self) -> None:
         """Cancel the calls whose epoch has ended: nobody waits for their results. Returns at once."""
+
+
+@runtime_checkable
+class Releasing(Protocol):
+    """A pool that can end by force those of its workers that nobody waits for any more."""
+
+    def let_go(self) -> None:
+        """End them, after the last `stop`; their records stay unfinished. Returns within a second."""

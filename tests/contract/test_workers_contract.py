@@ -33,6 +33,7 @@ class Kind(NamedTuple):
 KINDS = {
     "threads": Kind("handle", lambda count: count),
     "asyncio": Kind("handle_async", lambda count: count),
+    "processes": Kind("handle", ehkafka.Processes),
 }
 
 

@@ -76,6 +76,10 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         ["Attempt 2", "readings[0]@17", "home-7", "ValueError: no unit", "0.4 s"],
     ),
     (
+        events.BatchRaised("store", 500, "OSError: disk full", 250),
+        ["store raised for 500 records", "OSError: disk full", "at most 250 at a time"],
+    ),
+    (
         events.RecordSkipped(READINGS_0, 17, "home-7", 1, "a test record"),
         ["readings[0]@17", "home-7", "attempt 1", "a test record"],
     ),
@@ -116,6 +120,10 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
     ),
     (events.UserCodeFailed("on_assigned", "KeyError: 'unit'"), ["on_assigned", "KeyError: 'unit'"]),
     (events.UserCodeLeft(("closing readings[0]", "ehkafka-handle-3")), ["closing readings[0]", "stop_s"]),
+    (
+        events.WorkerProcessDied("ehkafka-handle", 77, "signal SIGKILL", was_running=True),
+        ["77 of ehkafka-handle", "signal SIGKILL", "counts as failed", "Another one"],
+    ),
     (events.StuckReport(61.0, ("readings[0]@17",), "File handler.py, line 3"), ["61 s", "readings[0]@17"]),
 ]
 

@@ -1,0 +1,319 @@
+"""One worker of a process pool: a thread of the parent's that owns one child.
+
+Takes ready lanes, sends their records to the child as a batch, and hands the lanes in as the child gets on. A
+batch that takes too long is taken back but for the record that runs, so that one slow record delays its own
+key alone. A child that dies is replaced; the record that it ran is charged with a failed attempt.
+"""
+
+from __future__ import annotations
+
+import marshal
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from ehkafka.errors import WorkerDiedError, said
+from ehkafka.lanes.order import KeyFailure
+from ehkafka.workers import process_pipe as pipe
+from ehkafka.workers.process_batch import Batch, BatchSize
+from ehkafka.workers.process_failure import unpack_error
+from ehkafka.workers.process_link import ProcessLink
+
+if TYPE_CHECKING:
+    from ehkafka.lanes.lane import Lane
+    from ehkafka.workers.process_workers import ProcessWorkers
+
+# A child that is slow to start, or held up, is looked at so often whether it lives.
+ALIVE_LOOK_S = 0.25
+# A batch that takes so many times as long as it should has met a slow record.
+OVERRUN = 2.0
+# Starts in a row that may fail before the app is stopped, and the wait after the first; it doubles.
+STARTS_MAX = 5
+START_AGAIN_S = 0.1
+
+
+class ProcessWorker:
+    """A thread and its child. Everything but `kill` and `stack` is the thread's own."""
+
+    def __init__(self, pool: ProcessWorkers, number: int) -> None:
+        self._pool = pool
+        self._exchange = pool.exchange
+        self._link: ProcessLink | None = None
+        self._size = BatchSize(pool.settings.batch_records_max, pool.settings.batch_s)
+        # Set by `resize`: leave after the batch.
+        self.is_surplus = False
+        # Read by `stack`.
+        self._is_busy = False
+        self.start_error: BaseException | None = None
+        self.is_up = threading.Event()
+        # A daemon: a child that is not to be ended must not keep the parent from leaving.
+        self.thread = threading.Thread(target=self._main, name=f"{pool.name}-{number}", daemon=True)
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process id, while there is one."""
+        link = self._link
+        return None if link is None else link.pid
+
+    def kill(self) -> None:
+        """End the child at once. Any thread."""
+        link = self._link
+        if link is not None:
+            link.kill()
+
+    def stack(self) -> str | None:
+        """Return where the child is if it has a batch. Any thread."""
+        link = self._link
+        return link.stack() if self._is_busy and link is not None else None
+
+    def _main(self) -> None:
+        try:
+            self._link = self._launch()
+        except BaseException as error:  # handed to `start`, which raises it
+            self.start_error = error
+            return
+        finally:
+            self.is_up.set()
+        try:
+            self._work()
+        except BaseException as error:  # the child cannot be started again, or a defect of the engine
+            self._pool.on_death(error)
+        finally:
+            self._end()
+
+    # --- the child's life --------------------------------------------------------------------------
+
+    def _launch(self) -> ProcessLink:
+        """Start a child and wait until it is ready. Raises what its start raises, or `WorkerDiedError`."""
+        link = ProcessLink(self._pool.boot)
+        try:
+            self._await_ready(link)
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+    def _await_ready(self, link: ProcessLink) -> None:
+        while not self._pool.is_abandoned:
+            for frame in link.reader.take_until(time.monotonic() + ALIVE_LOOK_S):
+                if frame.kind == pipe.REFUSED:
+                    raise unpack_error(frame.body, link.pid)
+                link.is_ready = True
+                return
+            if link.reader.ended or link.is_dead:
+                raise WorkerDiedError(
+                    f"A worker process of {self._pool.name} ended ({link.bury()}) before it was ready. Look "
+                    "at what it wrote to stderr, and at what its modules do when they are imported."
+                )
+        raise WorkerDiedError(f"A worker process of {self._pool.name} was not ready when the app left.")
+
+    def _launch_again(self) -> ProcessLink | None:
+        """Replace a dead child; None when the pool closes meanwhile."""
+        wait_s = START_AGAIN_S
+        for attempt in range(1, STARTS_MAX + 1):
+            if self._pool.closing.is_set() and not self._exchange.dispatcher.ready:
+                return None
+            try:
+                return self._launch()
+            except BaseException as error:
+                if attempt == STARTS_MAX:
+                    raise WorkerDiedError(
+                        f"A worker process of {self._pool.name} could not be started again, {STARTS_MAX} "
+                        f"times in a row: {said(error)}"
+                    ) from error
+            self._pool.closing.wait(wait_s)
+            wait_s *= 2
+        return None
+
+    def _end(self) -> None:
+        """Let the child run its tear-down, for as long as somebody waits for it."""
+        link = self._link
+        if link is None:
+            return
+        link.ask_to_leave()
+        while not self._pool.is_abandoned and not link.reader.ended and not link.is_dead:
+            for frame in link.reader.take_until(time.monotonic() + ALIVE_LOOK_S):
+                if frame.kind == pipe.TORN_DOWN:
+                    self._pool.on_tear_down_error(unpack_error(frame.body, link.pid))
+        if not self._pool.is_abandoned:
+            link.bury()
+        self._link = None
+        link.close()
+
+    # --- records -----------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        exchange = self._exchange
+        gate = threading.Lock()
+        gate.acquire()
+        while not self.is_surplus and not self._pool.is_abandoned:
+            if self._link is None and (link := self._launch_again()) is not None:
+                self._link = link
+            batch = self._collect() if self._link is not None else None
+            if batch is None:
+                exchange.settle()
+                batch = self._collect() if self._link is not None else None
+            if batch is not None:
+                self._run(batch)
+            elif exchange.closed:
+                return
+            else:
+                exchange.sleep(gate)
+
+    def _collect(self) -> Batch | None:
+        """Take lanes, no more than this worker's share of what is ready; None when nothing is."""
+        dispatcher, settings = self._exchange.dispatcher, self._pool.settings
+        lanes_max = min(self._size.records, len(dispatcher.ready) // self._pool.size + 1)
+        batch = Batch(
+            on_failure=self._pool.on_failure,
+            hand_in=self._exchange.returned.append,
+            history=self._pool.history,
+        )
+        per_lane = 1 if self._pool.one_record_turns else self._size.records // lanes_max
+        for _ in range(lanes_max):
+            lane = dispatcher.begin()
+            if lane is None:
+                break
+            self._take(batch, lane, per_lane)
+            if batch.size_bytes >= settings.batch_bytes_max:
+                break
+        self._exchange.wake_one()
+        return batch if batch.records else None
+
+    def _take(self, batch: Batch, lane: Lane, records_max: int) -> None:
+        lent = lane.lend(records_max)
+        if lent and isinstance(lane.key, KeyFailure):
+            batch.refuse(lane, lane.key.error)
+            return
+        room = self._pool.settings.batch_bytes_max - batch.size_bytes
+        size_bytes = 0
+        for number, message in enumerate(lent):
+            size = len(message)
+            if number and size_bytes + size > room:
+                lane.running = number
+                del lent[number:]
+                break
+            size_bytes += size
+        if lent:
+            batch.add(lane, lent, size_bytes)
+        else:
+            self._exchange.returned.append(lane)
+
+    def _run(self, batch: Batch) -> None:
+        """Have a batch run, and the child replaced if it dies of it."""
+        link = self._link
+        assert link is not None
+        self._is_busy = True
+        try:
+            _Watch(self._pool, link, batch, self._size).run()
+        finally:
+            self._is_busy = False
+        if link.reader.ended or link.is_dead:
+            self._link = None
+            link.close()
+        self._exchange.settle()
+        self._exchange.wake_one()
+
+
+class _Watch:
+    """The time from the sending of one batch to its end."""
+
+    def __init__(self, pool: ProcessWorkers, link: ProcessLink, batch: Batch, size: BatchSize) -> None:
+        self._pool = pool
+        self._link = link
+        self._batch = batch
+        self._size = size
+        self._offered = batch.records
+        # How many claims came back; None before the batch was taken back.
+        self._taken_back: int | None = None
+        # When the record that runs now was first known to run.
+        self._since_s = time.monotonic()
+        self._is_overdue = False
+
+    def run(self) -> None:
+        """Send the batch and see it to its end, or the child's."""
+        batch, link, reader = self._batch, self._link, self._link.reader
+        try:
+            link.send_batch(batch.take_fields(), batch.records, batch.size_bytes)
+        except OSError:  # it died, perhaps while idle
+            self._died()
+            return
+        wait_s = self._first_look_s()
+        while True:
+            frames = reader.take_until(time.monotonic() + wait_s)
+            started = None
+            if not frames and not reader.ended:
+                started = self._take_back()
+                # What failed before the last claim was taken is in the pipe by now.
+                frames = reader.take()
+            if self._heard(frames):
+                return
+            if reader.ended or link.is_dead:
+                self._died()
+                return
+            if started is not None:
+                batch.keep_running(started)
+            self._pool.exchange.settle()
+            self._pool.exchange.wake_one()
+            wait_s = self._next_look_s()
+
+    def _first_look_s(self) -> float:
+        overrun_s = OVERRUN * self._pool.settings.batch_s
+        return min(overrun_s, self._pool.deadline_s or overrun_s)
+
+    def _take_back(self) -> int | None:
+        """Take back what the child has not started; return how many it has, None where nothing changed."""
+        claims = self._link.claims
+        if self._taken_back is not None or claims.left() == self._offered:
+            return None
+        self._taken_back = claims.take_back()
+        if self._offered > 1:
+            self._since_s = time.monotonic()
+        return self._offered - self._taken_back
+
+    def _heard(self, frames: list[pipe.Frame]) -> bool:
+        """Take what the child says; True when the batch has ended."""
+        for frame in frames:
+            if frame.kind == pipe.DONE:
+                started, elapsed_s = marshal.loads(frame.body)  # noqa: S302 - our own child wrote it
+                self._batch.end(started)
+                self._size.note(started, elapsed_s)
+                return True
+            if frame.kind == pipe.FAILED:
+                number, packed = marshal.loads(frame.body)  # noqa: S302 - our own child wrote it
+                self._batch.fail(number, unpack_error(packed, self._link.pid))
+        return False
+
+    def _next_look_s(self) -> float:
+        """Kill a child whose record is overdue; return how long to wait for its next word."""
+        deadline_s = self._pool.deadline_s
+        if self._taken_back is None:
+            return self._first_look_s()
+        if deadline_s is None:
+            return ALIVE_LOOK_S
+        left_s = self._since_s + deadline_s - time.monotonic()
+        if left_s <= 0 and not self._is_overdue:
+            self._is_overdue = True
+            self._link.kill()
+        return min(max(left_s, 0.001), ALIVE_LOOK_S) if not self._is_overdue else ALIVE_LOOK_S
+
+    def _died(self) -> None:
+        how = self._link.bury()
+        if self._heard(self._link.reader.take()) or self._pool.is_abandoned:
+            return  # killed by us, at the end of all waiting: the records stay as they are
+        returned = (self._taken_back or 0) + self._link.claims.take_back()
+        started = self._offered - returned
+        self._pool.on_child_death(self._link.pid, how, started > self._batch.settled)
+        self._batch.die(started, self._verdict(how))
+
+    def _verdict(self, how: str) -> Exception:
+        pid = self._link.pid
+        if self._is_overdue:
+            return TimeoutError(
+                f"the attempt passed its deadline of {self._pool.deadline_s:g} s, so worker process {pid} "
+                "was killed"
+            )
+        return WorkerDiedError(
+            f"worker process {pid} ended ({how}) while it ran this record; SIGKILL often means that the "
+            "system ran out of memory, SIGSEGV and SIGABRT a crash in native code"
+        )

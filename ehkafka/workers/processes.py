@@ -1,0 +1,65 @@
+"""`Processes`: how a handler that is bound by the CPU runs in processes of its own.
+
+Pure values, checked when they are made.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from ehkafka.errors import ConfigurationError
+
+# A process costs some 50 MB and a thread of the parent; more than this is a mistake of units.
+PROCESSES_MAX = 1_000
+# The claims of a batch, a byte each, must fit into a pipe that nobody reads yet: 16 KiB on some systems.
+BATCH_RECORDS_MAX = 10_000
+BATCH_BYTES_MAX = 1 << 30
+BATCH_S_MAX = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """Run a handler in `count` worker processes, by default one for each core of the machine.
+
+    They are started afresh (`spawn`, never a fork), so each imports the module that has the handler: in a
+    program that is started as a script, guard `app.run()` by `if __name__ == "__main__":`.
+
+    Records travel in batches of at most `batch_records_max` records and `batch_bytes_max` bytes, and of as
+    many as take about `batch_s` seconds to handle: a handler slower than that gets one record at a time.
+    Raises `ConfigurationError` for what cannot work.
+    """
+
+    count: int | None = None
+    batch_records_max: int = 256
+    batch_bytes_max: int = 1 << 20
+    batch_s: float = 0.02
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        if self.count is not None:
+            _check("count", self.count, PROCESSES_MAX)
+        _check("batch_records_max", self.batch_records_max, BATCH_RECORDS_MAX)
+        _check("batch_bytes_max", self.batch_bytes_max, BATCH_BYTES_MAX)
+        is_number = isinstance(self.batch_s, int | float) and not isinstance(self.batch_s, bool)
+        if not is_number or not 0 < self.batch_s <= BATCH_S_MAX:
+            raise ConfigurationError(
+                f"Processes(batch_s={self.batch_s!r}): use seconds above 0 and up to {BATCH_S_MAX:g}."
+            )
+
+    @property
+    def size(self) -> int:
+        """How many processes there are to be."""
+        return self.count or os.cpu_count() or 1
+
+
+def is_nameless(thing: Any) -> bool:
+    """Tell whether a function can surely not be imported by its name: a lambda, or one inside another."""
+    name = getattr(thing, "__qualname__", "")
+    return "<lambda>" in name or "<locals>" in name
+
+
+def _check(name: str, value: object, highest: int) -> None:
+    if type(value) is not int or not 1 <= value <= highest:
+        raise ConfigurationError(f"Processes({name}={value!r}): use a number from 1 to {highest}.")
