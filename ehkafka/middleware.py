@@ -1,0 +1,231 @@
+"""Ready-made middleware for `App.use`: a log line, a measurement, or a trace span for each attempt.
+
+Each goes around plain and `async def` handlers alike, on the worker that calls them, and changes nothing: a
+handler's error, and its return, pass through, and what the user's own function raises here is logged, once
+for each kind of error, instead of failing the record. Never shows a value, a header or a key. A record that
+was deferred ends here when its handler returns, as *deferred*.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.headers.taking import take_headers
+from ehkafka.records import Record
+from ehkafka.recovery.deferral import is_deferred
+from ehkafka.recovery.signals import RecordSignal
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+    from types import TracebackType
+
+logger = logging.getLogger(__name__)
+
+# What W3C Trace Context allows: version, trace id, parent id, flags. Later versions may add fields.
+_IDS = r"(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+_TRACEPARENT = re.compile(rf"00-{_IDS}|(?!00|ff)[0-9a-f]{{2}}-{_IDS}(-.*)?")
+TRACESTATE_CHARACTERS_MAX = 512
+
+Observe = Callable[[Any, float, bool], object]
+StartSpan = Callable[[Any, dict[str, str]], AbstractContextManager[Any]]
+
+
+def log_attempts(target: logging.Logger | str | None = None, level: int = logging.INFO) -> LogAttempts:
+    """Log one line for each attempt: where, which attempt, how it ended, how long it took.
+
+    The same is in the log record's fields (`topic`, `partition`, `offset`, `attempt`, `outcome`, `took_s`).
+    The logger is `ehkafka.attempts` unless another, or its name, is given. Raises `ConfigurationError`.
+    """
+    if target is not None and not isinstance(target, logging.Logger | str):
+        raise ConfigurationError(f"log_attempts({target!r}): give a logger, its name, or None.")
+    if type(level) is not int or level < 0:
+        raise ConfigurationError(f"log_attempts(level={level!r}): give a level of logging, as logging.DEBUG.")
+    chosen = target if isinstance(target, logging.Logger) else logging.getLogger(target or "ehkafka.attempts")
+    return LogAttempts(chosen, level)
+
+
+def time_attempts(observe: Observe) -> TimeAttempts:
+    """Call `observe(record, seconds, ok)` after each attempt; `ok` is False when it raised.
+
+    A handler that raises to say what is to become of its record (`RetryLater`, …) is not ok either.
+    Raises `ConfigurationError`.
+    """
+    if not callable(observe):
+        raise ConfigurationError(
+            f"time_attempts({observe!r}): give a function (record, seconds, ok), as a histogram's."
+        )
+    return TimeAttempts(observe)
+
+
+def trace_attempts(start_span: StartSpan) -> TraceAttempts:
+    """Run each attempt inside of `start_span(record, carrier)`, which returns a context manager.
+
+    `carrier` has the record's W3C `traceparent`, if there is a valid one (the older `Diagnostic-Id` of the
+    Azure SDKs counts), and its `tracestate`; that is what OpenTelemetry's `extract(carrier)` takes. Raises
+    `ConfigurationError`.
+    """
+    if not callable(start_span):
+        raise ConfigurationError(
+            f"trace_attempts({start_span!r}): give a function (record, carrier) that gives a context manager."
+        )
+    return TraceAttempts(start_span)
+
+
+class Around:
+    """Middleware that is a context manager around each attempt."""
+
+    def around(self, record: Any) -> AbstractContextManager[None]:
+        """Return what surrounds one attempt. It must let every error pass."""
+        raise NotImplementedError
+
+    def __call__(self, record: Any, call_next: Callable[[Any], object]) -> object:
+        """Go around a plain handler."""
+        with self.around(record):
+            return call_next(record)
+
+    async def for_async(self, record: Any, call_next: Callable[[Any], Awaitable[object]]) -> object:
+        """Go around an `async def` handler."""
+        with self.around(record):
+            return await call_next(record)
+
+
+@dataclass(frozen=True)
+class LogAttempts(Around):
+    """What `log_attempts` returns."""
+
+    logger: logging.Logger
+    level: int
+
+    @contextmanager
+    def around(self, record: Any) -> Iterator[None]:
+        """Log the attempt when it has ended."""
+        if not self.logger.isEnabledFor(self.level):
+            yield
+            return
+        started_s = time.perf_counter()
+        outcome = "finished"
+        try:
+            yield
+            if is_deferred(getattr(record, "message", record)):
+                outcome = "deferred"
+        except BaseException as error:
+            outcome = _outcome_of(error)
+            raise
+        finally:
+            self._log(record, outcome, time.perf_counter() - started_s)
+
+    def _log(self, record: Any, outcome: str, took_s: float) -> None:
+        # confluent's own message does not know its attempt.
+        attempt = getattr(record, "attempt", None)
+        where = f"{record.topic()}[{record.partition()}]@{record.offset()}"
+        numbered = f"{where}, attempt {attempt}" if attempt is not None else where
+        extra = {
+            "topic": record.topic(),
+            "partition": record.partition(),
+            "offset": record.offset(),
+            "attempt": attempt,
+            "outcome": outcome,
+            "took_s": took_s,
+        }
+        self.logger.log(self.level, "%s: %s after %.3f s.", numbered, outcome, took_s, extra=extra)
+
+
+def _outcome_of(error: BaseException) -> str:
+    # The error's text may hold values of the record; the engine's own line has it, where that is wanted.
+    kind = type(error).__name__
+    return f"answered {kind}" if isinstance(error, RecordSignal) else f"failed with {kind}"
+
+
+@dataclass(frozen=True)
+class _Guarding(Around):
+    """Calls a function of the user's and logs what it raises, once for each kind of error."""
+
+    function: Callable[..., Any]
+    _told: set[type] = field(default_factory=set, init=False, repr=False, compare=False)
+
+    def _tell(self, error: Exception) -> None:
+        if type(error) not in self._told:
+            self._told.add(type(error))
+            name = getattr(self.function, "__name__", type(self.function).__name__)
+            logger.error("%s failed in middleware; the record goes on. Fix it.", name, exc_info=error)
+
+
+class TimeAttempts(_Guarding):
+    """What `time_attempts` returns."""
+
+    @contextmanager
+    def around(self, record: Any) -> Iterator[None]:
+        """Measure the attempt."""
+        started_s = time.perf_counter()
+        ok = False
+        try:
+            yield
+            ok = True
+        finally:
+            took_s = time.perf_counter() - started_s
+            try:
+                self.function(record, took_s, ok)
+            except Exception as error:  # a broken measurement must not fail the record
+                self._tell(error)
+
+
+class TraceAttempts(_Guarding):
+    """What `trace_attempts` returns."""
+
+    def around(self, record: Any) -> AbstractContextManager[None]:
+        """Surround the attempt with a span."""
+        return _Span(self, record)
+
+
+class _Span(AbstractContextManager[None]):
+    """The user's context manager, which can neither fail an attempt nor hide that it failed."""
+
+    def __init__(self, tracing: TraceAttempts, record: Any) -> None:
+        self._tracing = tracing
+        self._record = record
+        self._span: AbstractContextManager[Any] | None = None
+
+    def __enter__(self) -> None:
+        try:
+            span = self._tracing.function(self._record, trace_context(self._record))
+            span.__enter__()
+            self._span = span
+        except Exception as error:  # the record is handled without a span
+            self._tracing._tell(error)  # noqa: SLF001 - of this module
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._span is None:
+            return
+        try:
+            self._span.__exit__(kind, error, trace)
+        except Exception as failed:
+            if failed is not error:
+                self._tracing._tell(failed)  # noqa: SLF001 - of this module
+
+
+def trace_context(record: Any) -> dict[str, str]:
+    """Return a record's `traceparent` and `tracestate`, as far as they are valid."""
+    headers: dict[str, Any]
+    headers = dict(record.properties) if isinstance(record, Record) else dict(take_headers(record))
+    found = (_ascii(headers.get(name)) for name in ("traceparent", "Diagnostic-Id"))
+    parent = next((text for text in found if _TRACEPARENT.fullmatch(text)), None)
+    if parent is None:
+        return {}
+    state = _ascii(headers.get("tracestate"))
+    fits = 0 < len(state) <= TRACESTATE_CHARACTERS_MAX and state.isprintable()
+    return {"traceparent": parent, "tracestate": state} if fits else {"traceparent": parent}
+
+
+def _ascii(value: object) -> str:
+    if isinstance(value, bytes):
+        value = value.decode("ascii", "replace")
+    return value.strip() if isinstance(value, str) and value.isascii() else ""

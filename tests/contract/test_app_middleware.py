@@ -1,0 +1,268 @@
+"""Ready-made middleware: a line, a measurement or a span for each attempt, which never touch the record."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import pickle
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import ehkafka
+from ehkafka.middleware import log_attempts, time_attempts, trace_attempts, trace_context
+from ehkafka.testing.simulated_message import SimulatedMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+def record_with(**headers: bytes) -> ehkafka.Record:
+    """Return a record with these headers."""
+    return ehkafka.Record(MessageWithHeaders(headers))
+
+
+class MessageWithHeaders(SimulatedMessage):
+    """A message that has headers."""
+
+    def __init__(self, headers: dict[str, bytes]) -> None:
+        super().__init__("t", 0, 7, b"secret-key")
+        self.own_headers = list(headers.items())
+
+    def headers(self) -> Any:
+        """Return them."""
+        return self.own_headers
+
+
+def handle(
+    middleware: Callable[..., Any], record: Any, work: Callable[[Any], Any] = lambda _record: None
+) -> Any:
+    """Call a plain handler through a middleware."""
+    return middleware(record, work)
+
+
+def raises(error: BaseException) -> Callable[[Any], Any]:
+    """Return a handler that raises."""
+
+    def work(_record: Any) -> None:
+        raise error
+
+    return work
+
+
+def test_every_attempt_gets_a_line_with_where_outcome_and_duration_but_no_values(
+    lab: Any, wait_for: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One line for each call, retries included, on the logger and level that were given."""
+    caplog.set_level(logging.DEBUG, logger="mine")
+
+    def work(record: Any) -> None:
+        if record.key() == b"secret-key" and record.attempt == 1:
+            raise ValueError("secret-value")
+
+    lab.produce("secret-key a", value=b"secret-value")
+    app = lab.app(lab.recorder(work), workers=1, retry=ehkafka.Retry(attempts=2, first_s=0.01))
+    app.use(log_attempts("mine", logging.DEBUG))
+    app.start()
+    wait_for(lambda: lab.committed() == 2)
+    app.stop()
+    lines = [line for line in caplog.records if line.name == "mine"]
+    ends = [(line.offset, line.attempt, line.outcome) for line in lines]  # type: ignore[attr-defined]
+    assert sorted(ends) == [(0, 1, "failed with ValueError"), (0, 2, "finished"), (1, 1, "finished")]
+    assert all(line.took_s >= 0 and line.levelno == logging.DEBUG for line in lines)  # type: ignore[attr-defined]
+    assert lines[0].getMessage().startswith("t[0]@0, attempt 1: failed with ValueError after 0.0")
+    assert "secret" not in "".join(map(str, (vars(line) for line in lines)))
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (ehkafka.RetryLater(1.0), "answered RetryLater"),
+        (asyncio.CancelledError(), "failed with CancelledError"),
+        (StopIteration(), "failed with StopIteration"),
+    ],
+)
+def test_the_line_tells_signals_from_failures(
+    caplog: pytest.LogCaptureFixture, error: BaseException, outcome: str
+) -> None:
+    """What a handler raises on purpose is an answer; whatever it is, it passes through unchanged."""
+    caplog.set_level(logging.INFO)
+    with pytest.raises(type(error)) as caught:
+        handle(log_attempts(), record_with(), raises(error))
+    assert caught.value is error
+    assert caplog.records[0].outcome == outcome  # type: ignore[attr-defined]
+
+
+def test_a_deferred_record_ends_as_deferred(
+    lab: Any, wait_for: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its line comes when the handler returns, not with the answer."""
+    caplog.set_level(logging.INFO, logger="ehkafka.attempts")
+    lab.produce("a")
+    tokens: list[Any] = []
+    app = lab.app(lambda record: tokens.append(record.defer()))
+    app.use(log_attempts())
+    app.start()
+    wait_for(lambda: tokens)
+    tokens[0].finish()
+    wait_for(lambda: lab.committed() == 1)
+    app.stop()
+    assert [r.outcome for r in caplog.records if r.name == "ehkafka.attempts"] == ["deferred"]  # type: ignore[attr-defined]
+
+
+def test_raw_messages_get_a_line_too(caplog: pytest.LogCaptureFixture) -> None:
+    """Confluent's own message does not know its attempt."""
+    caplog.set_level(logging.INFO)
+    handle(log_attempts(), SimulatedMessage("t", 0, 7, b"a"))
+    assert caplog.records[0].getMessage().startswith("t[0]@7: finished after")
+
+
+def test_durations_are_observed_with_how_it_ended() -> None:
+    """`ok` is False for whatever was raised."""
+    seen: list[tuple[int, bool]] = []
+    timing = time_attempts(lambda record, took_s, ok: seen.append((record.offset(), ok and took_s >= 0)))
+    assert handle(timing, record_with(), lambda _record: "result") == "result"
+    with suppress(ValueError):
+        handle(timing, record_with(), raises(ValueError()))
+    assert seen == [(7, True), (7, False)]
+
+
+def test_a_broken_measurement_does_not_fail_the_record(caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged once for each kind of error."""
+
+    def broken(*_arguments: Any) -> None:
+        raise KeyError("no such metric")
+
+    timing = time_attempts(broken)
+    for _ in range(3):
+        assert handle(timing, record_with(), lambda _record: "result") == "result"
+    (line,) = caplog.records
+    assert "broken failed in middleware" in line.getMessage()
+
+
+class Spans:
+    """Stands for a tracer: keeps what each span was started with and how it ended."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    @contextmanager
+    def __call__(self, record: Any, carrier: dict[str, str]) -> Iterator[None]:
+        """Start a span."""
+        self.seen.append((record.offset(), carrier))
+        try:
+            yield
+        except ValueError as error:
+            self.seen.append(error)
+            raise
+
+
+def test_spans_get_the_trace_context_and_see_errors() -> None:
+    """W3C traceparent and tracestate reach the tracer; the handler's error passes through it."""
+    spans, error = Spans(), ValueError("no luck")
+    tracing = trace_attempts(spans)
+    record = record_with(traceparent=TRACE.encode(), tracestate=b"a=1")
+    assert handle(tracing, record, lambda _record: "result") == "result"
+    with pytest.raises(ValueError, match="no luck") as caught:
+        handle(tracing, record_with(), raises(error))
+    assert caught.value is error
+    assert spans.seen == [(7, {"traceparent": TRACE, "tracestate": "a=1"}), (7, {}), error]
+
+
+def test_a_span_can_neither_fail_an_attempt_nor_hide_that_it_failed(caplog: pytest.LogCaptureFixture) -> None:
+    """A tracer that raises is logged; one that swallows errors would make a failed record count as done."""
+
+    @contextmanager
+    def swallows(_record: Any, _carrier: Any) -> Iterator[None]:
+        with suppress(ValueError):
+            yield
+
+    with pytest.raises(ValueError, match="no luck"):
+        handle(trace_attempts(swallows), record_with(), raises(ValueError("no luck")))
+
+    def broken(_record: Any, _carrier: Any) -> Any:
+        raise KeyError("no exporter")
+
+    assert handle(trace_attempts(broken), record_with(), lambda _record: "result") == "result"
+
+    @contextmanager
+    def broken_end(_record: Any, _carrier: Any) -> Iterator[None]:
+        yield
+        raise OSError("no exporter")
+
+    assert handle(trace_attempts(broken_end), record_with(), lambda _record: "result") == "result"
+    assert len(caplog.records) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "valid"),
+    [
+        (TRACE, True),
+        ("cc" + TRACE[2:] + "-later", True),
+        (TRACE + "-more", False),
+        ("ff" + TRACE[2:], False),
+        (TRACE.upper(), False),
+        ("00-" + "0" * 32 + "-00f067aa0ba902b7-01", False),
+        ("00-4bf92f3577b34da6a3ce929d0e0e4736-" + "0" * 16 + "-01", False),
+        (TRACE[:-3], False),
+        ("", False),
+        ("é" + TRACE[1:], False),
+        (TRACE + "\n" + TRACE, False),
+    ],
+)
+def test_only_valid_trace_parents_count(text: str, valid: bool) -> None:
+    """A broken header must not end up in a trace."""
+    carrier = {"traceparent": text} if valid else {}
+    assert trace_context(record_with(traceparent=text.encode())) == carrier
+
+
+def test_the_older_diagnostic_id_of_the_azure_sdks_counts() -> None:
+    """It has the form of a traceparent; a traceparent beside it goes first."""
+    record = record_with(**{"Diagnostic-Id": TRACE.encode()})
+    assert trace_context(record) == {"traceparent": TRACE}
+    assert trace_context(SimulatedMessage("t", 0, 7, b"a")) == {}
+
+
+def test_it_goes_around_async_handlers_as_well(lab: Any, wait_for: Any) -> None:
+    """The same object is used for plain and for `async def` handlers."""
+    seen: list[Any] = []
+    spans = Spans()
+
+    async def handler(record: Any) -> None:
+        await asyncio.sleep(0.01)
+        if record.key() == b"bad":
+            raise ValueError("no luck")
+
+    lab.produce("a bad")
+    app = lab.app(handler, workers=4, on_failure=ehkafka.Skip())
+    app.use(time_attempts(lambda record, took_s, ok: seen.append((record.key(), took_s >= 0.01, ok))))
+    app.use(trace_attempts(spans))
+    app.start()
+    wait_for(lambda: lab.committed() == 2)
+    app.stop()
+    assert sorted(seen) == [(b"a", True, True), (b"bad", True, False)]
+    assert len(spans.seen) == 3
+
+
+def test_it_can_be_sent_to_worker_processes() -> None:
+    """It pickles if what it was given does."""
+    for middleware in (log_attempts("mine"), time_attempts(print), trace_attempts(print)):
+        assert pickle.loads(pickle.dumps(middleware)) == middleware
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: log_attempts(3),  # type: ignore[arg-type]
+        lambda: log_attempts(level="INFO"),  # type: ignore[arg-type]
+        lambda: time_attempts(None),  # type: ignore[arg-type]
+        lambda: trace_attempts("tracer"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_cannot_work_is_refused_at_once(wrong: Callable[[], Any]) -> None:
+    """With the value and what to give instead."""
+    with pytest.raises(ehkafka.ConfigurationError, match="give a"):
+        wrong()
