@@ -74,7 +74,8 @@ class App(Registration, Configurable):
         """Start, wait until the end, and raise what ended the app, if it was an error.
 
         In the main thread SIGINT and SIGTERM stop it: the first drains, the second leaves at once. One that
-        comes during the start lets that end first; a second one then raises `KeyboardInterrupt`.
+        comes during the start lets that end first, and a second one raises `KeyboardInterrupt`; so does the
+        first while the broker or a token is waited for.
         """
         # Before the start: from its last moments on records are handled, and a signal must not cut them off.
         with stop_signals(self._stop_on_signal, self._leave_on_signal):
@@ -93,8 +94,13 @@ class App(Registration, Configurable):
         # In the main thread, between two of its bytecodes. Until the start is over the runtime may be the
         # one of the last run.
         self._early_signal = name
-        if self._state == "running" and self._runtime is not None:
-            self._runtime.request_stop(name)
+        runtime = self._runtime
+        if runtime is None:
+            return
+        if self._state == "running":
+            runtime.request_stop(name)
+        elif self._state == "starting" and runtime.is_reaching:
+            raise KeyboardInterrupt
 
     def _leave_on_signal(self) -> None:
         if self._state != "running" or self._runtime is None:

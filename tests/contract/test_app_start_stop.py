@@ -280,3 +280,29 @@ def test_a_second_signal_during_the_start_interrupts_it(lab: Any, program: Any) 
     )
     assert started.wait() == 0
     assert started.lines == ["interrupted stopped"]
+
+
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
+def test_a_signal_while_the_broker_is_waited_for_interrupts_the_start_at_once(
+    program: Any, number: str
+) -> None:
+    """One Ctrl-C is enough where nothing has begun: nobody waits for connect_s to be over."""
+    started = program(
+        f"""
+        app = ehkafka.App(group="g", endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1"), start="latest",
+            connect_s=600.0, consumer={{"log_level": 0}})
+        app.handler("t")(print)
+        def interrupt():
+            while app._runtime is None or not app._runtime.is_reaching:
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.{number})
+        threading.Thread(target=interrupt, daemon=True).start()
+        try:
+            app.run()
+        except KeyboardInterrupt:
+            say("interrupted", app.state)
+        os._exit(0)
+        """
+    )
+    assert started.wait() == 0
+    assert started.lines == ["interrupted stopped"]
