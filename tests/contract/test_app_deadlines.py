@@ -1,0 +1,163 @@
+"""F15 and L8: handlers that pass their deadline, and what health says of old, retried and held records."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+import ehkafka
+from ehkafka.events import AttemptOverdue, RecordRetried
+
+
+def test_f15_a_thread_past_its_deadline_is_reported_once_and_health_names_it(
+    lab: Any, events: Any, recorder: Any, wait_for: Any, stays: Any
+) -> None:
+    """F15: with its stack; the lane is held, other keys go on; what it does late counts."""
+    gate = recorder.block(b"slow")
+    lab.produce("slow slow a b")
+    app = lab.app(recorder, workers=4, deadline_s=0.2)
+    app.add_hook(events)
+    app.start()
+    (overdue,) = wait_for(lambda: events.of(AttemptOverdue))
+    assert (overdue.partition, overdue.offset, overdue.key) == (("t", 0), 0, "slow")
+    assert (overdue.attempt, overdue.handler, overdue.deadline_s) == (1, "Recorder", 0.2)
+    assert overdue.running_s >= 0.2
+    assert "gate.wait(" in overdue.stack
+    (reason,) = app.health().reasons
+    assert reason.startswith("t[0]@0, key slow: attempt 1 has run for ")
+    assert "in handler 'Recorder' (deadline_s=0.2)" in reason
+    assert "ehkafka-Recorder-" in reason
+    stays(lambda: recorder.keys.count(b"slow") == 1 and lab.committed() in (None, 0), 0.8)
+    gate.set()
+    wait_for(lambda: lab.committed() == 4)
+    assert app.health().ok
+    assert len(events.of(AttemptOverdue)) == 1
+    app.stop()
+
+
+def test_f15_an_overdue_attempt_is_seen_at_once_by_health(lab: Any, recorder: Any, wait_for: Any) -> None:
+    """Health needs no look of the poll thread: it is red as soon as the deadline has passed."""
+    gate = recorder.block(b"slow")
+    lab.produce("slow")
+    app = lab.app(recorder, deadline_s=0.1)
+    app.start()
+    wait_for(lambda: recorder.started)
+    wait_for(lambda: not app.health(), 0.5)
+    ((attempt),) = app.snapshot().overdue
+    assert (attempt.handler, attempt.offset, attempt.key, attempt.attempt) == ("Recorder", 0, "slow", 1)
+    gate.set()
+    wait_for(lambda: app.health().ok)
+    app.stop()
+
+
+def test_f15_a_late_failure_is_a_failed_attempt_like_any_other(lab: Any, events: Any, wait_for: Any) -> None:
+    """F15: the outcome of a thread that comes back counts normally, and each attempt has its own deadline."""
+    gates = [threading.Event(), threading.Event()]
+
+    def handle(record: Any) -> None:
+        if record.attempt <= 2:
+            assert gates[record.attempt - 1].wait(30.0)
+            raise ValueError("late")
+
+    lab.produce("a")
+    app = lab.app(lab.recorder(handle), deadline_s=0.05, retry=ehkafka.Retry(attempts=3, first_s=0.01))
+    app.add_hook(events)
+    app.start()
+    for number, gate in enumerate(gates, 1):
+        wait_for(lambda number=number: len(events.of(AttemptOverdue)) == number)
+        gate.set()
+    wait_for(lambda: lab.committed() == 1)
+    assert [event.attempt for event in events.of(AttemptOverdue)] == [1, 2]
+    app.stop()
+
+
+def test_f15_a_coroutine_past_its_deadline_is_cancelled_and_the_attempt_fails(
+    lab: Any, events: Any, wait_for: Any
+) -> None:
+    """F15: with a TimeoutError, which the retry policy takes; the next attempt may be quicker."""
+    cancelled: list[int] = []
+
+    async def handle(record: Any) -> None:
+        if record.key() == b"slow" and record.attempt == 1:
+            try:
+                await asyncio.sleep(60.0)
+            except asyncio.CancelledError:
+                cancelled.append(record.offset())
+                raise
+
+    lab.produce("slow slow a")
+    app = lab.app(
+        handle, workers=4, deadline_s=0.1, retry=ehkafka.Retry(attempts=2, first_s=0.01, on=TimeoutError)
+    )
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: lab.committed() == 3)
+    app.stop()
+    assert cancelled == [0, 1]
+    assert [(event.offset, "TimeoutError" in event.error) for event in events.of(RecordRetried)] == [
+        (0, True),
+        (1, True),
+    ]
+
+
+def test_l8_a_retried_record_shows_its_last_error_once_it_is_too_old(lab: Any, wait_for: Any) -> None:
+    """L8: topic, partition, offset, key, attempts, last error; a retry before its limit is no worry."""
+    ok_while_young: list[bool] = []
+
+    def work(record: Any) -> None:
+        if record.key() == b"bad":
+            ok_while_young.append(app.health().ok)
+            raise ValueError("no luck today")
+
+    lab.produce("a bad")
+    app = lab.app(lab.recorder(work), retry=ehkafka.Retry(attempts=None, first_s=0.1, max_s=0.1), stuck_s=1.0)
+    app.start()
+    wait_for(lambda: not app.health())
+    (reason,) = app.health().reasons
+    assert reason.startswith("t[0]@1, key bad has been unfinished for 1 s (")
+    assert "ValueError: no luck today" in reason
+    assert all(ok_while_young[:3])
+    assert len(ok_while_young) > 3
+    oldest = app.snapshot().partitions[0].oldest
+    assert oldest.last_error == "ValueError: no luck today"
+    assert oldest.attempts >= 3
+    app.stop(drain=False)
+
+
+def test_l8_the_error_of_a_running_retry_shows_too(lab: Any, recorder: Any, wait_for: Any) -> None:
+    """L8: while attempt 2 runs, the picture says what attempt 1 died of; a fresh record says nothing."""
+    blocked = recorder.block(lambda record: record.attempt == 2)
+
+    def work(record: Any) -> None:
+        if record.key() == b"bad" and record.attempt == 1:
+            raise ValueError("no luck")
+
+    recorder.work = work
+    lab.produce("bad a")
+    app = lab.app(recorder, retry=ehkafka.Retry(attempts=2, first_s=0.01))
+    app.start()
+    wait_for(lambda: any(record.attempt == 2 for record in recorder.records))
+    oldest = app.snapshot().partitions[0].oldest
+    assert (oldest.state, oldest.attempts, oldest.last_error) == ("running", 1, "ValueError: no luck")
+    assert not oldest.is_on_hold
+    blocked.set()
+    wait_for(lambda: lab.committed() == 2)
+    again = recorder.block(b"new")
+    lab.produce("new")
+    wait_for(lambda: recorder.keys[-1] == b"new")
+    oldest = app.snapshot().partitions[0].oldest
+    assert (oldest.attempts, oldest.last_error) == (0, "")
+    again.set()
+    app.stop()
+
+
+@pytest.mark.parametrize("wrong", [0, -1.0, float("nan"), float("inf"), "10", True, 1e9])
+def test_a_deadline_that_cannot_be_is_refused_where_it_stands(wrong: Any) -> None:
+    """Value and fix, at the registration."""
+    app = ehkafka.App(group="g", endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1"), start="earliest")
+    with pytest.raises(ehkafka.ConfigurationError, match="give the seconds that one call may take") as caught:
+        app.handler("t", deadline_s=wrong)(lambda _record: None)
+    assert f"deadline_s={wrong!r}" in str(caught.value)

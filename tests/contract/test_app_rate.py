@@ -1,0 +1,120 @@
+"""A handler's rate limit, with threads and asyncio."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+import ehkafka
+
+
+@pytest.mark.parametrize("kind", ["threads", "asyncio"])
+@pytest.mark.parametrize("order_by", [ehkafka.by_key, ehkafka.by_partition])
+def test_calls_start_no_faster_than_the_limit_and_hardly_slower(
+    lab: Any, wait_for: Any, kind: str, order_by: Any
+) -> None:
+    """Within any stretch at most burst + rate × time, in one lane or many; hardly less over all."""
+    starts_s: list[float] = []
+
+    def plain(_record: Any) -> None:
+        starts_s.append(time.monotonic())
+
+    async def awaited(record: Any) -> None:
+        plain(record)
+
+    lab.produce("a b c d e f g h i j " * 10)
+    handler = plain if kind == "threads" else awaited
+    app = lab.app(handler, workers=8, rate_limit=200.0, rate_burst=10, order_by=order_by)
+    app.start()
+    wait_for(lambda: lab.committed() == 100)
+    app.stop()
+    starts_s.sort()
+    for first in range(100):
+        for last in range(first, 100):
+            # The start is noted after the token was taken; a preempted worker notes it late.
+            assert last - first + 1 <= 10 + 200.0 * (starts_s[last] - starts_s[first] + 0.05)
+    took_s = starts_s[-1] - starts_s[0]
+    assert took_s >= 0.45 - 0.05
+    assert took_s < 3.0
+
+
+def test_a_drain_keeps_to_the_limit_and_ends_in_time(lab: Any, wait_for: Any) -> None:
+    """L1 and L3: what the limit keeps back past the deadline is redelivered, and said so."""
+    recorder = lab.recorder()
+    lab.produce("a b c d e f g h i j")
+    app = lab.app(recorder, rate_limit=4.0, rate_burst=1)
+    app.start()
+    wait_for(lambda: recorder.count >= 1)
+    began_s = time.monotonic()
+    with pytest.raises(ehkafka.AbandonedError, match="unfinished"):
+        app.stop(timeout_s=0.6)
+    assert time.monotonic() - began_s < 2.0
+    assert 2 <= recorder.count <= 5
+
+
+def test_retries_count_and_other_handlers_do_not(lab: Any, wait_for: Any) -> None:
+    """Each call takes a token; the limit is one handler's own."""
+    limited, free = lab.recorder(), lab.recorder()
+    limited.fail_at(0)
+    lab.produce("a b c d")
+    lab.produce("a " * 50, topic="u")
+    app = lab.app()
+    app.handler("t", rate_limit=20.0, rate_burst=1, retry=ehkafka.Retry(attempts=3, first_s=0.0), workers=4)(
+        limited
+    )
+    app.handler("u", order_by=ehkafka.unordered)(free)
+    limited.work, failing = None, limited.work
+
+    def first_twice(record: Any) -> None:
+        if record.attempt < 3:
+            failing(record)
+
+    limited.work = first_twice
+    began_s = time.monotonic()
+    app.start()
+    wait_for(lambda: free.count == 50)
+    wait_for(lambda: limited.count == 4)
+    took_s = time.monotonic() - began_s
+    app.stop()
+    assert len(limited.started) == 6
+    assert took_s >= 5 / 20.0 - 0.01
+
+
+def test_waiting_for_the_limit_is_no_stuck_work(lab: Any, wait_for: Any, events: Any) -> None:
+    """L9: slowness that was asked for is not reported; the lanes wait for more than `stuck_s`."""
+    from ehkafka.events import StuckReport  # noqa: PLC0415 - used here alone
+
+    recorder = lab.recorder()
+    lab.produce("a b c")
+    app = lab.app(recorder, rate_limit=0.5, rate_burst=1, stuck_s=0.3)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: recorder.count == 2)
+    assert not events.of(StuckReport)
+    app.stop(drain=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"rate_limit": 0}, "rate_limit=0; give the calls per second"),
+        ({"rate_limit": -1.0}, "rate_limit=-1.0"),
+        ({"rate_limit": float("nan")}, "rate_limit=nan"),
+        ({"rate_limit": float("inf")}, "rate_limit=inf"),
+        ({"rate_limit": "100"}, "rate_limit='100'"),
+        ({"rate_limit": True}, "rate_limit=True"),
+        ({"rate_limit": 1e-9}, "rate_limit=1e-09"),
+        ({"rate_burst": 5}, "rate_burst=5 means nothing without rate_limit="),
+        ({"rate_limit": 1.0, "rate_burst": 0}, "rate_burst=0; give how many"),
+        ({"rate_limit": 1.0, "rate_burst": 1.5}, "rate_burst=1.5"),
+        ({"rate_limit": 1.0, "rate_burst": True}, "rate_burst=True"),
+    ],
+)
+def test_a_limit_that_cannot_be_is_refused_where_it_stands(options: dict[str, Any], words: str) -> None:
+    """Value and fix, at the registration."""
+    app = ehkafka.App(group="g", endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1"), start="earliest")
+    with pytest.raises(ehkafka.ConfigurationError, match="handler '<lambda>'") as caught:
+        app.handler("t", **options)(lambda _record: None)
+    assert words in str(caught.value)
