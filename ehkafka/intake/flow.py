@@ -57,6 +57,8 @@ class FlowControl:
 
     limits: FlowLimits
     paused: set[TopicPartition] = field(default_factory=set)
+    # Those of them whose share of the parked budget was full: only these wait for it to be half empty.
+    parked_full: set[TopicPartition] = field(default_factory=set)
     # The whole backlog reached a limit: everything is paused until it is half empty.
     full: bool = False
     _largest_bytes: int = LARGEST_RECORD_GUESS_BYTES
@@ -109,8 +111,9 @@ class FlowControl:
 
     def to_pause_parked(self, loads: Iterable[Load], partitions: int) -> list[TopicPartition]:
         """Return which partitions to pause because their share of the parked budget is full."""
-        over = self.over_parked_share(loads, partitions)
-        new = [load.partition for load in over if load.partition not in self.paused]
+        over = [load.partition for load in self.over_parked_share(loads, partitions)]
+        new = [partition for partition in over if partition not in self.paused]
+        self.parked_full.update(over)
         self.paused.update(new)
         return new
 
@@ -142,10 +145,13 @@ class FlowControl:
             if load.partition in self.paused
             and load.backlog_records <= records // 2
             and load.backlog_bytes <= size // 2
-            and load.parked_records <= parked // 2
-            and load.parked_bytes <= parked_size // 2
+            and (
+                load.partition not in self.parked_full
+                or (load.parked_records <= parked // 2 and load.parked_bytes <= parked_size // 2)
+            )
         ]
         self.paused.difference_update(under)
+        self.parked_full.difference_update(under)
         return under
 
     def _half_empty(self, backlog_records: int, backlog_bytes: int, *parked: int) -> bool:
@@ -176,3 +182,4 @@ class FlowControl:
     def forget(self, partition: TopicPartition) -> None:
         """Drop a partition that was revoked or lost: a later assignment starts unpaused."""
         self.paused.discard(partition)
+        self.parked_full.discard(partition)

@@ -61,8 +61,12 @@ class ParkedBudget:
         left_bytes = assignment.parked_bytes - sum(_size(lane) for lane in leaving)
         if (left_records >= records or left_bytes >= size) and not _send_largest(dispatcher, assignment):
             return False
-        # While letters are on their way as much again may come, and no more.
-        return assignment.parked_records < 2 * records and assignment.parked_bytes < 2 * size
+        # While letters are on their way some more may come. It is taken from the backlog's room.
+        more_records, more_bytes = self._context.flow.share(len(self._context.owned))
+        return (
+            assignment.parked_records < records + more_records // 2
+            and assignment.parked_bytes < size + more_bytes // 2
+        )
 
     def _tell(self, assignment: Assignment, key: str) -> None:
         partition = assignment.partition

@@ -142,13 +142,18 @@ class LetterOffice:
             self._watch.apply()
         while self._inbox and self._ends_s is None:
             self._send(self._inbox.popleft())
-        if self._in_flight and self._producer is not None:
-            self._producer.poll(BUSY_POLL_S)
-            return
         if self._producer is not None:
-            self._producer.poll(0.0)  # its errors are told by callback
-        self._wake.wait(self._patience_s())
-        self._wake.clear()
+            self._serve(self._producer.poll, BUSY_POLL_S if self._in_flight else 0.0)
+        if not self._in_flight and not self._broken:
+            self._wake.wait(self._patience_s())
+            self._wake.clear()
+
+    def _serve(self, call: Callable[[float], object], timeout_s: float) -> None:
+        """Let the producer's callbacks through. A fatal error comes as an exception, whatever is called."""
+        try:
+            call(timeout_s)
+        except KafkaException as failed:
+            self._hear(failed.args[0])
 
     def _open(self) -> Producer:
         # The watch before the client: it must know which key the client has.
@@ -160,6 +165,7 @@ class LetterOffice:
 
     def _hear(self, error: KafkaError) -> None:
         """Take an error of the client itself. On the office's thread, inside `poll`."""
+        self._broken |= error.fatal()
         if self._watch is not None and error.name() == "_AUTHENTICATION":
             self._watch.look_now()
         self._emit(ConnectionTrouble(error.name(), f"dead letters: {describe_error(error)}", fatal=False))
@@ -179,11 +185,9 @@ class LetterOffice:
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.purge()  # each letter in flight comes back by its callback
-            producer.flush(timeout_s)
+            self._serve(producer.flush, timeout_s)
 
     def _leave(self) -> None:
-        if self._producer is not None and not self._in_flight:
-            self._producer.flush(0.0)
         self._give_up_producer(0.1)
 
     def _take_due(self) -> None:

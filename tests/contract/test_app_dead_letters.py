@@ -1,0 +1,490 @@
+"""Dead letters: what is in one, when its record is done, what its key does next, what cannot be written."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+import ehkafka
+from ehkafka.events import DeadLetterFailed, HandlerFailed, RecordDeadLettered
+from ehkafka.testing import ApiKey
+
+TO_DEAD = ehkafka.DeadLetter("dead")
+TWICE = ehkafka.Retry(attempts=2, first_s=0.01, jitter=0)
+
+
+@pytest.fixture
+def dead(lab: Any) -> Any:
+    """Return the lab with a topic for dead letters, of two partitions."""
+    lab.broker.create_topic("dead", 2)
+    return lab
+
+
+def rejecting(*keys: bytes) -> Any:
+    """Return a handler that fails for these keys and keeps what it finished."""
+
+    def handler(record: Any) -> None:
+        if record.key() in keys:
+            handler.before()
+            raise ValueError(f"no luck with {record.offset()}")
+        handler.done.append(record.offset())
+
+    handler.done = []
+    handler.before = lambda: None
+    return handler
+
+
+def headers_of(letter: Any) -> dict[str, str]:
+    """Return a letter's headers as text."""
+    return {name: (value or b"").decode() for name, value in letter.headers()}
+
+
+def offsets_of(letters: list[Any]) -> list[int]:
+    """Return the origin offsets of letters."""
+    return [int(headers_of(letter)["ehkafka-origin-offset"]) for letter in letters]
+
+
+def dead_lettered(app: Any) -> int:
+    """Return how many records have that outcome."""
+    return app.snapshot().dead_lettered_records
+
+
+def test_f6_a_letter_is_the_record_and_says_where_it_comes_from_and_why(
+    dead: Any, read_topic: Any, wait_for: Any, events: Any
+) -> None:
+    """F6: key, value and headers as they came, then origin, error, attempts, times, handler and group."""
+    own = [("traceparent", b"00-1-2-01"), ("twice", b"1"), ("twice", None), ("binary", b"\x00\xff")]
+    dead.broker.produce("t", [(b"\xffkey", b"\x00value")], partition=0, headers=own)
+
+    def fails(_record: Any) -> None:
+        raise PermissionError("forbidden \udcff here")
+
+    app = dead.app(fails, retry=TWICE, on_failure=TO_DEAD)
+    app.add_hook(events)
+    before_ms = int(time.time() * 1000)
+    app.start()
+    wait_for(lambda: dead.committed() == 1)
+    app.stop()
+    (letter,) = read_topic("dead", 1)
+    assert (letter.key(), letter.value()) == (b"\xffkey", b"\x00value")
+    assert letter.headers()[:4] == own
+    said = dict(letter.headers()[4:])
+    assert before_ms <= int(said.pop("ehkafka-failed-at-ms")) <= int(time.time() * 1000)
+    assert abs(int(said.pop("ehkafka-origin-timestamp-ms")) - before_ms) < 60_000
+    assert said == {
+        "ehkafka-origin-topic": b"t",
+        "ehkafka-origin-partition": b"0",
+        "ehkafka-origin-offset": b"0",
+        "ehkafka-error-type": b"PermissionError",
+        "ehkafka-error-text": b"PermissionError: forbidden \\udcff here",
+        "ehkafka-attempts": b"2",
+        "ehkafka-handler": b"fails",
+        "ehkafka-group": b"g",
+    }
+    assert [(e.offset, e.to) for e in events.of(RecordDeadLettered)] == [(0, "dead")]
+    (failed,) = events.of(HandlerFailed)
+    assert (failed.attempt, failed.decision) == (2, "it goes to dead")
+
+
+def test_f6_nothing_is_committed_before_the_letter_is_acknowledged(
+    dead: Any, wait_for: Any, stays: Any
+) -> None:
+    """F6: while the broker holds the answer back, the record is unfinished and its key waits."""
+    handler = rejecting(b"bad")
+    dead.produce("x bad bad y")
+    dead.broker.delay_next(ApiKey.PRODUCE, 0.8)
+    app = dead.app(handler, on_failure=TO_DEAD)
+    app.start()
+    wait_for(lambda: sorted(handler.done) == [0, 3] and dead.committed() == 1)
+    stays(lambda: dead.committed() == 1 and dead_lettered(app) == 0, 0.2)
+    wait_for(lambda: dead.committed() == 4)
+    assert dead_lettered(app) == 2
+    app.stop()
+
+
+def test_f7_a_letter_that_is_refused_for_now_is_tried_again_while_other_keys_go_on(
+    dead: Any, wait_for: Any, events: Any, read_topic: Any
+) -> None:
+    """F7: rights are missing: told each time, nothing committed past it, written once that is mended."""
+    handler = rejecting(b"bad")
+    app = dead.app(handler, on_failure=TO_DEAD)
+    app.add_hook(events)
+    app.start()
+    refused = KafkaError.TOPIC_AUTHORIZATION_FAILED
+    dead.broker.fail_next(ApiKey.PRODUCE, 0, refused, refused)  # the test's own request passes
+    dead.produce("bad x y")
+    wait_for(lambda: len(events.of(DeadLetterFailed)) == 1)
+    wait_for(lambda: sorted(handler.done) == [1, 2])
+    assert dead.committed() in (None, 0)
+    wait_for(lambda: dead.committed() == 3)
+    app.stop()
+    assert [e.retry_s for e in events.of(DeadLetterFailed)] == [0.5, 1.0]
+    assert "TOPIC_AUTHORIZATION_FAILED" in events.of(DeadLetterFailed)[0].error
+    assert offsets_of(read_topic("dead", 1)) == [0]
+
+
+@pytest.mark.parametrize("trouble", ["leaderless", "down"])
+def test_f7_a_letter_waits_for_its_broker(dead: Any, wait_for: Any, read_topic: Any, trouble: str) -> None:
+    """F7: its partitions have no leader, or nobody listens: uncommitted meanwhile, and written afterwards."""
+    handler = rejecting(b"bad")
+    app = dead.app(handler, on_failure=TO_DEAD)
+    app.start()
+    dead.produce("x")
+    wait_for(lambda: dead.committed() == 1)
+    gate = threading.Event()
+    handler.before = lambda: gate.wait(10.0)
+    dead.produce("bad")
+    wait_for(lambda: app.snapshot().partitions[0].received_records == 2)
+    if trouble == "down":
+        dead.broker.take_down()
+    else:
+        for partition in range(2):
+            dead.broker.move_leader("dead", partition, None)
+    gate.set()
+    wait_for(lambda: "its dead letter" in str(app.snapshot().partitions))
+    if trouble == "down":
+        dead.broker.bring_up()
+    else:
+        dead.produce("y")
+        wait_for(lambda: handler.done == [0, 2])
+        assert dead.committed() == 1
+        for partition in range(2):
+            dead.broker.move_leader("dead", partition, 1)
+    wait_for(lambda: dead.committed() == (2 if trouble == "down" else 3))
+    app.stop()
+    assert set(offsets_of(read_topic("dead", 1))) == {1}
+
+
+def test_f7_a_producer_that_lost_its_place_is_replaced(
+    dead: Any, wait_for: Any, read_topic: Any, events: Any
+) -> None:
+    """F7: after a fatal error the idempotent producer sends nothing more; another one writes the letter."""
+    dead.produce("bad")
+    dead.broker.fail_next(ApiKey.PRODUCE, KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    app = dead.app(rejecting(b"bad"), on_failure=TO_DEAD)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: dead.committed() == 1)
+    app.stop()
+    assert set(offsets_of(read_topic("dead", 1))) == {0}
+
+
+def test_a_letter_too_large_for_its_topic_holds_the_record_and_says_so(
+    dead: Any, wait_for: Any, stays: Any, events: Any
+) -> None:
+    """No broker would ever take it: told once, the offset held, other keys go on."""
+    handler = rejecting(b"bad")
+    dead.produce("bad", value=b"x" * 999_880)
+    dead.produce("x")
+    app = dead.app(handler, on_failure=TO_DEAD)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: handler.done == [1] and events.of(DeadLetterFailed))
+    stays(lambda: dead.committed() in (None, 0))
+    (failed,) = events.of(DeadLetterFailed)
+    assert (failed.offset, failed.retry_s) == (0, None)
+    (reason,) = app.health().reasons
+    assert "t[0]@0, key bad" in reason
+    assert "refused by dead: MSG_SIZE_TOO_LARGE" in reason
+    app.stop()
+
+
+def test_a_message_that_the_handler_spoilt_is_held_and_the_office_goes_on(
+    dead: Any, wait_for: Any, events: Any
+) -> None:
+    """What cannot be sent at all is one record's trouble, not that of the thread that writes letters."""
+
+    def spoils(message: Any) -> None:
+        if message.offset() == 0:
+            message.set_value({"not": "bytes"})
+        raise ValueError("no")
+
+    dead.produce("a b")
+    app = dead.app(spoils, raw=True, on_failure=TO_DEAD)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: events.of(DeadLetterFailed) and events.of(RecordDeadLettered))
+    assert [e.offset for e in events.of(RecordDeadLettered)] == [1]
+    assert "TypeError" in events.of(DeadLetterFailed)[0].error
+    app.stop()
+
+
+def test_f8_the_letters_of_one_key_keep_its_order(dead: Any, wait_for: Any, read_topic: Any) -> None:
+    """F8: in one partition, in the order of the offsets, whatever else fails meanwhile."""
+    dead.produce(" ".join(["a b c d"] * 10))
+    app = dead.app(rejecting(b"a", b"b", b"c"), workers=8, on_failure=TO_DEAD)
+    app.start()
+    wait_for(lambda: dead.committed() == 40)
+    app.stop()
+    letters = read_topic("dead", 30)
+    for first, key in enumerate((b"a", b"b", b"c")):
+        ours = [letter for letter in letters if letter.key() == key]
+        assert len({letter.partition() for letter in ours}) == 1
+        assert offsets_of(ours) == list(range(first, 40, 4))
+
+
+def test_f9_continue_lets_the_next_records_run(dead: Any, recorder: Any, wait_for: Any) -> None:
+    """F9: the key goes on behind its dead letter."""
+    recorder.fail_at(0)
+    dead.produce("a a a")
+    app = dead.app(recorder, on_failure=ehkafka.DeadLetter("dead", after="continue"))
+    app.start()
+    wait_for(lambda: dead.committed() == 3)
+    app.stop()
+    assert recorder.finished_offsets() == [1, 2]
+
+
+def test_f9_hold_key_makes_the_next_records_wait_until_a_restart(
+    dead: Any, recorder: Any, wait_for: Any, stays: Any
+) -> None:
+    """F9: other keys go on; what waits is uncommitted, and runs when the assignment is a new one."""
+    recorder.fail_at(0)
+    dead.produce("a a b a")
+    policy = ehkafka.DeadLetter("dead", after="hold_key")
+    app = dead.app(recorder, on_failure=policy)
+    app.start()
+    wait_for(lambda: recorder.finished_offsets() == [2] and dead.committed() == 1)
+    stays(lambda: dead.committed() == 1)
+    assert "an earlier record of its key was dead-lettered" in str(app.health().reasons)
+    app.stop()
+    again = dead.recorder()
+    second = dead.app(again, on_failure=policy)
+    second.start()
+    wait_for(lambda: dead.committed() == 4)
+    second.stop()
+    assert sorted(again.offsets()) == [1, 2, 3]
+
+
+def test_f9_divert_key_sends_the_next_records_after_it_without_a_try(
+    dead: Any, recorder: Any, wait_for: Any, read_topic: Any
+) -> None:
+    """F9: in order, marked as followers; a restart forgets it."""
+    recorder.fail_at(0)
+    dead.produce("a a b a")
+    policy = ehkafka.DeadLetter("dead", after="divert_key")
+    app = dead.app(recorder, on_failure=policy)
+    app.start()
+    wait_for(lambda: dead.committed() == 4)
+    app.stop()
+    assert recorder.finished_offsets() == [2]
+    assert recorder.keys.count(b"a") == 1
+    letters = read_topic("dead", 3)
+    assert offsets_of(letters) == [0, 1, 3]
+    said = [headers_of(letter) for letter in letters]
+    assert [(one["ehkafka-error-type"], one["ehkafka-attempts"]) for one in said] == [
+        ("ValueError", "1"),
+        ("", "0"),
+        ("", "0"),
+    ]
+    assert said[1]["ehkafka-error-text"] == "an earlier record of its key was dead-lettered"
+    again = dead.recorder()
+    second = dead.app(again, on_failure=policy)
+    second.start()
+    dead.produce("a")
+    wait_for(lambda: again.finished_offsets() == [4])
+    second.stop()
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, MemoryError])
+def test_f10_an_exit_is_never_dead_lettered(
+    dead: Any, recorder: Any, events: Any, error: type[BaseException]
+) -> None:
+    """F10: the app stops without committing the record."""
+    recorder.fail_at(1, error=error)
+    dead.produce("a b c")
+    app = dead.app(recorder, workers=1, on_failure=TO_DEAD)
+    app.add_hook(events)
+    app.start()
+    assert app.wait(15.0)
+    with pytest.raises(ehkafka.HandlerFailedError, match=error.__name__):
+        app.stop()
+    assert events.of(RecordDeadLettered) == []
+    assert dead.committed() in (None, 0, 1)
+
+
+def test_f11_too_many_in_a_row_stop_the_app_and_say_why(dead: Any, wait_for: Any) -> None:
+    """F11: three letters are written, the fourth record is not passed."""
+    dead.produce("b1 b2 b3 b4 b5")
+    policy = ehkafka.DeadLetter("dead", run_max=3)
+    app = dead.app(rejecting(b"b1", b"b2", b"b3", b"b4", b"b5"), workers=1, on_failure=policy)
+    app.start()
+    assert app.wait(15.0)
+    with pytest.raises(ehkafka.HandlerFailedError, match=r"4 records in a row failed for good \(run_max=3\)"):
+        app.stop()
+    assert dead_lettered(app) == 3
+    assert dead.committed() in (None, 0, 1, 2, 3)
+
+
+def test_f11_successes_in_between_are_seen_however_quick_the_handler_is(dead: Any, wait_for: Any) -> None:
+    """F11: with every second record good, no run grows, also where one worker takes them all at once."""
+    bad = [b"b%d" % n for n in range(200)]
+    dead.produce(" ".join(f"g{n} b{n}" for n in range(200)))
+    app = dead.app(rejecting(*bad), workers=1, on_failure=ehkafka.DeadLetter("dead", run_max=3))
+    app.start()
+    wait_for(lambda: dead.committed() == 400)
+    app.stop()
+    assert dead_lettered(app) == 200
+
+
+def test_f11_on_limit_hold_keeps_each_further_record_and_the_app_runs(dead: Any, wait_for: Any) -> None:
+    """F11: the share is over its limit: two letters, the rest is held and named."""
+    bad = [b"b%d" % n for n in range(5)]
+    dead.produce("b0 b1 b2 b3 b4 good")
+    policy = ehkafka.DeadLetter("dead", ratio_max=0.002, on_limit="hold")
+    handler = rejecting(*bad)
+    app = dead.app(handler, workers=1, on_failure=policy)
+    app.start()
+    wait_for(lambda: handler.done == [5] and dead_lettered(app) == 2 and dead.committed() == 2)
+    wait_for(lambda: app.snapshot().partitions[0].parked_records == 3)
+    assert app.state == "running"
+    app.stop()
+    assert dead.committed() == 2
+
+
+@pytest.mark.parametrize("kind", ["function", "raw", "class"])
+def test_f13_what_cannot_be_decoded_becomes_a_letter(
+    dead: Any, wait_for: Any, read_topic: Any, kind: str
+) -> None:
+    """F13: the position moves on, whatever kind of handler it is."""
+
+    class Decoder:
+        def process(self, record: Any) -> None:
+            record.json()
+
+    def decode(record: Any) -> None:
+        (ehkafka.Record(record) if kind == "raw" else record).json()
+
+    dead.produce("a", value=b"\xfe{")
+    handler = Decoder if kind == "class" else decode
+    app = dead.app(handler, raw=kind == "raw", on_failure=TO_DEAD)
+    app.start()
+    wait_for(lambda: dead.committed() == 1)
+    app.stop()
+    (letter,) = read_topic("dead", 1)
+    assert letter.value() == b"\xfe{"
+    assert headers_of(letter)["ehkafka-error-type"].endswith("JSONDecodeError")
+
+
+def test_header_names_that_are_no_utf_8_are_mended_and_counted(
+    dead: Any, wait_for: Any, read_topic: Any
+) -> None:
+    """The producer would end the process for a lone surrogate, which a handler may have set."""
+
+    def spoils(message: Any) -> None:
+        message.set_headers([("fine", b"1"), ("lone \ud800", b"2")])
+        raise ValueError("no")
+
+    dead.produce("a")
+    app = dead.app(spoils, raw=True, on_failure=TO_DEAD)
+    app.start()
+    wait_for(lambda: dead.committed() == 1)
+    app.stop()
+    (letter,) = read_topic("dead", 1)
+    assert letter.headers()[:2] == [("fine", b"1"), ("lone \ufffd", b"2")]
+    assert headers_of(letter)["ehkafka-header-names-mended"] == "1"
+
+
+def test_a_missing_topic_is_refused_before_anything_runs(lab: Any, recorder: Any) -> None:
+    """The next step is named, and no record was handled."""
+    lab.produce("a")
+    app = lab.app(recorder, on_failure=ehkafka.DeadLetter("t.dead"))
+    with pytest.raises(ehkafka.TopicNotFoundError, match=r"'t\.dead'.*on_failure=DeadLetter"):
+        app.start()
+    assert recorder.started == []
+
+
+def test_letters_in_a_circle_are_refused_and_a_handler_of_letters_is_not(lab: Any, recorder: Any) -> None:
+    """Over two handlers too; a topic of letters may well have a handler of its own."""
+
+    def first(record: Any) -> None:
+        recorder(record)
+
+    def second(record: Any) -> None:
+        recorder(record)
+
+    app = lab.app()
+    app.handler("t", on_failure=ehkafka.DeadLetter("u"))(first)
+    app.handler("u", on_failure=ehkafka.DeadLetter("t"))(second)
+    with pytest.raises(ehkafka.ConfigurationError, match="in a circle: first → second → first"):
+        app.start()
+    fine = lab.app()
+    fine.handler("t", on_failure=ehkafka.DeadLetter("u"))(first)
+    fine.handler("u")(second)
+    fine.start()
+    fine.stop()
+
+
+def test_a_function_takes_letters_and_is_called_again_while_it_raises(
+    lab: Any, wait_for: Any, events: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record is done when it returns; a letter that fails does not keep others waiting."""
+    monkeypatch.setattr("ehkafka.recovery.letter_function.RETRY_FIRST_S", 0.05)
+    taken: list[Any] = []
+    failures = [OSError("away"), SystemExit()]
+
+    def keep(letter: Any) -> None:
+        if letter.key == b"a" and failures:
+            raise failures.pop(0)
+        taken.append(letter)
+
+    lab.produce("a b")
+    app = lab.app(rejecting(b"a", b"b"), on_failure=ehkafka.DeadLetter(keep))
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: lab.committed() == 2)
+    app.stop()
+    assert [(letter.key, letter.offset, letter.value) for letter in taken] == [
+        (b"b", 1, b"x"),
+        (b"a", 0, b"x"),
+    ]
+    assert taken[0].header("ehkafka-attempts") == b"1"
+    assert [e.error for e in events.of(DeadLetterFailed)] == ["OSError: away", "SystemExit"]
+
+
+def test_a_stop_waits_for_the_letters_on_their_way(dead: Any, wait_for: Any) -> None:
+    """The record is committed, so that no second letter is written after the restart."""
+    dead.produce("bad")
+    dead.broker.delay_next(ApiKey.PRODUCE, 0.5)
+    app = dead.app(rejecting(b"bad"), on_failure=TO_DEAD)
+    app.start()
+    wait_for(lambda: app.snapshot().partitions and "its dead letter" in str(app.snapshot().partitions))
+    app.stop()
+    assert dead.committed() == 1
+
+
+def test_a_stop_does_not_wait_for_ever_for_a_letter_that_nobody_takes(
+    dead: Any, wait_for: Any, events: Any
+) -> None:
+    """At the deadline it leaves, names the record, commits nothing past it and leaves no thread."""
+    app = dead.app(rejecting(b"bad"), stop_s=0.5, on_failure=TO_DEAD)
+    app.add_hook(events)
+    app.start()
+    dead.broker.fail_next(ApiKey.PRODUCE, 0, *[KafkaError.TOPIC_AUTHORIZATION_FAILED] * 20)
+    dead.produce("bad")
+    wait_for(lambda: events.of(DeadLetterFailed))
+    with pytest.raises(ehkafka.AbandonedError, match=r"t\[0\]@0 key bad"):
+        app.stop()
+    assert dead.committed() in (None, 0)
+
+
+def test_a_letter_in_flight_at_a_revoke_is_stale_and_written_again(
+    dead: Any, wait_for: Any, read_topic: Any
+) -> None:
+    """At least once: what was not committed is handled and dead-lettered again after a restart."""
+    dead.produce("bad")
+    dead.broker.delay_next(ApiKey.PRODUCE, 1.0)
+    app = dead.app(rejecting(b"bad"), stop_s=0.2, on_failure=TO_DEAD)
+    app.start()
+    wait_for(lambda: app.snapshot().partitions and "its dead letter" in str(app.snapshot().partitions))
+    with pytest.raises(ehkafka.AbandonedError, match=r"t\[0\]@0 key bad"):
+        app.stop()
+    assert dead.committed() in (None, 0)
+    second = dead.app(rejecting(b"bad"), on_failure=TO_DEAD)
+    second.start()
+    wait_for(lambda: dead.committed() == 1)
+    second.stop()
+    assert offsets_of(read_topic("dead", 2)) == [0, 0]

@@ -1,0 +1,174 @@
+"""The parked budget: what each declared action does once waiting keys have filled a partition's share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import ehkafka
+from ehkafka.events import ParkedBudgetFull, PartitionPaused, RecordDeadLettered
+
+FOR_EVER = ehkafka.Retry(attempts=None, first_s=0.05, max_s=0.05)
+# A share is never less than two batches.
+SMALL = {"parked_records_max": 20, "batch_records_max": 10}
+
+
+class Switch:
+    """A handler that fails for keys beginning with `bad` until it is mended."""
+
+    def __init__(self) -> None:
+        self.mended = False
+        self.done: list[tuple[int, bytes]] = []
+
+    def __call__(self, record: Any) -> None:
+        """Handle a record."""
+        if record.key().startswith(b"bad") and not self.mended:
+            raise ValueError("poison")
+        self.done.append((record.partition(), record.key()))
+
+    def count(self, partition: int) -> int:
+        """How many of a partition are done."""
+        return [number for number, _ in list(self.done)].count(partition)
+
+
+def paused(app: Any) -> list[int]:
+    """Return the partitions that are paused."""
+    return [p.partition.partition for p in app.snapshot().partitions if p.paused]
+
+
+def test_f5_pause_partition_pauses_that_one_and_names_the_key_until_it_recovers(
+    lab: Any, wait_for: Any, events: Any
+) -> None:
+    """F5: neighbours go on, health is red, nothing more is taken; once the key recovers all is worked off."""
+    handler = Switch()
+    app = lab.app(handler, "t4", retry=FOR_EVER, parked_records_max=80, batch_records_max=10)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: len(app.snapshot().partitions) == 4)
+    lab.produce("bad " * 30, topic="t4", partition=1)
+    wait_for(lambda: paused(app) == [1])
+    wait_for(lambda: not app.health())
+    assert any("t4[1]" in reason and "key bad" in reason for reason in app.health().reasons)
+    received = app.snapshot().partitions[1].received_records
+    lab.produce("bad " * 30, topic="t4", partition=1)
+    for partition in (0, 2, 3):
+        lab.produce("good " * 50, topic="t4", partition=partition)
+    wait_for(lambda: len(handler.done) == 150)
+    assert app.snapshot().partitions[1].received_records == received
+    (full,) = events.of(ParkedBudgetFull)
+    assert (full.partition.partition, full.largest_key, full.action) == (1, "bad", "pause_partition")
+    handler.mended = True
+    wait_for(lambda: lab.committed(1, topic="t4") == 60)
+    wait_for(lambda: paused(app) == [] and app.health())
+    app.stop()
+
+
+def test_f5_dead_letter_sends_the_largest_key_in_order_and_healthy_keys_go_on(
+    lab: Any, wait_for: Any, events: Any, read_topic: Any
+) -> None:
+    """F5: the budget is freed by letters of the key that has most of it; its later records follow."""
+    lab.broker.create_topic("dead", 1)
+    handler = Switch()
+    app = lab.app(
+        handler,
+        retry=ehkafka.Retry(attempts=None, first_s=60.0, max_s=60.0),
+        on_failure=ehkafka.DeadLetter("dead"),
+        on_parked_full="dead_letter",
+        **SMALL,
+    )
+    app.add_hook(events)
+    app.start()
+    lab.produce("bad1 bad2 " + "bad1 " * 30)
+    wait_for(lambda: len(events.of(RecordDeadLettered)) == 31)
+    lab.produce("good " * 20 + "bad1 " * 3)
+    wait_for(lambda: handler.count(0) == 20 and len(events.of(RecordDeadLettered)) == 34)
+    assert lab.committed() == 1
+    assert app.snapshot().partitions[0].parked_records == 1
+    app.stop()
+    letters = read_topic("dead", 34)
+    assert {letter.key() for letter in letters} == {b"bad1"}
+    offsets = [int(dict(letter.headers())["ehkafka-origin-offset"]) for letter in letters]
+    assert offsets == sorted(offsets)
+    first, second, *_, last = [dict(letter.headers()) for letter in letters]
+    assert b"share of t[0] was full of parked: ValueError: poison" in first["ehkafka-error-text"]
+    assert (first["ehkafka-attempts"], second["ehkafka-attempts"]) == (b"1", b"0")
+    assert last["ehkafka-error-text"] == b"an earlier record of its key was dead-lettered"
+
+
+def test_f5_a_diverted_key_takes_no_intake_credit(
+    lab: Any, wait_for: Any, events: Any, monkeypatch: Any
+) -> None:
+    """F5: while its letters are written one by one, its records stay out of the backlog of ten."""
+    monkeypatch.setattr("ehkafka.recovery.letter_function.RETRY_FIRST_S", 60.0)
+
+    def nobody(_letter: Any) -> None:
+        raise OSError("away")
+
+    handler = Switch()
+    app = lab.app(
+        handler,
+        retry=FOR_EVER,
+        on_failure=ehkafka.DeadLetter(nobody),
+        on_parked_full="dead_letter",
+        backlog_records_max=10,
+        **SMALL,
+    )
+    app.add_hook(events)
+    app.start()
+    lab.produce("bad " * 22)
+    wait_for(lambda: events.of(ParkedBudgetFull))
+    lab.produce("good " * 60)
+    wait_for(lambda: handler.count(0) == 60)
+    assert app.snapshot().partitions[0].parked_records == 22
+    lab.produce("bad " * 40)
+    wait_for(lambda: paused(app) == [0])
+    assert app.snapshot().partitions[0].parked_records <= 40 + 10
+    app.stop(drain=False)
+
+
+def test_f5_stop_ends_the_app_and_names_the_key(lab: Any) -> None:
+    """F5: nothing of what was parked is committed."""
+    app = lab.app(Switch(), retry=FOR_EVER, on_parked_full="stop", **SMALL)
+    app.start()
+    lab.produce("good " + "bad " * 30)
+    assert app.wait(15.0)
+    with pytest.raises(ehkafka.HandlerFailedError, match=r"t\[0\] has .* the largest key is bad"):
+        app.stop()
+    assert lab.committed() in (None, 0, 1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"retry": FOR_EVER}, {"retry": FOR_EVER, "on_failure": ehkafka.Skip()}, {"on_failure": ehkafka.Hold()}],
+    ids=["stop", "skip", "hold"],
+)
+def test_f5_dead_letter_without_dead_letters_is_refused_at_the_start(
+    lab: Any, options: dict[str, Any]
+) -> None:
+    """F5: the handler is named, and so is the fix; nothing runs."""
+    handler = lab.recorder()
+    app = lab.app(handler, on_parked_full="dead_letter", **options)
+    with pytest.raises(
+        ehkafka.ConfigurationError, match=r"'Recorder' may park records .* on_failure=DeadLetter"
+    ):
+        app.start()
+
+
+def test_a_full_budget_of_bytes_acts_too(lab: Any, wait_for: Any) -> None:
+    """B3: a few large records fill the share as well as many small ones."""
+    app = lab.app(Switch(), retry=FOR_EVER, parked_bytes_max=50_000)
+    app.start()
+    lab.produce("bad " * 10, value=b"x" * 10_000)
+    wait_for(lambda: paused(app) == [0])
+    app.stop(drain=False)
+
+
+def test_a_partition_paused_by_its_parked_share_says_so(lab: Any, wait_for: Any, events: Any) -> None:
+    """The pause is an event of its own, and one share's neighbours have their own room."""
+    app = lab.app(Switch(), retry=FOR_EVER, **SMALL)
+    app.add_hook(events)
+    app.start()
+    lab.produce("bad " * 30)
+    wait_for(lambda: events.of(PartitionPaused))
+    app.stop(drain=False)
