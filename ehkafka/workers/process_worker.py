@@ -7,7 +7,6 @@ key alone. A child that dies is replaced; the record that it ran is charged with
 
 from __future__ import annotations
 
-import marshal
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -18,15 +17,12 @@ from ehkafka.workers import process_pipe as pipe
 from ehkafka.workers.process_batch import Batch, BatchSize
 from ehkafka.workers.process_failure import unpack_error
 from ehkafka.workers.process_link import ProcessLink
+from ehkafka.workers.process_run import ALIVE_LOOK_S, BatchRun
 
 if TYPE_CHECKING:
     from ehkafka.lanes.lane import Lane
     from ehkafka.workers.process_workers import ProcessWorkers
 
-# A child that is slow to start, or held up, is looked at so often whether it lives.
-ALIVE_LOOK_S = 0.25
-# A batch that takes so many times as long as it should has met a slow record.
-OVERRUN = 2.0
 # Starts in a row that may fail before the app is stopped, and the wait after the first; it doubles.
 STARTS_MAX = 5
 START_AGAIN_S = 0.1
@@ -205,7 +201,7 @@ class ProcessWorker:
         assert link is not None
         self._is_busy = True
         try:
-            _Watch(self._pool, link, batch, self._size).run()
+            BatchRun(self._pool, link, batch, self._size).run()
         finally:
             self._is_busy = False
         if link.reader.ended or link.is_dead:
@@ -213,107 +209,3 @@ class ProcessWorker:
             link.close()
         self._exchange.settle()
         self._exchange.wake_one()
-
-
-class _Watch:
-    """The time from the sending of one batch to its end."""
-
-    def __init__(self, pool: ProcessWorkers, link: ProcessLink, batch: Batch, size: BatchSize) -> None:
-        self._pool = pool
-        self._link = link
-        self._batch = batch
-        self._size = size
-        self._offered = batch.records
-        # How many claims came back; None before the batch was taken back.
-        self._taken_back: int | None = None
-        # When the record that runs now was first known to run.
-        self._since_s = time.monotonic()
-        self._is_overdue = False
-
-    def run(self) -> None:
-        """Send the batch and see it to its end, or the child's."""
-        batch, link, reader = self._batch, self._link, self._link.reader
-        try:
-            link.send_batch(batch.take_fields(), batch.records, batch.size_bytes)
-        except OSError:  # it died, perhaps while idle
-            self._died()
-            return
-        wait_s = self._first_look_s()
-        while True:
-            frames = reader.take_until(time.monotonic() + wait_s)
-            started = None
-            if not frames and not reader.ended:
-                started = self._take_back()
-                # What failed before the last claim was taken is in the pipe by now.
-                frames = reader.take()
-            if self._heard(frames):
-                return
-            if reader.ended or link.is_dead:
-                self._died()
-                return
-            if started is not None:
-                batch.keep_running(started)
-            self._pool.exchange.settle()
-            self._pool.exchange.wake_one()
-            wait_s = self._next_look_s()
-
-    def _first_look_s(self) -> float:
-        overrun_s = OVERRUN * self._pool.settings.batch_s
-        return min(overrun_s, self._pool.deadline_s or overrun_s)
-
-    def _take_back(self) -> int | None:
-        """Take back what the child has not started; return how many it has, None where nothing changed."""
-        claims = self._link.claims
-        if self._taken_back is not None or claims.left() == self._offered:
-            return None
-        self._taken_back = claims.take_back()
-        if self._offered > 1:
-            self._since_s = time.monotonic()
-        return self._offered - self._taken_back
-
-    def _heard(self, frames: list[pipe.Frame]) -> bool:
-        """Take what the child says; True when the batch has ended."""
-        for frame in frames:
-            if frame.kind == pipe.DONE:
-                started, elapsed_s = marshal.loads(frame.body)  # noqa: S302 - our own child wrote it
-                self._batch.end(started)
-                self._size.note(started, elapsed_s)
-                return True
-            if frame.kind == pipe.FAILED:
-                number, packed = marshal.loads(frame.body)  # noqa: S302 - our own child wrote it
-                self._batch.fail(number, unpack_error(packed, self._link.pid))
-        return False
-
-    def _next_look_s(self) -> float:
-        """Kill a child whose record is overdue; return how long to wait for its next word."""
-        deadline_s = self._pool.deadline_s
-        if self._taken_back is None:
-            return self._first_look_s()
-        if deadline_s is None:
-            return ALIVE_LOOK_S
-        left_s = self._since_s + deadline_s - time.monotonic()
-        if left_s <= 0 and not self._is_overdue:
-            self._is_overdue = True
-            self._link.kill()
-        return min(max(left_s, 0.001), ALIVE_LOOK_S) if not self._is_overdue else ALIVE_LOOK_S
-
-    def _died(self) -> None:
-        how = self._link.bury()
-        if self._heard(self._link.reader.take()) or self._pool.is_abandoned:
-            return  # killed by us, at the end of all waiting: the records stay as they are
-        returned = (self._taken_back or 0) + self._link.claims.take_back()
-        started = self._offered - returned
-        self._pool.on_child_death(self._link.pid, how, started > self._batch.settled)
-        self._batch.die(started, self._verdict(how))
-
-    def _verdict(self, how: str) -> Exception:
-        pid = self._link.pid
-        if self._is_overdue:
-            return TimeoutError(
-                f"the attempt passed its deadline of {self._pool.deadline_s:g} s, so worker process {pid} "
-                "was killed"
-            )
-        return WorkerDiedError(
-            f"worker process {pid} ended ({how}) while it ran this record; SIGKILL often means that the "
-            "system ran out of memory, SIGSEGV and SIGABRT a crash in native code"
-        )

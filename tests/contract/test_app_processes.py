@@ -1,0 +1,202 @@
+"""Apps with process workers: what is refused, programs as users write them, and kills under load."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import ehkafka
+from ehkafka.events import WorkerProcessDied
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CODE = Path(__file__).parents[1] / "workers" / "process_code"
+# More by hand: each costs an interpreter's start.
+KILLS = int(os.environ.get("EHKAFKA_PROCESS_KILLS", "8"))
+
+
+@pytest.fixture
+def handlers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Import the handlers as a child will."""
+    monkeypatch.syspath_prepend(str(CODE))
+    module = importlib.import_module("process_handlers")
+    monkeypatch.setenv(module.DIRECTORY, str(tmp_path))
+    return module
+
+
+async def awaited(record: Any) -> None:
+    """Handle nothing."""
+
+
+class Kept:
+    """A class handler."""
+
+    def process(self, record: Any) -> None:
+        """Handle nothing."""
+
+
+@pytest.mark.parametrize(
+    ("handler", "options", "words"),
+    [
+        (awaited, {}, "needs an event loop"),
+        (Kept, {}, "a class handler keeps an instance for each partition"),
+        (print, {"raw": True}, "confluent's Message, which cannot be pickled"),
+        (lambda record: record, {}, "a lambda.*top level of a module"),
+    ],
+)
+def test_what_processes_cannot_do_is_refused_at_registration(
+    lab: Any, handler: Any, options: dict[str, Any], words: str
+) -> None:
+    """The message has the setting, the reason and the way out."""
+    with pytest.raises(ehkafka.ConfigurationError, match=f"workers=Processes.*{words}.*workers=16"):
+        lab.app(handler, workers=ehkafka.Processes(1), **options)
+
+
+def test_middleware_that_cannot_be_pickled_is_refused_by_the_start(lab: Any, handlers: Any) -> None:
+    """It runs in the child; nothing was started when it is refused."""
+    app = lab.app(handlers.handle, workers=ehkafka.Processes(1))
+    app.use(lambda record, call_next: call_next(record))
+
+    with pytest.raises(ehkafka.ConfigurationError, match=r"middleware 1: .*cannot be pickled for processes"):
+        app.start()
+
+
+def test_l10_kills_under_load_lose_nothing_and_keep_every_order(
+    lab: Any, handlers: Any, events: Any, wait_for: Callable[..., Any]
+) -> None:
+    """L10: random SIGKILLs; the checker finds nothing lost, nothing premature, no order broken."""
+    rng = random.Random(7)
+    app = lab.app(
+        handlers.handle,
+        "t4",
+        workers=ehkafka.Processes(2),
+        retry=ehkafka.Retry(attempts=50, first_s=0.01, max_s=0.05),
+    )
+    app.add_hook(events)
+    app.start()
+    [route] = app._runtime._routes
+    killed = 0
+    produced = 0
+    while killed < KILLS:
+        for partition in range(4):
+            batch = [(b"k%d" % rng.randrange(40), b"x" if rng.random() < 0.9 else b"sleep 0.003")]
+            lab.broker.produce("t4", batch * 100, partition=partition)
+            produced += 100
+        pids = route.workers.pids
+        if pids:
+            time.sleep(rng.random() * 0.1)
+            os.kill(rng.choice(pids), signal.SIGKILL)
+            killed += 1
+    wait_for(lambda: app.snapshot().finished_records == produced, 60.0)
+    app.stop()
+
+    deaths = events.of(WorkerProcessDied)
+    assert len(deaths) >= KILLS // 2  # some hit a child that was dying already
+    assert {death.how for death in deaths} == {"signal SIGKILL"}
+    verdict = lab.verdict()
+    assert verdict.ok, verdict.report()
+    assert verdict.finished == produced
+    assert [lab.committed(partition, topic="t4") for partition in range(4)] == [produced // 4] * 4
+
+
+PROGRAM = """
+import os, sys
+import ehkafka
+app = ehkafka.App(group="g", endpoint=ehkafka.Endpoint.kafka(os.environ["BROKER"]), start="earliest",
+    commit_interval_s=0.1,
+    consumer={"session.timeout.ms": 1500, "heartbeat.interval.ms": 100, "fetch.wait.max.ms": 20})
+
+@app.handler("t", workers=ehkafka.Processes(2))
+def handle(record):
+    import time
+    print("start", record.offset(), flush=True)
+    time.sleep(0.3)
+    print("end", record.offset(), __name__, flush=True)
+
+"""
+
+
+class Script:
+    """A program as a user writes it, in a file, in a process group of its own."""
+
+    def __init__(self, path: Path, end: str, broker: Any) -> None:
+        path.write_text(PROGRAM + textwrap.dedent(end))
+        self.process = subprocess.Popen(
+            [sys.executable, str(path)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            process_group=0,
+            env={**os.environ, "BROKER": broker.bootstrap},
+        )
+        self.lines: list[str] = []
+        self._reader = threading.Thread(target=self._read, name="reads-the-script", daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip())
+
+    def said(self, text: str) -> bool:
+        """Whether a line holds this text."""
+        return any(text in line for line in self.lines)
+
+    def end(self) -> int:
+        """Return the exit code."""
+        code = self.process.wait(20.0)
+        self._reader.join(20.0)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
+
+
+@pytest.fixture
+def script(lab: Any, tmp_path: Path) -> Any:
+    """Start scripts that are killed when the test ends."""
+    scripts: list[Script] = []
+
+    def start(end: str) -> Script:
+        scripts.append(Script(tmp_path / "program.py", end, lab.broker))
+        return scripts[-1]
+
+    yield start
+    for one in scripts:
+        if one.process.poll() is None:
+            one.process.kill()
+            one.end()
+
+
+def test_l7_a_terminals_ctrl_c_lets_the_children_finish(lab: Any, script: Any, wait_for: Any) -> None:
+    """L7: SIGINT to the whole group, as a terminal sends it: what runs ends, is committed, exit code 0."""
+    lab.produce("a b c d")
+    running = script('if __name__ == "__main__":\n    app.run()\n')
+    wait_for(lambda: running.said("start 1"))
+    os.killpg(running.process.pid, signal.SIGINT)
+
+    assert running.end() == 0
+    assert [line for line in running.lines if "Traceback" in line or "KeyboardInterrupt" in line] == []
+    assert sorted(line for line in running.lines if line.startswith("end")) == [
+        f"end {offset} __mp_main__" for offset in range(4)
+    ]
+    assert lab.committed() == 4
+
+
+def test_a_script_without_a_guard_is_told_so(script: Any) -> None:
+    """Each child would start the app again when it imports the script: refused, with the line to write."""
+    running = script("app.run()\n")
+
+    assert running.end() == 1
+    assert running.said('if __name__ == "__main__": app.run()')

@@ -1,0 +1,107 @@
+"""Handlers that worker processes import: each does what its record's value says and notes that it did.
+
+The test and the children share a file, whose path the children inherit in a variable.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+DIRECTORY = "EHKAFKA_PROCESS_TEST"
+
+
+class Odd(Exception):  # noqa: N818 - a user's exception of any name
+    """Cannot be rebuilt from its pickle: it takes two arguments and hands one on."""
+
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__(why)
+        self.code = code
+
+
+class Told(Exception):  # noqa: N818 - likewise
+    """Can be rebuilt, with what it carries."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+def note(*words: object) -> None:
+    """Write a line in one piece, whoever else writes."""
+    path = Path(os.environ[DIRECTORY]) / "lines"
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.write(fd, (" ".join(map(str, words)) + "\n").encode())
+    os.close(fd)
+
+
+def handle(record: Any) -> None:
+    """Do what the value says."""
+    note("start", record.offset(), record.attempt, os.getpid())
+    words = (record.value() or b"").decode().split()
+    match words:
+        case ["kill", times] if record.attempt <= int(times):
+            os.kill(os.getpid(), signal.SIGKILL)
+        case ["exit", code]:
+            os._exit(int(code))
+        case ["sleep", seconds]:
+            time.sleep(float(seconds))
+        case ["wait"]:
+            while not (Path(os.environ[DIRECTORY]) / "gate").exists():
+                time.sleep(0.002)
+        case ["odd"]:
+            raise Odd(7, "an odd failure")
+        case ["told"]:
+            raise Told(7)
+        case ["defer"]:
+            record.defer()
+        case ["print"]:
+            sys.stdout.write("a line of the handler\n")
+        case ["read", *_]:
+            note("read", *map(repr, _read(record)))
+    note("end", record.offset(), record.attempt, os.getpid())
+
+
+def _read(record: Any) -> tuple[Any, ...]:
+    return (
+        record.topic(),
+        record.partition(),
+        record.key(),
+        record.value(),
+        record.headers(),
+        record.timestamp(),
+        record.leader_epoch(),
+        record.latency(),
+        record.error(),
+        record.properties,
+        record.partition_key,
+        len(record),
+        record.header("a"),
+        record.time,
+        record.where,
+    )
+
+
+def middleware(record: Any, call_next: Any) -> object:
+    """Note who came by."""
+    note("around", record.offset(), os.getpid())
+    return call_next(record)
+
+
+def set_up() -> None:
+    """Note that a child is up, and fail if the test wants it."""
+    note("up", os.getpid())
+    if (Path(os.environ[DIRECTORY]) / "refuse").exists():
+        raise ConnectionError("no pool")
+    if (Path(os.environ[DIRECTORY]) / "die").exists():
+        sys.stderr.flush()
+        os._exit(9)
+
+
+def tear_down() -> None:
+    """Note that a child leaves."""
+    note("down", os.getpid())
