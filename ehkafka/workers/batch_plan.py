@@ -94,16 +94,12 @@ class BatchPlan:
     def take(self, now_s: float) -> list[Share]:
         """Take a batch: of each lane the head and those behind it, in order. Empty when none may start.
 
-        Every lane gets an equal part first, so that a hot key cannot fill the batch while others are ready;
-        then those that have more fill it up.
+        Lanes give one record in each round, so that a hot key cannot fill the batch while others are ready.
         """
         lanes, records_max = self._begin_lanes(now_s)
-        if not lanes:
-            return []
-        quota = 1 if self.limits.unique_keys else max(1, records_max // len(lanes))
-        shares, full = self._first_parts(lanes, quota)
-        if not full and not self.limits.unique_keys:
-            self._fill_up(shares, records_max)
+        shares, room_bytes = self._heads(lanes)
+        if not self.limits.unique_keys and len(shares) == len(lanes):
+            _add_followers(shares, records_max - len(shares), room_bytes)
         for share in shares:
             share.lane.running = len(share.messages)
         return shares
@@ -166,7 +162,7 @@ class BatchPlan:
             if records >= limits.min_records:
                 return True
             if bytes_enough is not None:
-                size += sum(map(len, itertools.islice(_in_order(lane), part)))
+                size += len(lane.head or "") + sum(map(len, itertools.islice(lane.rest or (), part - 1)))
                 if size >= bytes_enough:
                     return True
         return False
@@ -199,61 +195,46 @@ class BatchPlan:
             lane.running = 0
             self._dispatcher.ready.appendleft(lane)
 
-    def _first_parts(self, lanes: list[Lane], quota: int) -> tuple[list[Share], bool]:
-        """Return each lane's first records; True where `max_bytes` leaves no room for more."""
-        room = self._room_bytes()
+    def _heads(self, lanes: list[Lane]) -> tuple[list[Share], float]:
+        """Return each lane's head, as far as `max_bytes` permits, and the room left; give the others back."""
+        room_bytes = float("inf") if self.limits.max_bytes is None else float(self.limits.max_bytes)
         shares: list[Share] = []
-        for number, lane in enumerate(lanes):
-            share = Share(lane, [])
-            room, full = _add(share, itertools.islice(_startable(lane), quota), room, at_least=not shares)
-            if share.messages:
-                shares.append(share)
-            if full:
-                self._give_back(lanes[number + bool(share.messages) :])
-                return shares, True
-        return shares, False
+        for lane in lanes:
+            assert lane.head is not None
+            size = len(lane.head)
+            if shares and size > room_bytes:
+                self._give_back(lanes[len(shares) :])
+                break
+            room_bytes -= size
+            shares.append(Share(lane, [lane.head]))
+        return shares, room_bytes
 
-    def _fill_up(self, shares: list[Share], records_max: int) -> None:
-        free = records_max - sum(len(share.messages) for share in shares)
-        room = self._room_bytes(shares)
-        for share in shares:
-            have = len(share.messages)
-            room, full = _add(share, itertools.islice(_startable(share.lane), have, have + free), room)
-            free -= len(share.messages) - have
-            if full or not free:
+
+def _add_followers(shares: list[Share], free_records: int, room_bytes: float) -> None:
+    """Add what is behind the heads, one of each lane in turn, until the batch is full or nothing is left."""
+    turns = [(share, _followers(share.lane)) for share in shares if share.lane.rest]
+    while turns:
+        left = []
+        for share, followers in turns:
+            message = next(followers, None)
+            if message is None:
+                continue
+            size = len(message)
+            if not free_records or size > room_bytes:
                 return
-
-    def _room_bytes(self, shares: Iterable[Share] = ()) -> float:
-        if self.limits.max_bytes is None:
-            return float("inf")
-        return self.limits.max_bytes - sum(len(m) for share in shares for m in share.messages)
-
-
-def _add(
-    share: Share, messages: Iterator[Message], room_bytes: float, *, at_least: bool = False
-) -> tuple[float, bool]:
-    """Add what fits, the first one at any rate if asked to; return the room left, and True when full."""
-    for message in messages:
-        size = len(message)
-        if size > room_bytes and not (at_least and not share.messages):
-            return room_bytes, True
-        share.messages.append(message)
-        room_bytes -= size
-    return room_bytes, False
+            share.messages.append(message)
+            free_records -= 1
+            room_bytes -= size
+            left.append((share, followers))
+        turns = left
 
 
-def _startable(lane: Lane) -> Iterator[Message]:
-    """Yield the records that may start together with the head, from the head on."""
+def _followers(lane: Lane) -> Iterator[Message]:
+    """Yield the records behind the head that may start together with it."""
+    if isinstance(lane, SharedLane):
+        return  # the next one may be another partition's
     assignment = lane.assignment
-    for message in _in_order(lane):
+    for message in lane.rest or ():
         if assignment.halted and not assignment.may_start(message):
             return
         yield message
-
-
-def _in_order(lane: Lane) -> Iterator[Message]:
-    if lane.head is not None:
-        yield lane.head
-        # What is behind the head of a shared lane may be another partition's.
-        if lane.rest and not isinstance(lane, SharedLane):
-            yield from lane.rest

@@ -1,0 +1,285 @@
+"""Collecting with threads: who waits, who is woken and how often, and that nothing is left lying."""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.records import Outcome, TopicPartition
+from ehkafka.testing.simulated_message import SimulatedMessage
+from ehkafka.workers.batch_exchange import BatchExchange
+from ehkafka.workers.batch_plan import BatchLimits, BatchPlan
+from ehkafka.workers.batch_workers import BatchWorkers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.workers.batch_plan import Share
+
+PARTITION = TopicPartition("t", 0)
+LIMIT_S = 30.0
+FOR_EVER_S = 3600.0
+
+
+class Batches:
+    """Batch workers on one dispatcher; the handler keeps what it was given and may be blocked."""
+
+    def __init__(self, workers: int = 1, **limits: Any) -> None:
+        limits = {"max_records": 10, "max_bytes": None, "max_wait_s": FOR_EVER_S, **limits}
+        limits.setdefault("min_records", limits["max_records"])
+        self.dispatcher = Dispatcher()
+        self.exchange = BatchExchange(self.dispatcher, time.monotonic, BatchLimits(**limits))
+        self.handled: deque[list[int]] = deque()
+        self.died: list[BaseException] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.running = 0
+        self.records = 0
+        self._count = threading.Lock()
+        self.assignment = self.assign()
+        self.workers = BatchWorkers(
+            self.exchange,
+            call=self._call,
+            emit=lambda _event: None,
+            name="store",
+            size=workers,
+            on_failure=self._refuse,
+            on_death=self.died.append,
+        )
+        self.workers.start()
+
+    def assign(self) -> Assignment:
+        """Begin the epoch."""
+        with self.exchange.locked() as dispatcher:
+            return dispatcher.assign(PARTITION, 1)
+
+    def receive(self, *offsets: int, keys: int = 7) -> None:
+        """Hand over records, without waking anybody."""
+        batch = [SimulatedMessage("t", 0, offset, b"%d" % (offset % keys)) for offset in offsets]
+        with self.exchange.locked() as dispatcher:
+            dispatcher.receive(self.assignment, batch, [m.key() for m in batch], time.monotonic())
+
+    def wait_for(self, records: int, *, for_s: float = LIMIT_S) -> bool:
+        """Wait until so many records were handled; False when they were not."""
+        ends_s = time.monotonic() + for_s
+        while self.records < records:
+            if time.monotonic() > ends_s:
+                return False
+            time.sleep(1e-4)
+        return True
+
+    def close(self) -> None:
+        """Let the workers leave."""
+        self.gate.set()
+        assert self.workers.stop(LIMIT_S) == []
+        assert self.died == []
+
+    def _call(self, shares: list[Share]) -> None:
+        with self._count:
+            self.running += 1
+        assert self.gate.wait(LIMIT_S)
+        for share in shares:
+            share.ends += [Outcome.FINISHED] * len(share.messages)
+        self.handled.append([message.offset() for share in shares for message in share.messages])
+        with self._count:
+            self.running -= 1
+            self.records += sum(len(share.messages) for share in shares)
+
+    def _refuse(self, lane: Any, error: BaseException) -> Any:
+        raise AssertionError(f"nothing fails here: {lane} {error!r}")
+
+
+@pytest.fixture
+def batches() -> Iterator[Callable[..., Batches]]:
+    """Make pools that are closed when the test ends."""
+    made: list[Batches] = []
+
+    def make(*arguments: Any, **limits: Any) -> Batches:
+        made.append(Batches(*arguments, **limits))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def waits(pool: Batches) -> bool:
+    """Whether the collector is asleep."""
+    return pool.exchange._waiting is not None
+
+
+def wait_until(true: Callable[[], Any]) -> None:
+    """Poll with a deadline."""
+    ends_s = time.monotonic() + LIMIT_S
+    while not true():
+        assert time.monotonic() < ends_s
+        time.sleep(1e-4)
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_single_records_that_find_the_collector_falling_asleep_are_handled(
+    batches: Callable[..., Batches], workers: int
+) -> None:
+    """5000 records, one wake each and no watch: none is left lying."""
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        pool, rng = batches(workers, min_records=1), random.Random(3)
+        for offset in range(5_000):
+            pool.receive(offset)
+            pool.exchange.wake_one()
+            for _ in range(rng.randrange(300)):
+                pass
+            if rng.random() < 0.3:
+                assert pool.wait_for(offset + 1, for_s=5.0), f"{offset} is left lying"
+        assert pool.wait_for(5_000, for_s=5.0)
+    finally:
+        sys.setswitchinterval(before_s)
+    assert sorted(offset for batch in pool.handled for offset in batch) == list(range(5_000))
+
+
+def test_a_batch_that_does_not_fill_goes_when_its_time_is_up(batches: Callable[..., Batches]) -> None:
+    """Nobody wakes the collector for it: it wakes by itself."""
+    pool = batches(max_wait_s=0.05)
+    began_s = time.monotonic()
+    pool.receive(0, 1, 2)
+    pool.exchange.wake_one()
+    assert pool.wait_for(3)
+    assert time.monotonic() - began_s >= 0.05
+    assert list(pool.handled) == [[0, 1, 2]]
+
+
+def test_nobody_looks_again_and_again_while_a_batch_fills(
+    batches: Callable[..., Batches], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand rounds of the poll thread wake the collector once, for its timer, until it is full."""
+    taken = 0
+    take = BatchExchange._take
+
+    def counted(self: BatchExchange) -> Any:
+        nonlocal taken
+        taken += 1
+        return take(self)
+
+    monkeypatch.setattr(BatchExchange, "_take", counted)
+    pool = batches(workers=4)
+    wait_until(lambda: waits(pool))
+    pool.receive(0)
+    for _ in range(1_000):
+        assert not pool.exchange.watch()
+    wait_until(lambda: waits(pool))
+    assert taken <= 4
+    pool.receive(*range(1, 10))
+    pool.exchange.watch()
+    assert pool.wait_for(10)
+    assert [len(batch) for batch in pool.handled] == [10]
+
+
+def test_one_collects_while_the_others_run(batches: Callable[..., Batches]) -> None:
+    """O8: three workers run three full batches side by side; the fourth waits until one is free."""
+    pool = batches(workers=3, max_records=2)
+    pool.gate.clear()
+    for number in range(4):
+        pool.receive(2 * number, 2 * number + 1, keys=100)
+        pool.exchange.wake_one()
+    wait_until(lambda: pool.running == 3)
+    time.sleep(0.02)
+    assert pool.running == 3
+    pool.gate.set()
+    assert pool.wait_for(8)
+
+
+def test_lanes_that_come_back_fill_the_batch_of_the_waiting_collector(
+    batches: Callable[..., Batches],
+) -> None:
+    """Followers of a running batch are counted as soon as it is handed in, without the poll thread."""
+    pool = batches(workers=2, max_records=2)
+    pool.gate.clear()
+    pool.receive(0, 1, keys=2)
+    pool.exchange.wake_one()
+    wait_until(lambda: pool.running == 1)
+    pool.receive(2, 3, keys=2)
+    pool.exchange.wake_one()
+    wait_until(lambda: waits(pool))
+    pool.gate.set()
+    assert pool.wait_for(4)
+
+
+@pytest.mark.parametrize("how", ["hurry", "drain"])
+def test_a_waiting_batch_goes_at_once_when_nothing_more_will_come(
+    batches: Callable[..., Batches], how: str
+) -> None:
+    """At a stop, and in the round of the poll thread after a partition is drained."""
+    pool = batches()
+    pool.receive(0, 1, 2)
+    pool.exchange.watch()
+    wait_until(lambda: waits(pool))
+    if how == "hurry":
+        pool.exchange.hurry()
+    else:
+        with pool.exchange.locked() as dispatcher:
+            other = dispatcher.assign(TopicPartition("t", 1), 1)
+            dispatcher.drain(other, below_started=True)
+        pool.exchange.watch()
+    assert pool.wait_for(3)
+
+
+def test_closing_ends_those_who_wait_and_those_who_wait_for_their_turn(
+    batches: Callable[..., Batches],
+) -> None:
+    """L1: what is ready is handled before they leave."""
+    pool = batches(workers=4)
+    pool.receive(0, 1)
+    assert pool.workers.stop(LIMIT_S) == []
+    assert list(pool.handled) == [[0, 1]]
+
+
+def test_the_number_of_workers_can_change(batches: Callable[..., Batches]) -> None:
+    """O8: after a shrink no more than that run; threads that wait to collect leave."""
+    pool = batches(workers=4, min_records=1, max_records=1)
+    pool.workers.resize(1)
+    wait_until(lambda: sum(thread.is_alive() for thread in pool.workers._threads) == 1)
+    pool.gate.clear()
+    pool.receive(0, 1, 2)
+    pool.exchange.wake_one()
+    wait_until(lambda: pool.running == 1)
+    pool.workers.resize(3)
+    wait_until(lambda: pool.running == 3)
+    pool.gate.set()
+    assert pool.wait_for(3)
+
+
+def test_mutant_a_waker_that_does_not_look_leaves_records_lying(
+    batches: Callable[..., Batches], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the look after a hand-in, the collector sleeps on a full batch."""
+    monkeypatch.setattr(BatchExchange, "_wake_if_due", lambda _self: None)
+    pool = batches(workers=1)
+    wait_until(lambda: waits(pool))
+    pool.receive(*range(10))
+    pool.exchange.watch()
+    assert not pool.wait_for(10, for_s=0.2)
+
+
+def test_a_timer_that_is_late_is_set_anew(batches: Callable[..., Batches]) -> None:
+    """A lane that came back from a wait has waited already: its batch goes sooner than the timer says."""
+    pool = batches(max_wait_s=60.0)
+    pool.receive(0)
+    pool.exchange.watch()
+    wait_until(lambda: waits(pool))
+    with pool.exchange.locked() as dispatcher:
+        old = [SimulatedMessage("t", 1, 0, b"old")]
+        other = dispatcher.assign(TopicPartition("t", 1), 1)
+        dispatcher.receive(other, old, [b"old"], time.monotonic() - 61.0)
+        dispatcher.ready.rotate(1)
+    pool.exchange.watch()
+    assert pool.wait_for(2)
+    assert isinstance(pool.exchange.plan, BatchPlan)
