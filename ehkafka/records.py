@@ -62,6 +62,10 @@ class Message(Protocol):
     def __len__(self) -> int: ...
 
 
+# The last second that a datetime can say.
+_TIMESTAMP_MS_MAX = 253_402_300_799_000
+
+
 class Record:
     """One Kafka record as handed to a handler.
 
@@ -198,9 +202,11 @@ class Record:
 
     @property
     def time(self) -> datetime | None:
-        """The record's timestamp in UTC (on Event Hubs: when it was enqueued), `None` when it has none."""
-        kind, milliseconds = self.message.timestamp()
-        return datetime.fromtimestamp(milliseconds / 1000, UTC) if kind else None
+        """The record's timestamp in UTC (on Event Hubs: when it was enqueued), `None` when it has none.
+
+        A producer may write any number: one before 1970 or after the year 9999 is none.
+        """
+        return moment_of(*self.message.timestamp())
 
     @property
     def where(self) -> str:
@@ -238,3 +244,10 @@ def record_type(mode: HeaderMode, *, event_hubs: bool) -> type[Record]:
     if mode == "auto":
         return _EventHubsRecord if event_hubs else Record
     return _AmqpRecord if mode == "amqp" else _UndecodedRecord
+
+
+def moment_of(kind: int, milliseconds: int) -> datetime | None:
+    """Return the moment that a message's timestamp says, `None` for one that says none."""
+    if not kind or not 0 <= milliseconds <= _TIMESTAMP_MS_MAX:
+        return None
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)

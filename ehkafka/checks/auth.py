@@ -71,6 +71,8 @@ def _reason(heard: list[KafkaError]) -> KafkaError | None:
 
 
 def _refused(inspection: Inspection, reason: KafkaError | None, refusal: KafkaError) -> Trouble:
+    if reason is None and not inspection.is_kafka_there:
+        return _unreachable(inspection, refusal)
     if reason is None:
         return Trouble(
             f"a Kafka broker is there, but does not answer this client: {refusal.name()} ({refusal.str()})",
@@ -82,6 +84,17 @@ def _refused(inspection: Inspection, reason: KafkaError | None, refusal: KafkaEr
     if inspection.mechanism == "OAUTHBEARER" and reason.code() == KafkaError._AUTHENTICATION:  # noqa: SLF001
         found.fix = _REFUSED_FIX
     return found
+
+
+def _unreachable(inspection: Inspection, refusal: KafkaError) -> Trouble:
+    # Why is told beside the request, which only says that time ran out.
+    broken = (error for error in inspection.heard if error.code() == KafkaError._TRANSPORT)  # noqa: SLF001
+    said = next(broken, refusal)
+    addresses = ", ".join(inspection.addresses)
+    return Trouble(
+        f"{addresses} cannot be reached, or does not answer this client: {said.name()} ({said.str()})",
+        "Run: ehkafka check. It goes the way step by step and says where it ends.",
+    )
 
 
 def _count(number: int, what: str) -> str:

@@ -15,6 +15,7 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.checks.finding import Finding, NotMeasured, Trouble
+from ehkafka.records import moment_of
 
 if TYPE_CHECKING:
     from ehkafka.checks.inspection import Inspection
@@ -77,4 +78,4 @@ def _newest_record(inspection: Inspection) -> datetime | None:
                 unread.discard((message.topic(), message.partition()))
     finally:
         consumer.unassign()
-    return datetime.fromtimestamp(max(stamps) / 1000, UTC) if stamps else None
+    return moment_of(TIMESTAMP_LOG_APPEND_TIME, max(stamps)) if stamps else None

@@ -56,6 +56,8 @@ class Inspection:
         self.addresses: dict[str, Address] = {}
         self.resolved: dict[str, list[str]] = {}
         self.cluster: ClusterMetadata | None = None
+        # A Kafka broker has answered a request that needs no client.
+        self.is_kafka_there = False
         self.logs: dict[TopicPartition, LogBounds] = {}
         self.committed: dict[TopicPartition, KafkaPartition] = {}
         self.token_issued_at: datetime | None = None

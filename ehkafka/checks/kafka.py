@@ -32,6 +32,7 @@ def look(inspection: Inspection, subject: str | None) -> Finding:
         connection.settimeout(inspection.remaining_s)
         speaks = who_answers(connection)
     if speaks is Speaks.KAFKA:
+        inspection.is_kafka_there = True
         return Finding("a Kafka broker answers")
     if speaks is Speaks.SILENT:
         raise Trouble(

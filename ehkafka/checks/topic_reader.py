@@ -50,6 +50,9 @@ class LastRecords:
 class TopicReader:
     """Opened and closed as a context manager; `batches` then never ends by itself.
 
+    With `to_end` it ends where the log ended when the reader was opened. `begins` and `ends` then tell the
+    offsets between which it reads.
+
     `partitions` are those to read, all of them if empty; `notice` hears what a person should know beside
     the records. Entering raises `ConfigurationError`, `EndpointError` or `TopicNotFoundError`.
     """
@@ -63,6 +66,7 @@ class TopicReader:
         partitions: Sequence[int] = (),
         timeout_s: float = 10.0,
         notice: Callable[[str], None] = lambda _text: None,
+        to_end: bool = False,
     ) -> None:
         if not isinstance(begin, LastRecords):
             check_start(begin)
@@ -74,11 +78,18 @@ class TopicReader:
         self._inspection = Inspection(target, timeout_s)
         self._record = record_type("auto", event_hubs=target.endpoint.is_event_hubs)
         self._told: set[str] = set()
+        self._to_end = to_end
+        self.begins: dict[TopicPartition, int] = {}
+        self.ends: dict[TopicPartition, int] = {}
+        # Partitions that are not read to their end yet; only with `to_end`.
+        self._unread: set[TopicPartition] = set()
 
     def __enter__(self) -> Self:
         check_client_version()
         self._target.endpoint.prepare_topics([self._topic])
-        self._inspection.use(as_own_group(self._target.client_properties()))
+        own = as_own_group(self._target.client_properties())
+        # The end of a compacted log may be nothing that is delivered: only the broker's word tells it.
+        self._inspection.use({**own, "enable.partition.eof": self._to_end})
         # On a thread of its own: the main one then hears Ctrl-C at once.
         try:
             bounded(self._connect, 3 * self._inspection.timeout_s + GRACE_S, "connect")
@@ -101,17 +112,26 @@ class TopicReader:
     def batches(self) -> Iterator[list[Record]]:
         """Yield what has come, an empty list now and then while nothing comes. Raises `EndpointError`."""
         consumer = self._inspection.consumer()
-        while True:
+        while self._unread or not self._to_end:
             messages = consumer.consume(BATCH_RECORDS, WAIT_S)
             records = []
             for message in messages:
                 error = message.error()
                 if error is None:
                     records.append(self._record(message))  # type: ignore[arg-type]
+                    self._note_read(records[-1])
+                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+                    self._unread.discard(TopicPartition(str(message.topic()), message.partition() or 0))
                 else:
                     self._hear(error, message)
             self._tell_heard(is_reading=bool(records))
             yield records
+
+    def _note_read(self, record: Record) -> None:
+        if self._to_end:
+            partition = TopicPartition(record.topic(), record.partition())
+            if record.offset() + 1 >= self.ends[partition]:
+                self._unread.discard(partition)
 
     def _connect(self) -> None:
         consumer = self._pass_checks()
@@ -122,6 +142,8 @@ class TopicReader:
             offsets = self._offsets(consumer, logs, timeout_s)
         except KafkaException as error:
             raise EndpointError(f"Where to begin cannot be read: {describe_error(error.args[0])}.") from None
+        self.begins, self.ends = offsets, {partition: log.end for partition, log in logs.items()}
+        self._unread = {partition for partition, offset in offsets.items() if offset < self.ends[partition]}
         consumer.assign([KafkaPartition(*partition, offset) for partition, offset in offsets.items()])
 
     def _pass_checks(self) -> Consumer:

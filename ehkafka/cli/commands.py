@@ -215,7 +215,9 @@ def demo(
 Endpoint = Annotated[
     str | None, typer.Option("--endpoint", metavar="HOST:PORT", help="A broker's bootstrap address.")
 ]
-Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that each step may take.")]
+Timeout = Annotated[
+    float, typer.Option("--timeout", min=0.1, max=3600.0, help="Seconds that each step may take.")
+]
 
 
 @cli.command(help=CHECK_HELP)

@@ -65,7 +65,10 @@ def say_error(error: ehkafka.EhkafkaError) -> None:
 def say(text: str) -> None:
     """Write one message to stderr, marked as ours."""
     typer.secho("ehkafka: ", fg=typer.colors.RED, bold=True, nl=False, err=True)
-    typer.echo(text, err=True)
+    # A broker's own words may be in it. Lines are ours.
+    typer.echo(
+        "".join(one if one.isprintable() or one == "\n" else repr(one)[1:-1] for one in text), err=True
+    )
 
 
 def place_of(error: BaseException) -> str | None:

@@ -6,6 +6,7 @@ stderr, so that stdout can be piped.
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
@@ -49,7 +50,8 @@ def notice(text: str) -> None:
 
 def _print(reader: TopicReader, view: TailView, write: Callable[[Record], None]) -> None:
     left = view.count
-    wanted = None if view.key is None else view.key.encode()
+    # The bytes that were typed, whether they are UTF-8 or not.
+    wanted = None if view.key is None else os.fsencode(view.key)
     for batch in reader.batches():
         for record in batch:
             if wanted is not None and wanted != record.key() and view.key != record.partition_key:

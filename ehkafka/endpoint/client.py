@@ -67,7 +67,8 @@ def check_client_version(client: str | None = None, library: str | None = None) 
 
 def describe_error(error: confluent_kafka.KafkaError) -> str:
     """Return the error's name and text with its usual cause and the next step, in one line."""
-    said = " ".join(_KEY_IN_TEXT.sub(r"\1***", error.str()).split())
+    # The broker's own words may be among them: nothing that steers a terminal gets through.
+    said = _printable(" ".join(_KEY_IN_TEXT.sub(r"\1***", error.str()).split()))
     return f"{error.name()} ({said}): {CAUSES.get(error.name(), CAUSE_UNKNOWN)}"
 
 
@@ -112,6 +113,10 @@ def _struck(text: str, properties: Mapping[str, Any]) -> str:
         if is_secret(name) and isinstance(value, str) and len(value) >= 4:
             text = text.replace(value, "***")
     return _KEY_IN_TEXT.sub(r"\1***", text)
+
+
+def _printable(text: str) -> str:
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
 def _text(version: object) -> str:

@@ -79,7 +79,7 @@ class RotatingCredential:
             self._reload_quietly()
             return
         # It may never return; then the thread is left to the process's end.
-        thread = threading.Thread(target=self._reload_quietly, name="ehkafka-credential-read", daemon=True)
+        thread = threading.Thread(target=self._reload_silently, name="ehkafka-credential-read", daemon=True)
         thread.start()
         thread.join(REFRESH_S)
 
@@ -88,6 +88,11 @@ class RotatingCredential:
         # client without one is refused by the broker if it is not.
         with suppress(ConfigurationError):
             self.reload()
+
+    def _reload_silently(self) -> None:
+        # A callable may raise what is no Exception; a thread's last words would print its text.
+        with suppress(BaseException):
+            self._reload_quietly()
 
     def _read(self) -> ConnectionString:
         text = self.source.read()

@@ -19,6 +19,7 @@ from ehkafka.endpoint.embedded import SharedBroker
 from ehkafka.endpoint.entra import EntraConnection
 from ehkafka.endpoint.environment import ADDITIONS, chosen_way, missing_hint, read_variables
 from ehkafka.endpoint.property_names import in_one_spelling
+from ehkafka.endpoint.secret import HiddenProperties
 from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Endpoint:
             )
         kind: Kind = "event-hubs" if any(map(is_event_hubs_host, hosts)) else "kafka"
         name = hosts[0] if len(hosts) == 1 else f"{hosts[0]} and {len(hosts) - 1} more"
-        return cls(name=name, kind=kind, _connect=dict, _properties=chosen)
+        return cls(name=name, kind=kind, _connect=dict, _properties=HiddenProperties(chosen))
 
     @classmethod
     def connection_string(
@@ -108,7 +109,7 @@ class Endpoint:
             default_topic=parsed.entity_path,
             credential=credential,
             _connect=(credential or parsed).client_properties,
-            _properties=chosen,
+            _properties=HiddenProperties(chosen),
         )
 
     @classmethod
@@ -139,7 +140,7 @@ class Endpoint:
             kind="event-hubs",
             tokens=entra.tokens,
             _connect=entra.client_properties,
-            _properties=entra.properties,
+            _properties=HiddenProperties(entra.properties),
             _entra=entra,
         )
 

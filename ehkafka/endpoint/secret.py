@@ -1,4 +1,4 @@
-"""A text that must not be seen: the value behind a connection string or a password.
+"""What must not be seen: the text behind a connection string or a password, and properties that hold one.
 
 Whoever needs the text calls `reveal()` at the last moment, so a search for that word finds every place
 where a secret leaves its wrapper. Holds no thread state; any thread may read it.
@@ -6,7 +6,8 @@ where a secret leaves its wrapper. Holds no thread state; any thread may read it
 
 from __future__ import annotations
 
-from typing import NoReturn, Self
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn, Self
 
 
 class Secret:
@@ -42,3 +43,36 @@ class Secret:
     def __reduce_ex__(self, _protocol: object) -> NoReturn:
         # A pickle is a file or a queue that somebody else reads.
         raise TypeError("a secret is not pickled: read it again in the process that needs it")
+
+
+class HiddenProperties(Mapping[str, Any]):
+    """Properties of which some may be secret: shows their number alone, and refuses to be pickled.
+
+    No dict, so that `dataclasses.asdict` does not spread it out.
+    """
+
+    __slots__ = ("_properties",)
+
+    def __init__(self, properties: Mapping[str, Any]) -> None:
+        self._properties = dict(properties)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._properties[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._properties)
+
+    def __len__(self) -> int:
+        return len(self._properties)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} properties>"
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        return self
+
+    def __reduce_ex__(self, _protocol: object) -> NoReturn:
+        raise TypeError("properties with secrets are not pickled: read them again where they are needed")

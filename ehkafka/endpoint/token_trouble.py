@@ -60,7 +60,7 @@ _OTHER = "the credential itself raised it: look there"
 
 # A JWT, and whatever else is long and random enough to be a key.
 _SECRETS = re.compile(
-    r"(?P<address>https?://[^\s?#]*)|[\w-]{8,}\.[\w-]{8,}\.[\w-]*|[A-Za-z0-9+/=_~-]{40,}|eyJ[\w.-]+"
+    r"(?P<scheme>https?://)(?P<login>[^\s/?#@]*@)?(?P<rest>[^\s?#]*)|[\w-]{8,}\.[\w-]{8,}\.[\w-]*|[A-Za-z0-9+/=_~-]{40,}|eyJ[\w.-]+"
 )
 _SECRET_VARIABLES = ("AZURE_CLIENT_SECRET", "AZURE_PASSWORD", "AZURE_CLIENT_CERTIFICATE_PASSWORD",
                      "IDENTITY_HEADER", "MSI_SECRET")  # fmt: skip
@@ -103,4 +103,10 @@ def _struck(text: str, known: Iterable[str]) -> str:
         if len(secret) >= 4:
             text = text.replace(secret, "***")
     # The addresses of azure-identity's help are as long as a key.
-    return _SECRETS.sub(lambda found: found["address"] or "***", text)
+    return _SECRETS.sub(_hidden, text)
+
+
+def _hidden(found: re.Match[str]) -> str:
+    if found["scheme"] is None:
+        return "***"
+    return f"{found['scheme']}{'***@' if found['login'] else ''}{found['rest']}"

@@ -64,7 +64,8 @@ class AgeLimits:
         old = {}
         for message in messages:
             kind, timestamp_ms = message.timestamp()
-            if timestamp_ms < oldest_allowed_ms and kind != TIMESTAMP_NOT_AVAILABLE:
+            # Some producers write -1 for none, which librdkafka hands on like any other.
+            if 0 <= timestamp_ms < oldest_allowed_ms and kind != TIMESTAMP_NOT_AVAILABLE:
                 old[message.offset()] = timestamp_ms
         if old:
             self._note(partition, old, now_s)

@@ -41,6 +41,7 @@ StartByPartition = Mapping[Any, FixedStart]
 Start = FixedStart | StartByPartition | Callable[[str, int], FixedStart]
 
 OTHERS = "*"
+OFFSET_MAX = 2**63 - 1
 _WORDS = {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}
 _ONE = "'earliest', 'latest', an offset (int ≥ 0), a datetime with time zone, a timedelta to go back"
 _EXPLANATION = (
@@ -105,7 +106,7 @@ def _is_fixed(position: Any) -> bool:
     if isinstance(position, str):
         return position in _WORDS
     if isinstance(position, int):
-        return position >= 0
+        return 0 <= position <= OFFSET_MAX
     if isinstance(position, datetime):
         return position.tzinfo is not None
     return isinstance(position, timedelta) and position >= timedelta(0)
@@ -158,7 +159,10 @@ def _from_mapping(start: StartByPartition, partition: TopicPartition) -> FixedSt
 
 
 def _milliseconds(position: FixedStart) -> int:
-    moment = datetime.now(UTC) - position if isinstance(position, timedelta) else position
+    try:
+        moment = datetime.now(UTC) - position if isinstance(position, timedelta) else position
+    except OverflowError:  # before the year 1
+        return 0
     assert isinstance(moment, datetime)
     return max(0, int(moment.timestamp() * 1000))
 

@@ -326,7 +326,9 @@ def _(event: events.OffsetGap) -> str:
         what = f"is gone: {log}"
     else:
         what = f"is another record's now: {log}, it was cut and written again"
-    lost = f"{_records(event.lost_records)} will not be read" if event.lost_records else "none is skipped"
+    lost = (
+        f"{_records(event.lost_records)} will not be read" if event.lost_records else "Nothing is skipped"
+    )
     step = "stopping" if event.resumed_at is None else f"going on at {event.resumed_at}"
     return (
         f"{event.partition}@{event.wanted_offset} was to be read next and {what}. {lost}; {step} "

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ehkafka.cli.exits import say
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -190,3 +192,9 @@ def assert_explained(ended: subprocess.CompletedProcess[str], code: int, parts: 
     assert [part for part in parts if part not in messages[0]] == [], messages[0]
     assert ended.returncode == code, ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_an_error_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """A broker's own words, a topic's name among them, may be in it; the lines of a message stay lines."""
+    say("first \x1b]0;owned\x07\nsecond\r\x9b2J")
+    assert capsys.readouterr().err == "ehkafka: first \\x1b]0;owned\\x07\nsecond\\r\\x9b2J\n"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import base64
+import os
 import signal
+import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import orjson
 import pytest
+from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 from ehkafka.cli.commands import cli
@@ -200,3 +203,37 @@ def test_a_moment_without_a_zone_is_local() -> None:
     moment = parse_from("2026-01-31T12:00")
     assert moment.tzinfo is not None  # type: ignore[union-attr]
     assert moment.hour == 12  # type: ignore[union-attr]
+
+
+def test_a_broker_that_is_not_there_is_said_to_be_so() -> None:
+    """Not that it is there and refuses: nobody was heard."""
+    with socket.socket() as taken:  # bound, and nobody listens
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        ended = CliRunner().invoke(cli, ["tail", "orders", "--endpoint", address, "--timeout", "1"])
+    assert ended.exit_code == 3
+    assert "cannot be reached" in ended.stderr
+    assert "ehkafka check" in ended.stderr
+    assert "a Kafka broker is there" not in ended.stderr
+
+
+@pytest.mark.parametrize("milliseconds", [2**62, 2**53, -1, -(2**62)])
+def test_a_timestamp_that_no_calendar_has_is_none(broker: EmbeddedBroker, milliseconds: int) -> None:
+    """A producer may write any number."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+    producer.produce("odd", b"strange", timestamp=milliseconds)
+    producer.flush(10.0)
+    code, lines, said = tail(broker, "--from", "earliest", "--count", "1", topic="odd")
+    assert (code, said) == (0, "")
+    assert lines[0].startswith("- ")
+    code, lines, said = tail(broker, "--from", "earliest", "--count", "1", "--json", topic="odd")
+    assert (code, orjson.loads(lines[0])["time"], said) == (0, None, "")
+
+
+def test_a_key_may_be_any_bytes_of_the_command_line(broker: EmbeddedBroker) -> None:
+    """Python hands over what is no UTF-8 as lone surrogates."""
+    broker.produce("odd", [(b"a\xff", b"found")])
+    key = os.fsdecode(b"a\xff")
+    code, lines, _ = tail(broker, "--from", "earliest", "--count", "1", "--key", key, topic="odd")
+    assert code == 0
+    assert "found" in lines[0]

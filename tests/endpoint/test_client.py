@@ -186,6 +186,13 @@ def test_a_description_shows_no_key(connection_string: str, key: str, assert_hid
     assert "no such user Endpoint=" in describe_error(error)
 
 
+def test_a_description_steers_no_terminal() -> None:
+    """A broker chooses the text of its refusals; whoever prints an error must not obey it."""
+    said = describe_error(KafkaError(KafkaError._AUTHENTICATION, "\x1b]0;owned\x07 \u202eno\x9b2J"))
+    assert said.isprintable()
+    assert "\\x1b]0;owned\\x07" in said
+
+
 @pytest.mark.parametrize("name", sorted({*SUGGESTED, *ALIASES, *ALIASES.values()} - CALLBACKS))
 def test_every_name_we_suggest_is_librdkafkas(name: str) -> None:
     """A wrong value is refused as invalid, never as an unknown property."""

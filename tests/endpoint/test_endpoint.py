@@ -213,6 +213,7 @@ def test_no_view_of_an_endpoint_shows_its_secret(
         Endpoint.kafka("localhost:9092", {"sasl.password": key, "ssl.key.pem": key}),
     ):
         assert_hidden(key, endpoint, endpoint.name, endpoint.kind, [endpoint], f"{endpoint}")
+        assert_hidden(key, dataclasses.asdict(endpoint), dataclasses.astuple(endpoint))
     assert repr(Endpoint.kafka("localhost:9092")) == "<Endpoint kafka localhost>"
 
 

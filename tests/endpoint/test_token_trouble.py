@@ -68,6 +68,13 @@ def test_tokens_and_secrets_are_struck_out(
     ).count("https://aka.ms/azsdk/python/identity/managedidentitycredential/help")
 
 
+def test_the_password_of_an_address_is_struck_out() -> None:
+    """E2: an error that quotes a proxy's address with its login is shown without that."""
+    said = explain(RuntimeError("cannot connect to proxy http://me:hunter2@proxy.local:8080/x, aborting"))
+    assert "hunter2" not in said
+    assert "http://***@proxy.local:8080/x" in said
+
+
 class UnreadableError(Exception):
     """An error whose text cannot be made."""
 

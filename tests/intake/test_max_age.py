@@ -106,3 +106,12 @@ def test_a_burst_is_told_when_its_partition_goes(desk: Desk) -> None:
     desk.limits.tell(P0)
     desk.limits.tell(P0)
     assert [event.records for event in desk.events] == [1]
+
+
+@pytest.mark.parametrize("milliseconds", [-1, -2, -(2**62)])
+def test_a_timestamp_before_1970_is_none(desk: Desk, milliseconds: int) -> None:
+    """Some producers write -1 for "no timestamp", and librdkafka hands it on as one: never skip for it."""
+    message = Stamped(0, 0)
+    message._timestamp = (TIMESTAMP_CREATE_TIME, milliseconds)
+    assert desk.old(message) == []
+    assert desk.counted == 0

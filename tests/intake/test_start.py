@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING
+from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.intake.start import check_start, check_start_topics, start_offsets
@@ -30,6 +31,8 @@ def offsets(start: Any, *partitions: TopicPartition) -> dict[TopicPartition, int
         datetime.now(UTC),
         timedelta(0),
         timedelta(hours=2),
+        timedelta.max,
+        2**63 - 1,
         lambda _topic, _partition: 0,
         {0: 5, ("t", 1): "latest", "*": timedelta(hours=1)},
     ],
@@ -46,6 +49,7 @@ def test_every_form_is_taken(start: Any) -> None:
         (None, "start is missing.*'earliest'"),
         ("newest", "start='newest' is no start position"),
         (-1, "start=-1"),
+        (2**63, "start=9223372036854775808"),
         (True, "start=True"),
         (1.5, "start=1.5"),
         (datetime(2026, 1, 1), "start=datetime.*no start position"),  # noqa: DTZ001 - the zone is what is missing
@@ -106,3 +110,20 @@ def test_a_callable_that_raises_names_the_partition_and_keeps_the_cause() -> Non
     with pytest.raises(ConfigurationError, match=r"start callable failed for t\[0\]: KeyError") as caught:
         offsets(start, P0)
     assert caught.value.__cause__ is error
+
+
+def test_further_back_than_there_are_dates_is_the_logs_start() -> None:
+    """A time before the first record is; one that no calendar has is before it, too."""
+
+    class Logs:
+        """Has the first record after any time."""
+
+        asked: list[int] = []  # noqa: RUF012 - of one test
+
+        def offsets_for_times(self, asked: list[Any], timeout: float) -> list[Any]:
+            self.asked += [one.offset for one in asked]
+            return [KafkaPartition(one.topic, one.partition, 3) for one in asked]
+
+    logs: Any = Logs()
+    assert start_offsets(logs, timedelta(days=10**6), [P0], 1.0) == {P0: 3}
+    assert logs.asked == [0]

@@ -39,7 +39,7 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
     ),
     (
         events.OffsetGap(READINGS_0, 30, 0, 12, lost_records=0, action="stop", resumed_at=None),
-        ["readings[0]@30", "18 beyond the end", "none is skipped", "stopping"],
+        ["readings[0]@30", "18 beyond the end", "Nothing is skipped", "stopping"],
     ),
     (
         events.OffsetGap(READINGS_0, 11, 10, 12, lost_records=1, action="latest", resumed_at=12),
