@@ -89,6 +89,9 @@ def _subject(event: events.Event) -> Hashable:
 _SUBJECTS: dict[type[events.Event], Callable[[Any], Hashable]] = {
     events.PartitionLost: lambda event: event.partition,
     events.StaleResult: lambda event: event.partition,
+    events.DeferredAnswerDropped: lambda event: (event.partition.topic, event.reason),
+    # When one call hangs, all do: one stack tells where; health names every record, hooks hear of each.
+    events.AttemptOverdue: lambda event: event.handler,
     events.RecordsTooOld: lambda event: event.partition,
     events.ParkedBudgetFull: lambda event: event.partition,
     # A second gap is another loss, never a repetition.

@@ -300,3 +300,37 @@ def test_a_defer_outside_of_the_handler_is_told(lab: Any, events: Any, wait_for:
     assert "t[0]@0" in told.error
     app.stop()
     DEFERRED.clear()
+
+
+def test_async_handlers_defer_and_finish_from_their_own_loop(lab: Any, wait_for: Any) -> None:
+    """A task that outlives the call answers; an early answer, a failure and a raise after it work as well."""
+    tasks: set[asyncio.Task[None]] = set()
+    calls: list[tuple[int, int]] = []
+
+    async def later(token: ehkafka.Deferred, error: Exception | None) -> None:
+        await asyncio.sleep(0.005)
+        if error is None:
+            token.finish()
+        else:
+            token.fail(error)
+
+    async def handle(record: Any) -> None:
+        calls.append((record.offset(), record.attempt))
+        token = record.defer()
+        if record.offset() % 4 == 0:
+            token.finish()
+            return
+        fails = record.attempt == 1 and record.offset() % 4 == 1
+        task = asyncio.create_task(later(token, ValueError("no luck") if fails else None))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+        if record.attempt == 1 and record.offset() % 4 == 2:
+            raise ValueError("after deferring")
+
+    lab.produce("a b c d " * 25)
+    app = lab.app(handle, workers=8, retry=ehkafka.Retry(attempts=2, first_s=0.01))
+    app.start()
+    wait_for(lambda: lab.committed() == 100)
+    assert app.snapshot().finished_records == 100
+    assert len(calls) == 150
+    app.stop()

@@ -26,7 +26,7 @@ def test_calls_start_no_faster_than_the_limit_and_hardly_slower(
 
     lab.produce("a b c d e f g h i j " * 10)
     handler = plain if kind == "threads" else awaited
-    app = lab.app(handler, workers=8, rate_limit=200.0, rate_burst=10, order_by=order_by)
+    app = lab.app(handler, workers=8, rate_limit=200.0, rate_burst=1, order_by=order_by)
     app.start()
     wait_for(lambda: lab.committed() == 100)
     app.stop()
@@ -34,10 +34,10 @@ def test_calls_start_no_faster_than_the_limit_and_hardly_slower(
     for first in range(100):
         for last in range(first, 100):
             # The start is noted after the token was taken; a preempted worker notes it late.
-            assert last - first + 1 <= 10 + 200.0 * (starts_s[last] - starts_s[first] + 0.05)
+            assert last - first + 1 <= 1 + 200.0 * (starts_s[last] - starts_s[first] + 0.05)
     took_s = starts_s[-1] - starts_s[0]
-    assert took_s >= 0.45 - 0.05
-    assert took_s < 3.0
+    # Nobody looks for ready lanes but the poll thread's timer: without it each record would wait for 50 ms.
+    assert 0.495 - 0.05 <= took_s < 2.5
 
 
 def test_a_drain_keeps_to_the_limit_and_ends_in_time(lab: Any, wait_for: Any) -> None:

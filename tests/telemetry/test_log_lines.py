@@ -92,6 +92,15 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         events.ParkedBudgetFull(READINGS_0, 900, 9_000, "home-7", "pause_partition"),
         ["readings[0]", "900 records", "9000 bytes", "home-7", "paused"],
     ),
+    (
+        events.DeferredAnswerDropped(READINGS_0, 17, "home-1", 2, "its deadline had passed"),
+        ["readings[0]@17", "home-1", "attempt 2", "counts for nothing: its deadline had passed."],
+    ),
+    (
+        events.AttemptOverdue(READINGS_0, 17, "home-1", 2, "store", 31.26, 30.0, "File handler.py, line 3"),
+        ["readings[0]@17", "home-1", "Attempt 2", "31.3 s", "store", "deadline_s=30", "cannot be ended"],
+    ),
+    (events.HandlerResized("store", 4, 9), ["store", "9 workers now", "4 before"]),
     (events.StaleResult(READINGS_0, 3, 2), ["readings[0]", "epoch 3", "2 records", "redelivered"]),
     (
         events.ConnectionTrouble("_TRANSPORT", "broker down", fatal=False),
@@ -206,6 +215,14 @@ def test_the_stacks_of_a_stuck_report_follow_its_sentence(lines: LogLines, logge
     lines.write(events.StuckReport(61.0, (), "File handler.py, line 3"))
 
     assert logged.records[0].getMessage().endswith(".\nFile handler.py, line 3")
+
+
+def test_the_stack_of_an_overdue_attempt_follows_its_sentence(lines: LogLines, logged: Any) -> None:
+    """Where the thread hangs is what the line is for."""
+    what = (READINGS_0, 17, "home-1", 2, "store", 31.3, 30.0)
+    lines.write(events.AttemptOverdue(*what, "File handler.py, line 3"))
+
+    assert logged.records[0].getMessage().endswith("where it is.\nFile handler.py, line 3")
 
 
 def test_a_percent_sign_is_just_text(lines: LogLines, logged: Any) -> None:
