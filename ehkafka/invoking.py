@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError
@@ -16,16 +15,17 @@ from ehkafka.handlers import is_async
 from ehkafka.lanes.order import KeyFailure, by_key
 from ehkafka.records import Record
 from ehkafka.recovery.deferral import is_deferred
+from ehkafka.workers.unrun import must_have_run
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from ehkafka.handlers import HandlerSpec
     from ehkafka.history import History
     from ehkafka.lanes.lane import Lane
     from ehkafka.records import Message
 
-    InvokeAsync = Callable[[Lane], Coroutine[None, None, object]]
+    InvokeAsync = Callable[[Lane], Awaitable[object]]
 
 Middleware = "Callable[[Record, Callable[[Record], object]], object]"
 
@@ -60,7 +60,7 @@ class HandlerCall:
 
         def call(message: Message, attempt: int) -> None:
             if (result := handler(make_record(message, attempt))) is not None:
-                _must_have_run(result)
+                must_have_run(result)
 
         return call
 
@@ -78,9 +78,9 @@ def _for_function(
 
     def call(lane: Lane) -> None:
         if (result := handler(make_record(lane.head, lane.attempts + 1))) is not None:  # type: ignore[arg-type]
-            _must_have_run(result)
+            must_have_run(result)
 
-    return call if not spec.raw else lambda lane: _must_have_run(handler(lane.head))
+    return call if not spec.raw else lambda lane: must_have_run(handler(lane.head))
 
 
 def _for_class(
@@ -95,21 +95,10 @@ def _for_class(
 
 def _really_run(handler: Callable[[Any], object]) -> Callable[[Any], object]:
     def run(record: Any) -> object:
-        _must_have_run(result := handler(record))
+        must_have_run(result := handler(record))
         return result
 
     return run
-
-
-def _must_have_run(result: object) -> None:
-    """Refuse what a wrapped `async def` gives: nothing of it ran, and the record would count as handled."""
-    if isinstance(result, CoroutineType | GeneratorType | AsyncGeneratorType):
-        if not isinstance(result, AsyncGeneratorType):
-            result.close()
-        raise TypeError(
-            f"the handler returned a {type(result).__name__} that nobody runs: the record was not handled; "
-            "this version runs plain functions only"
-        )
 
 
 def must_run_in_threads(spec: HandlerSpec, *hooks: Any) -> None:
@@ -205,30 +194,30 @@ def _for_function_async(
     spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]
 ) -> InvokeAsync:
     function = spec.function
-    handler = _with_middleware(_really_run_async(function) if middleware else function, middleware)
-    raw = spec.raw
+    handler: Any = _with_middleware(_really_run_async(function) if middleware else function, middleware)
 
-    async def call(lane: Lane) -> None:
-        record = lane.head if raw else make_record(lane.head, lane.attempts + 1)  # type: ignore[arg-type]
-        if (result := await handler(record)) is not None:  # type: ignore[misc]
-            _must_have_run(result)
+    # No coroutine of its own: whoever awaits the handler's looks at its result, too.
+    def call(lane: Lane) -> Awaitable[object]:
+        return handler(make_record(lane.head, lane.attempts + 1))  # type: ignore[arg-type, no-any-return]
 
-    return call
+    return call if not spec.raw else lambda lane: handler(lane.head)
 
 
 def _for_class_async(spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]) -> InvokeAsync:
     raw = spec.raw
 
-    async def process(lane: Lane) -> None:
-        handler = _with_middleware(_really_run_async(lane.assignment.context.process), middleware)  # type: ignore[attr-defined]
-        await handler(lane.head if raw else make_record(lane.head, lane.attempts + 1))  # type: ignore[misc, arg-type]
+    def process(lane: Lane) -> Awaitable[object]:
+        record = lane.head if raw else make_record(lane.head, lane.attempts + 1)  # type: ignore[arg-type]
+        function = lane.assignment.context.process  # type: ignore[attr-defined]
+        handler: Any = _with_middleware(_really_run_async(function) if middleware else function, middleware)
+        return handler(record)  # type: ignore[no-any-return]
 
     return process
 
 
 def _really_run_async(handler: Callable[[Any], Awaitable[object]]) -> Callable[[Any], object]:
     async def run(record: Any) -> object:
-        _must_have_run(result := await handler(record))
+        must_have_run(result := await handler(record))
         return result
 
     return run
@@ -244,11 +233,11 @@ def _failing_without_key_async(invoke: InvokeAsync) -> InvokeAsync:
 
 
 def _within_async(invoke: InvokeAsync, deadline_s: float) -> InvokeAsync:
-    async def within(lane: Lane) -> None:
+    async def within(lane: Lane) -> object:
         limit = asyncio.timeout(deadline_s)
         try:
             async with limit:
-                await invoke(lane)
+                return await invoke(lane)
         except TimeoutError as error:
             if not limit.expired():
                 raise  # the handler's own
@@ -266,7 +255,8 @@ def _recorded_async(invoke: InvokeAsync, history: History) -> InvokeAsync:
         what = (assignment.partition, assignment.epoch, head.offset(), lane.key, lane.attempts + 1)
         history.started(*what)
         try:
-            await invoke(lane)
+            if (result := await invoke(lane)) is not None:
+                must_have_run(result)
         except BaseException:
             history.finished(*what, "failed")
             raise

@@ -6,8 +6,8 @@ task of its own; it ends when nothing is ready, and so there are never more task
 A *round* is what the loop does between two calls of `_end_round`, which is once an iteration while anything
 is served. There the lanes handed in since are settled together, and tasks are added: a few at a time, and
 one only where calls return without ever suspending, because those gain nothing from a second task. A task
-whose calls do so goes on for a millisecond of the round, all such tasks together, and then lets the loop
-have its turn: quick coroutines starve neither the loop nor each other.
+whose calls do so goes on for a few milliseconds of the round, all such tasks together, and then lets the
+loop have its turn: quick coroutines starve neither the loop nor each other.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING
 from ehkafka.recovery.decision import HoldHead
 from ehkafka.recovery.deferral import DEFERRED
 from ehkafka.workers.asyncio_gate import LoopGate
+from ehkafka.workers.unrun import must_have_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable
 
     from ehkafka.lanes.lane import Lane
     from ehkafka.recovery.pending import PendingAnswers
@@ -31,8 +32,10 @@ if TYPE_CHECKING:
 
 # One turn of a lane ends with the first call that suspended, or after so many records.
 TURN_RECORDS_MAX = 64
-# What calls that never suspend may take of one round, all tasks together.
-ROUND_S = 1e-3
+# What calls that never suspend may take of one round, all tasks together. Between two rounds the loop gives
+# up the GIL, and the poll thread may keep it for the interpreter's switch interval, 5 ms: rounds of 1 ms
+# halved the throughput of such calls.
+ROUND_S = 5e-3
 # Tasks added in one round while calls suspend.
 NEW_TASKS_MAX = 16
 # A task that did nothing but quick turns for so long is surplus, if another one waits for its round.
@@ -59,7 +62,7 @@ class LaneTasks:
         *,
         name: str,
         size: int,
-        invoke: Callable[[Lane], Coroutine[None, None, object]],
+        invoke: Callable[[Lane], Awaitable[object]],
         on_failure: FailureDesk,
         deferrals: PendingAnswers | None = None,
         turn_records_max: int = TURN_RECORDS_MAX,
@@ -79,6 +82,9 @@ class LaneTasks:
         self._deferrals = deferrals
         self._turn_records_max = turn_records_max
         self._context = copy_context()
+        # True when the last call left context variables behind. While the fresh context is empty, a copy of
+        # the present one tells it by itself: it is true unless it is empty, too.
+        self._traces: Callable[[], object] = self._find_traces if self._context else copy_context
         self._gate = LoopGate(self._loop, self._woken)
         self._gate_is_out = False
         self._round = 0
@@ -155,15 +161,26 @@ class LaneTasks:
         self._open_round()
 
     async def _serve(self, one: LaneTask) -> None:
+        """Take lane after lane while there are any. The hot path: each look here costs throughput."""
+        exchange, task, live, traces = self._exchange, one.task, self.live, self._traces
+        begin, hand_in = exchange.dispatcher.begin, exchange.returned.append
         quick_turns = 0
-        while (lane := self._next_lane()) is not None:
+        while True:
+            lane = begin()
+            if lane is None:
+                exchange.settle()
+                lane = begin()
+                if lane is None:
+                    return
             one.lane = lane
-            suspended = await self._run_turn(lane)
+            begun = self._round
+            await self._run_turn(lane)
             one.lane = None
-            self._exchange.returned.append(lane)
-            if self._is_used_up(one):
+            hand_in(lane)
+            if traces() or task.cancelling() or len(live) > self.size:
+                self._replace()
                 return
-            if suspended:
+            if begun != self._round:
                 quick_turns = 0
                 continue
             self._saw_quick = True
@@ -173,39 +190,27 @@ class LaneTasks:
                     return
                 await self._wait_a_round()
 
-    def _next_lane(self) -> Lane | None:
-        begin = self._exchange.dispatcher.begin
-        lane = begin()
-        if lane is None:
-            self._exchange.settle()
-            lane = begin()
-        return lane
-
-    async def _run_turn(self, lane: Lane) -> bool:
-        """Call the handler for head after head; tell whether a call suspended, which ends the turn."""
+    async def _run_turn(self, lane: Lane) -> None:
+        """Call the handler for head after head, until a call has suspended or the turn is over."""
         begun = self._round
         records = 0
         try:
             while lane.may_run_head():
                 if not self._round_is_open:
                     self._open_round()
-                records += 1
-                await self._invoke(lane)
+                if (result := await self._invoke(lane)) is not None:
+                    must_have_run(result)
                 if DEFERRED and self._deferrals is not None and self._deferrals.claims(lane):
-                    break
-                if (
-                    not lane.advance()
-                    or begun != self._round
-                    or records >= self._turn_records_max
-                    or self._context_changed()
-                    or time.perf_counter() > self._round_ends_s
-                ):
-                    break
+                    return
+                records += 1
+                if not lane.advance() or begun != self._round or records >= self._turn_records_max:
+                    return
+                if self._traces() or time.perf_counter() > self._round_ends_s:
+                    return
         except GeneratorExit:
             raise
         except BaseException as error:  # SystemExit and the like too: the desk stops the app for them
             self._failed(lane, error)
-        return begun != self._round
 
     def _failed(self, lane: Lane, error: BaseException) -> None:
         if DEFERRED and self._deferrals is not None:
@@ -215,22 +220,15 @@ class LaneTasks:
         elif not isinstance(error, asyncio.CancelledError) or not lane.assignment.ended:
             lane.decision = self._on_failure(lane, error)
 
-    def _is_used_up(self, one: LaneTask) -> bool:
-        """Tell whether a task must not serve another lane: traces of the last record are on it."""
-        if len(self.live) > self.size:
-            return True
-        if not self._context_changed() and not one.task.cancelling():
-            return False
-        if self._exchange.ready_lanes() and not self.is_dead:
+    def _replace(self) -> None:
+        """Let another task go on for one that must serve no other lane, unless it is one too many."""
+        if len(self.live) <= self.size and self._exchange.ready_lanes() and not self.is_dead:
             self._add()
-        return True
 
-    def _context_changed(self) -> bool:
+    def _find_traces(self) -> bool:
         """Tell whether the last call left context variables behind, which are not the next record's."""
         now, fresh = copy_context(), self._context
-        return len(now) != len(fresh) or (
-            len(fresh) > 0 and any(now.get(variable) is not value for variable, value in fresh.items())
-        )
+        return len(now) != len(fresh) or any(now.get(one) is not value for one, value in fresh.items())
 
     async def _wait_a_round(self) -> None:
         self._waiting += 1

@@ -20,7 +20,7 @@ from ehkafka.workers.asyncio_stack import await_stack
 from ehkafka.workers.asyncio_tasks import TURN_RECORDS_MAX, LaneTasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable
 
     from ehkafka.lanes.lane import Lane
     from ehkafka.recovery.pending import PendingAnswers
@@ -47,7 +47,7 @@ class AsyncioWorkers:
         *,
         name: str,
         size: int,
-        invoke: Callable[[Lane], Coroutine[None, None, object]],
+        invoke: Callable[[Lane], Awaitable[object]],
         on_failure: FailureDesk,
         on_death: Callable[[BaseException], None],
         set_up: Callable[[], object] | None = None,
