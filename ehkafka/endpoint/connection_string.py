@@ -35,6 +35,15 @@ _EVENT_HUB = re.compile(r"[A-Za-z0-9._-]{1,256}")
 _EXPECTED = (
     "Endpoint=sb://<namespace>.servicebus.windows.net/;SharedAccessKeyName=<name>;SharedAccessKey=<key>"
 )
+# Parts that only other services' strings have → what to say. Each is pasted here now and then.
+_STORAGE = "a storage account, not of an Event Hubs namespace"
+_OF_OTHER_SERVICES = {
+    "defaultendpointsprotocol": _STORAGE,
+    "accountname": _STORAGE,
+    "accountkey": _STORAGE,
+    "blobendpoint": _STORAGE,
+    "hostname": "an IoT hub; take its Event Hub-compatible one, from the page Built-in endpoints",
+}
 _QUOTES = ("'", '"')
 
 
@@ -102,7 +111,8 @@ class _Address(NamedTuple):
 
 
 def _wrong(what: str) -> ConfigurationError:
-    return ConfigurationError(f"connection string: {what}. Expected {_EXPECTED}")
+    stop = "" if what.endswith("?") else "."
+    return ConfigurationError(f"connection string: {what}{stop} Expected {_EXPECTED}")
 
 
 def _unquoted(value: object) -> str:
@@ -143,6 +153,8 @@ def _name(given: str, number: int, *, has_value: bool) -> str | None:
     """Return the canonical name, or `None` for a part of another client's that we do not need."""
     if not has_value:
         raise _wrong(f"part {number} has no '=' between name and value")
+    if (service := _OF_OTHER_SERVICES.get(given.lower())) is not None:
+        raise _wrong(f"it is the one of {service}")
     known = _CANONICAL.get(given.lower())
     if known is None and (close := difflib.get_close_matches(given.lower(), _CANONICAL, n=1, cutoff=0.8)):
         raise _wrong(f"the name of part {number} is unknown; did you mean {_CANONICAL[close[0]]}?")

@@ -21,7 +21,6 @@ from ehkafka.telemetry.wording import clause as _clause
 from ehkafka.telemetry.wording import names as _names
 from ehkafka.telemetry.wording import records as _records
 from ehkafka.telemetry.wording import text as _text
-from ehkafka.telemetry.wording import times as _times
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -326,9 +325,7 @@ def _(event: events.OffsetGap) -> str:
         what = f"is gone: {log}"
     else:
         what = f"is another record's now: {log}, it was cut and written again"
-    lost = (
-        f"{_records(event.lost_records)} will not be read" if event.lost_records else "Nothing is skipped"
-    )
+    lost = f"{_records(event.lost_records)} will not be read" if event.lost_records else "Nothing is skipped"
     step = "stopping" if event.resumed_at is None else f"going on at {event.resumed_at}"
     return (
         f"{event.partition}@{event.wanted_offset} was to be read next and {what}. {lost}; {step} "
@@ -380,13 +377,14 @@ def _(event: events.TokenRefreshed) -> str:
 
 @sentence.register
 def _(event: events.TokenRefreshFailed) -> str:
+    attempts = "a failed attempt" if event.failures == 1 else f"{event.failures} failed attempts in a row"
     state = (
         f"The one in use is valid for another {event.valid_s:.0f} s, so all goes on"
         if event.valid_s > 0
         else "None is valid now, so the broker refuses the client until one comes"
     )
     return (
-        f"No new token for {_text(event.endpoint)}, {_times(event.failures)} in a row: "
+        f"No new token for {_text(event.endpoint)} after {attempts}: "
         f"{_clause(event.error)}. {state}; the next attempt is in {event.retry_s:.1f} s."
     )
 

@@ -52,11 +52,6 @@ def records(number: int) -> str:
     return "1 record" if number == 1 else f"{number} records"
 
 
-def times(number: int) -> str:
-    """Count times."""
-    return "once" if number == 1 else f"{number} times"
-
-
 def abandoned(number: int) -> str:
     """Say what becomes of records without an outcome."""
     return f"{records(number)} abandoned and to be redelivered" if number else "nothing abandoned"

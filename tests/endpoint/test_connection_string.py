@@ -310,3 +310,28 @@ def test_a_secret_compares_by_what_it_hides() -> None:
     assert len({Secret("a"), Secret("a"), Secret("b")}) == 2
     assert Secret("a") != "a"
     assert f"{Secret('abc')} {Secret('abc')!r}" == "*** ***"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("DefaultEndpointsProtocol=https;AccountName=a;AccountKey={key}", "a storage account"),
+        ("BlobEndpoint=https://a.blob.core.windows.net/;SharedAccessSignature={key}", "a storage account"),
+        ("HostName=a.azure-devices.net;SharedAccessKeyName=n;SharedAccessKey={key}", "an IoT hub; take its"),
+    ],
+)
+def test_e1_another_services_string_is_called_what_it_is(
+    text: str, said: str, key: str, assert_hidden: Callable[..., None]
+) -> None:
+    """E1: copied from the wrong page of the portal."""
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        ConnectionString.parse(text.format(key=key))
+    assert_hidden(key, caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "Endpoint=sb://h:x/;SharedAccessKeyName=n;SharedAccessKey=k"])
+def test_a_refusal_that_asks_back_ends_with_its_question_mark(text: str) -> None:
+    """Not with a question mark and a full stop."""
+    with pytest.raises(ConfigurationError) as caught:
+        ConnectionString.parse(text)
+    assert "? Expected" in str(caught.value)

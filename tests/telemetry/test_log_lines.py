@@ -117,11 +117,11 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
     ),
     (
         events.TokenRefreshFailed("home.servicebus.windows.net", 1, "ServiceError (no)", 240.0, 2.0),
-        ["once in a row", "ServiceError (no)", "another 240 s", "2.0 s"],
+        ["after a failed attempt", "ServiceError (no)", "another 240 s", "2.0 s"],
     ),
     (
         events.TokenRefreshFailed("home.servicebus.windows.net", 3, "ServiceError (no)", 0.0, 1.5),
-        ["3 times in a row", "None is valid now", "1.5 s"],
+        ["3 failed attempts in a row", "None is valid now", "1.5 s"],
     ),
     (
         events.ClientLogged(logging.WARNING, "MAXPOLL: limit hit"),
