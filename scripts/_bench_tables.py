@@ -39,13 +39,17 @@ def write_report(measured: list[tuple[Row, dict[str, Any]]], facts: dict[str, An
 
 def ratios(row: Row, sides: dict[str, list[dict[str, Any]]]) -> list[float]:
     """Return ours ÷ limit of each round."""
-    pairs = zip(sides["ours"], sides["limit"], strict=True)
-    return [ours[row.figure] / limit[row.figure] for ours, limit in pairs]
+    return [ours / limit for ours, limit in zip(*_figures(row, sides), strict=True)]
+
+
+def _figures(row: Row, sides: dict[str, list[dict[str, Any]]]) -> tuple[list[float], list[float]]:
+    """Return ours and the limit, round by round."""
+    limits = sides["ours" if row.limit is None else "limit"]
+    return [one[row.figure] for one in sides["ours"]], [one[row.limit_figure or row.figure] for one in limits]
 
 
 def _cells(row: Row, sides: dict[str, list[dict[str, Any]]]) -> tuple[str, ...]:
-    ours = statistics.median(one[row.figure] for one in sides["ours"])
-    limit = statistics.median(one[row.figure] for one in sides["limit"])
+    ours, limit = map(statistics.median, _figures(row, sides))
     each = ratios(row, sides)
     memory = max(one["rss_mib"] for one in sides["ours"])
     return (

@@ -1,0 +1,214 @@
+"""The limits: bare loops, threads, tasks and calls that do the same work, with nothing of ehkafka.
+
+Each is one measurement of `_bench_work`. They use ehkafka's client properties, so that only what is done
+per record differs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import threading
+import time
+import uuid
+from collections import defaultdict, deque
+from typing import TYPE_CHECKING, Any
+
+import confluent_kafka
+import orjson
+from _bench_handlers import async_handler, handler
+
+import ehkafka
+from ehkafka.endpoint.properties import consumer_properties
+from ehkafka.workers.asyncio_loop import new_loop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BATCH_RECORDS = 1_000
+# What waits between the reader and the workers, at most.
+WAITING_RECORDS_MAX = 20_000
+
+
+def bare_consumer(bootstrap: str, topic: str, *, start: str = "earliest") -> confluent_kafka.Consumer:
+    """Return a subscribed consumer with the engine's properties."""
+    properties = consumer_properties(
+        ehkafka.Endpoint.kafka(bootstrap), f"bare-{uuid.uuid4()}", {}, assignor="default", instance_id=None
+    )
+    properties["auto.offset.reset"] = start
+    consumer = confluent_kafka.Consumer(properties)
+    consumer.subscribe([topic])
+    return consumer
+
+
+def bare_loop(bootstrap: str, topic: str, records: int, *, parse: bool = False) -> dict[str, Any]:
+    """L-raw: read key and offset of each record and nothing else; L-json with `parse`."""
+    consumer = bare_consumer(bootstrap, topic)
+    seen, started_s = 0, None
+    while seen < records:
+        batch = consumer.consume(BATCH_RECORDS, 0) or consumer.consume(1, 0.05)
+        if started_s is None and batch:
+            started_s = time.perf_counter()
+        for message in batch:
+            message.key()
+            message.offset()
+            if parse:
+                orjson.loads(message.value())
+        seen += len(batch)
+    took_s = time.perf_counter() - (started_s or 0.0)
+    consumer.close()
+    return {"records_per_s": seen / took_s}
+
+
+def bare_threads(
+    bootstrap: str, topic: str, records: int, *, work: str | float, workers: int
+) -> dict[str, Any]:
+    """L-work: as many bare threads as workers, running the same handler; no order, nothing tracked."""
+    consumer = bare_consumer(bootstrap, topic)
+    waiting: deque[Any] = deque()
+    handle = handler(work)
+    done = itertools.count(1)
+    finished = threading.Event()
+
+    def run() -> None:
+        while not finished.is_set():
+            try:
+                message = waiting.popleft()
+            except IndexError:
+                time.sleep(0.0005)
+                continue
+            handle(message)
+            if next(done) >= records:
+                finished.set()
+
+    threads = [threading.Thread(target=run, daemon=True) for _ in range(workers)]
+
+    def start() -> None:
+        for thread in threads:
+            thread.start()
+
+    started_s = _read(consumer, waiting, records, finished, start)
+    took_s = time.perf_counter() - started_s
+    for thread in threads:
+        thread.join()
+    consumer.close()
+    return {"records_per_s": records / took_s}
+
+
+def bare_tasks(
+    bootstrap: str, topic: str, records: int, *, work: str | float, workers: int
+) -> dict[str, Any]:
+    """L-work: as many bare tasks as workers on one event loop; a thread reads; no order, nothing tracked."""
+    consumer = bare_consumer(bootstrap, topic)
+    waiting: deque[Any] = deque()
+    handle = async_handler(work)
+    done = itertools.count(1)
+    finished = threading.Event()
+    began = threading.Event()
+
+    async def run() -> None:
+        while not finished.is_set():
+            if not waiting:
+                await asyncio.sleep(0.002)
+                continue
+            await handle(waiting.popleft())
+            if next(done) >= records:
+                finished.set()
+
+    async def run_all() -> None:
+        await asyncio.to_thread(began.wait)
+        await asyncio.gather(*(run() for _ in range(workers)))
+
+    def loop() -> None:
+        with asyncio.Runner(loop_factory=new_loop) as runner:  # the engine's kind of loop
+            runner.run(run_all())
+
+    thread = threading.Thread(target=loop, daemon=True)
+    thread.start()
+    started_s = _read(consumer, waiting, records, finished, began.set)
+    took_s = time.perf_counter() - started_s
+    thread.join()
+    consumer.close()
+    return {"records_per_s": records / took_s}
+
+
+def _read(
+    consumer: confluent_kafka.Consumer,
+    waiting: deque[Any],
+    records: int,
+    finished: threading.Event,
+    start: Callable[[], None],
+) -> float:
+    """Read until all is finished, `start` at the first record; return when that came."""
+    seen, started_s = 0, None
+    while not finished.is_set():
+        room = seen < records and len(waiting) < WAITING_RECORDS_MAX
+        batch = consumer.consume(BATCH_RECORDS, 0.01) if room else []
+        if batch and started_s is None:
+            started_s = time.perf_counter()
+            start()
+        waiting.extend(batch)
+        seen += len(batch)
+        if not batch:
+            finished.wait(0.002)
+    assert started_s is not None
+    return started_s
+
+
+def bare_threads_by_key(
+    bootstrap: str, topic: str, records: int, *, work: str | float, workers: int
+) -> dict[str, Any]:
+    """L-work in order: at most as many threads as keys, each takes a key's records one after another.
+
+    All is read and the threads wait before the clock starts, and a thread takes a whole key at a time:
+    nothing is left to do but the work itself.
+    """
+    consumer = bare_consumer(bootstrap, topic)
+    by_key: dict[bytes | None, list[Any]] = defaultdict(list)
+    seen = 0
+    while seen < records:
+        batch = consumer.consume(BATCH_RECORDS, 0.05)
+        for message in batch:
+            by_key[message.key()].append(message)
+        seen += len(batch)
+    lanes = deque(by_key.values())
+    handle = handler(work)
+    go = threading.Event()
+
+    def run() -> None:
+        go.wait()
+        while lanes:
+            try:
+                lane = lanes.popleft()
+            except IndexError:
+                return
+            for message in lane:
+                handle(message)
+
+    threads = [threading.Thread(target=run, daemon=True) for _ in range(min(workers, len(by_key)))]
+    for thread in threads:
+        thread.start()
+    started_s = time.perf_counter()
+    go.set()
+    for thread in threads:
+        thread.join()
+    took_s = time.perf_counter() - started_s
+    consumer.close()
+    return {"records_per_s": seen / took_s}
+
+
+def bare_calls(bootstrap: str, topic: str, records: int, *, work: str) -> dict[str, Any]:
+    """L-cpu: one process calls the handler for one record after another; times the number of cores."""
+    consumer = bare_consumer(bootstrap, topic)
+    messages: list[Any] = []
+    while len(messages) < records:
+        messages += consumer.consume(min(BATCH_RECORDS, records - len(messages)), 0.05)
+    consumer.close()
+    handle = handler(work)
+    started_s = time.perf_counter()
+    for message in messages:
+        handle(message)
+    one_per_s = records / (time.perf_counter() - started_s)
+    cores = os.cpu_count() or 1
+    return {"records_per_s": one_per_s * cores, "cores": cores, "one_process_per_s": one_per_s}

@@ -1,0 +1,139 @@
+"""Measurements of throughput with ehkafka: an app works off a topic that was filled before."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+import uuid
+from typing import TYPE_CHECKING, Any, Literal
+
+from _bench_handlers import async_handler, handler
+
+import ehkafka
+from ehkafka.recovery.policy import DeadLetter, Skip
+from ehkafka.recovery.retry import Retry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Kind = Literal["threads", "asyncio", "processes"]
+
+
+def engine(
+    bootstrap: str,
+    topic: str,
+    records: int,
+    *,
+    work: str | float = 0.0,
+    kind: Kind = "threads",
+    workers: int = 16,
+    raw: bool = False,
+    event_hubs: bool = False,
+    letters_to: str | None = None,
+) -> dict[str, Any]:
+    """The engine with a handler of `_bench_handlers`.
+
+    With `letters_to` it has a retry and a dead-letter topic, which nothing ever needs.
+    """
+    options: dict[str, Any] = {"workers": workers, "raw": raw}
+    if kind == "processes":
+        options["workers"] = ehkafka.Processes(os.cpu_count())
+    if letters_to is not None:
+        options |= {"retry": Retry(attempts=5), "on_failure": DeadLetter(letters_to)}
+    handle = async_handler(work) if kind == "asyncio" else handler(work)
+    app = make_app(bootstrap, topic, handle, event_hubs=event_hubs, **options)
+    app.start()
+    took_s = time_until(app, records)
+    app.stop()
+    done = app.snapshot()
+    assert done.finished_records >= records, done
+    return {
+        "records_per_s": records / took_s,
+        "commits": done.counters["CommitAcknowledged"],
+        "pauses": done.counters["PartitionPaused"],
+    }
+
+
+def engine_poisoned(
+    bootstrap: str,
+    topic: str,
+    records: int,
+    *,
+    work: float,
+    workers: int,
+    poison_every: int,
+    retry_s: float,
+    parked_records_max: int,
+) -> dict[str, Any]:
+    """Healthy throughput while one record in `poison_every` (0: none) fails, waits `retry_s`, fails for good.
+
+    Its key waits with it, parked. Counts until `records` healthy ones are finished, which is less than the
+    topic holds: the last poison's wait is no throughput.
+    """
+    sleep = handler(work)
+
+    def handle(record: Any) -> None:
+        if poison_every and int(record.value()[:12]) % poison_every == 0:
+            raise ValueError("poison")
+        sleep(record)
+
+    app = make_app(
+        bootstrap,
+        topic,
+        handle,
+        workers=workers,
+        retry=Retry(attempts=2, first_s=retry_s, max_s=retry_s),
+        on_failure=Skip(),
+        parked_records_max=parked_records_max,
+    )
+    app.start()
+    parked = 0
+
+    def look() -> None:
+        nonlocal parked
+        parked = max(parked, sum(route.dispatcher.parked_records for route in app._runtime._routes))  # noqa: SLF001
+
+    took_s = time_until(app, records, look)
+    counters = app.snapshot().counters
+    app.stop(drain=False)
+    return {
+        "records_per_s": records / took_s,
+        "parked_records": parked,
+        "parked_records_max": parked_records_max,
+        "budget_was_full": counters["ParkedBudgetFull"],
+        "retries": counters["RecordRetried"],
+    }
+
+
+def make_app(
+    bootstrap: str,
+    topic: str,
+    handle: Callable[[Any], Any],
+    *,
+    start: str = "earliest",
+    event_hubs: bool = False,
+    **options: Any,
+) -> ehkafka.App:
+    """Return an app with one handler; `options` are the handler's, and settings of the app."""
+    endpoint = ehkafka.Endpoint.kafka(bootstrap)
+    if event_hubs:  # the same broker, with the precautions of Event Hubs
+        endpoint = dataclasses.replace(endpoint, kind="event-hubs")
+    settings = {name: options.pop(name) for name in tuple(options) if name.endswith("_max")}
+    app = ehkafka.App(group=f"bench-{uuid.uuid4()}", endpoint=endpoint, start=start, **settings)
+    app.handler(topic, **options)(handle)
+    return app
+
+
+def time_until(app: ehkafka.App, records: int, look: Callable[[], None] = lambda: None) -> float:
+    """Return the seconds from the first record received to the last one finished."""
+    counts = app._runtime.totals  # noqa: SLF001 - cheaper than a snapshot, which would be measured too
+    while counts()["received_records"] == 0:
+        time.sleep(0.001)
+    started_s = time.perf_counter()
+    while counts()["finished_records"] < records:
+        if app.state != "running":
+            app.stop()
+        look()
+        time.sleep(0.002)
+    return time.perf_counter() - started_s

@@ -1,0 +1,150 @@
+"""Measurements of latency: a producer sends meanwhile, each record with the clock in its value."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import confluent_kafka
+from _bench_bare import BATCH_RECORDS, bare_consumer
+from _bench_engine import make_app
+
+from ehkafka.events import PartitionPaused
+
+if TYPE_CHECKING:
+    import ehkafka
+
+
+def bare_latency(bootstrap: str, topic: str, seconds: float) -> dict[str, Any]:
+    """Latency of the bare loop: from the producer's clock in the value to the sight of the record."""
+    consumer = bare_consumer(bootstrap, topic, start="latest")
+    latencies: list[float] = []
+    while not consumer.assignment():
+        consumer.consume(1, 0.05)
+    print("ready", flush=True)
+    ends_s = time.monotonic() + seconds + 1.0
+    while time.monotonic() < ends_s:
+        batch = consumer.consume(BATCH_RECORDS, 0) or consumer.consume(1, 0.05)
+        latencies.extend(_age_s(message) for message in batch)
+    consumer.close()
+    return _percentiles(latencies)
+
+
+def engine_latency(
+    bootstrap: str, topic: str, seconds: float, *, work_s: float = 0.0, hot_s: float = 0.0, workers: int = 16
+) -> dict[str, Any]:
+    """Latency of the engine: from the producer's clock in the value to the handler's start.
+
+    Records of the key `hot` take `hot_s`, the others `work_s`; only the others count.
+    """
+    latencies: list[float] = []
+
+    def handle(record: Any) -> None:
+        if record.key() == b"hot":
+            time.sleep(hot_s)
+            return
+        latencies.append(_age_s(record))
+        if work_s:
+            time.sleep(work_s)
+
+    app = make_app(bootstrap, topic, handle, workers=workers, start="latest")
+    _run_live(app, seconds)
+    app.stop()
+    return _percentiles(latencies)
+
+
+class Pauses:
+    """A hook that notes when a partition was paused first, by its number."""
+
+    def __init__(self) -> None:
+        self.first_s: dict[int, float] = {}
+
+    def on_event(self, event: ehkafka.Event) -> None:
+        """Note the first pause of each partition."""
+        if isinstance(event, PartitionPaused):
+            self.first_s.setdefault(event.partition.partition, time.monotonic())
+
+
+def engine_overload(
+    bootstrap: str, topic: str, seconds: float, *, hot_s: float, hot_per_s: int, backlog_records_max: int
+) -> dict[str, Any]:
+    """A key far above what its lane can do: the others' latency, and when its partition was paused.
+
+    `p99_ms` is that of records in other partitions than the hot key's. In that partition its neighbours
+    stall once the share of the backlog is full: by the formula, after share ÷ (rate in less rate handled).
+    """
+    latencies: list[tuple[int, float]] = []
+    hot: list[tuple[int, float]] = []
+    lock = threading.Lock()
+
+    def handle(record: Any) -> None:
+        if record.key() == b"hot":
+            with lock:
+                if not hot:
+                    hot.append((record.partition(), time.monotonic()))
+            time.sleep(hot_s)
+            return
+        latencies.append((record.partition(), _age_s(record)))
+        time.sleep(0.001)
+
+    pauses = Pauses()
+    app = make_app(
+        bootstrap, topic, handle, workers=100, start="latest", backlog_records_max=backlog_records_max
+    )
+    app.add_hook(pauses)
+    _run_live(app, seconds)
+    share = app._runtime.context.flow.share(len(app.snapshot().partitions))[0]  # noqa: SLF001 - no one tells it
+    app.stop(drain=False)
+    home, began_s = hot[0] if hot else (-1, 0.0)
+    result = _percentiles([age_s for partition, age_s in latencies if partition != home])
+    if not hot:
+        return result
+    near = _percentiles([age_s for partition, age_s in latencies if partition == home])
+    return {
+        **result,
+        # Where it never was: not before the end.
+        "paused_s": pauses.first_s.get(home, began_s + seconds) - began_s,
+        "was_paused": home in pauses.first_s,
+        "formula_s": share / (hot_per_s - 1 / hot_s),
+        "others_paused": sorted(set(pauses.first_s) - {home}),
+        "neighbours_p99_ms": near["p99_ms"],
+    }
+
+
+def _run_live(app: ehkafka.App, seconds: float) -> None:
+    app.start()
+    while not app.snapshot().partitions:
+        time.sleep(0.01)
+    print("ready", flush=True)
+    time.sleep(seconds + 1.0)
+
+
+def produce_live(bootstrap: str, topic: str, seconds: float, per_s: int, hot_per_s: int) -> dict[str, Any]:
+    """Send records at a steady pace, each with the clock in its value; `hot_per_s` of them of one key."""
+    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "linger.ms": 1, "acks": 1})
+    started_s = time.monotonic()
+    sent = hot = 0
+    while (now_s := time.monotonic() - started_s) < seconds:
+        while sent < now_s * per_s:
+            stamp = b"%020.6f" % time.monotonic()
+            producer.produce(topic, stamp.ljust(200, b"x"), b"key-%05d" % (sent % 10_000))
+            sent += 1
+        while hot < now_s * hot_per_s:
+            producer.produce(topic, b"0".ljust(200, b"x"), b"hot")
+            hot += 1
+        producer.poll(0)
+        time.sleep(0.0005)
+    producer.flush()
+    return {"records": sent}
+
+
+def _age_s(message: Any) -> float:
+    return time.monotonic() - float(message.value()[:20])
+
+
+def _percentiles(latencies: list[float]) -> dict[str, Any]:
+    # The first quarter warms up connections and caches on both sides.
+    ordered = sorted(latencies[len(latencies) // 4 :])
+    middle, high = ordered[len(ordered) // 2], ordered[int(len(ordered) * 0.99)]
+    return {"records": len(ordered), "p50_ms": middle * 1e3, "p99_ms": high * 1e3}
