@@ -207,9 +207,9 @@ class LaneTasks:
                     return
                 if self._traces() or time.perf_counter() > self._round_ends_s:
                     return
-        except GeneratorExit:
-            raise
         except BaseException as error:  # SystemExit and the like too: the desk stops the app for them
+            if isinstance(error, GeneratorExit) and not self._loop.is_running():
+                raise  # this coroutine is thrown away with its loop: nothing was raised
             self._failed(lane, error)
 
     def _failed(self, lane: Lane, error: BaseException) -> None:
