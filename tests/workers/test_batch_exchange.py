@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.lanes.dispatcher import Dispatcher
-from ehkafka.records import Outcome, TopicPartition
+from ehkafka.records import TopicPartition
 from ehkafka.testing.simulated_message import SimulatedMessage
 from ehkafka.workers.batch_exchange import BatchExchange
 from ehkafka.workers.batch_plan import BatchLimits, BatchPlan
@@ -87,7 +87,7 @@ class Batches:
             self.running += 1
         assert self.gate.wait(LIMIT_S)
         for share in shares:
-            share.ends += [Outcome.FINISHED] * len(share.messages)
+            share.ended_records = len(share.messages)
         self.handled.append([message.offset() for share in shares for message in share.messages])
         with self._count:
             self.running -= 1

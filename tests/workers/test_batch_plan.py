@@ -45,7 +45,8 @@ class PlanBench(LaneBench):
                 end = ends(message)
                 if end is None:
                     break
-                share.ends.append(end)
+                share.ended_records += 1
+                share.skipped_records += end is Outcome.SKIPPED
         self.plan.pass_over(shares)
         self.plan.hand_in(shares, self.now_s)
 
@@ -469,7 +470,8 @@ class World:
                 if number == stop_at:
                     share.decision = self.rng.choice([RetryHead(1.0, "again"), None])
                     break
-                share.ends.append(self.rng.choice([Outcome.FINISHED, Outcome.FINISHED, Outcome.SKIPPED]))
+                share.ended_records += 1
+                share.skipped_records += self.rng.random() < 0.3
                 if not assignment.ended:
                     name = (assignment.partition, assignment.epoch)
                     assert message.offset() not in self.done.setdefault(name, set())
