@@ -214,9 +214,10 @@ def test_there_is_never_more_than_one_wake_up_on_its_way(
     calls: list[int] = []
     release = LoopGate.release
     monkeypatch.setattr(LoopGate, "release", lambda gate: (calls.append(1), release(gate)))
-    held = threading.Event()
+    holds, held = threading.Event(), threading.Event()
 
     def hold() -> None:
+        holds.set()
         assert held.wait(LIMIT_S)
 
     made = pool(4)
@@ -226,6 +227,7 @@ def test_there_is_never_more_than_one_wake_up_on_its_way(
         made.workers.resize(4)
     assert made.workers._loop is not None
     made.workers._loop.call_soon_threadsafe(hold)
+    assert holds.wait(LIMIT_S)
     for offset in range(500):
         made.receive(assignment, offset, [b"k%d" % offset])
     assert len(calls) == 1
