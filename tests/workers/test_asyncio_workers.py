@@ -512,6 +512,7 @@ def test_a_loop_that_dies_is_told_and_leaves_its_records_unfinished(pool: Callab
     made.receive(assignment, 0, [b"a", b"b"])
     made.wait(lambda: made.deaths)
     assert isinstance(made.deaths[0], SystemExit)
+    assert assignment.context.exception() is made.deaths[0]  # type: ignore[attr-defined]
     assert made.workers.stop(LIMIT_S) == []
     with made.exchange.locked() as dispatcher:
         dispatcher.drain(assignment, below_started=False)
