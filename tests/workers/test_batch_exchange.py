@@ -283,3 +283,43 @@ def test_a_timer_that_is_late_is_set_anew(batches: Callable[..., Batches]) -> No
     pool.exchange.watch()
     assert pool.wait_for(2)
     assert isinstance(pool.exchange.plan, BatchPlan)
+
+
+def test_a_lane_handed_in_while_the_lock_is_held_wakes_the_collector(batches: Callable[..., Batches]) -> None:
+    """Whoever held the lock settles it on leaving; nobody else comes by."""
+    pool = batches(max_records=2)
+    pool.receive(0, 7)
+    with pool.exchange.locked() as dispatcher:
+        lane = dispatcher.begin()
+    assert lane is not None
+    wait_until(lambda: waits(pool))
+    with pool.exchange.locked():
+        pool.exchange.returned.append(lane)
+    assert pool.wait_for(2)
+
+
+def test_a_waker_that_comes_as_the_time_is_up_leaves_the_gate_locked() -> None:
+    """Its token is taken: else the next wait ends at once, and the next waker finds the gate open."""
+    limits = BatchLimits(max_records=2, min_records=2, max_bytes=None, max_wait_s=FOR_EVER_S)
+    exchange = BatchExchange(Dispatcher(), time.monotonic, limits)
+    lock = threading.Lock()
+    lock.acquire()
+
+    class Gate:
+        """Times out, and a waker comes before anybody knows."""
+
+        release = lock.release
+        locked = lock.locked
+
+        def acquire(self, *, blocking: bool = True, timeout: float = 0.0) -> bool:
+            """Answer as a lock does."""
+            if blocking:
+                assert timeout == -1
+                exchange.wake_all()
+                return False
+            return lock.acquire(blocking=False)
+
+    gate: Any = Gate()
+    assert exchange.collect(gate) == []
+    assert gate.locked()
+    assert exchange.collect(gate) == []
