@@ -46,7 +46,7 @@ LAYERS: list[set[str]] = [
     {"batch_handlers", "intake", "handlers", "invoking", "middleware"},
     {"telemetry"},
     {"checks"},
-    {"recovery.redrive"},
+    {"recovery.redrive", "recovery.redrive_group"},
     {"assembly", "runtime", "signals", "configuration", "lifespan", "registration", "resizing"},
     {"app"},
     {""},  # the façade

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.records import TopicPartition
 from ehkafka.recovery.flood import FloodGauge
 from ehkafka.recovery.policy import LIMIT_WINDOW_RECORDS, DeadLetter
+from ehkafka.testing.simulated_message import SimulatedMessage
+from ehkafka.workers.exchange import Exchange
 
 
 def test_a_run_ends_with_a_success_and_breaks_its_limit_one_beyond() -> None:
@@ -13,6 +17,19 @@ def test_a_run_ends_with_a_success_and_breaks_its_limit_one_beyond() -> None:
     assert gauge.overflow(1) is None
     assert [gauge.overflow(1) for _ in range(2)] == [None] * 2
     assert gauge.overflow(1) == "4 records in a row failed for good (run_max=3)"
+
+
+def test_a_success_that_is_only_handed_in_counts() -> None:
+    """F11: quick lanes are settled many at a time; a failure among them must not seem to follow another."""
+    dispatcher = Dispatcher()
+    exchange = Exchange(dispatcher, lambda: 0.0)
+    assignment = dispatcher.assign(TopicPartition("t", 0), 1)
+    dispatcher.receive(assignment, [SimulatedMessage("t", 0, 0, b"k")], [b"k"], 0.0)
+    lane = dispatcher.begin()
+    assert lane is not None
+    lane.advance()
+    exchange.returned.append(lane)
+    assert exchange.count_finished() == 1
 
 
 def test_a_share_is_judged_over_the_last_outcomes() -> None:
