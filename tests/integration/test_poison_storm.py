@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("storm")
 RECORDS = int(os.environ.get("EHKAFKA_STORM_RECORDS", "10000"))
 TIMEOUT_S = 60.0 + RECORDS / 500
-POISON_SHARE = 0.02
+# 2 %, exactly.
+POISON_EVERY = 50
 KEYS = 1_000
 PARTITIONS = 8
 ATTEMPTS = 3
@@ -67,8 +68,9 @@ def produce_storm(bootstrap: str, topic: str) -> dict[Place, tuple[bytes, bytes]
         assert error is None
         placed[message.partition(), message.offset()] = (message.key(), message.value())
 
+    poison = set(chance.sample(range(RECORDS), RECORDS // POISON_EVERY))
     for number, key in enumerate(keys):
-        kind = b"poison" if chance.random() < POISON_SHARE else b"fine"
+        kind = b"poison" if number in poison else b"fine"
         headers = [("number", str(number).encode())]
         producer.produce(topic, b"%s-%d" % (kind, number), key, headers=headers, on_delivery=delivered)
         producer.poll(0)
@@ -109,6 +111,7 @@ def test_f6_f8_f14_a_poison_storm_and_the_way_back(
     kafka.create_topic(dead, 4, {})
     placed = produce_storm(kafka.bootstrap, stage.topic)
     poisoned = {place: pair for place, pair in placed.items() if pair[1].startswith(b"poison")}
+    assert len(poisoned) == RECORDS // POISON_EVERY
     storm = Storm()
     app = stage.app(
         storm,
