@@ -38,6 +38,15 @@ def no_cloud_identity() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def express() -> Iterator[None]:
+    """Run every handler that may with chunks (EHKAFKA_EXPRESS=1) or with lanes (0); else the default."""
+    with pytest.MonkeyPatch.context() as patch:
+        if wanted := os.environ.get("EHKAFKA_EXPRESS"):
+            patch.setattr("ehkafka.express.ON_BY_DEFAULT", wanted == "1")
+        yield
+
+
 @pytest.fixture(scope="session")
 def kafka(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaBroker]:
     """Return a running Apache Kafka broker, shared by the session: use topics and groups of your own."""

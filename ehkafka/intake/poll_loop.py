@@ -158,7 +158,8 @@ class PollLoop:
             if context.ages is not None and (skipped := context.ages.too_old(partition, batch)):
                 self._receive_young(owned, batch, skipped, now_s)
             else:
-                keys = route.keys.keys(batch)
+                # Chunks have no keys read here: they hardly need any, and then later.
+                keys = None if route.dispatcher.takes_chunks(assignment) else route.keys.keys(batch)
                 with route.exchange.locked() as dispatcher:
                     dispatcher.receive(assignment, batch, keys, now_s)
             received.append(assignment)
