@@ -75,10 +75,11 @@ def make_run_chunk(
     if history is None:
         return run
 
+    make = None if raw else make_record
+
     def run_recorded(assignment: Assignment, messages: Iterator[Message]) -> Iterable[object]:
         return map(_recorded(assignment, handler_of(assignment), history, reader, make), messages)
 
-    make = None if raw else make_record
     return run_recorded
 
 
