@@ -1,23 +1,24 @@
 """Express for a handler: whether its records may go in chunks, and how they are called then.
 
 Decided and built once when the app starts; `make_run_chunk`'s result is on the hot path ever after, called
-by workers on their threads. What it yields raises what the handler raises.
+by workers on their threads. It raises what the handler raises.
 """
 
 from __future__ import annotations
 
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.batch_handlers import BatchSpec
 from ehkafka.invoking import with_middleware
 from ehkafka.lanes.chunk import can_tell
 from ehkafka.lanes.order import by_key, by_partition, by_topic_partition, unordered
-from ehkafka.recovery.deferral import is_deferred
+from ehkafka.recovery.deferral import DEFERRED, is_deferred
 from ehkafka.workers.processes import Processes
 from ehkafka.workers.unrun import must_have_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ehkafka.handlers import HandlerSpec
     from ehkafka.history import History
@@ -58,29 +59,58 @@ def make_run_chunk(
     make_record: type[Record],
     reader: KeyReader,
 ) -> RunChunk:
-    """Return what calls a handler for one record of a chunk after another.
-
-    `map` in `map`: no line of Python runs for a record but the handler's own.
-    """
-    raw = spec.raw
+    """Return what calls a handler for one record of a chunk after another."""
 
     def handler_of(assignment: Assignment) -> Callable[[Any], object]:
         function = assignment.context.process if spec.is_class else spec.function  # type: ignore[attr-defined]
         return with_middleware(function, middleware)
 
-    def run(assignment: Assignment, messages: Iterator[Message]) -> Iterable[object]:
-        handler = handler_of(assignment)
-        return map(handler, messages if raw else map(make_record, messages))
+    def run(assignment: Assignment, messages: Iterator[Message]) -> bool:
+        return _run_records(handler_of(assignment), messages, make_record)
 
-    if history is None:
-        return run
+    def run_raw(assignment: Assignment, messages: Iterator[Message]) -> bool:
+        return _run_messages(handler_of(assignment), messages)
 
-    make = None if raw else make_record
+    def run_recorded(assignment: Assignment, messages: Iterator[Message]) -> bool:
+        told = _recorded(
+            assignment, handler_of(assignment), history, reader, None if spec.raw else make_record
+        )
+        return _run_messages(told, messages)
 
-    def run_recorded(assignment: Assignment, messages: Iterator[Message]) -> Iterable[object]:
-        return map(_recorded(assignment, handler_of(assignment), history, reader, make), messages)
+    if history is not None:
+        return run_recorded
+    return run_raw if spec.raw else run
 
-    return run_recorded
+
+def _run_messages(handler: Callable[[Any], object], messages: Iterator[Message]) -> bool:
+    for message in messages:
+        if (result := handler(message)) is not None:
+            must_have_run(result)
+        if DEFERRED:
+            return True
+    return False
+
+
+def _run_records(
+    handler: Callable[[Any], object], messages: Iterator[Message], make_record: type[Record]
+) -> bool:
+    """Make a record only where the handler has kept the last one: making one costs more than all the rest."""
+    record: Any = None
+    alone = 0
+    for message in messages:
+        # More references than when it was new: somebody keeps it. Nothing has less than none (see None).
+        if getrefcount(record) > alone:
+            record = make_record(message)
+            alone = getrefcount(record)
+        else:
+            record.message = message
+            record.attempt = 1
+        if (result := handler(record)) is not None:
+            must_have_run(result)
+            result = None  # may be the record itself
+        if DEFERRED:
+            return True
+    return False
 
 
 def _recorded(

@@ -40,10 +40,17 @@ def no_cloud_identity() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def express() -> Iterator[None]:
-    """Run every handler that may with chunks (EHKAFKA_EXPRESS=1) or with lanes (0); else the default."""
+    """Let EHKAFKA_EXPRESS say how handlers run that may run chunks: 0: with lanes, 1: with chunks while quick.
+
+    `always`: with chunks whatever they cost, so that tests of a few slow records meet them, too.
+    """
     with pytest.MonkeyPatch.context() as patch:
-        if wanted := os.environ.get("EHKAFKA_EXPRESS"):
-            patch.setattr("ehkafka.express.ON_BY_DEFAULT", wanted == "1")
+        wanted = os.environ.get("EHKAFKA_EXPRESS")
+        if wanted:
+            patch.setattr("ehkafka.express.ON_BY_DEFAULT", wanted != "0")
+        if wanted == "always":
+            patch.setattr("ehkafka.lanes.express_mode.QUICK_S", float("inf"))
+            patch.setattr("ehkafka.lanes.express_mode.SLOW_S", float("inf"))
         yield
 
 

@@ -29,13 +29,14 @@ class Chunk:
     read and written under the lock.
     """
 
-    __slots__ = ("assignment", "iterator", "lane", "messages", "running")
+    __slots__ = ("assignment", "iterator", "lane", "messages", "running", "size")
 
-    def __init__(self, assignment: Assignment, messages: list[Message]) -> None:
-        """Take `messages` over: the list is the chunk's own from here on."""
+    def __init__(self, assignment: Assignment, messages: list[Message], size: int) -> None:
+        """Take `messages` over: the list is the chunk's own from here on. `size` is theirs in bytes."""
         self.assignment = assignment
         # Once it was ended early: only what had started by then.
         self.messages = messages
+        self.size = size
         # What the worker iterates over; None while it waits for its turn.
         self.iterator: Iterator[Message] | None = None
         # Set by `Dispatcher.begin`: a worker has it.
@@ -70,6 +71,7 @@ class Chunk:
         rest = list(self.iterator)
         # The emptied iterator says nothing any more: from here on the list alone tells what has started.
         del self.messages[len(self.messages) - len(rest) :]
+        self.size -= sum(map(len, rest))
         return rest
 
 

@@ -115,13 +115,14 @@ class Dispatcher:
         keys: Sequence[Hashable] | None,
         now_s: float,
         skipped: Container[int] = (),
+        size: int | None = None,
     ) -> None:
         """Queue one partition's records, ascending, each behind the others of its key.
 
         Where `takes_chunks` says so, `keys` may be None: they are read if and when they are needed.
 
         Offsets in `skipped` get that outcome as they arrive: they are too old to be handled. `keys` are
-        what `KeyReader.keys` gave for the other messages.
+        what `KeyReader.keys` gave for the other messages. `size` is that of all messages, where it is known.
         """
         assignment.note_received(messages, now_s)
         self.received_records += len(messages)
@@ -129,7 +130,8 @@ class Dispatcher:
             messages = self._without_skipped(assignment, messages, skipped)
         if assignment.finished_before is not None:
             messages, keys = self._without_finished(assignment, messages, keys)
-        size = sum(map(len, messages))
+        if size is None or skipped or assignment.finished_before is not None:
+            size = sum(map(len, messages))
         assignment.backlog_records += len(messages)
         assignment.backlog_bytes += size
         self.backlog_records += len(messages)
@@ -137,7 +139,7 @@ class Dispatcher:
         express = self.express
         if express is not None and (keys is None or express.takes(assignment)):
             if messages:
-                express.receive(assignment, messages)
+                express.receive(assignment, messages, size)
                 express.go_on()
         else:
             assert keys is not None

@@ -16,7 +16,7 @@ from ehkafka.lanes.chunk import CHUNK_RECORDS_MAX, Chunk
 from ehkafka.lanes.lane import Lane
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.dispatcher import Dispatcher
@@ -60,16 +60,17 @@ class Express:
             return True
         return self.on and not self.needs_lanes(assignment)
 
-    def receive(self, assignment: Assignment, messages: Iterable[Message]) -> None:
-        """Queue records of an assignment, ascending, behind all it has."""
+    def receive(self, assignment: Assignment, messages: Iterable[Message], size: int) -> None:
+        """Queue records of an assignment, ascending and of so many bytes, behind all it has."""
         chunks = assignment.chunks
         if not chunks:
             self._turns.append(assignment)
         last = chunks[-1] if chunks else None
         if last is None or last is self.out or len(last.messages) >= CHUNK_RECORDS_MAX:
-            chunks.append(Chunk(assignment, list(messages)))
+            chunks.append(Chunk(assignment, list(messages), size))
         else:
             last.messages.extend(messages)
+            last.size += size
 
     def go_on(self) -> None:
         """Put the next chunk in line, or spread what waits."""
@@ -86,7 +87,7 @@ class Express:
     def _line_up(self, assignment: Assignment) -> None:
         chunk = assignment.chunks[0]
         if assignment.lanes:
-            chunk.messages = self._put_behind_lanes(assignment, chunk.messages)
+            self._put_behind_lanes(chunk)
         if chunk.messages:
             chunk.line_up()
             self.out = chunk
@@ -94,19 +95,21 @@ class Express:
         else:
             assignment.chunks.popleft()
 
-    def _put_behind_lanes(self, assignment: Assignment, messages: list[Message]) -> list[Message]:
-        """Queue records whose keys have a lane behind it; return the others."""
+    def _put_behind_lanes(self, chunk: Chunk) -> None:
+        """Take out of a chunk the records whose keys have a lane, and queue them there."""
+        assignment = chunk.assignment
         lanes, holds = assignment.lanes, self._dispatcher.holds
         free = []
-        for key, message in zip(self._reader.keys(messages), messages, strict=True):
+        for key, message in zip(self._reader.keys(chunk.messages), chunk.messages, strict=True):
             lane = lanes.get(key)
             if lane is None:
                 free.append(message)
                 continue
             lane.append(message)
+            chunk.size -= len(message)
             if lane in holds.held:
                 holds.park(assignment, 1, len(message))
-        return free
+        chunk.messages = free
 
     def _spread_first(self, assignment: Assignment) -> None:
         messages = assignment.chunks.popleft().messages
@@ -123,7 +126,7 @@ class Express:
                 lanes.append(one.lane)
             elif one is self.out:
                 self.out = None
-                self._count_finished(one.assignment, one.messages)
+                self._count_finished(one.assignment, len(one.messages), one.size)
                 self._drop_first(one.assignment)
         return lanes
 
@@ -136,14 +139,16 @@ class Express:
         """
         if chunk is not self.out:
             return chunk.lane
+        size = chunk.size
         rest = chunk.take_rest()
         self.out = None
         assignment = chunk.assignment
         if chunk.messages:
-            chunk.lane = self._busy_lane(assignment, chunk.messages[-1])
-            self._count_finished(assignment, chunk.messages[:-1])
+            last = chunk.messages[-1]
+            chunk.lane = self._busy_lane(assignment, last)
+            self._count_finished(assignment, len(chunk.messages) - 1, chunk.size - len(last))
         if rest:
-            assignment.chunks[0] = Chunk(assignment, rest)
+            assignment.chunks[0] = Chunk(assignment, rest, size - chunk.size)
             self._turns.append(assignment)
         else:
             self._drop_first(assignment)
@@ -161,8 +166,7 @@ class Express:
         if assignment.chunks:
             self._turns.append(assignment)
 
-    def _count_finished(self, assignment: Assignment, messages: Sequence[Message]) -> None:
-        records, size = len(messages), sum(map(len, messages))
+    def _count_finished(self, assignment: Assignment, records: int, size: int) -> None:
         for counted in (assignment, self._dispatcher):
             counted.finished_records += records
             counted.backlog_records -= records

@@ -28,7 +28,12 @@ class LaneBench:
     """
 
     def __init__(
-        self, scope: Scope = "partition", null_key: NullKey = "spread", *, order_by: Any = None, express: bool = False
+        self,
+        scope: Scope = "partition",
+        null_key: NullKey = "spread",
+        *,
+        order_by: Any = None,
+        express: bool = False,
     ) -> None:
         """With `express`, the dispatcher makes chunks once `dispatcher.express.on` is set."""
         self.dispatcher = Dispatcher(scope)

@@ -49,7 +49,7 @@ class SimulationPlan:
     drain_s: float = NEVER_S
     opens_late: bool = False
     saves_ranges: bool = False
-    # Records go in chunks; how often, at a poll, chunks are turned on or off, and a running one is ended early.
+    # Records go in chunks; how often, at a poll, that is turned on or off, and a running one is ended early.
     express: bool = False
     flip_share: float = 0.0
     steal_share: float = 0.0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.lane import Lane
@@ -20,8 +20,11 @@ Invoke = "Callable[[Lane], object]"
 class RunChunk(Protocol):
     """Calls the user's handler for what the iterator yields, one record after another."""
 
-    def __call__(self, assignment: Assignment, messages: Iterator[Message], /) -> Iterable[object]:
-        """Yield what each call returned, and take no record before the result of the last was taken."""
+    def __call__(self, assignment: Assignment, messages: Iterator[Message], /) -> bool:
+        """Take no record before the last one's call has returned. Raises what the handler raises.
+
+        Return True as soon as any record is deferred, False at the end.
+        """
 
 
 class FailureDesk(Protocol):

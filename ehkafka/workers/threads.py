@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from ehkafka.lanes.chunk import Chunk
 from ehkafka.recovery.deferral import DEFERRED
 from ehkafka.workers.exchange import QUICK_S, Exchange
-from ehkafka.workers.unrun import must_have_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -250,12 +249,8 @@ class ThreadWorkers:
         started_s = time.perf_counter()
         ended: Lane | Chunk = chunk
         try:
-            for result in run(chunk.assignment, chunk.iterator):
-                if result is not None:
-                    must_have_run(result)
-                if DEFERRED:  # by this record or another: the lane tells
-                    ended = self._end_at_deferral(chunk)
-                    break
+            if run(chunk.assignment, chunk.iterator):
+                ended = self._end_at_deferral(chunk)
         except BaseException as error:  # SystemExit and the like too: the desk stops the app for them
             ended = self._end_at_failure(chunk, error)
         spent_s = time.perf_counter() - started_s

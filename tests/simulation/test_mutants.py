@@ -419,8 +419,8 @@ EXPRESS_MUTANTS = [
     (
         "what had not started goes behind what came later",
         Express.end_early,
-        "assignment.chunks[0] = Chunk(assignment, rest)",
-        "assignment.chunks.popleft(); assignment.chunks.append(Chunk(assignment, rest))",
+        "assignment.chunks[0] = Chunk(assignment, rest, size - chunk.size)",
+        "assignment.chunks.popleft(); assignment.chunks.append(Chunk(assignment, rest, size - chunk.size))",
     ),
     ("who ends a chunk second takes it again", Express.end_early, "if chunk is not self.out:", "if False:"),
     ("records overtake the lane of their key", Express._line_up, "if assignment.lanes:", "if False:"),

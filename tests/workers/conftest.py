@@ -72,9 +72,7 @@ class Pool:
         """Hand over a batch, without waking anybody."""
         batch = [SimulatedMessage("t", 0, first + n, key) for n, key in enumerate(keys)]
         with self.exchange.locked() as dispatcher:
-            dispatcher.receive(
-                assignment, batch, None if dispatcher.takes_chunks(assignment) else keys, 0.0
-            )
+            dispatcher.receive(assignment, batch, None if dispatcher.takes_chunks(assignment) else keys, 0.0)
 
     def close(self) -> None:
         """Let the workers leave."""
@@ -85,9 +83,11 @@ class Pool:
         self.wrong.append(f"{lane.key!r}: {error!r}")
         raise error
 
-    def _run_chunk(self, assignment: Assignment, messages: Iterator[Any]) -> Iterator[None]:
-        # A lane that nobody knows: it tells the checks below what they look at.
-        return map(self._invoke, (Lane(message.key(), assignment, message) for message in messages))
+    def _run_chunk(self, assignment: Assignment, messages: Iterator[Any]) -> bool:
+        for message in messages:
+            # A lane that nobody knows: it tells the checks below what they look at.
+            self._invoke(Lane(message.key(), assignment, message))
+        return False
 
     def _invoke(self, lane: Lane) -> None:
         assert lane.head is not None

@@ -53,13 +53,10 @@ def steals(pool: Any, wanted: int, *, for_s: float, fails: float = 0.0) -> str |
             with exchange.locked() as dispatcher:
                 dispatcher.holds.unpark_due(1.0)
         with exchange.locked():
-            watermark = assignment.watermark()
-            unfinished = watermark is not None and min(
-                (number for number in range(max(0, watermark - 400), watermark) if number not in pool.done[1]),
-                default=None,
-            )
-        if unfinished not in (None, False):
-            return f"watermark {watermark} passes the unfinished {unfinished}"
+            watermark = assignment.watermark() or 0
+            missing = set(range(max(0, watermark - 400), watermark)) - pool.done[1]
+        if missing:
+            return f"watermark {watermark} passes the unfinished {sorted(missing)[:5]}"
         if pool.wrong:
             return str(pool.wrong[0])
         if pool.handled != seen:
