@@ -16,7 +16,7 @@ from ehkafka.lanes.chunk import CHUNK_RECORDS_MAX, Chunk
 from ehkafka.lanes.lane import Lane
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Hashable, Iterable
 
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.dispatcher import Dispatcher
@@ -155,11 +155,15 @@ class Express:
         return chunk.lane
 
     def _busy_lane(self, assignment: Assignment, message: Message) -> Lane:
-        (key,) = self._reader.keys([message])
+        key = self.key_of(message)
         assert key not in assignment.lanes, "a chunk ran a record whose key has a lane"
         assignment.lanes[key] = lane = Lane(key, assignment, message)
         lane.running = True
         return lane
+
+    def key_of(self, message: Message) -> Hashable:
+        """Return the key whose lane a record would go into."""
+        return self._reader.keys([message])[0]
 
     def _drop_first(self, assignment: Assignment) -> None:
         assignment.chunks.popleft()
