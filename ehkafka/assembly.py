@@ -17,6 +17,7 @@ from ehkafka.endpoint.credential_watch import CredentialWatch
 from ehkafka.endpoint.properties import producer_properties
 from ehkafka.errors import said
 from ehkafka.events import UserCodeFailed
+from ehkafka.express import make_run_chunk, may_express
 from ehkafka.intake.client_log import ClientLog
 from ehkafka.intake.context import IntakeContext, PartitionHooks
 from ehkafka.intake.flow import FlowControl, FlowLimits
@@ -130,6 +131,7 @@ class Assembly:
             emit=self.bus.emit,
             history=self.history,
         )
+        keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else make_record)
         attempts = None
         pool: dict[str, Any] = {
             "name": spec.name,
@@ -174,13 +176,17 @@ class Assembly:
             if spec.deadline_s is not None:
                 attempts = AttemptClock(spec.name, spec.deadline_s, time.monotonic)
                 invoke = attempts.timed(invoke)
+            run_chunk = None
+            if may_express(spec):
+                dispatcher.use_express(keys)
+                run_chunk = make_run_chunk(*parts, keys)
             workers = ThreadWorkers(
                 exchange,
                 invoke=invoke,
+                run_chunk=run_chunk,
                 tear_down=None if tear_down is None else lambda: self._tear_worker_down(tear_down),
                 **pool,
             )
-        keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else make_record)
         name = f"{spec.name}({', '.join(spec.topics)})"
         opening = (_open_instance(spec), _close_instance) if spec.is_class else (None, None)
         own = (spec.name, attempts, deferrals)

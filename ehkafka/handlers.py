@@ -53,6 +53,7 @@ class HandlerSpec:
     deadline_s: float | None = None
     rate_limit: float | None = None
     rate_burst: int | None = None
+    express: bool | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run. Raises `ConfigurationError`."""

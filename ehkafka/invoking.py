@@ -74,7 +74,7 @@ def make_call(spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Re
 def _for_function(
     spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]
 ) -> Callable[[Lane], object]:
-    handler = _with_middleware(_really_run(spec.function) if middleware else spec.function, middleware)
+    handler = with_middleware(spec.function, middleware)
 
     def call(lane: Lane) -> None:
         if (result := handler(make_record(lane.head, lane.attempts + 1))) is not None:  # type: ignore[arg-type]
@@ -127,6 +127,13 @@ def _must_be_of_a_kind(spec: HandlerSpec, middleware: Sequence[Any]) -> None:
                 "middleware wraps all handlers of an app and must be of their kind. Write it as "
                 f"{own}, or give the handlers an app each."
             )
+
+
+def with_middleware(handler: Callable[[Any], object], middleware: Sequence[Any]) -> Callable[[Any], object]:
+    """Return a function in its middleware, the first one outermost. Refuses results that nobody would run."""
+    if middleware:
+        handler = _really_run(handler)
+    return _with_middleware(handler, middleware)
 
 
 def _with_middleware(handler: Callable[[Any], object], middleware: Sequence[Any]) -> Callable[[Any], object]:

@@ -29,6 +29,7 @@ def engine(
     kind: Kind = "threads",
     workers: int = 16,
     raw: bool = False,
+    express: bool | None = None,
     event_hubs: bool = False,
     letters_to: str | None = None,
 ) -> dict[str, Any]:
@@ -36,7 +37,7 @@ def engine(
 
     With `letters_to` it has a retry and a dead-letter topic, which nothing ever needs.
     """
-    options: dict[str, Any] = {"workers": workers, "raw": raw}
+    options: dict[str, Any] = {"workers": workers, "raw": raw, "express": express}
     if kind == "processes":
         options["workers"] = ehkafka.Processes(os.cpu_count())
     if letters_to is not None:

@@ -38,6 +38,22 @@ def no_cloud_identity() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def express() -> Iterator[None]:
+    """Let EHKAFKA_EXPRESS say how handlers run that may run chunks: 0: with lanes, 1: with chunks while quick.
+
+    `always`: with chunks whatever they cost, so that tests of a few slow records meet them, too.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        wanted = os.environ.get("EHKAFKA_EXPRESS")
+        if wanted:
+            patch.setattr("ehkafka.express.ON_BY_DEFAULT", wanted != "0")
+        if wanted == "always":
+            patch.setattr("ehkafka.lanes.express_mode.QUICK_S", float("inf"))
+            patch.setattr("ehkafka.lanes.express_mode.SLOW_S", float("inf"))
+        yield
+
+
 @pytest.fixture(scope="session")
 def kafka(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaBroker]:
     """Return a running Apache Kafka broker, shared by the session: use topics and groups of your own."""

@@ -152,15 +152,17 @@ class PollLoop:
                 context.count("records_unassigned", len(batch))
                 continue
             route, assignment = owned
-            largest_bytes = max(largest_bytes, *map(len, batch))
+            sizes = list(map(len, batch))
+            largest_bytes = max(largest_bytes, *sizes)
             if context.history is not None:
                 context.history.received(partition, assignment.epoch, [message.offset() for message in batch])
             if context.ages is not None and (skipped := context.ages.too_old(partition, batch)):
                 self._receive_young(owned, batch, skipped, now_s)
             else:
-                keys = route.keys.keys(batch)
+                # Chunks have no keys read here: they hardly need any, and then later.
+                keys = None if route.dispatcher.takes_chunks(assignment) else route.keys.keys(batch)
                 with route.exchange.locked() as dispatcher:
-                    dispatcher.receive(assignment, batch, keys, now_s)
+                    dispatcher.receive(assignment, batch, keys, now_s, size=sum(sizes))
             received.append(assignment)
         note_passed_ends(consumer, context.owned.log_ends, received)
         context.flow.note_batch(largest_bytes)

@@ -16,6 +16,7 @@ from ehkafka.lanes.lane import Lane, SharedLane
 if TYPE_CHECKING:
     from collections.abc import Container, Hashable, Iterator, Sequence
 
+    from ehkafka.lanes.chunk import Chunk
     from ehkafka.records import Message, TopicPartition
     from ehkafka.recovery.decision import AfterDeadLetter
 
@@ -79,6 +80,8 @@ class Assignment:
         # What the next records of a key do after a dead letter; with lanes as wide as the handler, the
         # handler's own map. Only `hold_key` and `divert_key` are in it.
         self.fates: dict[Hashable, AfterDeadLetter] = {} if fates is None else fates
+        # What has no lane yet, in offset order behind what the lanes hold. Always empty without express.
+        self.chunks: deque[Chunk] = deque()
         self.marks: deque[Mark] = deque()
         # Opaque text that goes with the next commit; set by the poll thread.
         self.metadata: str | None = None
@@ -124,6 +127,8 @@ class Assignment:
                 yield from lane.messages_of(self)
             else:
                 yield from lane.messages()
+        for chunk in self.chunks:
+            yield from chunk.unfinished()
 
     def watermark(self) -> int | None:
         """Next_offset up to which every received record has an outcome; None before the first record.
@@ -134,6 +139,8 @@ class Assignment:
         if self.received_next is None:
             return None
         lowest = self.received_next if self.abandoned_from is None else self.abandoned_from
+        if self.chunks:
+            lowest = min(lowest, self.chunks[0].first_unfinished().offset())
         if self.shared:
             unfinished = min((message.offset() for message in self.unfinished()), default=lowest)
             return min(unfinished, lowest)
@@ -198,7 +205,9 @@ class Assignment:
 
     def has_runnable(self, held: Container[Lane]) -> bool:
         """Tell whether any record here runs or could run without an outside event. Caller has the lock."""
-        return any(lane.running or lane not in held for lane in self.lanes.values() if self._is_in(lane))
+        return bool(self.chunks) or any(
+            lane.running or lane not in held for lane in self.lanes.values() if self._is_in(lane)
+        )
 
     def _is_in(self, lane: Lane) -> bool:
         if isinstance(lane, SharedLane):

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.errors import HandlerFailedError, said
 from ehkafka.lanes.assignment import Assignment
+from ehkafka.lanes.express import Express
 from ehkafka.lanes.holds import Holds
 from ehkafka.lanes.lane import Lane, SharedLane
 from ehkafka.lanes.verdicts import Verdicts
@@ -29,7 +30,8 @@ from ehkafka.recovery.decision import AwaitHead, HoldHead
 if TYPE_CHECKING:
     from collections.abc import Container, Hashable, Iterable, Sequence
 
-    from ehkafka.lanes.order import Scope
+    from ehkafka.lanes.chunk import Chunk
+    from ehkafka.lanes.order import KeyReader, Scope
     from ehkafka.records import Message, TopicPartition
     from ehkafka.recovery.decision import AfterDeadLetter
 
@@ -60,6 +62,14 @@ class Dispatcher:
         self._shared_fates: dict[Hashable, AfterDeadLetter] | None = {} if scope == "handler" else None
         self.holds = Holds(self)
         self.verdicts = Verdicts(self)
+        # Set by `use_express`.
+        self.express: Express | None = None
+
+    def use_express(self, reader: KeyReader) -> Express:
+        """Let records go in chunks where that is possible. Before the first one; scope: the partition."""
+        assert self._shared_lanes is None
+        self.express = Express(self, reader)
+        return self.express
 
     @property
     def outcomes(self) -> int:
@@ -102,14 +112,17 @@ class Dispatcher:
         self,
         assignment: Assignment,
         messages: Sequence[Message],
-        keys: Sequence[Hashable],
+        keys: Sequence[Hashable] | None,
         now_s: float,
         skipped: Container[int] = (),
+        size: int | None = None,
     ) -> None:
         """Queue one partition's records, ascending, each behind the others of its key.
 
+        Where `takes_chunks` says so, `keys` may be None: they are read if and when they are needed.
+
         Offsets in `skipped` get that outcome as they arrive: they are too old to be handled. `keys` are
-        what `KeyReader.keys` gave for the other messages.
+        what `KeyReader.keys` gave for the other messages. `size` is that of all messages, where it is known.
         """
         assignment.note_received(messages, now_s)
         self.received_records += len(messages)
@@ -117,11 +130,27 @@ class Dispatcher:
             messages = self._without_skipped(assignment, messages, skipped)
         if assignment.finished_before is not None:
             messages, keys = self._without_finished(assignment, messages, keys)
-        size = sum(map(len, messages))
+        if size is None or skipped or assignment.finished_before is not None:
+            size = sum(map(len, messages))
         assignment.backlog_records += len(messages)
         assignment.backlog_bytes += size
         self.backlog_records += len(messages)
         self.backlog_bytes += size
+        express = self.express
+        if express is not None and (keys is None or express.takes(assignment)):
+            if messages:
+                express.receive(assignment, messages, size)
+                express.go_on()
+        else:
+            assert keys is not None
+            self.spread(assignment, messages, keys)
+
+    def takes_chunks(self, assignment: Assignment) -> bool:
+        """Tell whether `receive` needs no keys for an assignment now. Needs no lock."""
+        return self.express is not None and self.express.takes(assignment)
+
+    def spread(self, assignment: Assignment, messages: Sequence[Message], keys: Sequence[Hashable]) -> None:
+        """Put records that count in the backlog into lanes."""
         careful = assignment.shared or assignment.fates or self.holds.held or self.holds.paused_keys
         spread = self._spread_with_care if careful else self._spread
         try:
@@ -176,15 +205,15 @@ class Dispatcher:
         return kept
 
     def _without_finished(
-        self, assignment: Assignment, messages: Sequence[Message], keys: Sequence[Hashable]
-    ) -> tuple[list[Message], list[Hashable]]:
+        self, assignment: Assignment, messages: Sequence[Message], keys: Sequence[Hashable] | None
+    ) -> tuple[list[Message], list[Hashable] | None]:
         finished = assignment.finished_before
         assert finished is not None
-        kept = [(m, k) for m, k in zip(messages, keys, strict=True) if m.offset() not in finished]
+        kept = [number for number, message in enumerate(messages) if message.offset() not in finished]
         done = len(messages) - len(kept)
         assignment.finished_records += done
         self.finished_records += done
-        return [m for m, _ in kept], [k for _, k in kept]
+        return [messages[n] for n in kept], None if keys is None else [keys[n] for n in kept]
 
     def begin(self) -> Lane | None:
         """Lend the lane that has been ready for longest; None when there is none. Needs no lock.
@@ -203,6 +232,8 @@ class Dispatcher:
         records = size = 0
         ready = self.ready
         plain = not self.holds.paused_keys and self._shared_lanes is None
+        if self.express is not None:
+            lanes = self.express.settle(lanes)
         for lane in lanes:
             assignment = lane.assignment
             lane.running = False
@@ -233,6 +264,21 @@ class Dispatcher:
         self.finished_records += records
         self.backlog_records -= records
         self.backlog_bytes -= size
+        if self.express is not None:
+            self.express.go_on()
+
+    def end_early(self, chunk: Chunk) -> Lane | None:
+        """End a chunk after the record that runs; see `Express.end_early`."""
+        assert self.express is not None
+        lane = self.express.end_early(chunk)
+        self.express.go_on()
+        return lane
+
+    def dissolve_chunks(self) -> None:
+        """Put all records into lanes: something is to be done with those of a key."""
+        if self.express is not None:
+            for assignment in self.assignments.values():
+                self.express.dissolve(assignment)
 
     def make_ready(self, lane: Lane) -> None:
         """Ready a lane that nobody holds, or free it if empty, minding drains, pauses and opening."""
@@ -256,6 +302,8 @@ class Dispatcher:
         so the next owner repeats nothing. Without, only what runs now ends. The rest is abandoned.
         """
         assignment.halted = True  # before the look at who runs: see `Assignment`
+        if self.express is not None:
+            self.express.halt(assignment)
         if below_started:
             held = (lane.head for lane in assignment.lanes_here() if lane in self.holds.held)
             # Past a held head all is repeated anyway: start nothing there.
@@ -265,6 +313,12 @@ class Dispatcher:
         for lane in list(assignment.lanes.values()):
             if self._abandon(assignment, lane) and not lane.running:
                 self._after_cut(lane)
+        self._cut_chunks(assignment)
+
+    def _cut_chunks(self, assignment: Assignment) -> None:
+        if self.express is not None:
+            self.express.cut(assignment, assignment.drain_limit)
+            self.express.go_on()
 
     def drained(self, assignment: Assignment) -> bool:
         """Tell whether nothing of an assignment runs or could still run."""
@@ -279,6 +333,7 @@ class Dispatcher:
         assignment.halted = assignment.ended = True
         assignment.drain_limit = -1
         del self.assignments[assignment.partition]
+        self._cut_chunks(assignment)
         for lane in list(assignment.lanes.values()):
             if self._abandon(assignment, lane) and not lane.running:
                 self._after_cut(lane)

@@ -101,6 +101,7 @@ class Holds:
     def pause_key(self, key: Hashable) -> None:
         """Start nothing more of a key; what runs ends first."""
         self.paused_keys.add(key)
+        self._dispatcher.dissolve_chunks()
         for lane in self._lanes_of(key):
             self._pull_from_ready(lane)
 

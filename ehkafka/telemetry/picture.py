@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ehkafka.lanes.lane import Lane
 from ehkafka.lanes.order import describe_key
 from ehkafka.recovery.decision import HoldHead, RetryHead
 from ehkafka.telemetry.snapshot import PartitionSnapshot, Unfinished
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from ehkafka.intake.context import IntakeContext
     from ehkafka.intake.owned import OwnedPartition
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.chunk import Chunk
     from ehkafka.lanes.dispatcher import Dispatcher
-    from ehkafka.lanes.lane import Lane
     from ehkafka.recovery.decision import Decision
 
 
@@ -69,6 +70,9 @@ def _oldest(
     dispatcher: Dispatcher, assignment: Assignment, lanes: list[Lane], now_s: float
 ) -> Unfinished | None:
     heads = [(lane.head.offset(), lane) for lane in lanes if lane.head is not None]
+    if assignment.chunks:
+        lane = _first_of(assignment.chunks[0], dispatcher)
+        heads.append((assignment.chunks[0].first_unfinished().offset(), lane))
     if not heads:
         return None
     offset, lane = min(heads, key=lambda pair: pair[0])
@@ -85,6 +89,15 @@ def _oldest(
         last_error=lane.last_error if lane.attempts else "",
         is_on_hold=hold is not None and isinstance(hold.decision, HoldHead),
     )
+
+
+def _first_of(chunk: Chunk, dispatcher: Dispatcher) -> Lane:
+    """Return a lane of nobody's with the first record of a chunk, as it would have one."""
+    assert dispatcher.express is not None
+    message = chunk.first_unfinished()
+    lane = Lane(dispatcher.express.key_of(message), chunk.assignment, message)
+    lane.running = chunk.started() > 0
+    return lane
 
 
 def _waits_for(decision: Decision) -> str:

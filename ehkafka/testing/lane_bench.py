@@ -28,12 +28,20 @@ class LaneBench:
     """
 
     def __init__(
-        self, scope: Scope = "partition", null_key: NullKey = "spread", *, order_by: Any = None
+        self,
+        scope: Scope = "partition",
+        null_key: NullKey = "spread",
+        *,
+        order_by: Any = None,
+        express: bool = False,
     ) -> None:
+        """With `express`, the dispatcher makes chunks once `dispatcher.express.on` is set."""
         self.dispatcher = Dispatcher(scope)
         self.reader = (
             KeyReader(null_key=null_key) if order_by is None else KeyReader(order_by, null_key=null_key)
         )
+        if express:
+            self.dispatcher.use_express(self.reader)
         self.now_s = 0.0
         self.started: list[str] = []
         self._epochs = 0
@@ -49,7 +57,9 @@ class LaneBench:
         """Receive the records written down, as one batch, with those at `skipped` offsets too old."""
         messages = [_read(assignment.partition, text, options) for text in records.split()]
         handled = [message for message in messages if message.offset() not in skipped]
-        keys: Sequence[Hashable] = self.reader.keys(handled)
+        keys: Sequence[Hashable] | None = None
+        if not self.dispatcher.takes_chunks(assignment):
+            keys = self.reader.keys(handled)
         self.dispatcher.receive(assignment, messages, keys, self.now_s, skipped)
         return messages
 
@@ -107,7 +117,8 @@ class LaneBench:
         counts = (dispatcher.backlog_records, dispatcher.backlog_bytes)
         parked = (dispatcher.parked_records, dispatcher.parked_bytes)
         waiting = dispatcher.holds.held or dispatcher.verdicts.awaited
-        return not (any(counts) or any(parked) or lanes or dispatcher.ready or waiting)
+        chunks = [chunk for assignment in dispatcher.assignments.values() for chunk in assignment.chunks]
+        return not (any(counts) or any(parked) or lanes or dispatcher.ready or waiting or chunks)
 
 
 def _read(partition: TopicPartition, text: str, options: dict[str, Any]) -> WatchedMessage:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping
 
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.chunk import Chunk
+    from ehkafka.lanes.express import Express
     from ehkafka.lanes.lane import Lane
     from ehkafka.records import Message, TopicPartition
     from ehkafka.recovery.decision import Decision, Ticket, Verdict
@@ -58,7 +60,7 @@ class SimulatedMember:
         # Where each epoch began, and the offset to fetch next.
         self.starts: dict[TopicPartition, int] = {}
         self.positions: dict[TopicPartition, int] = {}
-        self.returned: deque[Lane] = deque()
+        self.returned: deque[Lane | Chunk] = deque()
         # Answers to commits that came in since the last poll.
         self.answers: deque[Callable[[], None]] = deque()
         self.last_arrival_s = 0.0
@@ -73,6 +75,8 @@ class SimulatedMember:
         self._watermarks: dict[TopicPartition, int] = {}
         self._verdicts: deque[tuple[Ticket, Verdict]] = deque()
         self.dispatcher.verdicts.divert = self.divert
+        if plan.express and plan.scope == "partition":
+            self.dispatcher.use_express(self.reader).on = world.rng.random() < 0.5
         self.handover = Handover(self)
         self.workers = [SimulatedWorker(self, f"{name}/{n}") for n in range(plan.workers)]
         world.clock.call_after(world.poll_s(), self._poll)
@@ -103,7 +107,7 @@ class SimulatedMember:
         lanes = list(self.returned)
         self.returned.clear()
         now_s = self.world.clock.now_s()
-        self.dispatcher.settle(lanes, now_s)
+        self.dispatcher.settle(lanes, now_s)  # type: ignore[arg-type]
         while self._verdicts:
             self.dispatcher.verdicts.complete(*self._verdicts.popleft(), now_s)
 
@@ -132,8 +136,8 @@ class SimulatedMember:
 
     # Called by the workers.
 
-    def hand_in(self, lane: Lane) -> None:
-        """Take a lane back; it is settled now, or by whoever has the lock next."""
+    def hand_in(self, lane: Lane | Chunk) -> None:
+        """Take a lane or a chunk back; it is settled now, or by whoever has the lock next."""
         self.returned.append(lane)
         if self.world.locked_member is None and self.world.settles_at_once():
             self.settle()
@@ -221,7 +225,18 @@ class SimulatedMember:
         if due_s is not None and due_s <= now_s:
             with self.locked() as dispatcher:
                 dispatcher.holds.unpark_due(now_s)
+        if self.dispatcher.express is not None:
+            self._watch_chunk(self.dispatcher.express)
         self.wake_workers()
+
+    def _watch_chunk(self, express: Express) -> None:
+        rng, plan, chunk = self.world.rng, self.world.plan, express.out
+        if rng.random() < plan.flip_share:
+            express.on = not express.on
+        if chunk is not None and chunk.started() and rng.random() < plan.steal_share:
+            with self.locked() as dispatcher:
+                self.world.note(self.name, "ends the chunk early")
+                dispatcher.end_early(chunk)
 
     def _consume(self) -> None:
         dispatcher, flow = self.dispatcher, self.flow
@@ -233,7 +248,7 @@ class SimulatedMember:
         received = []
         for batch in self.world.log.fetch(open_positions, wanted):
             assignment = self.owned[batch[0].topic(), batch[0].partition()]  # type: ignore[index]
-            keys = self.reader.keys(batch)
+            keys = None if dispatcher.takes_chunks(assignment) else self.reader.keys(batch)
             self.positions[assignment.partition] = batch[-1].offset() + 1
             self.ranges.note_received(assignment, [message.offset() for message in batch])
             with self.locked():

@@ -49,6 +49,10 @@ class SimulationPlan:
     drain_s: float = NEVER_S
     opens_late: bool = False
     saves_ranges: bool = False
+    # Records go in chunks; how often, at a poll, that is turned on or off, and a running one is ended early.
+    express: bool = False
+    flip_share: float = 0.0
+    steal_share: float = 0.0
     metadata_bytes_max: int = 1_000
     commit_interval_s: float = 0.1
     # Between two steps of a worker that are one for the user, and how often there is anything between.
@@ -90,11 +94,22 @@ class SimulationPlan:
             **({} if graceful else _faults(rng)),  # type: ignore[arg-type]
             # A held key cannot be drained, so what ran beside it is repeated.
             after_dead_letter="continue" if graceful else rng.choice(get_args(AfterDeadLetter)),
+            **_express(seed),  # type: ignore[arg-type]
         )
 
     def describe(self) -> str:
         """Return the plan in one line."""
         return " ".join(f"{entry.name}={getattr(self, entry.name)}" for entry in fields(self))
+
+
+def _express(seed: int) -> dict[str, object]:
+    # Drawn apart, so that a seed's plan is the same with and without.
+    rng = random.Random(f"express {seed}")  # noqa: S311 - reproducible on purpose
+    return {
+        "express": rng.random() < 0.5,
+        "flip_share": rng.choice([0.0, 0.02, 0.3]),
+        "steal_share": rng.choice([0.0, 0.1, 0.9]),
+    }
 
 
 def _load(rng: random.Random) -> dict[str, object]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ehkafka.lanes.chunk import Chunk
+from ehkafka.lanes.lane import Lane
 from ehkafka.recovery.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.lanes.assignment import Assignment
-    from ehkafka.lanes.lane import Lane
     from ehkafka.recovery.decision import Decision
     from ehkafka.testing.clock import Timer
     from ehkafka.testing.simulated_member import SimulatedMember
@@ -29,6 +30,11 @@ class SimulatedWorker:
         self._world = member.world
         self.name = name
         self._lane: Lane | None = None
+        self._chunk: Chunk | None = None
+        self._of_chunk: Lane
+        # What became of the chunk's record, once that was drawn.
+        self._decision: Decision | None = None
+        self._decided = False
         self._assignment: Assignment | None = None
         self._records = 0
         # The next step; None while asleep.
@@ -88,10 +94,14 @@ class SimulatedWorker:
 
     def _pop(self) -> float:
         try:
-            self._lane = self._member.dispatcher.ready.popleft()
+            popped = self._member.dispatcher.ready.popleft()
         except IndexError:
             self._next = None
             return 0.0
+        if isinstance(popped, Chunk):
+            self._chunk = popped
+            return self._then(self._mark_chunk)
+        self._lane = popped
         self._records = 0
         return self._then(self._mark)
 
@@ -131,6 +141,55 @@ class SimulatedWorker:
         lane, self._lane, self._assignment = self._held, None, None
         self._member.hand_in(lane)
         return self._then(self._pop)
+
+    # The same with a chunk.
+
+    def _mark_chunk(self) -> float:
+        self._begun.running = True
+        return self._then(self._next_of_chunk)
+
+    def _next_of_chunk(self) -> float:
+        chunk = self._begun
+        assert chunk.iterator is not None
+        message = next(chunk.iterator, None)
+        if message is None:
+            return self._then(self._hand_chunk_in)
+        (key,) = self._member.reader.keys([message])
+        # What is told of it; a lane of its own it gets only if it must.
+        self._of_chunk = Lane(key, chunk.assignment, message)
+        self._member.started(self._of_chunk, self.name)
+        self._decided = False
+        self._next = self._return_of_chunk
+        return self._world.handler_s()
+
+    def _return_of_chunk(self) -> float:
+        if not self._decided:
+            self._decided = True
+            self._decision = self._world.decide(self._member)
+        if self._decision is None:
+            self._member.finished(self._of_chunk, "finished")
+            return self._then(self._next_of_chunk)
+        if self._world.locked_member is self._member:
+            return self._then(self._return_of_chunk)  # waits for the lock
+        with self._member.locked() as dispatcher:
+            lane = dispatcher.end_early(self._begun)
+        assert lane is not None
+        assert lane.head is self._of_chunk.head, "a chunk's worker was given another record's lane"
+        lane.decision = self._decision
+        if not isinstance(lane.decision, AwaitHead):
+            self._member.finished(lane, "skipped" if isinstance(lane.decision, SkipHead) else "failed")
+        self._chunk, self._lane = None, lane
+        return self._then(self._hand_in)
+
+    def _hand_chunk_in(self) -> float:
+        chunk, self._chunk = self._begun, None
+        self._member.hand_in(chunk)
+        return self._then(self._pop)
+
+    @property
+    def _begun(self) -> Chunk:
+        assert self._chunk is not None
+        return self._chunk
 
     @property
     def _held(self) -> Lane:

@@ -19,9 +19,12 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from ehkafka.lanes.express_mode import ExpressMode
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ehkafka.lanes.chunk import Chunk
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.lane import Lane
     from ehkafka.recovery.decision import Ticket, Verdict
@@ -32,6 +35,8 @@ QUICK_S = 20e-6
 # A runner that finished nothing for so long while lanes are ready is taken to be held up. Longer than the
 # poll thread itself keeps the GIL for a batch.
 PATIENCE_S = 3e-3
+# A record of a chunk that runs for so long is left to its worker, and the rest of the chunk taken away.
+STEAL_S = 1.5e-3
 
 
 class Gate(Protocol):
@@ -50,8 +55,8 @@ class Exchange:
         # The handler's rate limit, which the dispatcher keeps; here it says when looking is of use.
         self._pace = pace
         self._lock = threading.Lock()
-        # Lanes whose holders are done with them. Any worker appends; only who has the lock pops.
-        self.returned: deque[Lane] = deque()
+        # Lanes, and chunks, whose holders are done with them. Any worker appends; only who has the lock pops.
+        self.returned: deque[Lane | Chunk] = deque()
         # Answers to tickets. Any thread appends; only who has the lock pops.
         self._answers: deque[tuple[Ticket, Verdict]] = deque()
         # Gates of sleeping workers: locked locks, or what calls an event loop. A worker appends its own; who
@@ -60,6 +65,10 @@ class Exchange:
         # The gate of the worker that runs quick handlers. A worker sets its own and clears it before it
         # sleeps; the poll thread clears it when the runner is held up. Two at once do no harm for long.
         self._runner: threading.Lock | None = None
+        # Whether the dispatcher's chunks run, and how far the last look found which chunk: the chunk, when it
+        # was first seen and how far, when it was last seen to move and how far. Poll thread only.
+        self._mode = ExpressMode()
+        self._chunk_seen: tuple[Chunk | None, float, int, float, int] = (None, 0.0, 0, 0.0, 0)
         # Where the last look for progress found the finished records, and when. Poll thread only.
         self._progress_seen = (-1, 0.0)
         # Recent cost of a record, in seconds; any worker writes it and a lost update does no harm.
@@ -109,7 +118,7 @@ class Exchange:
         returned, answers = self.returned, self._answers
         if returned:
             lanes = [returned.popleft() for _ in range(len(returned))]
-            self.dispatcher.settle(lanes, self._clock())
+            self.dispatcher.settle(lanes, self._clock())  # type: ignore[arg-type]
         for _ in range(len(answers)):
             self.dispatcher.verdicts.complete(*answers.popleft(), self._clock())
 
@@ -146,11 +155,62 @@ class Exchange:
             return None
         return self._pace.due_s
 
+    def note_chunk(self, spent_s: float, records: int) -> None:
+        """Take the cost of a chunk, or of a part of it, into account."""
+        mode, express = self._mode, self.dispatcher.express
+        assert express is not None
+        mode.note_chunk(spent_s, records, self._clock())
+        express.on = mode.on
+
+    def note_lanes(self, cost_s: float) -> None:
+        """Take the mean cost of a stint of lanes into account: if they are quick, chunks are quicker."""
+        express = self.dispatcher.express
+        if express is not None and not self._mode.on:
+            self._mode.note_lanes(cost_s, self._clock())
+            express.on = self._mode.on
+
+    def settle_chunk(self) -> None:
+        """Settle a chunk that was handed in, and what waits beside it.
+
+        The one call in which a worker waits for the lock: only one worker has a chunk, and without it there
+        may be nothing to do. Looking again and again would keep the lock's holder from its work.
+        """
+        with self.locked():
+            pass
+
+    def end_early(self, chunk: Chunk) -> Lane | None:
+        """End a chunk after the record that runs; its worker then holds that record's lane."""
+        with self.locked() as dispatcher:
+            return dispatcher.end_early(chunk)
+
+    def _watch_chunk(self, chunk: Chunk) -> None:
+        """End a chunk early whose records take long: the others must not wait for them."""
+        now_s = self._clock()
+        started = chunk.started()
+        seen, first_s, first, moved_s, last = self._chunk_seen
+        if seen is not chunk:
+            self._chunk_seen = (chunk, now_s, started, now_s, started)
+            return
+        stuck = started == last and now_s - moved_s >= STEAL_S
+        slow = now_s - first_s >= 2 * STEAL_S and now_s - first_s > 2 * QUICK_S * (started - first + 1)
+        # Before its first record it only waits for its thread to be run.
+        if started > 0 and (stuck or slow):
+            self.note_chunk(now_s - first_s, started - first + 1)
+            self.end_early(chunk)
+            self._runner = None
+            self._chunk_seen = (None, 0.0, 0, 0.0, 0)
+        elif started != last:
+            self._chunk_seen = (chunk, first_s, first, now_s, started)
+
     def watch(self) -> bool:
         """See to it that ready lanes are worked on; True while any waits. Poll thread only, often."""
         self.settle()
+        express = self.dispatcher.express
+        chunk = None if express is None else express.out
+        if chunk is not None and chunk.running:
+            self._watch_chunk(chunk)
         if not self.dispatcher.ready or not (self._pace is None or self._pace.is_open):
-            return False
+            return chunk is not None
         if self.cost_s >= QUICK_S or self._runner is None:
             self.wake_one()
         elif not self._progressed():
@@ -163,8 +223,11 @@ class Exchange:
         now_s = self._clock()
         if now_s - seen_s < PATIENCE_S:
             return True
-        self._progress_seen = (self.dispatcher.finished_records, now_s)
-        return self.dispatcher.finished_records != finished
+        dispatcher = self.dispatcher
+        chunk = None if dispatcher.express is None else dispatcher.express.out
+        done = dispatcher.finished_records + (0 if chunk is None else chunk.started())
+        self._progress_seen = (done, now_s)
+        return done != finished
 
     def steps_back(self, gate: threading.Lock) -> bool:
         """Tell a worker, by its gate, to leave the work to the runner; without one it becomes it."""

@@ -6,12 +6,25 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import threading
+    from collections.abc import Iterator
 
+    from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.lane import Lane
+    from ehkafka.records import Message
     from ehkafka.recovery.decision import Decision
 
 # Calls the user's handler for a lane's head. Raises what the handler raises.
 Invoke = "Callable[[Lane], object]"
+
+
+class RunChunk(Protocol):
+    """Calls the user's handler for what the iterator yields, one record after another."""
+
+    def __call__(self, assignment: Assignment, messages: Iterator[Message], /) -> bool:
+        """Take no record before the last one's call has returned. Raises what the handler raises.
+
+        Return True as soon as any record is deferred, False at the end.
+        """
 
 
 class FailureDesk(Protocol):

@@ -14,6 +14,7 @@ import time
 import traceback
 from typing import TYPE_CHECKING
 
+from ehkafka.lanes.chunk import Chunk
 from ehkafka.recovery.deferral import DEFERRED
 from ehkafka.workers.exchange import QUICK_S, Exchange
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.lane import Lane
     from ehkafka.recovery.pending import PendingAnswers
-    from ehkafka.workers.protocol import FailureDesk
+    from ehkafka.workers.protocol import FailureDesk, RunChunk
 
 SIZE_MAX = 10_000
 # One turn of a lane ends after so many records or so much time, whichever comes first, so that every
@@ -36,7 +37,8 @@ STINT_LANES_MAX = 64
 class ThreadWorkers:
     """`size` daemon threads that execute one handler.
 
-    `deferrals` are the handler's deferred records; None: it cannot defer any.
+    `deferrals` are the handler's deferred records; None: it cannot defer any. `run_chunk` calls the handler
+    for one record of a chunk after another; None: its dispatcher makes no chunks.
     """
 
     size_max = SIZE_MAX
@@ -53,6 +55,7 @@ class ThreadWorkers:
         set_up: Callable[[], None] | None = None,
         tear_down: Callable[[], None] | None = None,
         deferrals: PendingAnswers | None = None,
+        run_chunk: RunChunk | None = None,
         turn_records_max: int = TURN_RECORDS_MAX,
     ) -> None:
         self._exchange = exchange
@@ -62,6 +65,7 @@ class ThreadWorkers:
         self._set_up = set_up
         self._tear_down = tear_down
         self._deferrals = deferrals
+        self._run_express = run_chunk
         self._turn_records_max = turn_records_max
         self._name = name
         self._numbers = itertools.count()
@@ -205,6 +209,9 @@ class ThreadWorkers:
         turn_ends_s = started_s + TURN_S
         records = lanes = 0
         while lane is not None:
+            if isinstance(lane, Chunk):
+                self._run_chunk(lane)
+                return lanes_max
             records += run_turn(lane, turn_ends_s)
             hand_in(lane)
             lanes += 1
@@ -213,6 +220,7 @@ class ThreadWorkers:
             lane = begin()
         cost_s = (time.perf_counter() - started_s) / (records or 1)
         exchange.note_cost(cost_s)
+        exchange.note_lanes(cost_s)
         exchange.settle()
         return min(lanes_max * 2, STINT_LANES_MAX) if cost_s < QUICK_S else 1
 
@@ -232,6 +240,41 @@ class ThreadWorkers:
                 self._deferrals.void(lane)
             lane.decision = self._on_failure(lane, error)
         return records
+
+    def _run_chunk(self, chunk: Chunk) -> None:
+        """Run a chunk's records to its end, or to the first that fails or is deferred."""
+        exchange, run = self._exchange, self._run_express
+        assert run is not None
+        assert chunk.iterator is not None
+        started_s = time.perf_counter()
+        ended: Lane | Chunk = chunk
+        try:
+            if run(chunk.assignment, chunk.iterator):
+                ended = self._end_at_deferral(chunk)
+        except BaseException as error:  # SystemExit and the like too: the desk stops the app for them
+            ended = self._end_at_failure(chunk, error)
+        spent_s = time.perf_counter() - started_s
+        if chunk.lane is None or ended is not chunk:  # else the poll thread has noted what it took
+            exchange.note_cost(spent_s / (len(chunk.messages) or 1))
+            exchange.note_chunk(spent_s, len(chunk.messages))
+        exchange.returned.append(ended)
+        exchange.settle_chunk()
+
+    def _end_at_deferral(self, chunk: Chunk) -> Lane:
+        lane = self._exchange.end_early(chunk)
+        assert lane is not None
+        if self._deferrals is None or not self._deferrals.claims(lane):
+            lane.advance()
+        return lane
+
+    def _end_at_failure(self, chunk: Chunk, error: BaseException) -> Lane:
+        lane = self._exchange.end_early(chunk)
+        if lane is None:  # no record had started: it is the engine's own
+            raise error
+        if DEFERRED and self._deferrals is not None:
+            self._deferrals.void(lane)
+        lane.decision = self._on_failure(lane, error)
+        return lane
 
 
 class _Thread(threading.Thread):

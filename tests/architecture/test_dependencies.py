@@ -43,7 +43,7 @@ LAYERS: list[set[str]] = [
         "telemetry.rebalance_lines",
         "telemetry.wording",
     },
-    {"batch_handlers", "intake", "handlers", "invoking", "middleware"},
+    {"batch_handlers", "express", "intake", "handlers", "invoking", "middleware"},
     {"telemetry"},
     {"checks"},
     {"recovery.redrive", "recovery.redrive_group"},

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import sys
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +17,9 @@ import pytest
 from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.intake.rebalance import Epochs
 from ehkafka.lanes.assignment import Assignment
+from ehkafka.lanes.chunk import Chunk
 from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.lanes.express import Express
 from ehkafka.lanes.holds import Holds
 from ehkafka.lanes.lane import Lane, SharedLane
 from ehkafka.lanes.verdicts import Verdicts
@@ -25,6 +27,7 @@ from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
 from ehkafka.records import Outcome, TopicPartition
 from ehkafka.recovery.decision import AwaitHead, RetryHead
 from ehkafka.testing.lane_bench import LaneBench
+from ehkafka.testing.simulated_plan import SimulationPlan
 from ehkafka.testing.simulator import simulate
 
 if TYPE_CHECKING:
@@ -35,7 +38,14 @@ SEEDS_MAX = 60
 
 
 def _a_seed_is_red() -> bool:
-    return any(not simulate(seed).ok for seed in range(SEEDS_MAX))
+    plans = (replace(SimulationPlan.drawn(seed), express=False) for seed in range(SEEDS_MAX))
+    return any(not simulate(plan.seed, plan=plan).ok for plan in plans)
+
+
+def _an_express_seed_is_red() -> bool:
+    plans = (SimulationPlan.drawn(seed) for seed in range(2 * SEEDS_MAX))
+    plans = (replace(plan, express=True) for plan in plans if plan.scope == "partition")
+    return any(not simulate(plan.seed, plan=plan).ok for plan in plans)
 
 
 @dataclass(frozen=True)
@@ -311,7 +321,182 @@ def _an_epoch_is_used_again() -> bool:
     return epochs.begin(P0) == first
 
 
+def _express_bench() -> LaneBench:
+    bench = LaneBench(express=True)
+    assert bench.dispatcher.express is not None
+    bench.dispatcher.express.on = True
+    return bench
+
+
+def _a_chunk_of_a_halted_partition_is_put_in_line() -> bool:
+    bench = _express_bench()
+    assignment = bench.assign()
+    bench.dispatcher.drain(assignment, below_started=False)
+    bench.receive(assignment, "a0")
+    return isinstance(bench.dispatcher.begin(), Chunk)
+
+
+def _start(bench: LaneBench, records: int = 0) -> Chunk:
+    chunk = bench.dispatcher.begin()
+    assert isinstance(chunk, Chunk)
+    assert chunk.iterator is not None
+    for _ in range(records):
+        next(chunk.iterator)
+    return chunk
+
+
+def _a_chunk_not_begun_is_counted() -> bool:
+    bench = _express_bench()
+    assignment = bench.assign()
+    bench.receive(assignment, "a0 b1")
+    chunk = _start(bench)
+    bench.dispatcher.end_early(chunk)
+    bench.dispatcher.settle([chunk], 0.0)  # type: ignore[list-item]
+    return assignment.finished_records != 0
+
+
+def _a_chunk_has_records_of_a_key_with_a_fate() -> bool:
+    bench = _express_bench()
+    assignment = bench.assign()
+    assignment.fates[b"a"] = "hold_key"
+    bench.receive(assignment, "a0")
+    return bench.dispatcher.begin() is not None
+
+
+def _a_chunk_has_records_of_a_paused_key() -> bool:
+    bench = _express_bench()
+    assignment = bench.assign()
+    bench.dispatcher.holds.pause_key(b"a")
+    bench.receive(assignment, "a0")
+    return bench.dispatcher.begin() is not None
+
+
+def _a_running_chunk_overlooks_a_pause() -> bool:
+    bench = _express_bench()
+    bench.receive(bench.assign(), "a0 b1")
+    chunk = _start(bench, 1)
+    bench.dispatcher.holds.pause_key(b"b")
+    assert chunk.iterator is not None
+    return next(chunk.iterator, None) is not None
+
+
+def _a_drain_overlooks_what_a_chunk_started() -> bool:
+    bench = _express_bench()
+    assignment = bench.assign()
+    bench.receive(assignment, "a0 a1 b2 c3")
+    bench.dispatcher.end_early(_start(bench, 1))
+    _start(bench, 1)
+    bench.dispatcher.drain(assignment, below_started=True)
+    return assignment.drain_limit != 2
+
+
+def _a_drain_leaves_a_chunk() -> bool:
+    bench = _express_bench()
+    assignment = bench.assign()
+    bench.receive(assignment, "a0")
+    bench.dispatcher.drain(assignment, below_started=True)
+    return not bench.dispatcher.drained(assignment)
+
+
+EXPRESS_MUTANTS = [
+    ("the stolen record's key is forgotten", Express._busy_lane, "assignment.lanes[key] = lane", "lane"),
+    ("a stolen chunk's old index counts", Chunk.take_rest, "del self.messages[", "self.messages["),
+    (
+        "the watermark passes a chunk's running record",
+        Chunk.first_unfinished,
+        "max(self.started() - 1, 0)",
+        "min(self.started(), len(self.messages) - 1)",
+    ),
+    ("the watermark passes chunks", Assignment.watermark, "if self.chunks:", "if False:"),
+    ("a settle puts no chunk in line", Dispatcher.settle, "self.express.go_on()", "pass"),
+    (
+        "a chunk is ended before its first record",
+        Express.end_early,
+        "if chunk.messages:",
+        "if chunk.messages or chunk.messages.extend(rest[:1]) is None:",
+        _a_chunk_not_begun_is_counted,
+    ),
+    (
+        "what had not started goes behind what came later",
+        Express.end_early,
+        "assignment.chunks[0] = Chunk(assignment, rest, size - chunk.size)",
+        "assignment.chunks.popleft(); assignment.chunks.append(Chunk(assignment, rest, size - chunk.size))",
+    ),
+    ("who ends a chunk second takes it again", Express.end_early, "if chunk is not self.out:", "if False:"),
+    ("records overtake the lane of their key", Express._line_up, "if assignment.lanes:", "if False:"),
+    (
+        "records overtake chunks that wait",
+        Express.takes,
+        "if assignment.chunks or self._turns:",
+        "if False:",
+    ),
+    (
+        "two chunks are out",
+        Express.go_on,
+        "(self.out is None if on else len(ready) < READY_LANES_MIN)",
+        "True",
+    ),
+    ("a chunk that ended early is counted twice", Express.settle, "elif one is self.out:", "else:"),
+    (
+        "records behind a held lane stay in the backlog",
+        Express._put_behind_lanes,
+        "holds.park(assignment, 1, len(message))",
+        "pass",
+    ),
+    ("a chunk runs before its partition is open", Express.needs_lanes, "not assignment.opened", "False"),
+    (
+        "a chunk of a halted partition runs",
+        Express.needs_lanes,
+        "or assignment.halted",
+        "",
+        _a_chunk_of_a_halted_partition_is_put_in_line,
+    ),
+    (
+        "chunks overlook a key's fate",
+        Express.needs_lanes,
+        "or assignment.fates",
+        "",
+        _a_chunk_has_records_of_a_key_with_a_fate,
+    ),
+    (
+        "chunks overlook a pause",
+        Express.needs_lanes,
+        "or self._dispatcher.holds.paused_keys",
+        "",
+        _a_chunk_has_records_of_a_paused_key,
+    ),
+    (
+        "a pause lets chunks go on",
+        Holds.pause_key,
+        "self._dispatcher.dissolve_chunks()",
+        "pass",
+        _a_running_chunk_overlooks_a_pause,
+    ),
+    (
+        "a drain lets the chunk run on",
+        Dispatcher.drain,
+        "self.express.halt(assignment)",
+        "pass",
+        _a_drain_overlooks_what_a_chunk_started,
+    ),
+    (
+        "a drain leaves chunks",
+        Dispatcher._cut_chunks,
+        "self.express.cut(assignment, assignment.drain_limit)",
+        "pass",
+        _a_drain_leaves_a_chunk,
+    ),
+    (
+        "the watermark passes chunks that were cut",
+        Express.cut,
+        "assignment.leave_from(abandoned[0].offset())",
+        "pass",
+    ),
+]
+
+
 MUTANTS = [
+    *(Mutant(*one) if len(one) > 4 else Mutant(*one, _an_express_seed_is_red) for one in EXPRESS_MUTANTS),  # type: ignore[misc]
     Mutant("settle takes results of ended epochs", Dispatcher.settle, "if assignment.ended:", "if False:"),
     Mutant(
         "settle frees a lane with records",
@@ -367,7 +552,7 @@ MUTANTS = [
     ),
     Mutant(
         "a new record overtakes its key's fate",
-        Dispatcher.receive,
+        Dispatcher.spread,
         " or assignment.fates",
         "",
         _a_held_key_goes_on_after_a_dead_letter,
@@ -515,7 +700,7 @@ MUTANTS = [
     ),
     Mutant(
         "a pause is not honoured for new records",
-        Dispatcher.receive,
+        Dispatcher.spread,
         " or self.holds.held or self.holds.paused_keys",
         "",
         _a_new_record_of_a_paused_key_runs,
@@ -642,5 +827,5 @@ def test_every_mutant_is_killed(mutant: Mutant, monkeypatch: pytest.MonkeyPatch)
 
 def test_without_a_mutant_nothing_is_red() -> None:
     """C9: what kills a mutant is green on the core as it is."""
-    scenarios = {mutant.is_red for mutant in MUTANTS} - {_a_seed_is_red}
+    scenarios = {mutant.is_red for mutant in MUTANTS} - {_a_seed_is_red, _an_express_seed_is_red}
     assert not [scenario.__name__ for scenario in scenarios if scenario()]

@@ -147,12 +147,13 @@ def revokes(pool: Any, epochs: int, seed: int = 5) -> str | None:
     return None
 
 
+@pytest.mark.parametrize("express", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_outcomes_handed_in_during_a_revoke_leave_no_hole_and_no_premature_watermark(
-    pool: Callable[..., Any], seed: int
+    pool: Callable[..., Any], seed: int, express: bool
 ) -> None:
     """700 revokes against 6 workers: nothing starts above the limit, nothing unfinished is passed."""
-    assert revokes(pool(6, work=_spin), 700, seed) is None
+    assert revokes(pool(6, work=_spin, express=express), 700, seed) is None
 
 
 def _spin(lane: Lane) -> None:

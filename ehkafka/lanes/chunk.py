@@ -1,0 +1,90 @@
+"""A chunk: records of one partition that one worker runs one after another without a look at their keys.
+
+Pure. The worker moves nothing but a list iterator; how far that is tells exactly which record runs, so
+nothing is counted per record. Whoever has the bookkeeping lock may empty the iterator at any moment: the
+worker then ends after the record that runs.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.lane import Lane
+    from ehkafka.records import Message
+
+# A chunk that waits takes later records in up to here. More would keep other partitions and lanes waiting.
+CHUNK_RECORDS_MAX = 1_000
+
+
+class Chunk:
+    """Ascending records of one assignment, none of whose keys has a lane once it was put in line.
+
+    Stands in `Dispatcher.ready` as a lane does, and is begun and handed in like one. All but `iterator` is
+    read and written under the lock.
+    """
+
+    __slots__ = ("assignment", "iterator", "lane", "messages", "running", "size")
+
+    def __init__(self, assignment: Assignment, messages: list[Message], size: int) -> None:
+        """Take `messages` over: the list is the chunk's own from here on. `size` is theirs in bytes."""
+        self.assignment = assignment
+        # Once it was ended early: only what had started by then.
+        self.messages = messages
+        self.size = size
+        # What the worker iterates over; None while it waits for its turn.
+        self.iterator: Iterator[Message] | None = None
+        # Set by `Dispatcher.begin`: a worker has it.
+        self.running: int = 0
+        # Ended early: the lane of the record that ran then.
+        self.lane: Lane | None = None
+
+    def line_up(self) -> Iterator[Message]:
+        """Make ready to be run."""
+        self.iterator = iter(self.messages)
+        return self.iterator
+
+    def started(self) -> int:
+        """Return how many records have started. All but the last of them are finished."""
+        return 0 if self.iterator is None else len(self.messages) - left_in(self.iterator)
+
+    def unfinished(self) -> list[Message]:
+        """Return what may be without an outcome, in order. The record that runs is the first of them."""
+        return self.messages[max(self.started() - 1, 0) :]
+
+    def first_unfinished(self) -> Message:
+        """Return the lowest record that may be without an outcome."""
+        return self.messages[max(self.started() - 1, 0)]
+
+    def take_rest(self) -> list[Message]:
+        """Take away what has not started. Caller has the lock; the worker ends after the current record.
+
+        One call empties the iterator, and under the interpreter's lock no other thread runs meanwhile: each
+        record is either started by the worker or returned here.
+        """
+        assert self.iterator is not None
+        rest = list(self.iterator)
+        # The emptied iterator says nothing any more: from here on the list alone tells what has started.
+        del self.messages[len(self.messages) - len(rest) :]
+        self.size -= sum(map(len, rest))
+        return rest
+
+
+def left_in(iterator: Iterator[Any]) -> int:
+    """Return how many items a list's iterator has left: exact in CPython, see `can_tell`."""
+    return operator.length_hint(iterator)
+
+
+def can_tell() -> bool:
+    """Tell whether chunks work on this interpreter: exact iterators, emptied in one step under a lock."""
+    if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return False
+    items = [1, 2, 3]
+    iterator = iter(items)
+    seen = [left_in(iterator), next(iterator), left_in(iterator), list(iterator), left_in(iterator)]
+    return seen == [3, 1, 2, [2, 3], 0]

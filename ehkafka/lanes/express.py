@@ -1,0 +1,211 @@
+"""Express: handlers of a few microseconds get their records in chunks instead of lanes.
+
+Pure; the caller has the lock, but where it says otherwise. Under the interpreter's lock such handlers
+cannot run side by side anyway, so at most one chunk is *out* (in line or with a worker) for a handler, and
+nobody needs to know its keys. Per assignment the chunks stand in offset order, behind whatever its lanes
+hold: while there is one, new records go behind it. At its turn a chunk either goes out, less what belongs
+behind a live lane, or its records are spread over lanes; see `needs_lanes` for when.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, cast
+
+from ehkafka.lanes.chunk import CHUNK_RECORDS_MAX, Chunk
+from ehkafka.lanes.lane import Lane
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.dispatcher import Dispatcher
+    from ehkafka.lanes.order import KeyReader
+    from ehkafka.records import Message
+
+# Without express, chunks that still wait are spread while fewer lanes than this are ready: enough for many
+# workers, and few to be sorry about when the handler becomes quick again.
+READY_LANES_MIN = 1_000
+
+
+class Express:
+    """The chunks of one dispatcher, whose scope must be the partition.
+
+    `reader` must call no user code: keys are read under the lock.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, reader: KeyReader) -> None:
+        self._dispatcher = dispatcher
+        self._reader = reader
+        # Whether chunks run, or are spread over lanes. Any thread may change it at any moment; every decision
+        # reads it once.
+        self.on = False
+        # In line or with a worker. It is the first of its assignment's.
+        self.out: Chunk | None = None
+        # Assignments whose first chunk waits, each once.
+        self._turns: deque[Assignment] = deque()
+
+    def needs_lanes(self, assignment: Assignment) -> bool:
+        """Tell whether each of an assignment's records must have a lane now."""
+        return bool(
+            not assignment.opened  # `open` hands out lanes
+            or assignment.halted  # nothing may start above the limit, which holders of lanes look at
+            or assignment.fates  # some keys' records are held or diverted
+            or self._dispatcher.holds.paused_keys
+        )
+
+    def takes(self, assignment: Assignment) -> bool:
+        """Tell whether records received now become a chunk. Without the lock it is only a hint."""
+        if assignment.chunks or self._turns:  # else lanes would overtake those whose turn comes
+            return True
+        return self.on and not self.needs_lanes(assignment)
+
+    def receive(self, assignment: Assignment, messages: Iterable[Message], size: int) -> None:
+        """Queue records of an assignment, ascending and of so many bytes, behind all it has."""
+        chunks = assignment.chunks
+        if not chunks:
+            self._turns.append(assignment)
+        last = chunks[-1] if chunks else None
+        if last is None or last is self.out or len(last.messages) >= CHUNK_RECORDS_MAX:
+            chunks.append(Chunk(assignment, list(messages), size))
+        else:
+            last.messages.extend(messages)
+            last.size += size
+
+    def go_on(self) -> None:
+        """Put the next chunk in line, or spread what waits."""
+        ready, turns, on = self._dispatcher.ready, self._turns, self.on
+        while turns and (self.out is None if on else len(ready) < READY_LANES_MIN):
+            assignment = turns.popleft()
+            if on and not self.needs_lanes(assignment):
+                self._line_up(assignment)
+            else:
+                self._spread_first(assignment)
+            if assignment.chunks and self.out is not assignment.chunks[0]:
+                turns.append(assignment)
+
+    def _line_up(self, assignment: Assignment) -> None:
+        chunk = assignment.chunks[0]
+        if assignment.lanes:
+            self._put_behind_lanes(chunk)
+        if chunk.messages:
+            chunk.line_up()
+            self.out = chunk
+            self._dispatcher.ready.append(cast("Lane", chunk))
+        else:
+            assignment.chunks.popleft()
+
+    def _put_behind_lanes(self, chunk: Chunk) -> None:
+        """Take out of a chunk the records whose keys have a lane, and queue them there."""
+        assignment = chunk.assignment
+        lanes, holds = assignment.lanes, self._dispatcher.holds
+        free = []
+        for key, message in zip(self._reader.keys(chunk.messages), chunk.messages, strict=True):
+            lane = lanes.get(key)
+            if lane is None:
+                free.append(message)
+                continue
+            lane.append(message)
+            chunk.size -= len(message)
+            if lane in holds.held:
+                holds.park(assignment, 1, len(message))
+        chunk.messages = free
+
+    def _spread_first(self, assignment: Assignment) -> None:
+        messages = assignment.chunks.popleft().messages
+        self._dispatcher.spread(assignment, messages, self._reader.keys(messages))
+
+    def settle(self, returned: Iterable[Lane | Chunk]) -> list[Lane]:
+        """Take chunks back from their workers, which have run them to the end; return what are lanes."""
+        lanes = []
+        for one in returned:
+            if not isinstance(one, Chunk):
+                lanes.append(one)
+            elif one.lane is not None:  # ended early, and the record that ran then has ended since
+                one.lane.advance()
+                lanes.append(one.lane)
+            elif one is self.out:
+                self.out = None
+                self._count_finished(one.assignment, len(one.messages), one.size)
+                self._drop_first(one.assignment)
+        return lanes
+
+    def end_early(self, chunk: Chunk) -> Lane | None:
+        """End a chunk after the record that runs; return that record's lane, which its worker now holds.
+
+        None: nothing of it had started. What had not started is the assignment's next chunk. Called for a
+        record that takes long, and by the worker itself for one that failed: whoever comes second finds
+        what the first one did.
+        """
+        if chunk is not self.out:
+            return chunk.lane
+        size = chunk.size
+        rest = chunk.take_rest()
+        self.out = None
+        assignment = chunk.assignment
+        if chunk.messages:
+            last = chunk.messages[-1]
+            chunk.lane = self._busy_lane(assignment, last)
+            self._count_finished(assignment, len(chunk.messages) - 1, chunk.size - len(last))
+        if rest:
+            assignment.chunks[0] = Chunk(assignment, rest, size - chunk.size)
+            self._turns.append(assignment)
+        else:
+            self._drop_first(assignment)
+        return chunk.lane
+
+    def _busy_lane(self, assignment: Assignment, message: Message) -> Lane:
+        key = self.key_of(message)
+        assert key not in assignment.lanes, "a chunk ran a record whose key has a lane"
+        assignment.lanes[key] = lane = Lane(key, assignment, message)
+        lane.running = True
+        return lane
+
+    def key_of(self, message: Message) -> Hashable:
+        """Return the key whose lane a record would go into."""
+        return self._reader.keys([message])[0]
+
+    def _drop_first(self, assignment: Assignment) -> None:
+        assignment.chunks.popleft()
+        if assignment.chunks:
+            self._turns.append(assignment)
+
+    def _count_finished(self, assignment: Assignment, records: int, size: int) -> None:
+        for counted in (assignment, self._dispatcher):
+            counted.finished_records += records
+            counted.backlog_records -= records
+            counted.backlog_bytes -= size
+
+    def halt(self, assignment: Assignment) -> None:
+        """Let no more than the record that runs now start of an assignment's chunks."""
+        if self.out is not None and self.out.assignment is assignment:
+            self.end_early(self.out)
+
+    def dissolve(self, assignment: Assignment) -> None:
+        """Spread all that an assignment has in chunks over lanes."""
+        self.halt(assignment)
+        while assignment.chunks:
+            self._spread_first(assignment)
+        self._leave_line(assignment)
+
+    def cut(self, assignment: Assignment, above: int) -> None:
+        """Spread what lies at or below an offset and abandon the rest. The assignment is halted."""
+        self.halt(assignment)
+        waiting = [message for chunk in assignment.chunks for message in chunk.messages]
+        assignment.chunks.clear()
+        self._leave_line(assignment)
+        kept = [message for message in waiting if message.offset() <= above]
+        abandoned = waiting[len(kept) :]
+        if kept:
+            self._dispatcher.spread(assignment, kept, self._reader.keys(kept))
+        if abandoned:
+            assignment.leave_from(abandoned[0].offset())
+            assignment.abandoned_records += len(abandoned)
+            size = sum(map(len, abandoned))
+            for counted in (assignment, self._dispatcher):
+                counted.backlog_records -= len(abandoned)
+                counted.backlog_bytes -= size
+
+    def _leave_line(self, assignment: Assignment) -> None:
+        if assignment in self._turns:
+            self._turns.remove(assignment)
