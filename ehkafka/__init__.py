@@ -33,6 +33,7 @@ from ehkafka.events import Event, Hook
 from ehkafka.lanes.order import by_key, by_partition, by_topic_partition, unordered
 from ehkafka.records import Record, TopicPartition
 from ehkafka.recovery.deferral import Deferred, defer
+from ehkafka.recovery.letter import Letter
 from ehkafka.recovery.policy import DeadLetter, Hold, Skip, Stop
 from ehkafka.recovery.retry import Retry
 from ehkafka.recovery.signals import RejectRecord, RetryLater, SkipRecord
@@ -58,6 +59,7 @@ __all__ = [
     "Health",
     "Hold",
     "Hook",
+    "Letter",
     "MissingExtraError",
     "OffsetGapError",
     "PartitionSnapshot",

@@ -43,6 +43,7 @@ from ehkafka.recovery.wiring import check_recovery
 from ehkafka.workers.asyncio_workers import AsyncioWorkers
 from ehkafka.workers.attempt_clock import AttemptClock
 from ehkafka.workers.batch_exchange import BatchExchange
+from ehkafka.workers.batch_loop import BatchLoop
 from ehkafka.workers.batch_workers import BatchWorkers
 from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.process_workers import ProcessWorkers
@@ -147,12 +148,15 @@ class Assembly:
         if isinstance(spec, BatchSpec):
             assert isinstance(exchange, BatchExchange)
             must_run_in_threads(spec, self.worker_set_up, tear_down)
+            loop = BatchLoop(spec.name) if spec.is_async else None
+            emit, history = self.bus.emit, self.history
             workers = BatchWorkers(
                 exchange,
                 call=BatchCall(
-                    spec, self.middleware, make_record=make_record, emit=self.bus.emit, history=self.history
+                    spec, self.middleware, make_record=make_record, emit=emit, history=history, loop=loop
                 ),
-                emit=self.bus.emit,
+                emit=emit,
+                loop=loop,
                 tear_down=None if tear_down is None else lambda: self._tear_worker_down(tear_down),
                 **pool,
             )

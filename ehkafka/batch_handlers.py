@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.batches import Batch, Failed, Skipped, results_of
 from ehkafka.errors import ConfigurationError
 from ehkafka.events import RecordSkipped
-from ehkafka.handlers import HandlerSpec
+from ehkafka.handlers import WORKERS_MAX, HandlerSpec
 from ehkafka.invoking import make_batch_function
 from ehkafka.lanes.order import describe_key
 from ehkafka.records import Outcome, Record
@@ -21,13 +21,14 @@ from ehkafka.recovery.deferral import DEFERRED
 from ehkafka.workers.batch_plan import BatchLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from ehkafka.batches import Result
     from ehkafka.events import Event
     from ehkafka.history import History
     from ehkafka.records import Message
     from ehkafka.settings import Settings
+    from ehkafka.workers.batch_loop import BatchLoop
     from ehkafka.workers.batch_plan import Share
 
 # More than any backlog that is worth its memory.
@@ -56,10 +57,10 @@ class BatchSpec(HandlerSpec):
                 f"{where}: it is a class, which gets one instance per partition; a batch has records of "
                 "several. Give a function, or an instance with __call__(batch)."
             )
-        if self.is_async:
+        if type(self.workers) is not int or self.workers > WORKERS_MAX:
             raise ConfigurationError(
-                f"{where}: it is an async def; batch handlers run on threads. Give a plain function; it may "
-                "call asyncio.run() itself."
+                f"{where}: workers={self.workers!r}; use a number from 1 to {WORKERS_MAX}: each batch has a "
+                "thread."
             )
         if not _is_count(self.max_records, BATCH_RECORDS_MAX):
             raise ConfigurationError(
@@ -117,7 +118,8 @@ def _is_count(value: object, most: float) -> bool:
 class BatchCall:
     """Calls a batch handler for the shares of a batch, and notes in each how its records ended.
 
-    Called by any batch worker. Raises what the handler raised; then nothing is noted.
+    Called by any batch worker. Raises what the handler raised; then nothing is noted. A coroutine runs on
+    `loop`.
     """
 
     def __init__(
@@ -128,15 +130,17 @@ class BatchCall:
         make_record: type[Record],
         emit: Callable[[Event], None],
         history: History | None,
+        loop: BatchLoop | None = None,
     ) -> None:
-        self._function = make_batch_function(spec.function, middleware)
+        function = make_batch_function(spec, middleware)
+        self._function = function if loop is None else lambda batch: loop.run(function(batch))
         self._make_record = make_record
         self._emit = emit
         self._history = history
 
     def __call__(self, shares: list[Share]) -> None:
         """Call the handler once."""
-        batch = Batch(list(self._records(shares)))
+        batch = Batch(self._records(shares))
         self._tell_started(shares)
         try:
             self._function(batch)
@@ -148,30 +152,34 @@ class BatchCall:
             _refuse_deferrals(batch, results)
         self._note(shares, results)
 
-    def _records(self, shares: Iterable[Share]) -> Iterable[Record]:
+    def _records(self, shares: Iterable[Share]) -> list[Record]:
         make_record = self._make_record
+        records = []
         for share in shares:
             attempt = share.attempt
             for message in share.messages:
-                yield make_record(message, attempt)
+                records.append(make_record(message, attempt))
                 attempt = 1
+        return records
 
     def _note(self, shares: Iterable[Share], results: Mapping[int, Result]) -> None:
         index = 0
         for share in shares:
-            for number, message in enumerate(share.messages):
+            records = len(share.messages)
+            share.ended_records = records
+            skipped: dict[int, Skipped] = {}
+            for number in range(records) if results else ():
                 result = results.get(index + number)
                 if isinstance(result, Failed):
-                    share.error = result.error
+                    share.ended_records, share.error = number, result.error
                     break
-                if result is None:
-                    share.ends.append(Outcome.FINISHED)
-                else:
-                    share.ends.append(Outcome.SKIPPED)
-                    self._tell_skipped(share, message, result)
-            index += len(share.messages)
+                if result is not None:
+                    skipped[number] = result
+                    self._tell_skipped(share, share.messages[number], result)
+            share.skipped_records = len(skipped)
+            index += records
             if self._history is not None:
-                self._tell_ends(share, self._history)
+                self._tell_ends(share, skipped, self._history)
 
     def _tell_skipped(self, share: Share, message: Message, result: Skipped) -> None:
         partition = share.lane.assignment.partition
@@ -192,14 +200,13 @@ class BatchCall:
             for share in shares:
                 self._history.finished(*_what(share, 0), "failed")
 
-    def _tell_ends(self, share: Share, history: History) -> None:
-        ends = [end.value for end in share.ends]
-        if share.error is not None:
-            ends.append("failed")
-        for number, end in enumerate(ends):
+    @staticmethod
+    def _tell_ends(share: Share, skipped: Container[int], history: History) -> None:
+        for number in range(share.ended_records + (share.error is not None)):
+            end = Outcome.SKIPPED if number in skipped else Outcome.FINISHED
             if number:
                 history.started(*_what(share, number))
-            history.finished(*_what(share, number), end)
+            history.finished(*_what(share, number), end.value if number < share.ended_records else "failed")
 
 
 def _what(share: Share, number: int) -> tuple[Any, int, int, Any, int]:

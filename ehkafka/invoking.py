@@ -273,8 +273,10 @@ def _recorded_async(invoke: InvokeAsync, history: History) -> InvokeAsync:
     return recorded
 
 
-def make_batch_function(
-    function: Callable[[Any], object], middleware: Sequence[Any]
-) -> Callable[[Any], object]:
-    """Return what batch workers call with a batch: the function in its middleware."""
-    return _with_middleware(_really_run(function), middleware)
+def make_batch_function(spec: HandlerSpec, middleware: Sequence[Any]) -> Callable[[Any], Any]:
+    """Return what batch workers call with a batch, the function in its middleware; async if that is.
+
+    Raises `ConfigurationError`.
+    """
+    _must_be_of_a_kind(spec, middleware)
+    return _with_middleware(spec.function if spec.is_async else _really_run(spec.function), middleware)

@@ -145,7 +145,8 @@ class Registration:
         the batch has more than one record, nobody knows which is to blame, so it spends no attempt and
         comes again in halves, until the record that makes the function raise stands alone. That one then
         takes the way of any failed record: `retry`, then `on_failure`. `RetryLater` lets the whole batch
-        come again later. Middleware gets the batch in place of a record.
+        come again later. Middleware gets the batch in place of a record. An `async def` runs on an event
+        loop of the handler's own, `workers` batches at a time.
 
         The other arguments are those of `handler`. Raises `ConfigurationError`.
         """

@@ -50,8 +50,7 @@ class LastRecords:
 class TopicReader:
     """Opened and closed as a context manager; `batches` then never ends by itself.
 
-    With `to_end` it ends where the log ended when the reader was opened. `begins` and `ends` then tell the
-    offsets between which it reads.
+    With `to_end` it ends where the log ended when the reader was opened.
 
     `partitions` are those to read, all of them if empty; `notice` hears what a person should know beside
     the records. Entering raises `ConfigurationError`, `EndpointError` or `TopicNotFoundError`.
@@ -79,8 +78,7 @@ class TopicReader:
         self._record = record_type("auto", event_hubs=target.endpoint.is_event_hubs)
         self._told: set[str] = set()
         self._to_end = to_end
-        self.begins: dict[TopicPartition, int] = {}
-        self.ends: dict[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, int] = {}
         # Partitions that are not read to their end yet; only with `to_end`.
         self._unread: set[TopicPartition] = set()
 
@@ -130,7 +128,7 @@ class TopicReader:
     def _note_read(self, record: Record) -> None:
         if self._to_end:
             partition = TopicPartition(record.topic(), record.partition())
-            if record.offset() + 1 >= self.ends[partition]:
+            if record.offset() + 1 >= self._ends[partition]:
                 self._unread.discard(partition)
 
     def _connect(self) -> None:
@@ -142,8 +140,8 @@ class TopicReader:
             offsets = self._offsets(consumer, logs, timeout_s)
         except KafkaException as error:
             raise EndpointError(f"Where to begin cannot be read: {describe_error(error.args[0])}.") from None
-        self.begins, self.ends = offsets, {partition: log.end for partition, log in logs.items()}
-        self._unread = {partition for partition, offset in offsets.items() if offset < self.ends[partition]}
+        self._ends = {partition: log.end for partition, log in logs.items()}
+        self._unread = {partition for partition, offset in offsets.items() if offset < self._ends[partition]}
         consumer.assign([KafkaPartition(*partition, offset) for partition, offset in offsets.items()])
 
     def _pass_checks(self) -> Consumer:

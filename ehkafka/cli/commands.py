@@ -12,6 +12,7 @@ import typer
 
 import ehkafka
 from ehkafka.cli.app_path import load_app
+from ehkafka.cli.dlq_commands import dlq
 from ehkafka.cli.exits import CODES, reported
 from ehkafka.cli.log_setup import LogLevel, log_to_stderr
 from ehkafka.cli.settings_given import Given
@@ -129,6 +130,8 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+cli.add_typer(dlq, name="dlq")
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Config = Annotated[

@@ -32,9 +32,9 @@ def as_text(record: Record, *, full: bool = False) -> Text:
     stamp = time.isoformat(timespec="milliseconds").replace("+00:00", "Z") if time else "-"
     text = Text()
     text.append(f"{stamp} ", "dim").append(f"{record.partition()}@{record.offset()} ", "cyan")
-    text.append(f"{_shown(record.partition_key, limit)} ", "green").append(_shown(record.value(), limit))
+    text.append(f"{shown(record.partition_key, limit)} ", "green").append(shown(record.value(), limit))
     if properties := record.properties:
-        pairs = (f"{_shown(name, limit)}={_shown(value, limit)}" for name, value in properties.items())
+        pairs = (f"{shown(name, limit)}={shown(value, limit)}" for name, value in properties.items())
         text.append(f"  {' '.join(pairs)}", "magenta")
     return text
 
@@ -52,11 +52,17 @@ def as_json(record: Record) -> bytes:
         "properties": record.properties,
         "system_properties": record.system_properties,
     }
-    plain = orjson.dumps(_plain(fields), option=orjson.OPT_NAIVE_UTC)
-    return plain.decode().translate(_LEFT_BY_JSON).encode()
+    return in_json(fields)
 
 
-def _shown(value: object, limit: int | None) -> str:
+def in_json(fields: dict[str, Any]) -> bytes:
+    """Return JSON that no terminal obeys, whatever is in it."""
+    dumped = orjson.dumps(plain(fields), option=orjson.OPT_NAIVE_UTC)
+    return dumped.decode().translate(_LEFT_BY_JSON).encode()
+
+
+def shown(value: object, limit: int | None) -> str:
+    """Return a value in printable characters, cut after `limit` of them; bytes that are no text as base64."""
     if value is None:
         return "-"
     data = value
@@ -78,7 +84,7 @@ def _decoded(data: bytes) -> str | None:
         return None
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return what JSON can say; text for whatever it cannot."""
     if isinstance(value, bytes):
         text = _decoded(value)
@@ -86,9 +92,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode(errors="backslashreplace").decode()  # a lone surrogate is no UTF-8
     if isinstance(value, Mapping):
-        return {str(_plain(name)): _plain(item) for name, item in value.items()}
+        return {str(plain(name)): plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     try:
         orjson.dumps(value)
     except TypeError:  # which orjson's own error is

@@ -38,7 +38,9 @@ class ParkedBudget:
         loads = [assignment for assignment in context.owned.assignments() if assignment.parked_records]
         over = context.flow.over_parked_share(loads, len(context.owned))
         full = {assignment.partition for assignment in over}
-        for partition in [partition for partition in context.parked_full if partition not in full]:
+        # A paused partition's share counts as full until it goes on: not only between two attempts.
+        still = full | context.flow.parked_full
+        for partition in [partition for partition in context.parked_full if partition not in still]:
             del context.parked_full[partition]
         to_pause = [assignment for assignment in over if self._act(assignment)]
         pause(context.flow.to_pause_parked(to_pause, len(context.owned)))

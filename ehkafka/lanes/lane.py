@@ -40,7 +40,7 @@ class Lane:
         "running",
         "wishes",
     )
-    # The reason of the last decision. There once an attempt has failed, without meaning while `attempts` is 0:
+    # The reason of the last decision. Set once an attempt has failed, no meaning while `attempts` is 0:
     # setting it for every lane would cost each of them. Written and read under the lock.
     last_error: str
 

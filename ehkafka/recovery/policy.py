@@ -45,6 +45,10 @@ class DeadLetter:
     record is done only when the broker has acknowledged the letter, or the function has returned; until
     then, and while that fails and is tried again, nothing is committed past it.
 
+    A letter is written at least once: one whose record was not committed before a crash or a revoke is
+    written again. The topic must be there at the start; it may have a handler of its own, but letters must
+    not go in a circle.
+
     `after` says what the key's next records do: `continue` (run), `hold_key` (wait for a command or a
     restart), or `divert_key` (follow it, without being tried). Held and diverted keys are forgotten when
     their partition is revoked.

@@ -27,6 +27,10 @@ class RetryLater(RecordSignal):
         self.after_s = float(after_s)
         self.reason = reason
 
+    def __reduce__(self) -> tuple[type[RetryLater], tuple[float, str]]:
+        """Come whole out of a worker process: an exception is rebuilt from its text alone by default."""
+        return type(self), (self.after_s, self.reason)
+
 
 class SkipRecord(RecordSignal):
     """Give this record the outcome *skipped*: counted and logged, and the commit may pass it."""

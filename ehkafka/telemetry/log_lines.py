@@ -409,14 +409,11 @@ def _(event: events.UserCodeLeft) -> str:
 
 @sentence.register
 def _(event: events.WorkerProcessDied) -> str:
-    charged = (
-        "the record that it ran counts as failed"
-        if event.was_running
-        else "no record ran in it at that moment"
-    )
+    charged = "the record that it ran counts as failed" if event.was_running else "no record ran in it then"
+    advice = " SIGKILL often means that the system ran out of memory." if "SIGKILL" in event.how else ""
     return (
-        f"Worker process {event.pid} of {event.worker} ended by itself ({event.how}); {charged}. Another one "
-        "is started in its place. SIGKILL often means that the system ran out of memory."
+        f"Worker process {event.pid} of {event.worker} ended ({event.how}); {charged}. Another one is "
+        f"started in its place.{advice}"
     )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import time
 import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -22,6 +23,10 @@ from ehkafka.testing.mock_api import PRODUCER, function
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+# See `MockCluster.call`.
+BETWEEN_CALLS_S = 0.5e-3
 
 
 class EmbeddedBrokerError(EhkafkaError):
@@ -57,6 +62,9 @@ class MockCluster:
     def call(self, name: str, *arguments: object) -> None:
         """Call librdkafka's function `name` on this cluster; raise if it returns an error code."""
         code = function(name)(self._alive(), *arguments)
+        # The cluster's thread answers before it is back at its queue; a call that comes in between does
+        # not wake it and waits a whole second.
+        time.sleep(BETWEEN_CALLS_S)
         if code:
             error = KafkaError(code)
             raise EmbeddedBrokerError(

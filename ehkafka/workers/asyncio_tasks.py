@@ -6,8 +6,8 @@ task of its own; it ends when nothing is ready, and so there are never more task
 A *round* is what the loop does between two calls of `_end_round`, which is once an iteration while anything
 is served. There the lanes handed in since are settled together, and tasks are added: a few at a time, and
 one only where calls return without ever suspending, because those gain nothing from a second task. A task
-whose calls do so goes on for a few milliseconds of the round, all such tasks together, and then lets the
-loop have its turn: quick coroutines starve neither the loop nor each other.
+whose calls do so goes on for a millisecond of the round, all such tasks together, and then lets the loop
+have its turn: quick coroutines starve neither the loop nor each other.
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ if TYPE_CHECKING:
 
 # One turn of a lane ends with the first call that suspended, or after so many records.
 TURN_RECORDS_MAX = 64
-# What calls that never suspend may take of one round, all tasks together. Between two rounds the loop gives
-# up the GIL, and the poll thread may keep it for the interpreter's switch interval, 5 ms: rounds of 1 ms
-# halved the throughput of such calls.
-ROUND_S = 5e-3
+# What calls that never suspend may take of one round, all tasks together. As long as a turn on threads:
+# every other ready call waits no longer for the loop.
+ROUND_S = 1e-3
 # Tasks added in one round while calls suspend.
 NEW_TASKS_MAX = 16
 # A task that did nothing but quick turns for so long is surplus, if another one waits for its round.
@@ -207,9 +206,9 @@ class LaneTasks:
                     return
                 if self._traces() or time.perf_counter() > self._round_ends_s:
                     return
-        except GeneratorExit:
-            raise
         except BaseException as error:  # SystemExit and the like too: the desk stops the app for them
+            if isinstance(error, GeneratorExit) and not self._loop.is_running():
+                raise  # this coroutine is thrown away with its loop: nothing was raised
             self._failed(lane, error)
 
     def _failed(self, lane: Lane, error: BaseException) -> None:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ehkafka.lanes.lane import SharedLane
-from ehkafka.records import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -48,15 +47,17 @@ class BatchLimits:
 class Share:
     """One lane's part of a batch. Belongs to the worker that took it, until it is handed in."""
 
-    __slots__ = ("attempt", "decision", "ends", "error", "lane", "messages")
+    __slots__ = ("attempt", "decision", "ended_records", "error", "lane", "messages", "skipped_records")
 
     def __init__(self, lane: Lane, messages: list[Message]) -> None:
         self.lane = lane
         self.messages = messages
         # Which attempt this is for the first record; for the others it is the first.
         self.attempt = lane.attempts + 1
-        # How the first records ended; then what the next one failed with, or what is decided for it already.
-        self.ends: list[Outcome] = []
+        # How many of the first records have ended, and how many of these were skipped; then what the next
+        # one failed with, or what is decided for it already.
+        self.ended_records = 0
+        self.skipped_records = 0
         self.error: BaseException | None = None
         self.decision: Decision | None = None
 
@@ -106,26 +107,29 @@ class BatchPlan:
 
     def pass_over(self, shares: Iterable[Share]) -> None:
         """Move each lane on to the first record that has not ended. Its others are given back to it."""
+        narrowed = self._narrowed
         for share in shares:
             lane = share.lane
-            assert not share.ends or lane.head is share.messages[0]
-            for _ in share.ends:
+            assert not share.ended_records or lane.head is share.messages[0]
+            for _ in range(share.ended_records):
                 lane.advance()
-            if share.ends:
-                self._narrowed.pop(lane, None)
+            if narrowed and share.ended_records:
+                narrowed.pop(lane, None)
             lane.running = 1
 
     def hand_in(self, shares: Iterable[Share], now_s: float) -> None:
         """Settle the lanes of shares that were passed over."""
+        lanes = []
         for share in shares:
-            lane, skipped = share.lane, share.ends.count(Outcome.SKIPPED)
+            lane = share.lane
             lane.decision = share.decision
-            if skipped and not lane.assignment.ended:
+            if share.skipped_records and not lane.assignment.ended:
                 # `settle` counts all that the lane has passed as finished.
                 for counted in (lane.assignment, self._dispatcher):
-                    counted.finished_records -= skipped
-                    counted.skipped_records += skipped
-            self._dispatcher.settle([lane], now_s)
+                    counted.finished_records -= share.skipped_records
+                    counted.skipped_records += share.skipped_records
+            lanes.append(lane)
+        self._dispatcher.settle(lanes, now_s)
 
     def narrow(self, shares: Iterable[Share], records: int) -> None:
         """Let the lanes of a batch that raised come again in batches of so many records at most."""
@@ -169,14 +173,15 @@ class BatchPlan:
 
     def _begin_lanes(self, now_s: float) -> tuple[list[Lane], int]:
         """Lend as many ready lanes as a batch may have, all narrowed alike; and how many records it may."""
-        lanes: list[Lane] = []
-        limit: int | None = None
-        records_max = self.limits.max_records
-        while len(lanes) < records_max and (lane := self._begin(now_s)) is not None:
-            if not lanes:
-                limit = self._narrowed.get(lane)
-                records_max = min(records_max, limit or records_max)
-            elif self._narrowed.get(lane) != limit:
+        first = self._begin(now_s)
+        if first is None:
+            return [], 0
+        narrowed, begin = self._narrowed, self._begin
+        limit = narrowed.get(first)
+        records_max = min(self.limits.max_records, limit or self.limits.max_records)
+        lanes = [first]
+        while len(lanes) < records_max and (lane := begin(now_s)) is not None:
+            if narrowed and narrowed.get(lane) != limit:
                 self._give_back([lane])
                 break
             lanes.append(lane)

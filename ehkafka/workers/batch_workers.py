@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ehkafka.events import Event
     from ehkafka.workers.batch_exchange import BatchExchange
+    from ehkafka.workers.batch_loop import BatchLoop
     from ehkafka.workers.batch_plan import Share
 
 
@@ -27,7 +28,8 @@ class BatchWorkers(ThreadWorkers):
     """`size` daemon threads that execute one batch handler.
 
     `call` calls the handler for the shares of a batch and notes in each how its records ended; it raises
-    what the handler raised. The other arguments are those of `ThreadWorkers`.
+    what the handler raised. `loop` is where a handler's coroutines run. The other arguments are those of
+    `ThreadWorkers`.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class BatchWorkers(ThreadWorkers):
         call: Callable[[list[Share]], None],
         emit: Callable[[Event], None],
         name: str,
+        loop: BatchLoop | None = None,
         **options: Any,
     ) -> None:
         super().__init__(exchange, name=name, invoke=_never, **options)
@@ -44,6 +47,28 @@ class BatchWorkers(ThreadWorkers):
         self._call = call
         self._emit = emit
         self._handler = name
+        self._loop = loop
+
+    def start(self) -> None:
+        """Start all threads and wait until each has run its set-up. Raises the first set-up's error."""
+        if self._loop is not None:
+            self._loop.start()
+        super().start()
+
+    def stop(self, timeout_s: float) -> list[str]:
+        """Let idle workers leave; return the names of those still busy after `timeout_s` seconds."""
+        busy = super().stop(timeout_s)
+        if self._loop is not None and not busy:
+            self._loop.close()
+        return busy
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether a thread is one of these workers, or their loop's."""
+        return super().owns(thread) or (self._loop is not None and self._loop.is_on(thread))
+
+    def stacks(self) -> dict[str, str]:
+        """Return the Python stack of every live worker, and where each coroutine waits."""
+        return {**super().stacks(), **(self._loop.stacks() if self._loop is not None else {})}
 
     def _work(self, thread: Any) -> None:
         gate = threading.Lock()

@@ -27,7 +27,6 @@ _MAIN = (
 )
 _OURS = {signal.SIGINT, signal.SIGTERM}
 # A dump of all threads' stacks takes a millisecond; it is over when nothing more came for a while.
-STACK_S = 50e-3
 STACK_LOOK_S = 3e-3
 STACK_BYTES_MAX = 20_000
 # Between the end of a child's pipes and its own.
@@ -133,22 +132,21 @@ class ProcessLink:
         except ValueError:
             return f"signal {-code}"
 
-    def stack(self) -> str:
-        """Return the Python stacks of the child's threads, as far as it tells them in time. Any thread."""
+    def stack(self, ends_s: float) -> str:
+        """Return the Python stacks of the child's threads if it tells them in time. Any thread."""
         try:
             if self.is_ready and not self.is_dead:
-                found = self._dumped()
+                found = self._dumped(ends_s)
                 if found:
                     return f"in the child {self.pid}:\n{found}"
         except (OSError, ValueError):  # it ended, and its files are closed
             pass
         return f"in the child {self.pid}"
 
-    def _dumped(self) -> str:
+    def _dumped(self, ends_s: float) -> str:
         fd = self._dumps.fileno()
         before = seen = os.fstat(fd).st_size
         self._process.send_signal(signal.SIGUSR1)
-        ends_s = time.monotonic() + STACK_S
         while time.monotonic() < ends_s:
             time.sleep(STACK_LOOK_S)
             size = os.fstat(fd).st_size

@@ -113,6 +113,8 @@ class BatchRun:
             return  # killed by us, at the end of all waiting: the records stay as they are
         returned = (self._taken_back or 0) + self._link.claims.take_back()
         started = self._offered - returned
+        if self._is_overdue:
+            how = f"killed at its record's deadline of {self._pool.deadline_s:g} s"
         self._pool.on_child_death(self._link.pid, how, started > self._batch.settled)
         self._batch.die(started, self._verdict(how))
 

@@ -57,10 +57,10 @@ class ProcessWorker:
         if link is not None:
             link.kill()
 
-    def stack(self) -> str | None:
-        """Return where the child is if it has a batch. Any thread."""
+    def stack(self, ends_s: float) -> str | None:
+        """Return where the child is if it has a batch, as far as it tells by then. Any thread."""
         link = self._link
-        return link.stack() if self._is_busy and link is not None else None
+        return link.stack(ends_s) if self._is_busy and link is not None else None
 
     def _main(self) -> None:
         try:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # For children that were killed: their threads need a moment to see it.
 LET_GO_S = 1.0
+# All children together: the poll thread waits for it.
+STACKS_S = 0.1
 
 
 class ProcessWorkers:
@@ -152,7 +154,8 @@ class ProcessWorkers:
 
     def stacks(self) -> dict[str, str]:
         """Return the Python stacks of the busy children, by their threads' names."""
-        found = {worker.thread.name: worker.stack() for worker in self._workers}
+        ends_s = time.monotonic() + STACKS_S
+        found = {worker.thread.name: worker.stack(ends_s) for worker in self._workers}
         return {name: stack for name, stack in found.items() if stack is not None}
 
     @property

@@ -46,6 +46,7 @@ LAYERS: list[set[str]] = [
     {"batch_handlers", "express", "intake", "handlers", "invoking", "middleware"},
     {"telemetry"},
     {"checks"},
+    {"recovery.redrive", "recovery.redrive_group"},
     {"assembly", "runtime", "signals", "configuration", "lifespan", "registration", "resizing"},
     {"app"},
     {""},  # the façade
@@ -85,6 +86,7 @@ OWNERS = {
     "confluent_kafka": (
         "endpoint.client",
         "recovery.letter_office",
+        "recovery.redrive",
         "intake",
         "progress",
         "checks",
@@ -106,7 +108,7 @@ OWNERS = {
     "hypothesis": (),
 }
 # What the command line may import: the façade, the submodules that are public with it, the testing kit.
-PUBLIC = ("", "cli", "testing", "events", "settings", "configuration", "checks")
+PUBLIC = ("", "cli", "testing", "events", "settings", "configuration", "checks", "recovery")
 # The one module that may look up, lazily: the embedded endpoint starts the testing kit's broker.
 LOOKS_UP = "endpoint.embedded"
 

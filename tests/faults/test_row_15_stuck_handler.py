@@ -77,8 +77,8 @@ def test_row_15_one_stuck_worker_is_named_and_takes_one_workers_share(
     share = app.snapshot().finished_records / twin.snapshot().finished_records
     eventually(lambda: not app.health(), "red health", timeout_s=60.0)
     red_s = time.monotonic() - began_s[0]
+    eventually(lambda: app.snapshot().finished_records == everything - 1, "the others", timeout_s=60.0)
     reasons = app.health().reasons
-    eventually(lambda: app.snapshot().finished_records == everything - 1, "the others")
     with pytest.raises(ehkafka.AbandonedError, match="stuck"):
         app.stop(drain=False, timeout_s=0.5)
     freed.set()
@@ -89,6 +89,7 @@ def test_row_15_one_stuck_worker_is_named_and_takes_one_workers_share(
     again.stop()
     judged(15, stage)
     assert share >= OTHERS_THROUGHPUT_MIN
+    assert len(reasons) == 1
     assert "key stuck has been unfinished" in reasons[0]
     assert red_s <= VISIBLE_S
 

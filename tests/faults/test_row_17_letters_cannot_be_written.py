@@ -15,6 +15,7 @@ RECORDS = 2_000
 PARTITIONS = 4
 POISON_EVERY = 5
 BACKLOG_RECORDS_MAX = 200
+BATCH_RECORDS_MAX = 20
 # 120 s, scaled by thirty.
 AWAY_S = 4.0
 
@@ -39,7 +40,7 @@ def test_row_17_without_its_dead_letter_topic_the_app_waits_and_passes_nothing_o
         handle,
         on_failure=DeadLetter("dead"),
         backlog_records_max=BACKLOG_RECORDS_MAX,
-        batch_records_max=20,
+        batch_records_max=BATCH_RECORDS_MAX,
     )
     app.start()
     eventually(lambda: app.snapshot().counters["PartitionPaused"] >= PARTITIONS, "back-pressure")
@@ -47,6 +48,9 @@ def test_row_17_without_its_dead_letter_topic_the_app_waits_and_passes_nothing_o
     while time.monotonic() < ends_s:
         now = app.snapshot()
         assert now.backlog_records <= BACKLOG_RECORDS_MAX
+        # The two are read one after the other.
+        unfinished = now.received_records - now.finished_records
+        assert unfinished <= BACKLOG_RECORDS_MAX + BATCH_RECORDS_MAX
         assert now.dead_lettered_records == 0
         # Offset 0 of each partition is poison, and its letter is not safe.
         assert {partition.watermark for partition in now.partitions} == {0}

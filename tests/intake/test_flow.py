@@ -226,6 +226,17 @@ def test_only_the_partition_that_filled_its_parked_share_is_paused_until_half_of
     assert flow.to_resume([full, calm], 0, 0, 299, 0) == [full.partition]
 
 
+def test_an_attempt_at_a_parked_head_does_not_resume_its_partition() -> None:
+    """F5: while the head is tried again its lane is backlog, and the partition stays paused."""
+    flow = FlowControl(FlowLimits(10_000, batch_records_max=10, parked_records_max=200))
+    load = _Load(TopicPartition("t", 0), parked_records=200, parked_bytes=200)
+    assert flow.to_pause_parked([load], 1) == [load.partition]
+    load.parked_records, load.parked_bytes, load.backlog_records, load.backlog_bytes = 0, 0, 200, 200
+    assert flow.to_resume([load], 200, 200) == []
+    load.backlog_records = load.backlog_bytes = 100
+    assert flow.to_resume([load], 100, 100) == [load.partition]
+
+
 def test_the_bytes_of_what_is_parked_count_too() -> None:
     """F2: a parked share is full when either its records or its bytes are."""
     flow = FlowControl(FlowLimits(10_000, batch_records_max=10, parked_bytes_max=1_000))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +48,8 @@ def event_hubs(address: str) -> ehkafka.Endpoint:
     return dataclasses.replace(ehkafka.Endpoint.kafka(address), kind="event-hubs")
 
 
+# Of a member that a busy machine may keep from its heartbeats for a while.
+PATIENT_GROUP = {"session.timeout.ms": 20_000}
 # Event Hubs takes no shorter sessions.
 EVENT_HUBS_GROUP = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
 
@@ -112,19 +113,18 @@ def test_l13_row_24_a_throttled_fetch_is_no_proof_of_having_caught_up(
     proxy.policy = CommitPolicy(delay_s=0.3)
     stage = stage_on(broker, 4)
     load, events = stage.load(), Events()
-    idle = threading.Event()
-    received_when_idle: list[int] = []
+    idle: set[tuple[int, int | None]] = set()
     app = stage.app(
         endpoint=ehkafka.Endpoint.kafka(proxy.address),
-        consumer={"client.id": stage.group},
+        consumer={"client.id": stage.group, **PATIENT_GROUP},
         idle_s=0.3,
         commit_interval_s=0.3,
     )
 
     @app.on_idle
-    def note_idle(_partition: ehkafka.TopicPartition) -> None:
-        received_when_idle.append(app.snapshot().received_records)
-        idle.set()
+    def note_idle(partition: ehkafka.TopicPartition) -> None:
+        watermarks = {each.partition: each.watermark for each in app.snapshot().partitions}
+        idle.add((partition.partition, watermarks.get(partition)))
 
     app.add_hook(events)
     broker.set_quota(stage.group, fetch_bytes_per_s=QUOTA_BYTES_PER_S)
@@ -146,8 +146,10 @@ def test_l13_row_24_a_throttled_fetch_is_no_proof_of_having_caught_up(
     fetches = [fetch for fetch in proxy.seen(ApiKey.FETCH) if fetch.sent_at_s < began_s + took_s]
     assert len(fetches) <= FETCHES_PER_S_MAX * took_s, f"{len(fetches)} in {took_s:.1f} s"
     stage.wait_until_committed(load.ends)
-    eventually(idle.is_set, "idle once all is there")
-    assert set(received_when_idle) == {load.count}
+    # Each one at its own end, which some reach long before the others: a machine may be so slow that nobody
+    # throttles for a while, and then a partition without more to come is idle.
+    eventually(lambda: {number for number, _ in idle} == load.ends.keys(), "idle once all is there")
+    assert idle == set(load.ends.items())
     app.stop()
     verdict = stage.verdict()
     assert verdict.ok, verdict.report()

@@ -243,3 +243,16 @@ def test_holds_end_with_their_partition() -> None:
     bench.receive(bench.assign(), "a0 c2")
     bench.work()
     assert bench.started == ["a0", "b1", "a0"]
+
+
+def test_waits_that_commands_end_do_not_pile_up() -> None:
+    """F4: a lane that is retried by hand again and again, its next retry far away, is one entry."""
+    bench = LaneBench()
+    bench.receive(bench.assign(), "a0")
+    holds = bench.dispatcher.holds
+    for _ in range(1_000):
+        bench.fail_head(bench.begin()[0], RetryHead(3_600.0, "later"))
+        assert holds.retry_key(b"a") == 1
+        assert len(holds._due) <= 110
+    bench.fail_head(bench.begin()[0], RetryHead(5.0, "soon"))
+    assert holds.next_due_s() == 5.0

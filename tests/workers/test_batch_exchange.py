@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.lanes.dispatcher import Dispatcher
-from ehkafka.records import Outcome, TopicPartition
+from ehkafka.records import TopicPartition
 from ehkafka.testing.simulated_message import SimulatedMessage
 from ehkafka.workers.batch_exchange import BatchExchange
 from ehkafka.workers.batch_plan import BatchLimits, BatchPlan
@@ -87,7 +87,7 @@ class Batches:
             self.running += 1
         assert self.gate.wait(LIMIT_S)
         for share in shares:
-            share.ends += [Outcome.FINISHED] * len(share.messages)
+            share.ended_records = len(share.messages)
         self.handled.append([message.offset() for share in shares for message in share.messages])
         with self._count:
             self.running -= 1
@@ -283,3 +283,43 @@ def test_a_timer_that_is_late_is_set_anew(batches: Callable[..., Batches]) -> No
     pool.exchange.watch()
     assert pool.wait_for(2)
     assert isinstance(pool.exchange.plan, BatchPlan)
+
+
+def test_a_lane_handed_in_while_the_lock_is_held_wakes_the_collector(batches: Callable[..., Batches]) -> None:
+    """Whoever held the lock settles it on leaving; nobody else comes by."""
+    pool = batches(max_records=2)
+    pool.receive(0, 7)
+    with pool.exchange.locked() as dispatcher:
+        lane = dispatcher.begin()
+    assert lane is not None
+    wait_until(lambda: waits(pool))
+    with pool.exchange.locked():
+        pool.exchange.returned.append(lane)
+    assert pool.wait_for(2)
+
+
+def test_a_waker_that_comes_as_the_time_is_up_leaves_the_gate_locked() -> None:
+    """Its token is taken: else the next wait ends at once, and the next waker finds the gate open."""
+    limits = BatchLimits(max_records=2, min_records=2, max_bytes=None, max_wait_s=FOR_EVER_S)
+    exchange = BatchExchange(Dispatcher(), time.monotonic, limits)
+    lock = threading.Lock()
+    lock.acquire()
+
+    class Gate:
+        """Times out, and a waker comes before anybody knows."""
+
+        release = lock.release
+        locked = lock.locked
+
+        def acquire(self, *, blocking: bool = True, timeout: float = 0.0) -> bool:
+            """Answer as a lock does."""
+            if blocking:
+                assert timeout == -1
+                exchange.wake_all()
+                return False
+            return lock.acquire(blocking=False)
+
+    gate: Any = Gate()
+    assert exchange.collect(gate) == []
+    assert gate.locked()
+    assert exchange.collect(gate) == []

@@ -45,7 +45,8 @@ class PlanBench(LaneBench):
                 end = ends(message)
                 if end is None:
                     break
-                share.ends.append(end)
+                share.ended_records += 1
+                share.skipped_records += end is Outcome.SKIPPED
         self.plan.pass_over(shares)
         self.plan.hand_in(shares, self.now_s)
 
@@ -305,14 +306,14 @@ def test_fresh_records_do_not_join_suspects() -> None:
     """A lane that came after the raise is in a batch of its own, as large as ever."""
     bench = PlanBench(max_records=4, min_records=1)
     assignment = bench.assign()
-    bench.receive(assignment, "a0 b1")
+    bench.receive(assignment, "a0 b1 e2")
     shares = bench.take()
-    bench.plan.narrow(shares, 1)
+    bench.plan.narrow(shares, 2)
     bench.end(shares, lambda _: None)
-    bench.receive(assignment, "c2 d3")
-    assert bench.run_all() == [[0], [1], [2, 3]]
-    bench.receive(assignment, "a4 b5")
-    assert bench.run_all() == [[4, 5]]
+    bench.receive(assignment, "c3 d4")
+    assert bench.run_all() == [[0, 1], [2], [3, 4]]
+    bench.receive(assignment, "a5 b6 e7")
+    assert bench.run_all() == [[5, 6, 7]]
 
 
 def test_narrowed_lanes_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -386,6 +387,37 @@ def test_what_a_batch_did_for_an_ended_epoch_is_stale(scope: str) -> None:
     assert (lost.finished_records, lost.skipped_records) == (0, 0)
     assert kept.watermark() == 2
     assert bench.is_empty()
+
+
+def test_what_a_drain_does_not_want_does_not_start_with_a_head_below_its_limit() -> None:
+    """Past a held head all is repeated anyway: a batch that raised comes again without what lies there."""
+    bench = PlanBench(min_records=1)
+    assignment = bench.assign()
+    bench.receive(assignment, "a0 b3 a5")
+    bench.fail_head(bench.begin_key("b"), HoldHead("poison"))
+    shares = bench.take()
+    assert offsets(shares) == [0, 5]
+    bench.dispatcher.drain(assignment, below_started=True)
+    assert assignment.drain_limit == 3
+    bench.plan.narrow(shares, 2)
+    bench.end(shares, lambda _: None)
+    assert offsets(bench.take()) == [0]
+
+
+def test_what_is_behind_a_failed_record_is_not_started_any_more() -> None:
+    """While the desk decides, a drain takes the later ones out; the failed one is waited for."""
+    bench = PlanBench()
+    assignment = bench.assign()
+    bench.receive(assignment, "a0 a1 a2")
+    shares = bench.take()
+    shares[0].ended_records = 1
+    bench.plan.pass_over(shares)
+    bench.dispatcher.drain(assignment, below_started=True)
+    assert (assignment.drain_limit, assignment.abandoned_records) == (1, 1)
+    assert not bench.dispatcher.drained(assignment)
+    shares[0].decision = HoldHead("poison")
+    bench.plan.hand_in(shares, bench.now_s)
+    assert bench.dispatcher.drained(assignment)
 
 
 def test_a_batch_that_is_only_collected_is_not_started() -> None:
@@ -469,7 +501,8 @@ class World:
                 if number == stop_at:
                     share.decision = self.rng.choice([RetryHead(1.0, "again"), None])
                     break
-                share.ends.append(self.rng.choice([Outcome.FINISHED, Outcome.FINISHED, Outcome.SKIPPED]))
+                share.ended_records += 1
+                share.skipped_records += self.rng.random() < 0.3
                 if not assignment.ended:
                     name = (assignment.partition, assignment.epoch)
                     assert message.offset() not in self.done.setdefault(name, set())

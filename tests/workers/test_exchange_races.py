@@ -131,12 +131,14 @@ def revokes(pool: Any, epochs: int, seed: int = 5) -> str | None:
             assert watermark is not None
             unfinished = set(range(position, watermark)) - pool.done[epoch]
             dispatcher.end(assignment)
-        above = {offset for offset in pool.started[epoch] if offset > limit}
+        # A copy in one step: after an impatient end workers may still be at it.
+        begun = frozenset(pool.started[epoch])
+        above = {offset for offset in begun if offset > limit}
         if unfinished:
             return f"watermark {watermark} passes the unfinished {sorted(unfinished)[:5]}"
         if above:
             return f"{sorted(above)[:5]} started above the limit {limit}"
-        started = max(pool.started[epoch], default=position - 1)
+        started = max(begun, default=position - 1)
         if patient and watermark != started + 1:
             return f"the drain left a hole: started up to {started}, watermark {watermark}"
         if pool.wrong:

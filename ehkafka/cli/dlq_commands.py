@@ -1,0 +1,181 @@
+"""`ehkafka dlq …`: options and help texts, and nothing of what they do. `commands` joins it to the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ehkafka.cli.exits import CODES, reported
+
+LIST_HELP = f"""List what a dead-letter topic holds: how many of what, and the newest ones.
+
+Joins no group and commits nothing.
+
+\b
+Examples:
+  ehkafka dlq list readings.dead --app shop.readings:app
+  ehkafka dlq list readings.dead --endpoint localhost:9092 --since -1h --error timeout
+  ehkafka dlq list readings.dead --key home-7 --limit 100 --json
+
+\b
+Exit codes:
+{CODES}
+"""
+SHOW_HELP = f"""Show one letter whole: where it came from, why it failed, its headers and its value.
+
+What is not printable is escaped.
+
+\b
+Examples:
+  ehkafka dlq show readings.dead 3@1207 --app shop.readings:app
+  ehkafka dlq show readings.dead 3@1207 --json
+
+\b
+Exit codes:
+{CODES}
+"""
+REDRIVE_HELP = f"""Bring dead letters back to the topic and partition that they came from.
+
+Without --yes it only says what it would do. Key, value and own headers are as they were; the letter's
+headers are gone, and ehkafka-redriven counts how often the record came back. The records of one partition
+come back in the order in which they failed. Mend the handler first.
+
+The progress is kept as the commits of a group, TOPIC.redrive: an interrupted redrive goes on where it was
+(what was written in its last second may come twice), and one that has ended does nothing when started again.
+Letters that a filter leaves out are passed over for good; with another --group they can be had later.
+
+\b
+Examples:
+  ehkafka dlq redrive readings.dead --app shop.readings:app             what would be done
+  ehkafka dlq redrive readings.dead --app shop.readings:app --yes
+  ehkafka dlq redrive readings.dead --error timeout --group timeouts --yes
+  ehkafka dlq redrive readings.dead --to readings.retry --yes           another topic
+
+\b
+Exit codes:
+{CODES}
+"""
+
+dlq = typer.Typer(
+    help="List, show and bring back dead letters.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic of the dead letters.")]
+Key = Annotated[str | None, typer.Option(help="Only letters of this key.")]
+Error = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Only letters whose error's type or text has this in it.")
+]
+OriginTopic = Annotated[
+    str | None, typer.Option("--origin-topic", metavar="TOPIC", help="Only letters that came from there.")
+]
+Since = Annotated[
+    str | None,
+    typer.Option(metavar="PLACE", help="Only what failed since then: -10m (s, m, h, d), or a moment."),
+]
+App = Annotated[
+    str | None, typer.Option("--app", metavar="MODULE:APP", help="Use the endpoint of this ehkafka.App.")
+]
+Endpoint = Annotated[
+    str | None, typer.Option("--endpoint", metavar="HOST:PORT", help="A broker's bootstrap address.")
+]
+Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that each step may take.")]
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="A TOML file of settings, as for `ehkafka config`."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+@dlq.command("list", help=LIST_HELP)
+def list_letters(
+    topic: Topic,
+    *,
+    key: Key = None,
+    error: Error = None,
+    origin_topic: OriginTopic = None,
+    since: Since = None,
+    limit: Annotated[int, typer.Option(min=0, help="How many of the newest letters to list.")] = 20,
+    as_json: Json = False,
+    app: App = None,
+    endpoint: Endpoint = None,
+    timeout_s: Timeout = 10.0,
+    config: Config = None,
+    debug: Debug = False,
+) -> None:
+    """List what a dead-letter topic holds."""
+    from ehkafka.cli import dlq as work  # noqa: PLC0415 - `run` needs none of it
+    from ehkafka.cli.check_target import chosen_target  # noqa: PLC0415
+
+    with reported(debug=debug):
+        target = chosen_target(app, endpoint, topics=[topic], config=config)
+        choose = work.chosen_letters(key=key, error=error, origin_topic=origin_topic, since=since)
+        reader = work.reader_of(target, topic, timeout_s)
+        work.list_letters(reader, choose, limit=limit, as_json=as_json)
+
+
+@dlq.command("show", help=SHOW_HELP)
+def show_letter(
+    topic: Topic,
+    place: Annotated[str, typer.Argument(metavar="PARTITION@OFFSET", help="Which letter.")],
+    *,
+    as_json: Json = False,
+    app: App = None,
+    endpoint: Endpoint = None,
+    timeout_s: Timeout = 10.0,
+    config: Config = None,
+    debug: Debug = False,
+) -> None:
+    """Show one letter whole."""
+    from ehkafka.cli import dlq as work  # noqa: PLC0415 - `run` needs none of it
+    from ehkafka.cli.check_target import chosen_target  # noqa: PLC0415
+
+    with reported(debug=debug):
+        target = chosen_target(app, endpoint, topics=[topic], config=config)
+        work.show_letter(target, topic, place, timeout_s=timeout_s, as_json=as_json)
+
+
+@dlq.command("redrive", help=REDRIVE_HELP)
+def redrive_letters(
+    topic: Topic,
+    *,
+    key: Key = None,
+    error: Error = None,
+    origin_topic: OriginTopic = None,
+    since: Since = None,
+    to: Annotated[
+        str | None, typer.Option(metavar="TOPIC", help="Bring them to this topic instead of their own.")
+    ] = None,
+    group: Annotated[
+        str, typer.Option(metavar="NAME", help="The group whose commits are the progress.")
+    ] = "",
+    yes: Annotated[
+        bool, typer.Option("--yes/--dry-run", help="Do it, or only say what would be done.")
+    ] = False,
+    as_json: Json = False,
+    app: App = None,
+    endpoint: Endpoint = None,
+    timeout_s: Timeout = 10.0,
+    config: Config = None,
+    debug: Debug = False,
+) -> None:
+    """Bring dead letters back to the topic and partition that they came from."""
+    from ehkafka.cli import dlq as work  # noqa: PLC0415 - `run` needs none of it
+    from ehkafka.cli.check_target import chosen_target  # noqa: PLC0415
+    from ehkafka.recovery.redrive import Redrive  # noqa: PLC0415
+
+    with reported(debug=debug):
+        redrive = Redrive(
+            target=chosen_target(app, endpoint, topics=[topic], config=config),
+            topic=topic,
+            choose=work.chosen_letters(key=key, error=error, origin_topic=origin_topic, since=since),
+            to=to,
+            group=group,
+            timeout_s=timeout_s,
+        )
+        work.redrive_letters(redrive, yes=yes, as_json=as_json)

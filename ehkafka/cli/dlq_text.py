@@ -1,0 +1,165 @@
+"""Letters and redrives as text for eyes and as JSON for programs.
+
+Pure. What comes from the wire is hostile: nothing of it reaches a terminal unescaped.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.checks import printable
+from ehkafka.cli.tail_text import in_json, shown
+from ehkafka.recovery.fate import fate_of
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from ehkafka import Record
+    from ehkafka.recovery.fate import Fate
+    from ehkafka.recovery.redrive import RedriveCount
+
+FOLLOWED = "(followed its key)"
+ERROR_CHARACTERS_MAX = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What `list` found: counts by (topic, error type), the newest letters first, and what is no letter."""
+
+    groups: Counter[tuple[str, str]]
+    newest: list[Record]
+    foreign: int
+
+
+def listing_as_text(listing: Listing) -> str:
+    """Return the counts, then one line a letter."""
+    lines = [f"{listing.groups.total()} letters"]
+    rows = listing.groups.most_common()
+    lines += [f"{count:>8}  {printable(topic)}  {printable(kind)}" for (topic, kind), count in rows]
+    if listing.foreign:
+        lines.append(f"{listing.foreign:>8}  records that are no letters")
+    if listing.newest:
+        lines += ["", "PLACE  AGE  ORIGIN  KEY  ATTEMPTS  ERROR"]
+    return "\n".join([*lines, *map(_line, listing.newest)])
+
+
+def listing_as_json(listing: Listing) -> str:
+    """Return one object."""
+    groups = [
+        {"origin_topic": topic, "error_type": kind, "letters": count}
+        for (topic, kind), count in listing.groups.most_common()
+    ]
+    return _dumped(
+        {
+            "letters": listing.groups.total(),
+            "foreign_records": listing.foreign,
+            "groups": groups,
+            "newest": [_summary(record) for record in listing.newest],
+        }
+    )
+
+
+def letter_as_text(record: Record) -> str:
+    """Return a letter whole, one thing a line."""
+    fate = fate_of(record)
+    lines = [f"place     {record.where}"]
+    if fate is None:
+        lines.append("origin    not told: this record is no letter of ehkafka's")
+    else:
+        lines += [
+            f"origin    {_origin(fate)}",
+            f"key       {shown(record.key(), None)}",
+            f"error     {printable(fate.error_text)}",
+            f"attempts  {fate.attempts}",
+            f"handler   {printable(fate.handler)} of group {printable(fate.group)}",
+            f"failed    {_age(record, fate)} ago, redriven {fate.redriven} times before",
+        ]
+    lines += [f"header    {shown(name, None)} = {shown(value, None)}" for name, value in record.headers()]
+    return "\n".join([*lines, f"value     {shown(record.value(), None)}"])
+
+
+def letter_as_json(record: Record) -> str:
+    """Return one object, nothing cut."""
+    headers = [{"name": name, "value": value} for name, value in record.headers()]
+    return _dumped({**_summary(record), "headers": headers, "value": record.value()})
+
+
+def count_as_text(count: RedriveCount, *, yes: bool) -> str:
+    """Say what was done, or would be."""
+    verb = "brought back" if yes else "would be brought back"
+    lines = [f"{count.redriven} letters {verb}"]
+    lines += [f"{number:>8}  {printable(str(home))}" for home, number in sorted(count.to.items())]
+    if count.passed_over:
+        lines.append(
+            f"{count.passed_over:>8}  passed over by the filter; with another --group to be had later"
+        )
+    if count.foreign:
+        lines.append(f"{count.foreign:>8}  records that are no letters, passed over")
+    if not yes and count.redriven:
+        lines.append("Nothing was written. Add --yes to do it.")
+    return "\n".join(lines)
+
+
+def count_as_json(count: RedriveCount, *, yes: bool) -> str:
+    """Return one object."""
+    to = [{"topic": h.topic, "partition": h.partition, "letters": n} for h, n in sorted(count.to.items())]
+    return _dumped(
+        {
+            "dry_run": not yes,
+            "redriven": count.redriven,
+            "passed_over": count.passed_over,
+            "foreign_records": count.foreign,
+            "to": to,
+        }
+    )
+
+
+def _line(record: Record) -> str:
+    fate = fate_of(record)
+    assert fate is not None
+    error = fate.error_text
+    cut = f"{error[:ERROR_CHARACTERS_MAX]}…" if len(error) > ERROR_CHARACTERS_MAX else error
+    place, key = f"{record.partition()}@{record.offset()}", shown(record.key(), 40)
+    return f"{place}  {_age(record, fate)}  {_origin(fate)}  {key}  {fate.attempts}  {printable(cut)}"
+
+
+def _summary(record: Record) -> dict[str, Any]:
+    fate = fate_of(record)
+    summary: dict[str, Any] = {
+        "topic": record.topic(),
+        "partition": record.partition(),
+        "offset": record.offset(),
+        "key": record.key(),
+    }
+    if fate is not None:
+        summary |= {
+            "origin_topic": fate.origin.topic,
+            "origin_partition": fate.origin.partition,
+            "origin_offset": fate.offset,
+            "error_type": fate.error_type,
+            "error_text": fate.error_text,
+            "attempts": fate.attempts,
+            "failed_at_ms": fate.failed_at_ms,
+            "handler": fate.handler,
+            "group": fate.group,
+            "redriven": fate.redriven,
+        }
+    return summary
+
+
+def _origin(fate: Fate) -> str:
+    return f"{printable(str(fate.origin))}@{'?' if fate.offset is None else fate.offset}"
+
+
+def _age(record: Record, fate: Fate) -> str:
+    seconds = max(0, int(time.time() - (fate.failed_at_ms or record.timestamp()[1]) / 1000))
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def _dumped(fields: dict[str, Any]) -> str:
+    return in_json(fields).decode()

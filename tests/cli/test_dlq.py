@@ -1,0 +1,314 @@
+"""`ehkafka dlq` as a user sees it: what lies among the dead letters, and the way back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from typer.testing import CliRunner
+
+from ehkafka import ConfigurationError, Endpoint, EndpointError, TopicNotFoundError
+from ehkafka.checks import Target
+from ehkafka.cli.commands import cli
+from ehkafka.recovery.fate import LetterFilter
+from ehkafka.recovery.redrive import Redrive
+from ehkafka.testing.embedded import EmbeddedBroker
+from ehkafka.testing.wire_requests import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+QUICK = {"session.timeout.ms": 1_500, "heartbeat.interval.ms": 100, "fetch.wait.max.ms": 20}
+NOW_MS = int(time.time() * 1000)
+HOSTILE = "\x1b[2J\r\n"
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    """Run a broker with a topic, another one, and one for dead letters."""
+    with EmbeddedBroker({"t": 2, "u": 2, "dead": 2}) as broker:
+        yield broker
+
+
+def bury(
+    broker: EmbeddedBroker,
+    offset: int,
+    key: str = "k",
+    *,
+    origin: str = "t",
+    partition: int = 0,
+    dead: int = 0,
+    error: str = "ValueError",
+    age_s: int = 0,
+    own: tuple[tuple[str, bytes | None], ...] = (("unit", b"C"),),
+) -> None:
+    """Put one letter into a partition of the dead letters."""
+    said = {
+        "origin-topic": origin,
+        "origin-partition": partition,
+        "origin-offset": offset,
+        "origin-timestamp-ms": NOW_MS,
+        "error-type": error,
+        "error-text": f"{error}: no luck with {offset}",
+        "attempts": 3,
+        "failed-at-ms": NOW_MS - age_s * 1000,
+        "handler": "handle",
+        "group": "g",
+    }
+    headers = [*own, *((f"ehkafka-{name}", str(value).encode()) for name, value in said.items())]
+    broker.produce("dead", [(key.encode(), b"value %d" % offset)], partition=dead, headers=headers)
+
+
+def dlq(broker: EmbeddedBroker, *arguments: str) -> tuple[int, str, str]:
+    """Run the command; return its exit code, stdout and stderr."""
+    ended = CliRunner().invoke(cli, ["dlq", *arguments, "--endpoint", broker.bootstrap, "--timeout", "5"])
+    return ended.exit_code, ended.stdout, ended.stderr
+
+
+def redrive_of(broker: EmbeddedBroker, **options: Any) -> Redrive:
+    """Return a redrive whose group forms quickly."""
+    target = Target(endpoint=Endpoint.kafka(broker.bootstrap), consumer=QUICK)
+    return Redrive(target=target, topic="dead", timeout_s=5.0, **options)
+
+
+def at_home(broker: EmbeddedBroker, topic: str = "t") -> list[Any]:
+    """Return all records of a topic."""
+    reader = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "r", "enable.partition.eof": True})
+    try:
+        left = {0, 1}
+        reader.assign([TopicPartition(topic, number, 0) for number in left])
+        found: list[Any] = []
+        while left:
+            for message in reader.consume(100, 0.1):
+                if message.error() is None:
+                    found.append(message)
+                elif message.error().code() == KafkaError._PARTITION_EOF:
+                    left.discard(message.partition())
+        return found
+    finally:
+        reader.close()
+
+
+def test_list_counts_by_topic_and_error_and_shows_the_newest_first(broker: EmbeddedBroker) -> None:
+    """Origin, key, attempts, error and age of each; what is no letter is counted apart."""
+    for offset in range(3):
+        bury(broker, offset, age_s=100 - offset)
+    bury(broker, 7, "other", origin="u", dead=1, error="KeyError", age_s=50)
+    broker.produce("dead", [(b"stray", b"no letter")], partition=0)
+    code, text, _ = dlq(broker, "list", "dead", "--limit", "2")
+    assert code == 0
+    first, *lines = text.splitlines()
+    assert first == "4 letters"
+    assert lines[0].split() == ["3", "t", "ValueError"]
+    assert lines[1].split() == ["1", "u", "KeyError"]
+    assert lines[2].split() == ["1", "records", "that", "are", "no", "letters"]
+    assert [line.split("  ")[:1] + line.split("  ")[2:] for line in lines[5:]] == [
+        ["1@0", "u[0]@7", "other", "3", "KeyError: no luck with 7"],
+        ["0@2", "t[0]@2", "k", "3", "ValueError: no luck with 2"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--key", "a"], [0]),
+        (["--error", "KEY"], [1]),
+        (["--error", "luck with 2"], [2]),
+        (["--origin-topic", "u"], [3]),
+        (["--since", "-5m"], [0, 1, 3]),
+        (["--limit", "0"], []),
+    ],
+)
+def test_filters_choose_letters(broker: EmbeddedBroker, options: list[str], expected: list[int]) -> None:
+    """By key, error, origin and time; the limit bounds only what is shown."""
+    bury(broker, 0, "a")
+    bury(broker, 1, "b", error="KeyError")
+    bury(broker, 2, "b", age_s=3600)
+    bury(broker, 3, "b", origin="u")
+    code, text, _ = dlq(broker, "list", "dead", "--json", *options)
+    assert code == 0
+    found = orjson.loads(text)
+    assert sorted(letter["origin_offset"] for letter in found["newest"]) == expected
+    assert found["letters"] == (4 if "--limit" in options else len(expected))
+
+
+def test_show_tells_one_letter_whole_and_escapes_it(broker: EmbeddedBroker) -> None:
+    """Nothing that steers a terminal gets out, in neither form."""
+    bury(broker, 5, f"k{HOSTILE}", error=f"Bad{HOSTILE}", own=((f"h{HOSTILE}", HOSTILE.encode()),))
+    code, text, _ = dlq(broker, "show", "dead", "0@0")
+    assert code == 0
+    assert all(line.isprintable() for line in text.splitlines())
+    assert "origin    t[0]@5" in text
+    assert "value     value 5" in text
+    code, text, _ = dlq(broker, "show", "dead", "0@0", "--json")
+    assert text.strip().isprintable()
+    assert orjson.loads(text)["headers"][0] == {"name": f"h{HOSTILE}", "value": HOSTILE}
+
+
+@pytest.mark.parametrize("place", ["0@9", "1@0", "7", "0@-1", "9@0"])
+def test_show_says_what_is_not_there(broker: EmbeddedBroker, place: str) -> None:
+    """A mistake in the place is exit code 2 and one line."""
+    bury(broker, 5)
+    code, text, error = dlq(broker, "show", "dead", place)
+    assert (code, text) == (2, "")
+    assert "Traceback" not in error
+
+
+def test_looking_joins_nothing_and_commits_nothing(broker: EmbeddedBroker) -> None:
+    """`list`, `show` and a redrive without --yes leave everything as it is."""
+    bury(broker, 0)
+    broker.track_requests()
+    assert dlq(broker, "list", "dead")[0] == 0
+    assert dlq(broker, "show", "dead", "0@0")[0] == 0
+    code, text, _ = dlq(broker, "redrive", "dead")
+    assert code == 0
+    assert "1 letters would be brought back" in text
+    assert "Add --yes" in text
+    for api in (ApiKey.JOIN_GROUP, ApiKey.OFFSET_COMMIT, ApiKey.PRODUCE):
+        assert broker.requests(api) == []
+
+
+def test_f14_a_redrive_brings_letters_home_as_they_were(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    """F14: to their topic and partition, with key, value and own headers, and counted; by the command."""
+    own = (("traceparent", b"00-1"), ("twice", b"1"), ("twice", None))
+    bury(broker, 3, "a", partition=1, own=own)
+    bury(broker, 4, "b", origin="u", own=(("ehkafka-redriven", b"1"),))
+    broker.produce("dead", [(b"stray", b"no letter")], partition=1)
+    settings = tmp_path / "quick.toml"
+    settings.write_text("[consumer]\n" + "\n".join(f'"{name}" = {value}' for name, value in QUICK.items()))
+    options = ["redrive", "dead", "--yes", "--json", "--config", str(settings)]
+    code, text, error = dlq(broker, *options)
+    assert code == 0, error
+    assert orjson.loads(text) == {
+        "dry_run": False,
+        "redriven": 2,
+        "passed_over": 0,
+        "foreign_records": 1,
+        "to": [{"topic": "t", "partition": 1, "letters": 1}, {"topic": "u", "partition": 0, "letters": 1}],
+    }
+    (first,) = at_home(broker, "t")
+    assert (first.partition(), first.key(), first.value()) == (1, b"a", b"value 3")
+    assert first.headers() == [*own, ("ehkafka-redriven", b"1")]
+    (second,) = at_home(broker, "u")
+    assert second.headers() == [("ehkafka-redriven", b"2")]
+    code, text, _ = dlq(broker, *options)
+    assert (code, orjson.loads(text)["redriven"]) == (0, 0)
+    assert len(at_home(broker, "t")) == 1
+
+
+def test_f14_the_order_of_a_partition_is_kept_over_all_partitions_of_letters(broker: EmbeddedBroker) -> None:
+    """F14: letters of one partition that lie in two come back in the order in which they were written."""
+    for offset in range(12):
+        bury(broker, offset, f"k{offset}", partition=offset % 2, dead=(offset // 3) % 2)
+        time.sleep(0.002)  # a time-stamp's grain
+    count = redrive_of(broker).run()
+    assert count.redriven == 12
+    values = [(m.partition(), m.value()) for m in at_home(broker)]
+    for partition in range(2):
+        ours = [value for number, value in values if number == partition]
+        assert ours == [b"value %d" % offset for offset in range(partition, 12, 2)]
+
+
+def test_f14_a_filter_passes_letters_over_and_counts_them(broker: EmbeddedBroker) -> None:
+    """F14: another group has them all again."""
+    for offset, key in enumerate("abab"):
+        bury(broker, offset, key)
+    count = redrive_of(broker, choose=LetterFilter(key="a")).run()
+    assert (count.redriven, count.passed_over) == (2, 2)
+    assert redrive_of(broker).run().seen == 0
+    other = redrive_of(broker, choose=LetterFilter(key="b"), group="others")
+    assert other.plan().redriven == 2
+    assert other.run().redriven == 2
+    assert [m.value() for m in at_home(broker)] == [b"value 0", b"value 2", b"value 1", b"value 3"]
+
+
+def test_f14_an_interrupted_redrive_goes_on_where_it_was(broker: EmbeddedBroker) -> None:
+    """F14: what the broker refused and all behind it in its partition is brought home by the next one."""
+    for offset in range(3):
+        bury(broker, offset)
+    broker.fail_next(ApiKey.PRODUCE, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    with pytest.raises(EndpointError, match=r"The letter 0@\d could not be written to t\[0\]"):
+        redrive_of(broker).run()
+    assert redrive_of(broker).committed() in ({}, {0: 0})
+    assert redrive_of(broker).run().redriven == 3
+    assert {m.value() for m in at_home(broker)} == {b"value 0", b"value 1", b"value 2"}
+    assert redrive_of(broker).committed()[0] == 3
+
+
+def test_f14_nothing_is_committed_above_what_is_acknowledged(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F14: while the broker holds its answer back, the group stays where it is."""
+    monkeypatch.setattr("ehkafka.recovery.redrive.COMMIT_S", 0.05)
+    bury(broker, 0)
+    broker.delay_next(ApiKey.PRODUCE, 1.0)
+    seen: list[Any] = []
+    running = threading.Thread(target=lambda: seen.append(redrive_of(broker).run()), daemon=True)
+    running.start()
+    while not at_home(broker):
+        time.sleep(0.01)
+    assert redrive_of(broker).committed() in ({}, {0: 0})
+    running.join(10.0)
+    assert redrive_of(broker).committed()[0] == 1
+
+
+def test_to_names_another_topic(broker: EmbeddedBroker) -> None:
+    """The partition stays; a home that is not there is refused before anything is written."""
+    bury(broker, 0, partition=1)
+    bury(broker, 1, partition=5)
+    redrive = redrive_of(broker, to="u")
+    with pytest.raises(TopicNotFoundError, match=r"no u\[5\]"):
+        redrive.check_homes(redrive.plan().to)
+    back = redrive_of(broker, to="dead")
+    homes = back.plan().to
+    with pytest.raises(ConfigurationError, match="another --to"):
+        back.check_homes(homes)
+    bounded = redrive_of(broker, to="u", choose=LetterFilter(error="with 0"))
+    bounded.check_homes(bounded.plan().to)
+    assert bounded.run().to == {("u", 1): 1}
+    assert [m.partition() for m in at_home(broker, "u")] == [1]
+
+
+def test_a_second_redrive_is_refused(broker: EmbeddedBroker) -> None:
+    """The group has a member already: the newcomer gets none of the partitions, or only a part."""
+    bury(broker, 0)
+    member = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "dead.redrive", **QUICK})
+    try:
+        member.subscribe(["dead"])
+        deadline_s = time.monotonic() + 10.0
+        while not member.assignment():
+            assert time.monotonic() < deadline_s
+            member.consume(1, 0.05)
+        stop = threading.Event()
+        polls = threading.Thread(target=lambda: [member.consume(1, 0.05) for _ in iter(stop.is_set, True)])
+        polls.start()
+        try:
+            with pytest.raises(ConfigurationError, match="another redrive"):
+                redrive_of(broker).run()
+        finally:
+            stop.set()
+            polls.join()
+    finally:
+        member.close()
+    assert at_home(broker) == []
+
+
+@pytest.mark.parametrize("since", ["earliest", "5", "-3", "soon"])
+def test_a_time_that_is_none_is_refused(broker: EmbeddedBroker, since: str) -> None:
+    """The message names the value and the forms."""
+    code, _, error = dlq(broker, "list", "dead", "--since", since)
+    assert code == 2
+    assert since in error
+
+
+def test_a_topic_that_is_not_there_is_told(broker: EmbeddedBroker) -> None:
+    """Exit code 3, as with every command."""
+    for command in (["list", "nowhere"], ["show", "nowhere", "0@0"], ["redrive", "nowhere"]):
+        code, _, error = dlq(broker, *command)
+        assert code == 3
+        assert "no such topic" in error or "There is no topic 'nowhere'" in error

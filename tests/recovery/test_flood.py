@@ -1,0 +1,54 @@
+"""The flood gauge: dead letters in a row, and their share of what ended lately."""
+
+from __future__ import annotations
+
+from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.records import TopicPartition
+from ehkafka.recovery.flood import FloodGauge
+from ehkafka.recovery.policy import LIMIT_WINDOW_RECORDS, DeadLetter
+from ehkafka.testing.simulated_message import SimulatedMessage
+from ehkafka.workers.exchange import Exchange
+
+
+def test_a_run_ends_with_a_success_and_breaks_its_limit_one_beyond() -> None:
+    """F11: as many as allowed are letters, the next one is told."""
+    gauge = FloodGauge(DeadLetter("dead", run_max=3))
+    assert [gauge.overflow(0) for _ in range(3)] == [None] * 3
+    assert gauge.overflow(1) is None
+    assert [gauge.overflow(1) for _ in range(2)] == [None] * 2
+    assert gauge.overflow(1) == "4 records in a row failed for good (run_max=3)"
+
+
+def test_a_success_that_is_only_handed_in_counts() -> None:
+    """F11: quick lanes are settled many at a time; a failure among them must not seem to follow another."""
+    dispatcher = Dispatcher()
+    exchange = Exchange(dispatcher, lambda: 0.0)
+    assignment = dispatcher.assign(TopicPartition("t", 0), 1)
+    dispatcher.receive(assignment, [SimulatedMessage("t", 0, 0, b"k")], [b"k"], 0.0)
+    lane = dispatcher.begin()
+    assert lane is not None
+    lane.advance()
+    exchange.returned.append(lane)
+    assert exchange.count_finished() == 1
+
+
+def test_a_share_is_judged_over_the_last_outcomes() -> None:
+    """F11: 1 % of the last 1000 may fail; one more within them is told."""
+    gauge = FloodGauge(DeadLetter("dead", ratio_max=0.01))
+    assert [gauge.overflow(n) for n in range(10)] == [None] * 10
+    assert "11 of the last 1000" in str(gauge.overflow(500))
+
+
+def test_a_share_forgets_what_is_long_ago() -> None:
+    """F11: a letter in every hundred is 1 %, for ever."""
+    gauge = FloodGauge(DeadLetter("dead", ratio_max=0.01))
+    assert [gauge.overflow(n * 100) for n in range(200)] == [None] * 200
+    assert gauge._latest.maxlen == 11
+    assert LIMIT_WINDOW_RECORDS == 1_000
+
+
+def test_without_limits_there_is_no_flood() -> None:
+    """F11: nothing is kept either."""
+    gauge = FloodGauge(DeadLetter("dead"))
+    assert all(gauge.overflow(0) is None for _ in range(5_000))
+    assert not gauge._latest

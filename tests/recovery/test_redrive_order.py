@@ -1,0 +1,102 @@
+"""The order in which letters come home, and below which offsets all is done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ehkafka.records import Record
+from ehkafka.recovery.redrive_order import AHEAD_RECORDS_MAX, MergedLetters, SafeBelow
+from ehkafka.testing.simulated_message import SimulatedMessage
+
+
+class Written(SimulatedMessage):
+    """A record with the time of its writing in its value."""
+
+    def timestamp(self) -> tuple[int, int]:
+        """Return that time."""
+        return 1, int(self.value() or 0)
+
+
+def letter(partition: int, offset: int, at_ms: int) -> Record:
+    """Return a letter."""
+    return Record(Written("dead", partition, offset, value=b"%d" % at_ms))
+
+
+def taken(merged: MergedLetters) -> list[tuple[int, int]]:
+    """Return what comes out now."""
+    return [(record.partition(), record.offset()) for record, _ in merged.take()]
+
+
+def test_letters_come_in_the_order_of_their_writing() -> None:
+    """One that nothing can precede any more, and no other."""
+    merged = MergedLetters([0, 1])
+    merged.put(letter(0, 0, 10), None)
+    merged.put(letter(0, 1, 30), None)
+    assert taken(merged) == []
+    merged.put(letter(1, 0, 20), None)
+    assert taken(merged) == [(0, 0), (1, 0)]
+    merged.finish(1)
+    assert taken(merged) == [(0, 1)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 50)), max_size=40))
+def test_a_partitions_order_is_kept_whatever_its_times_are(written: list[tuple[int, int]]) -> None:
+    """Clocks of two members may differ; each letter comes once."""
+    merged = MergedLetters(range(3))
+    offsets = [0, 0, 0]
+    out: list[tuple[int, int]] = []
+    for partition, at_ms in written:
+        merged.put(letter(partition, offsets[partition], at_ms), None)
+        offsets[partition] += 1
+        out += taken(merged)
+    for partition in range(3):
+        merged.finish(partition)
+    out += taken(merged)
+    for partition in range(3):
+        assert [o for p, o in out if p == partition] == list(range(offsets[partition]))
+
+
+def test_a_partition_that_is_far_ahead_is_told() -> None:
+    """So that it is read on later: what waits is bounded."""
+    merged = MergedLetters([0, 1])
+    for offset in range(AHEAD_RECORDS_MAX):
+        assert not merged.is_ahead(0)
+        merged.put(letter(0, offset, offset), None)
+    assert merged.is_ahead(0)
+    merged.finish(1)
+    assert len(taken(merged)) == AHEAD_RECORDS_MAX
+    assert not merged.is_ahead(0)
+
+
+def test_only_what_has_nothing_open_below_it_is_safe() -> None:
+    """Answers may come in any order; the offset moves when the lowest is there, over holes of the log too."""
+    safe = SafeBelow({0: 5, 1: 0})
+    for offset in (5, 6, 9):
+        safe.opened(0, offset)
+    safe.closed(0, 6)
+    assert safe.changed() == {}
+    safe.closed(0, 5)
+    assert safe.changed() == {0: 7}
+    safe.ended(0, 12)
+    assert safe.changed() == {}
+    safe.closed(0, 9)
+    safe.ended(0, 12)
+    assert safe.changed() == {0: 12}
+    assert safe.changed() == {}
+
+
+@given(st.permutations(range(12)), st.integers(0, 12))
+def test_safe_is_exactly_below_the_lowest_open_one(order: list[int], answered: int) -> None:
+    """For every order of the answers, at every moment."""
+    safe = SafeBelow({0: 0})
+    for offset in range(12):
+        safe.opened(0, offset)
+    done: set[Any] = set()
+    for offset in order[:answered]:
+        safe.closed(0, offset)
+        done.add(offset)
+    lowest = min(set(range(12)) - done, default=12)
+    assert safe.changed() == ({0: lowest} if lowest else {})

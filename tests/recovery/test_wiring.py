@@ -1,0 +1,58 @@
+"""What failure policies must not lead to together."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.recovery.policy import DeadLetter, Hold, Stop
+from ehkafka.recovery.retry import NO_RETRY, Retry
+from ehkafka.recovery.wiring import check_recovery
+
+
+def handler(name: str, on_failure: Any, retry: Any = NO_RETRY) -> Any:
+    """Return a handler of the topic of its name."""
+    return SimpleNamespace(name=name, topics=(name,), on_failure=on_failure, retry=retry)
+
+
+def test_letters_in_a_circle_are_refused_however_long_it_is() -> None:
+    """The way is named; a handler that only leads into the circle is not to blame."""
+    handlers = [
+        handler("in", DeadLetter("a")),
+        handler("a", DeadLetter("b")),
+        handler("b", DeadLetter("c")),
+        handler("c", DeadLetter("a")),
+    ]
+    with pytest.raises(ConfigurationError, match="a → b → c → a"):
+        check_recovery(handlers, "pause_partition")
+
+
+def test_a_chain_of_letters_that_ends_is_fine() -> None:
+    """A topic of dead letters may have a handler, whose own letters go elsewhere."""
+    check_recovery([handler("a", DeadLetter("b")), handler("b", DeadLetter("x"))], "stop")
+    check_recovery([handler("a", DeadLetter(print)), handler("b", Stop())], "stop")
+
+
+@pytest.mark.parametrize(
+    ("on_failure", "retry", "is_refused"),
+    [
+        (Stop(), NO_RETRY, False),
+        (Stop(), Retry(), True),
+        (Hold(), NO_RETRY, True),
+        (DeadLetter("dead"), Retry(), False),
+        (DeadLetter(print), lambda *_: 1.0, False),
+        (Stop(), lambda *_: 1.0, True),
+    ],
+)
+def test_f5_parked_keys_need_a_way_out(on_failure: Any, retry: Any, is_refused: bool) -> None:
+    """F5: only where they are to go to the dead letters."""
+    handlers = [handler("a", on_failure, retry)]
+    check_recovery(handlers, "pause_partition")
+    if is_refused:
+        with pytest.raises(ConfigurationError, match=r"'a' may park .*on_failure=DeadLetter"):
+            check_recovery(handlers, "dead_letter")
+    else:
+        check_recovery(handlers, "dead_letter")
