@@ -6,14 +6,14 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from ehkafka.lanes.express_mode import MEMORY_RECORDS, PAUSE_MIN_S, ExpressMode
 from ehkafka.recovery.decision import RetryHead
 from ehkafka.workers.exchange import STEAL_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import pytest
 
     from ehkafka.lanes.lane import Lane
 
@@ -171,7 +171,7 @@ def test_a_record_that_runs_is_stolen_once_it_takes_long_and_not_before(pool: Ca
 
 
 def test_chunks_end_when_records_become_dear_and_come_back_when_they_are_cheap() -> None:
-    """J6: above 20 µs in the mean lanes, below 8 µs chunks again; each quick change of mind costs patience."""
+    """J6: above 20 µs in the mean lanes, below 8 µs chunks again, later after each short trial."""
     mode = ExpressMode()
     mode.note_lanes(9e-6, 0.0)
     assert not mode.on
