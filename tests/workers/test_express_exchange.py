@@ -6,14 +6,13 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from ehkafka.lanes.express_mode import MEMORY_RECORDS, PAUSE_MIN_S, ExpressMode
-from ehkafka.recovery.decision import RetryHead
 from ehkafka.workers.exchange import STEAL_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pytest
 
     from ehkafka.lanes.lane import Lane
 
@@ -108,7 +107,7 @@ def test_a_worker_that_hands_a_chunk_in_while_the_lock_is_taken_goes_on(pool: Ca
 
 
 def test_a_failed_record_of_a_chunk_is_tried_again_and_its_key_waits(
-    pool: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    pool: Callable[..., Any],
 ) -> None:
     """F2: one in seven fails once; each key's records come in order, each is handled once in the end."""
     failed: set[int] = set()
@@ -120,16 +119,7 @@ def test_a_failed_record_of_a_chunk_is_tried_again_and_its_key_waits(
             raise ValueError("once")
 
     made = pool(3, work, express=True)
-
-    def decide(lane: Lane, _error: BaseException) -> RetryHead:
-        name, offset = (lane.assignment.epoch, lane.key), lane.head.offset()  # type: ignore[union-attr]
-        # The pool's own checks saw it start: it may come again.
-        made._running.pop(name, None)
-        made._last[name] = offset - 1
-        made.started[lane.assignment.epoch].discard(offset)
-        return RetryHead(0.0, "once")
-
-    monkeypatch.setattr(made.workers, "_on_failure", decide)
+    made.forgives = True
     assignment = made.assign()
     for first in range(0, 2_000, 50):
         made.receive(assignment, first, [b"k%d" % (n % 11) for n in range(first, first + 50)])
@@ -198,3 +188,58 @@ def test_a_slow_handler_is_run_by_all_workers(pool: Callable[..., Any]) -> None:
     made.receive(assignment, 0, [b"k%d" % n for n in range(400)])
     watch_until(made, lambda: made.handled == 400)
     assert not made.dispatcher.express.on
+
+
+def _busy(seconds: float) -> None:
+    ends_s = time.perf_counter() + seconds
+    while time.perf_counter() < ends_s:
+        pass
+
+
+# Records, and what each costs: below 8 µs, above 20 µs, in between, a millisecond, quick again.
+PHASES = [(6_000, 0.0), (300, 30e-6), (600, 12e-6), (150, 1e-3), (60, 3e-3), (6_000, 0.0)]
+
+
+@pytest.mark.parametrize("express", [False, True])
+def test_j6_costs_that_cross_every_bound_keep_the_order(pool: Callable[..., Any], express: bool) -> None:
+    """J6: each key in order, no overlap, one in a hundred failing once; with and without chunks."""
+    bounds: list[tuple[int, float]] = []
+    for records, cost_s in PHASES:
+        bounds.append((records + (bounds[-1][0] if bounds else 0), cost_s))
+    failed: set[int] = set()
+
+    def work(lane: Lane) -> None:
+        offset = lane.head.offset()  # type: ignore[union-attr]
+        cost_s = next((cost_s for end, cost_s in bounds if offset < end), 0.0)
+        if cost_s >= 1e-3:
+            time.sleep(cost_s)
+        elif cost_s:
+            _busy(cost_s)
+        if offset % 100 == 7 and offset not in failed:
+            failed.add(offset)
+            raise ValueError("once")
+
+    made = pool(6, work, express=express)
+    made.forgives = True
+    if express:  # decided as in an app
+        del made.exchange.note_chunk, made.exchange.note_lanes
+        made.dispatcher.express.on = False
+    assignment = made.assign()
+    total, offset = bounds[-1][0], 0
+
+    def done() -> bool:
+        nonlocal offset
+        while offset < total and offset - made.handled < 2_000:
+            made.receive(assignment, offset, [b"k%d" % (n * n % 41) for n in range(offset, offset + 30)])
+            offset += 30
+        with made.exchange.locked() as dispatcher:
+            dispatcher.holds.unpark_due(time.monotonic() + 1.0)
+        return bool(made.handled == offset and offset >= total)
+
+    watch_until(made, done)
+    watch_until(made, lambda: not made.dispatcher.unfinished_records)
+    assert len(failed) == len(range(7, offset, 100))
+    with made.exchange.locked():
+        assert assignment.watermark() == offset
+    if express:
+        assert made.chunk_records > 0
