@@ -71,15 +71,14 @@ def make_run_chunk(
     def run_raw(assignment: Assignment, messages: Iterator[Message]) -> bool:
         return _run_messages(handler_of(assignment), messages)
 
-    def run_recorded(assignment: Assignment, messages: Iterator[Message]) -> bool:
-        told = _recorded(
-            assignment, handler_of(assignment), history, reader, None if spec.raw else make_record
-        )
-        return _run_messages(told, messages)
+    if history is None:
+        return run_raw if spec.raw else run
+    tell, make = history, None if spec.raw else make_record
 
-    if history is not None:
-        return run_recorded
-    return run_raw if spec.raw else run
+    def run_recorded(assignment: Assignment, messages: Iterator[Message]) -> bool:
+        return _run_messages(_recorded(assignment, handler_of(assignment), tell, reader, make), messages)
+
+    return run_recorded
 
 
 def _run_messages(handler: Callable[[Any], object], messages: Iterator[Message]) -> bool:

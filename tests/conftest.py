@@ -40,7 +40,7 @@ def no_cloud_identity() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def express() -> Iterator[None]:
-    """Let EHKAFKA_EXPRESS say how handlers run that may run chunks: 0: with lanes, 1: with chunks while quick.
+    """Let EHKAFKA_EXPRESS say how handlers run that may run chunks: 0: lanes, 1: chunks while quick.
 
     `always`: with chunks whatever they cost, so that tests of a few slow records meet them, too.
     """

@@ -188,13 +188,13 @@ class Exchange:
         now_s = self._clock()
         started = chunk.started()
         seen, first_s, first, moved_s, last = self._chunk_seen
-        if seen is not chunk:
+        if seen is not chunk or not started:
+            # Before its first record it only waits for its thread to be run.
             self._chunk_seen = (chunk, now_s, started, now_s, started)
             return
         stuck = started == last and now_s - moved_s >= STEAL_S
         slow = now_s - first_s >= 2 * STEAL_S and now_s - first_s > 2 * QUICK_S * (started - first + 1)
-        # Before its first record it only waits for its thread to be run.
-        if started > 0 and (stuck or slow):
+        if stuck or slow:
             self.note_chunk(now_s - first_s, started - first + 1)
             self.end_early(chunk)
             self._runner = None

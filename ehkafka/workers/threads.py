@@ -267,9 +267,11 @@ class ThreadWorkers:
             lane.advance()
         return lane
 
-    def _end_at_failure(self, chunk: Chunk, error: BaseException) -> Lane:
+    def _end_at_failure(self, chunk: Chunk, error: BaseException) -> Lane | Chunk:
         lane = self._exchange.end_early(chunk)
-        if lane is None:  # no record had started: it is the engine's own
+        if lane is None:  # no record had started
+            if chunk.assignment.ended:
+                return chunk  # there is nobody to call any more: a class's instance is gone
             raise error
         if DEFERRED and self._deferrals is not None:
             self._deferrals.void(lane)

@@ -16,6 +16,7 @@ from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.lane import Lane
 from ehkafka.lanes.order import KeyReader
 from ehkafka.records import TopicPartition
+from ehkafka.recovery.decision import RetryHead
 from ehkafka.testing.simulated_message import SimulatedMessage
 from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.threads import ThreadWorkers
@@ -47,6 +48,9 @@ class Pool:
         self.started: dict[int, set[int]] = defaultdict(set)
         self.done: dict[int, set[int]] = defaultdict(set)
         self.handled = 0
+        # Of them in chunks; and whether a failed record is tried again.
+        self.chunk_records = 0
+        self.forgives = False
         self._running: dict[tuple[int, Any], int] = {}
         self._last: dict[tuple[int, Any], int] = {}
         self._count = threading.Lock()
@@ -80,12 +84,21 @@ class Pool:
         assert left == []
 
     def _failed(self, lane: Lane, error: BaseException) -> Any:
-        self.wrong.append(f"{lane.key!r}: {error!r}")
-        raise error
+        if not self.forgives:
+            self.wrong.append(f"{lane.key!r}: {error!r}")
+            raise error
+        assert lane.head is not None
+        epoch, offset = lane.assignment.epoch, lane.head.offset()
+        # The checks have seen it start: it may come again.
+        self._running.pop((epoch, lane.key), None)
+        self._last[epoch, lane.key] = offset - 1
+        self.started[epoch].discard(offset)
+        return RetryHead(0.0, "once")
 
     def _run_chunk(self, assignment: Assignment, messages: Iterator[Any]) -> bool:
         for message in messages:
             # A lane that nobody knows: it tells the checks below what they look at.
+            self.chunk_records += 1
             self._invoke(Lane(message.key(), assignment, message))
         return False
 

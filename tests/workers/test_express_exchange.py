@@ -1,0 +1,245 @@
+"""Threads with chunks: slow records, slow handlers, sleeping workers, failures, deferred records."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.lanes.express_mode import MEMORY_RECORDS, PAUSE_MIN_S, ExpressMode
+from ehkafka.workers.exchange import STEAL_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.lanes.lane import Lane
+
+LIMIT_S = 10.0
+
+
+def watch_until(pool: Any, done: Callable[[], bool]) -> None:
+    """Look as often as the poll thread does."""
+    deadline_s = time.monotonic() + LIMIT_S
+    while not done():
+        pool.exchange.watch()
+        assert time.monotonic() < deadline_s, f"{pool.handled} handled, the rest waits for ever"
+        assert not pool.wrong, pool.wrong[0]
+        time.sleep(1e-3)
+
+
+def test_a_record_that_blocks_holds_back_only_its_key(pool: Callable[..., Any]) -> None:
+    """O2: in a chunk, too: the rest is taken from its worker, and the commit waits for the blocked one."""
+    gate = threading.Event()
+
+    def work(lane: Lane) -> None:
+        if lane.key == b"slow":
+            gate.wait(LIMIT_S)
+
+    made = pool(3, work, express=True)
+    assignment = made.assign()
+    keys = [b"k%d" % n for n in range(40)]
+    made.receive(assignment, 0, [*keys, b"slow", *keys, b"slow", *keys])
+    watch_until(made, lambda: made.handled == 120)
+    with made.exchange.locked():
+        assert assignment.watermark() == 40
+    gate.set()
+    watch_until(made, lambda: made.handled == 122)
+    watch_until(made, lambda: made.dispatcher.backlog_records == 0)
+    with made.exchange.locked():
+        assert assignment.watermark() == 122
+
+
+def test_all_but_one_worker_blocked_in_chunks_leaves_one_to_work(pool: Callable[..., Any]) -> None:
+    """O2: three of four workers blocked, one after another: the fourth finishes what is left."""
+    gate = threading.Event()
+
+    def work(lane: Lane) -> None:
+        if lane.key.startswith(b"slow"):  # type: ignore[attr-defined]
+            gate.wait(LIMIT_S)
+
+    made = pool(4, work, express=True)
+    assignment = made.assign()
+    for number in range(3):
+        made.receive(assignment, 51 * number, [b"slow%d" % number, *(b"k%d" % n for n in range(50))])
+        watch_until(made, lambda number=number: made.handled == 50 * (number + 1))
+    gate.set()
+    watch_until(made, lambda: made.handled == 153)
+
+
+def test_single_records_find_a_worker_without_a_watch(pool: Callable[..., Any]) -> None:
+    """Lost wake-ups: one wake a record is enough, 5000 times."""
+    made = pool(4, express=True)
+    made.exchange.cost_s = 1e-6
+    assignment = made.assign()
+    for offset in range(5_000):
+        made.receive(assignment, offset, [b"k%d" % (offset % 3)])
+        made.exchange.wake_one()
+        deadline_s = time.monotonic() + LIMIT_S
+        while made.handled <= offset:
+            assert time.monotonic() < deadline_s, "a record lies with idle workers"
+            time.sleep(0)
+    assert not made.wrong
+
+
+def test_a_worker_that_hands_a_chunk_in_while_the_lock_is_taken_goes_on(pool: Callable[..., Any]) -> None:
+    """The next chunk is put in line by whoever settles; nobody needs to be woken for it."""
+    made = pool(2, express=True)
+    assignment = made.assign()
+    with made.exchange.locked() as dispatcher:
+        pass
+    made.receive(assignment, 0, [b"a"])
+    with made.exchange.locked() as dispatcher:
+        made.exchange.wake_one()
+        deadline_s = time.monotonic() + LIMIT_S
+        while not made.exchange.returned:
+            assert time.monotonic() < deadline_s
+            time.sleep(1e-4)
+        # Behind the one that is handed in: in line only once that is settled.
+        batch = [type(dispatcher.express.out.messages[0])("t", 0, n, b"b") for n in range(1, 4)]
+        dispatcher.receive(assignment, batch, None, 0.0)
+        assert not dispatcher.ready
+    watch = time.monotonic() + LIMIT_S
+    while made.handled < 4:
+        assert time.monotonic() < watch, "the next chunk lies in line with nobody awake"
+        time.sleep(1e-3)
+
+
+def test_a_failed_record_of_a_chunk_is_tried_again_and_its_key_waits(
+    pool: Callable[..., Any],
+) -> None:
+    """F2: one in seven fails once; each key's records come in order, each is handled once in the end."""
+    failed: set[int] = set()
+
+    def work(lane: Lane) -> None:
+        offset = lane.head.offset()  # type: ignore[union-attr]
+        if offset % 7 == 0 and offset not in failed:
+            failed.add(offset)
+            raise ValueError("once")
+
+    made = pool(3, work, express=True)
+    made.forgives = True
+    assignment = made.assign()
+    for first in range(0, 2_000, 50):
+        made.receive(assignment, first, [b"k%d" % (n % 11) for n in range(first, first + 50)])
+
+    def done() -> bool:
+        with made.exchange.locked() as dispatcher:
+            dispatcher.holds.unpark_due(time.monotonic() + 1.0)
+        return bool(made.handled == 2_000)
+
+    watch_until(made, done)
+    watch_until(made, lambda: not made.dispatcher.unfinished_records)
+    assert len(failed) == 286
+    with made.exchange.locked():
+        assert assignment.watermark() == 2_000
+
+
+def test_a_record_that_runs_is_stolen_once_it_takes_long_and_not_before(pool: Callable[..., Any]) -> None:
+    """A chunk whose first record has not begun only waits for its thread; virtual time."""
+    made = pool(1, express=True)
+    made.close()
+    exchange, dispatcher = made.exchange, made.dispatcher
+    now = [0.0]
+    exchange._clock = lambda: now[0]
+    made.receive(made.assign(), 0, [b"a", b"b", b"c"])
+    chunk = dispatcher.begin()
+    for _ in range(5):
+        now[0] += 10 * STEAL_S
+        exchange.watch()
+    assert dispatcher.express.out is chunk
+    next(chunk.iterator)
+    exchange.watch()
+    now[0] += 0.5 * STEAL_S
+    exchange.watch()
+    assert dispatcher.express.out is chunk
+    now[0] += STEAL_S
+    exchange.watch()
+    assert chunk.lane is not None
+    assert len(dispatcher.express.out.messages) == 2
+
+
+def test_chunks_end_when_records_become_dear_and_come_back_when_they_are_cheap() -> None:
+    """J6: above 20 µs in the mean lanes, below 8 µs chunks again, later after each short trial."""
+    mode = ExpressMode()
+    mode.note_lanes(9e-6, 0.0)
+    assert not mode.on
+    mode.note_lanes(7e-6, 0.0)
+    assert mode.on
+    mode.note_chunk(10e-6 * 4_000, 4_000, 0.1)
+    mode.note_chunk(5e-3, 1, 0.1)  # one slow record among many is no slow handler
+    assert mode.on
+    mode.note_chunk(1.0, 1_000, 0.2)
+    assert not mode.on
+    mode.note_lanes(1e-6, 0.2 + PAUSE_MIN_S)
+    assert not mode.on, "the first trial ended soon"
+    mode.note_lanes(1e-6, 0.2 + 2 * PAUSE_MIN_S)
+    assert mode.on
+    assert MEMORY_RECORDS > 1_000
+
+
+def test_a_slow_handler_is_run_by_all_workers(pool: Callable[..., Any]) -> None:
+    """O3: what takes a millisecond ends the chunks by itself, and runs side by side."""
+    made = pool(8, lambda _lane: time.sleep(2e-3), express=True)
+    del made.exchange.note_chunk, made.exchange.note_lanes
+    made.exchange._mode.on = True
+    assignment = made.assign()
+    made.receive(assignment, 0, [b"k%d" % n for n in range(400)])
+    watch_until(made, lambda: made.handled == 400)
+    assert not made.dispatcher.express.on
+
+
+def _busy(seconds: float) -> None:
+    ends_s = time.perf_counter() + seconds
+    while time.perf_counter() < ends_s:
+        pass
+
+
+# Records, and what each costs: below 8 µs, above 20 µs, in between, a millisecond, quick again.
+PHASES = [(6_000, 0.0), (300, 30e-6), (600, 12e-6), (150, 1e-3), (60, 3e-3), (6_000, 0.0)]
+
+
+@pytest.mark.parametrize("express", [False, True])
+def test_j6_costs_that_cross_every_bound_keep_the_order(pool: Callable[..., Any], express: bool) -> None:
+    """J6: each key in order, no overlap, one in a hundred failing once; with and without chunks."""
+    bounds: list[tuple[int, float]] = []
+    for records, cost_s in PHASES:
+        bounds.append((records + (bounds[-1][0] if bounds else 0), cost_s))
+    failed: set[int] = set()
+
+    def work(lane: Lane) -> None:
+        offset = lane.head.offset()  # type: ignore[union-attr]
+        cost_s = next((cost_s for end, cost_s in bounds if offset < end), 0.0)
+        if cost_s >= 1e-3:
+            time.sleep(cost_s)
+        elif cost_s:
+            _busy(cost_s)
+        if offset % 100 == 7 and offset not in failed:
+            failed.add(offset)
+            raise ValueError("once")
+
+    made = pool(6, work, express=express)
+    made.forgives = True
+    if express:  # decided as in an app
+        del made.exchange.note_chunk, made.exchange.note_lanes
+        made.dispatcher.express.on = False
+    assignment = made.assign()
+    total, offset = bounds[-1][0], 0
+
+    def done() -> bool:
+        nonlocal offset
+        while offset < total and offset - made.handled < 2_000:
+            made.receive(assignment, offset, [b"k%d" % (n * n % 41) for n in range(offset, offset + 30)])
+            offset += 30
+        with made.exchange.locked() as dispatcher:
+            dispatcher.holds.unpark_due(time.monotonic() + 1.0)
+        return bool(made.handled == offset and offset >= total)
+
+    watch_until(made, done)
+    watch_until(made, lambda: not made.dispatcher.unfinished_records)
+    assert len(failed) == len(range(7, offset, 100))
+    with made.exchange.locked():
+        assert assignment.watermark() == offset
+    if express:
+        assert made.chunk_records > 0
