@@ -55,12 +55,12 @@ def test_r1_a_revoke_with_time_enough_repeats_nothing(lab: Any, wait_for: Any, s
     """
     if scope == "handler":
         lab.checker_options = {"lane_scope": lambda _partition: "one handler"}
-    first = lab.recorder(lambda _record: time.sleep(0.004))
-    second = lab.recorder(lambda _record: time.sleep(0.004))
+    first = lab.recorder(lambda _record: time.sleep(0.02))
+    second = lab.recorder(lambda _record: time.sleep(0.02))
     for partition in range(4):
         lab.produce(" ".join(f"k{n % 12}" for n in range(400)), topic="t4", partition=partition)
     options = {"assignor": "cooperative-sticky", "scope": scope, "workers": 8, "backlog_records_max": 200}
-    options |= {"batch_records_max": 20}
+    options |= {"batch_records_max": 20, "consumer": UNHURRIED}
     one = lab.app(first, "t4", **options)
     two = lab.app(second, "t4", **options)
     one.start()

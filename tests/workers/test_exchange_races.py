@@ -156,6 +156,11 @@ def test_outcomes_handed_in_during_a_revoke_leave_no_hole_and_no_premature_water
     assert revokes(pool(6, work=_spin, express=express), 700, seed) is None
 
 
+def a_seed_is_red(pool: Callable[..., Any]) -> bool:
+    """Tell whether revokes go wrong in any of several runs: on a busy machine threads may miss each other."""
+    return any(revokes(pool(6, work=_spin), 700, seed) is not None for seed in range(10))
+
+
 def _spin(lane: Lane) -> None:
     # Lets other threads in between the start of a handler and its end.
     for _ in range(lane.head.offset() % 7 * 10):  # type: ignore[union-attr]
@@ -167,7 +172,7 @@ def test_mutant_a_holder_does_not_say_that_it_runs(
 ) -> None:
     """Without `running`, a revoke takes the head away under the handler."""
     mutate(Dispatcher, "begin", "lane.running = True", "pass")
-    assert revokes(pool(6, work=_spin), 700) is not None
+    assert a_seed_is_red(pool)
 
 
 def test_mutant_a_holder_does_not_look_whether_its_partition_is_halted(
@@ -176,7 +181,7 @@ def test_mutant_a_holder_does_not_look_whether_its_partition_is_halted(
     """Without the look, records above the drain's limit start."""
     old = "(not self.assignment.halted or self.assignment.may_start(self.head))"
     mutate(Lane, "may_run_head", old, "True")
-    assert revokes(pool(6, work=_spin), 700) is not None
+    assert a_seed_is_red(pool)
 
 
 def test_mutant_a_drain_looks_for_runners_before_it_halts(
@@ -192,7 +197,7 @@ def test_mutant_a_drain_looks_for_runners_before_it_halts(
         "    assignment.halted = True  # before the look at who runs: see `Assignment`\n",
         "",
     )
-    assert revokes(pool(6, work=_spin), 700) is not None
+    assert a_seed_is_red(pool)
 
 
 def test_mutant_the_watermark_ignores_what_waits_behind_an_emptied_lane(
