@@ -13,7 +13,7 @@ import textwrap
 import threading
 import time
 from collections import Counter
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,10 +24,12 @@ from ehkafka.testing import Checker, EmbeddedBroker, MemoryHistory, check_histor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from ehkafka.testing import Verdict
 
 LIMIT_S = 15.0
+TOPICS = {"t": 1, "t4": 4, "u": 1}
 # Whenever a member joins or leaves, the embedded broker waits the session time-out less one second.
 # Nor does it answer a waiting fetch when records arrive.
 FAST_GROUP = {"session.timeout.ms": 1_500, "heartbeat.interval.ms": 100, "fetch.wait.max.ms": 20}
@@ -215,10 +217,10 @@ class Lab:
                 app.stop(drain=False, timeout_s=5.0)
 
 
-@pytest.fixture
-def lab(embedded_broker_factory: Callable[..., EmbeddedBroker]) -> Iterator[Lab]:
-    """Run a broker with the topic `t` of one partition, `t4` of four, and `u` of one."""
-    lab = Lab(embedded_broker_factory({"t": 1, "t4": 4, "u": 1}))
+@contextmanager
+def judged(broker: EmbeddedBroker) -> Iterator[Lab]:
+    """Run a lab; its apps are stopped at the end and their histories judged."""
+    lab = Lab(broker)
     try:
         yield lab
     finally:
@@ -226,6 +228,19 @@ def lab(embedded_broker_factory: Callable[..., EmbeddedBroker]) -> Iterator[Lab]
     if lab.judged:
         verdict = lab.verdict()
         assert verdict.ok, verdict.report()
+
+
+@pytest.fixture
+def lab(embedded_broker_factory: Callable[..., EmbeddedBroker]) -> Iterator[Lab]:
+    """Run a broker with the topic `t` of one partition, `t4` of four, and `u` of one."""
+    with judged(embedded_broker_factory(TOPICS)) as lab:
+        yield lab
+
+
+@pytest.fixture
+def labs(embedded_broker_factory: Callable[..., EmbeddedBroker]) -> Callable[[], AbstractContextManager[Lab]]:
+    """Make as many of them as a test asks for, one after the other."""
+    return lambda: judged(embedded_broker_factory(TOPICS))
 
 
 class Program:

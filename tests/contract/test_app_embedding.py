@@ -40,7 +40,8 @@ def test_j3_an_app_lives_in_an_event_loop_and_does_not_block_it(lab: Any, record
 
     asyncio.run(main())
     assert said == ["open", "close"]
-    assert recorder.offsets() == [0, 1, 2]
+    # Three keys, side by side: any order.
+    assert sorted(recorder.offsets()) == [0, 1, 2]
     assert lab.committed() == 3
     # Joining and leaving the group take longer than that.
     assert longest_s < 0.4

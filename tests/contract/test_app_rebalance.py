@@ -10,6 +10,7 @@ import pytest
 
 import ehkafka
 from ehkafka.events import (
+    CommitAcknowledged,
     CommitFailed,
     PartitionAssigned,
     PartitionLost,
@@ -46,34 +47,64 @@ def owned(app: Any) -> set[int]:
     return {p.partition.partition for p in app.snapshot().partitions}
 
 
-@pytest.mark.parametrize("scope", ["partition", "handler"])
-def test_r1_a_revoke_with_time_enough_repeats_nothing(lab: Any, wait_for: Any, scope: str) -> None:
-    """R1, O6: a second member joins a busy first one and leaves again: every record is handled once.
+def refused_in_a_revoke(keeper: Keeper) -> bool:
+    """Whether the last that a partition heard before it was revoked was a refused commit."""
+    heard: dict[Any, type] = {}
+    for event in keeper.all:
+        if isinstance(event, CommitFailed):
+            heard |= dict.fromkeys(event.partitions, CommitFailed)
+        elif isinstance(event, CommitAcknowledged):
+            heard |= dict.fromkeys(dict(event.next_offsets), CommitAcknowledged)
+        elif isinstance(event, PartitionRevoked) and heard.pop(event.partition, None) is CommitFailed:
+            return True
+    return False
 
-    Cooperative only: unlike Kafka, the embedded broker takes no commit of a member that all are asked to
-    join again, so an eager revoke cannot be committed here.
+
+def join_and_leave(lab: Any, wait_for: Any, scope: str) -> tuple[Counter[Any], bool]:
+    """Work 1600 records off while a second member comes and goes.
+
+    Return how often each of them ended, and whether a revoke's commit was refused.
     """
-    if scope == "handler":
-        lab.checker_options = {"lane_scope": lambda _partition: "one handler"}
     first = lab.recorder(lambda _record: time.sleep(0.02))
     second = lab.recorder(lambda _record: time.sleep(0.02))
     for partition in range(4):
         lab.produce(" ".join(f"k{n % 12}" for n in range(400)), topic="t4", partition=partition)
     options = {"assignor": "cooperative-sticky", "scope": scope, "workers": 8, "backlog_records_max": 200}
     options |= {"batch_records_max": 20, "consumer": UNHURRIED}
-    one = lab.app(first, "t4", **options)
-    two = lab.app(second, "t4", **options)
+    one, two = (lab.app(recorder, "t4", **options) for recorder in (first, second))
+    keeper = Keeper()
+    one.add_hook(keeper)
+    two.add_hook(keeper)
     one.start()
     wait_for(lambda: first.count > 50)
     two.start()
-    wait_for(lambda: second.count > 100)
+    wait_for(lambda: second.count > 100, 30.0)
     two.stop()
-    wait_for(lambda: first.count + second.count >= 1600, 30.0)
+    wait_for(lambda: len({*first.finished, *second.finished}) == 1600, 30.0)
     one.stop()
-    times = Counter(first.finished + second.finished)
-    assert len(times) == 1600
-    assert set(times.values()) == {1}
     assert [lab.committed(p, topic="t4") for p in range(4)] == [400] * 4
+    return Counter(first.finished + second.finished), refused_in_a_revoke(keeper)
+
+
+@pytest.mark.parametrize("scope", ["partition", "handler"])
+def test_r1_a_revoke_with_time_enough_repeats_nothing(labs: Any, wait_for: Any, scope: str) -> None:
+    """R1, O6: a second member joins a busy first one and leaves again: every record is handled once.
+
+    Cooperative only: unlike Kafka, the embedded broker takes no commit of a member that all are asked to
+    join again, so an eager revoke cannot be committed here. On busy cores it also sends a follower back to
+    join once more (its SyncGroup is answered with INVALID_REQUEST when the leader's was quicker), which puts
+    a revoke into the same state: such a try proves nothing, and one of five must be free of it.
+    """
+    for _ in range(5):
+        with labs() as lab:
+            if scope == "handler":
+                lab.checker_options = {"lane_scope": lambda _partition: "one handler"}
+            times, refused = join_and_leave(lab, wait_for, scope)
+        assert len(times) == 1600
+        if not refused:
+            assert set(times.values()) == {1}
+            return
+    pytest.fail("in none of five tries did the broker take every commit of a revoke")
 
 
 def test_r2_a_handler_longer_than_the_drain_budget_is_left_behind(lab: Any, wait_for: Any) -> None:
