@@ -66,6 +66,7 @@ def engine_poisoned(
     poison_every: int,
     retry_s: float,
     parked_records_max: int,
+    express: bool | None = None,
 ) -> dict[str, Any]:
     """Healthy throughput while one record in `poison_every` (0: none) fails, waits `retry_s`, fails for good.
 
@@ -84,6 +85,7 @@ def engine_poisoned(
         topic,
         handle,
         workers=workers,
+        express=express,
         retry=Retry(attempts=2, first_s=retry_s, max_s=retry_s),
         on_failure=Skip(),
         parked_records_max=parked_records_max,

@@ -32,7 +32,14 @@ def bare_latency(bootstrap: str, topic: str, seconds: float) -> dict[str, Any]:
 
 
 def engine_latency(
-    bootstrap: str, topic: str, seconds: float, *, work_s: float = 0.0, hot_s: float = 0.0, workers: int = 16
+    bootstrap: str,
+    topic: str,
+    seconds: float,
+    *,
+    work_s: float = 0.0,
+    hot_s: float = 0.0,
+    workers: int = 16,
+    express: bool | None = None,
 ) -> dict[str, Any]:
     """Latency of the engine: from the producer's clock in the value to the handler's start.
 
@@ -48,7 +55,7 @@ def engine_latency(
         if work_s:
             time.sleep(work_s)
 
-    app = make_app(bootstrap, topic, handle, workers=workers, start="latest")
+    app = make_app(bootstrap, topic, handle, workers=workers, start="latest", express=express)
     _run_live(app, seconds)
     app.stop()
     return _percentiles(latencies)
@@ -67,7 +74,14 @@ class Pauses:
 
 
 def engine_overload(
-    bootstrap: str, topic: str, seconds: float, *, hot_s: float, hot_per_s: int, backlog_records_max: int
+    bootstrap: str,
+    topic: str,
+    seconds: float,
+    *,
+    hot_s: float,
+    hot_per_s: int,
+    backlog_records_max: int,
+    express: bool | None = None,
 ) -> dict[str, Any]:
     """A key far above what its lane can do: the others' latency, and when its partition was paused.
 
@@ -89,9 +103,8 @@ def engine_overload(
         time.sleep(0.001)
 
     pauses = Pauses()
-    app = make_app(
-        bootstrap, topic, handle, workers=100, start="latest", backlog_records_max=backlog_records_max
-    )
+    options = {"workers": 100, "backlog_records_max": backlog_records_max, "express": express}
+    app = make_app(bootstrap, topic, handle, start="latest", **options)
     app.add_hook(pauses)
     _run_live(app, seconds)
     share = app._runtime.context.flow.share(len(app.snapshot().partitions))[0]  # noqa: SLF001 - no one tells it

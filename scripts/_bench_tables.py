@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from _bench_run import Row
 
 Measured = "list[tuple[Row, dict[str, list[dict[str, Any]]]]]"
-HEAD = ("work", "ehkafka", "limit", "ratio (least–most)", "goal", "memory")
+HEAD = ("work", "ehkafka", "limit", "ratio (least–most)", "with plain lanes", "goal", "memory")
 
 
 def write_report(measured: list[tuple[Row, dict[str, Any]]], facts: dict[str, Any], folder: Path) -> None:
@@ -37,15 +37,17 @@ def write_report(measured: list[tuple[Row, dict[str, Any]]], facts: dict[str, An
     Console(stderr=True).print(f"Written: {folder / 'bench.md'}, bench.json, bench.svg")
 
 
-def ratios(row: Row, sides: dict[str, list[dict[str, Any]]]) -> list[float]:
-    """Return ours ÷ limit of each round."""
-    return [ours / limit for ours, limit in zip(*_figures(row, sides), strict=True)]
+def ratios(row: Row, sides: dict[str, list[dict[str, Any]]], name: str = "ours") -> list[float]:
+    """Return that side ÷ limit of each round."""
+    return [ours / limit for ours, limit in zip(*_figures(row, sides, name), strict=True)]
 
 
-def _figures(row: Row, sides: dict[str, list[dict[str, Any]]]) -> tuple[list[float], list[float]]:
-    """Return ours and the limit, round by round."""
+def _figures(
+    row: Row, sides: dict[str, list[dict[str, Any]]], name: str = "ours"
+) -> tuple[list[float], list[float]]:
+    """Return that side and the limit, round by round."""
     limits = sides["ours" if row.limit is None else "limit"]
-    return [one[row.figure] for one in sides["ours"]], [one[row.limit_figure or row.figure] for one in limits]
+    return [one[row.figure] for one in sides[name]], [one[row.limit_figure or row.figure] for one in limits]
 
 
 def _cells(row: Row, sides: dict[str, list[dict[str, Any]]]) -> tuple[str, ...]:
@@ -56,10 +58,15 @@ def _cells(row: Row, sides: dict[str, list[dict[str, Any]]]) -> tuple[str, ...]:
         row.work,
         _number(ours),
         _number(limit),
-        f"{statistics.median(each):.2f} ({min(each):.2f}–{max(each):.2f})",
+        _spread(each),
+        _spread(ratios(row, sides, "lanes")) if row.express else "",
         row.goal,
         f"{memory} MiB",
     )
+
+
+def _spread(each: list[float]) -> str:
+    return f"{statistics.median(each):.2f} ({min(each):.2f}–{max(each):.2f})"
 
 
 def _number(value: float) -> str:
