@@ -56,6 +56,8 @@ class Row:
     warm_up: bool = True
     # Whether ours may go in chunks: then it is measured with `express=False` as well.
     express: bool = False
+    # Both sides at once: long runs of sleeping handlers, which leave most of the machine idle.
+    together: bool = False
 
     @property
     def sides(self) -> list[tuple[str, Side]]:
@@ -236,6 +238,7 @@ def _w5(share: float, minutes: float) -> Row:
         goal="≥ 0.98 of the same without poison",
         warm_up=False,
         express=minutes < LONG_MINUTES,
+        together=minutes >= LONG_MINUTES,
     )
 
 

@@ -12,6 +12,7 @@ import platform
 import random
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,29 +103,32 @@ def measure(
     figures: Figures = {row.work: {name: [] for name, _ in row.sides} for row in chosen}
     # Round -1 warms up and does not count.
     runs = [
-        (number, row, *side)
+        (number, row, sides)
         for number in range(-1, rounds)
         for row in chosen
         if number >= 0 or row.warm_up
-        for side in row.sides
+        for sides in ([row.sides] if row.together else ([side] for side in row.sides))
     ]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("starting", total=len(runs))
-        for number, row, name, side in runs:
+        for number, row, sides in runs:
             at = "warm-up" if number < 0 else f"round {number + 1} of {rounds}"
-            progress.update(task, description=f"{at}: {row.work} ({name})")
-            if side.commits is not None:
-                proxy.policy = side.commits
-            figure = run_side(bootstrap if side.commits is None else proxy.address, side)
-            if number >= 0:
-                figures[row.work][name].append(figure)
+            names = " and ".join(name for name, _ in sides)
+            progress.update(task, description=f"{at}: {row.work} ({names})")
+            with ThreadPoolExecutor(len(sides)) as pool:
+                measured = pool.map(lambda side: run_side(bootstrap, proxy, side[1]), sides)
+            for (name, _), figure in zip(sides, measured, strict=True):
+                if number >= 0:
+                    figures[row.work][name].append(figure)
             progress.advance(task)
     return figures
 
 
-def run_side(bootstrap: str, side: Side) -> dict[str, Any]:
+def run_side(bootstrap: str, proxy: CommitThrottle, side: Side) -> dict[str, Any]:
     """Measure one side once, in a process of its own; a live producer is another one."""
+    if side.commits is not None:
+        proxy.policy, bootstrap = side.commits, proxy.address
     options = {"bootstrap": bootstrap, "topic": side.topic, **side.options}
     command = [sys.executable, str(SCRIPTS / "_bench_work.py"), side.measurement, json.dumps(options)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
