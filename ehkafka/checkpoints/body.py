@@ -1,0 +1,164 @@
+"""The JSON in our blobs, and the metadata beside it that others read.
+
+Pure, and safe with what anybody may have put there: reading never raises and is bounded in work. A
+checkpoint's metadata is that of the current SDKs: `sequencenumber` is the last *processed* one, so one
+below next_offset. `offset` stays empty on purpose: it is Event Hubs' own position, which Kafka does not
+show, and a sequence number in its place would let another reader resume somewhere else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from ehkafka.checkpoints.checkpoint import Checkpoint, Ownership, Ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VERSION = 1
+OFFSET_MAX = 2**63 - 1
+# What we write stays far below both: a body of a megabyte has some 40 000 ranges.
+BODY_BYTES_MAX = 4 * 1024 * 1024
+RANGES_MAX = 50_000
+OWNER_CHARACTERS_MAX = 256
+# 2¹⁵ years: no clock says more.
+MILLISECONDS_MAX = 2**50
+
+
+def checkpoint_body(checkpoint: Checkpoint) -> bytes:
+    """Return a checkpoint as our JSON, its ranges cut to `RANGES_MAX` from the lowest on."""
+    return orjson.dumps(
+        {
+            "ehkafka": VERSION,
+            "next_offset": checkpoint.next_offset,
+            "finished": checkpoint.finished[:RANGES_MAX],
+            "leader_epoch": checkpoint.leader_epoch,
+            "last_timestamp_ms": checkpoint.last_timestamp_ms,
+            "anchor": checkpoint.anchor,
+            "epoch": checkpoint.epoch,
+            "owner": checkpoint.owner,
+            "written_at_ms": checkpoint.written_at_ms,
+        }
+    )
+
+
+def checkpoint_metadata(checkpoint: Checkpoint) -> dict[str, str]:
+    """Return what the SDK of .NET and KEDA read of a checkpoint."""
+    return {
+        "sequencenumber": str(checkpoint.next_offset - 1),
+        "offset": "",
+        "clientidentifier": checkpoint.owner,
+    }
+
+
+def read_checkpoint(body: bytes) -> Checkpoint | None:
+    """Read our JSON; None when it is somebody else's, of a newer version, or broken."""
+    found = _ours(body)
+    if found is None:
+        return None
+    next_offset = _number(found, "next_offset", OFFSET_MAX)
+    finished = _ranges(found.get("finished"), next_offset)
+    if next_offset is None or finished is None:
+        return None
+    return Checkpoint(
+        next_offset=next_offset,
+        finished=finished,
+        leader_epoch=_number(found, "leader_epoch", 2**31 - 1),
+        last_timestamp_ms=_number(found, "last_timestamp_ms", MILLISECONDS_MAX),
+        anchor=_anchor(found.get("anchor"), next_offset),
+        epoch=_number(found, "epoch", OFFSET_MAX) or 0,
+        owner=_text(found, "owner"),
+        written_at_ms=_number(found, "written_at_ms", MILLISECONDS_MAX) or 0,
+    )
+
+
+def ownership_body(ownership: Ownership) -> bytes:
+    """Return an ownership as our JSON."""
+    return orjson.dumps(
+        {
+            "ehkafka": VERSION,
+            "owner": ownership.owner,
+            "epoch": ownership.epoch,
+            "at_ms": ownership.at_ms,
+            "released": ownership.is_released,
+        }
+    )
+
+
+def ownership_metadata(ownership: Ownership) -> dict[str, str]:
+    """Return the same as metadata, so that one listing shows all owners."""
+    return {
+        "owner": ownership.owner,
+        "epoch": str(ownership.epoch),
+        "at_ms": str(ownership.at_ms),
+        "released": "true" if ownership.is_released else "false",
+    }
+
+
+def read_ownership(metadata: Mapping[str, str]) -> Ownership | None:
+    """Read the metadata of an owner's blob; None when it is not ours or broken."""
+    epoch, at_ms = _digits(metadata.get("epoch")), _digits(metadata.get("at_ms"))
+    owner = metadata.get("owner", "")
+    if not owner or epoch is None or at_ms is None or at_ms > MILLISECONDS_MAX:
+        return None
+    return Ownership(
+        owner=_printable(owner), epoch=epoch, at_ms=at_ms, is_released=metadata.get("released") == "true"
+    )
+
+
+def _ours(body: bytes) -> dict[str, Any] | None:
+    if len(body) > BODY_BYTES_MAX:
+        return None
+    try:
+        found = orjson.loads(body)
+    except ValueError:  # no JSON, or nested too deeply
+        return None
+    version = found.get("ehkafka") if isinstance(found, dict) else None
+    return found if version == VERSION and not isinstance(version, bool) else None
+
+
+def _number(found: Mapping[str, Any], name: str, most: int) -> int | None:
+    value = found.get(name)
+    return value if type(value) is int and 0 <= value <= most else None
+
+
+def _anchor(found: Any, below: int) -> tuple[int, int] | None:
+    if not (isinstance(found, list) and len(found) == 2 and all(type(n) is int for n in found)):
+        return None
+    offset, timestamp_ms = found
+    return (offset, timestamp_ms) if 0 <= offset < below and 0 <= timestamp_ms <= MILLISECONDS_MAX else None
+
+
+def _text(found: Mapping[str, Any], name: str) -> str:
+    value = found.get(name)
+    return _printable(value) if isinstance(value, str) else ""
+
+
+def _printable(text: str) -> str:
+    # It is shown in logs and tables: no control characters, no novels.
+    return "".join(c if c.isprintable() else "?" for c in text[:OWNER_CHARACTERS_MAX])
+
+
+def _digits(text: str | None) -> int | None:
+    if text is None or not (text.isascii() and text.isdecimal() and len(text) <= 19):
+        return None
+    return int(text)
+
+
+def _ranges(found: Any, above: int | None) -> Ranges | None:
+    """Return ranges that ascend and lie above next_offset; one that does not makes all of them untrue."""
+    if not isinstance(found, list) or above is None or len(found) > RANGES_MAX:
+        return None
+    ranges: list[tuple[int, int]] = []
+    least = above
+    for pair in found:
+        if not (isinstance(pair, list) and len(pair) == 2 and all(type(n) is int for n in pair)):
+            return None
+        start, end = pair
+        if not least <= start < end <= OFFSET_MAX:
+            return None
+        ranges.append((start, end))
+        least = end
+    return tuple(ranges)

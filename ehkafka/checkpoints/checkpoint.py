@@ -1,0 +1,41 @@
+"""What a store keeps of one partition: how far its group has committed, and who owns it.
+
+Pure values. `next_offset` is that of the vocabulary: the first offset that is not known to be done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Ranges = tuple[tuple[int, int], ...]
+"""Half-open ranges of offsets, ascending and disjoint."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """What the broker had acknowledged for a partition when its mirror was written.
+
+    `finished` are records above `next_offset` that have an outcome. `owner` is one run of one process,
+    `epoch` its local number of the assignment. `last_timestamp_ms` is the timestamp of the record just
+    before `next_offset`, None if unknown; `anchor` is the latest record below `next_offset` whose timestamp
+    is known, as (offset, timestamp in ms). By it the log is told from another one of the same name.
+    """
+
+    next_offset: int
+    finished: Ranges = ()
+    leader_epoch: int | None = None
+    last_timestamp_ms: int | None = None
+    anchor: tuple[int, int] | None = None
+    epoch: int = 0
+    owner: str = ""
+    written_at_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ownership:
+    """Who said when that a partition was theirs; `is_released` once they gave it back."""
+
+    owner: str
+    epoch: int
+    at_ms: int
+    is_released: bool = False

@@ -1,0 +1,79 @@
+"""The protocol of a checkpoint store: blobs with metadata, written only if nobody else has meanwhile.
+
+Three implementations keep it (`memory_store`, `file_store`, `blob_store`), and one suite of tests holds
+them to it. Whoever writes another one for his own service runs that suite over it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from ehkafka.errors import EndpointError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+Version = str
+"""Stands for one content of one blob; opaque, to be compared and handed back alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBlob:
+    """What a store has under a name. Listings bring no `body`."""
+
+    name: str
+    version: Version
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    modified_at_ms: int | None = None
+
+
+class StoreError(EndpointError):
+    """A checkpoint store did not do what it was asked; the kinds below say what may help."""
+
+
+class StoreConflictError(StoreError):
+    """Somebody else has written the blob since that version was read: read it again, then decide."""
+
+
+class StoreUnavailableError(StoreError):
+    """The store cannot be reached, is throttling, or too slow: the same may succeed later."""
+
+
+class StoreForbiddenError(StoreError):
+    """The store refuses the credential: somebody must grant a right or mend a secret."""
+
+
+class StoreMissingError(StoreError):
+    """The container or the folder itself is not there: somebody must create it."""
+
+
+class CheckpointStore(Protocol):
+    """Keeps small blobs. Called by one thread at a time unless the implementation says more.
+
+    A call ends within a bounded time, and raises a `StoreError` and nothing else. It must not be assumed
+    that a write which raised `StoreUnavailableError` was not carried out: its answer may be what got lost.
+    """
+
+    @property
+    def name(self) -> str:
+        """Where it is, for people; without a secret."""
+
+    def list_blobs(self, prefix: str) -> Iterator[StoredBlob]:
+        """Yield the blobs whose names begin with `prefix`, with metadata and version, without bodies."""
+
+    def read(self, name: str) -> StoredBlob | None:
+        """Return a blob, None when there is none of that name."""
+
+    def write(
+        self, name: str, *, metadata: Mapping[str, str], body: bytes, expected: Version | None
+    ) -> Version:
+        """Write a blob whole if it still has the `expected` version; None: if there is none yet.
+
+        Names of metadata are in lower case, their values ASCII. Returns the new version. Raises
+        `StoreConflictError` when it is another one.
+        """
+
+    def close(self) -> None:
+        """Let connections go; a store that was closed may be used again."""
