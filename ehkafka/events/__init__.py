@@ -1,0 +1,94 @@
+"""The typed catalogue of what an app tells about itself.
+
+One frozen dataclass per kind of event, grouped by what it is about; each is rare beside records (per
+assignment, commit, pause or failure, never per record). The engine emits them, the telemetry thread counts
+and logs them and hands them to hooks. Pure values: importing this room starts nothing.
+
+Fields are named as in the vocabulary of DESIGN.md; units come last. A new kind goes into the file of its
+group, is named here, and gets a sentence in `telemetry`.
+"""
+
+from __future__ import annotations
+
+from ehkafka.events.app import AppStarted, AppStopped, AppStopping, Draining, SettingAdvice
+from ehkafka.events.commit import CommitAcknowledged, CommitFailed, CommitPaceBounded
+from ehkafka.events.connection import ClientLogged, ConnectionTrouble, Throttled
+from ehkafka.events.counters import CounterName
+from ehkafka.events.credential import (
+    CredentialRotated,
+    CredentialUnusable,
+    TokenRefreshed,
+    TokenRefreshFailed,
+)
+from ehkafka.events.dead_letter import DeadLetterFailed, RecordDeadLettered
+from ehkafka.events.event import Event
+from ehkafka.events.handler import (
+    AttemptOverdue,
+    HandlerResized,
+    StuckReport,
+    UserCodeFailed,
+    UserCodeLeft,
+    WorkerProcessDied,
+)
+from ehkafka.events.hook import Hook
+from ehkafka.events.partition import (
+    OffsetGap,
+    ParkedBudgetFull,
+    PartitionAssigned,
+    PartitionLost,
+    PartitionPaused,
+    PartitionResumed,
+    PartitionRevoked,
+)
+from ehkafka.events.record import (
+    BatchRaised,
+    DeferredAnswerDropped,
+    HandlerFailed,
+    RecordRetried,
+    RecordSkipped,
+    RecordsTooOld,
+    StaleResult,
+)
+
+__all__ = [
+    "AppStarted",
+    "AppStopped",
+    "AppStopping",
+    "AttemptOverdue",
+    "BatchRaised",
+    "ClientLogged",
+    "CommitAcknowledged",
+    "CommitFailed",
+    "CommitPaceBounded",
+    "ConnectionTrouble",
+    "CounterName",
+    "CredentialRotated",
+    "CredentialUnusable",
+    "DeadLetterFailed",
+    "DeferredAnswerDropped",
+    "Draining",
+    "Event",
+    "HandlerFailed",
+    "HandlerResized",
+    "Hook",
+    "OffsetGap",
+    "ParkedBudgetFull",
+    "PartitionAssigned",
+    "PartitionLost",
+    "PartitionPaused",
+    "PartitionResumed",
+    "PartitionRevoked",
+    "RecordDeadLettered",
+    "RecordRetried",
+    "RecordSkipped",
+    "RecordsTooOld",
+    "SettingAdvice",
+    "StaleResult",
+    "StuckReport",
+    "Throttled",
+    "TokenRefreshFailed",
+    "TokenRefreshed",
+    "UserCodeFailed",
+    "UserCodeLeft",
+    "WorkerProcessDied",
+]
