@@ -44,6 +44,7 @@ LAYERS: list[set[str]] = [
         "telemetry.log_lines",
         "telemetry.bus",
         "telemetry.rebalance_lines",
+        "telemetry.sentences",
         "telemetry.wording",
     },
     {"batch_handlers", "express", "intake", "handlers", "invoking", "middleware"},

@@ -10,7 +10,7 @@ from ehkafka.endpoint.limits import COMMIT_IDLE_S, COMMIT_INTERVAL_S_MIN
 from ehkafka.events import CommitPaceBounded
 from ehkafka.progress.pacing import commit_pacing, pace_bound
 from ehkafka.settings import Settings
-from ehkafka.telemetry.log_lines import sentence
+from ehkafka.telemetry.sentences import sentence
 
 
 def settings(**asked: Any) -> Settings:

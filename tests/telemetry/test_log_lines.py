@@ -8,7 +8,8 @@ import pytest
 
 from ehkafka import events
 from ehkafka.records import TopicPartition
-from ehkafka.telemetry.log_lines import fields, sentence
+from ehkafka.telemetry.log_lines import fields
+from ehkafka.telemetry.sentences import sentence
 
 if TYPE_CHECKING:
     from ehkafka.telemetry.log_lines import LogLines

@@ -1,0 +1,32 @@
+"""How the events of the connection read."""
+
+from __future__ import annotations
+
+import logging
+
+from ehkafka.events.connection import ClientLogged, ConnectionTrouble, Throttled
+from ehkafka.telemetry.sentences.dispatch import sentence
+from ehkafka.telemetry.wording import clause, text
+
+
+@sentence.register
+def _(event: Throttled) -> str:
+    return (
+        f"Throttled: {text(event.broker)} holds answers back by {event.throttle_s:.3f} s. If it lasts, "
+        f"raise the quota (on Event Hubs: throughput units) or read and commit less."
+    )
+
+
+@sentence.register
+def _(event: ConnectionTrouble) -> str:
+    step = (
+        "The client cannot go on: mend the cause and restart."
+        if event.fatal
+        else "The client goes on trying; if it lasts, check the endpoint's address, network and credentials."
+    )
+    return f"Connection trouble, {text(event.code)}: {clause(event.error)}. {step}"
+
+
+@sentence.register
+def _(event: ClientLogged) -> str:
+    return f"librdkafka, {logging.getLevelName(event.severity).lower()}: {clause(event.text)}."

@@ -1,0 +1,59 @@
+"""How the events of handlers and of the user's code read."""
+
+from __future__ import annotations
+
+from ehkafka.events.handler import (
+    AttemptOverdue,
+    HandlerResized,
+    StuckReport,
+    UserCodeFailed,
+    UserCodeLeft,
+    WorkerProcessDied,
+)
+from ehkafka.telemetry.sentences.dispatch import sentence
+from ehkafka.telemetry.wording import clause, names, text
+
+
+@sentence.register
+def _(event: AttemptOverdue) -> str:
+    return (
+        f"Attempt {event.attempt} of {event.partition}@{event.offset}, key {text(event.key)}, has run for "
+        f"{event.running_s:.1f} s in handler {text(event.handler)}; deadline_s={event.deadline_s:g}. "
+        "A thread cannot be ended: its key and its worker wait. See the stack for where it is."
+    )
+
+
+@sentence.register
+def _(event: HandlerResized) -> str:
+    return f"Handler {text(event.handler)} has {event.workers} workers now, {event.workers_before} before."
+
+
+@sentence.register
+def _(event: UserCodeFailed) -> str:
+    return f"Your code in {text(event.where)} raised {clause(event.error)}. Mend it there."
+
+
+@sentence.register
+def _(event: UserCodeLeft) -> str:
+    return (
+        f"The stop's time was over while your code still ran: {names(event.running)}. It is left behind; "
+        "make it quicker or raise stop_s."
+    )
+
+
+@sentence.register
+def _(event: WorkerProcessDied) -> str:
+    charged = "the record that it ran counts as failed" if event.was_running else "no record ran in it then"
+    advice = " SIGKILL often means that the system ran out of memory." if "SIGKILL" in event.how else ""
+    return (
+        f"Worker process {event.pid} of {event.worker} ended ({event.how}); {charged}. Another one is "
+        f"started in its place.{advice}"
+    )
+
+
+@sentence.register
+def _(event: StuckReport) -> str:
+    running = names(event.running) or "no record"
+    return (
+        f"Nothing finished for {event.idle_s:g} s although records wait; running: {running}. See the stacks."
+    )

@@ -1,0 +1,83 @@
+"""How the events of a partition read."""
+
+from __future__ import annotations
+
+from ehkafka.events.partition import (
+    OffsetGap,
+    ParkedBudgetFull,
+    PartitionAssigned,
+    PartitionLost,
+    PartitionPaused,
+    PartitionResumed,
+    PartitionRevoked,
+)
+from ehkafka.telemetry.sentences.dispatch import sentence
+from ehkafka.telemetry.wording import abandoned, clause, records, text
+
+
+@sentence.register
+def _(event: PartitionAssigned) -> str:
+    return f"Assigned {event.partition}, epoch {event.epoch}, read from {text(event.position)}."
+
+
+@sentence.register
+def _(event: PartitionRevoked) -> str:
+    committed = "nothing committed" if event.next_offset is None else f"committed up to {event.next_offset}"
+    return (
+        f"Gave back {event.partition}, epoch {event.epoch} ({clause(event.reason)}): {committed}; "
+        f"{abandoned(event.abandoned_records)}."
+    )
+
+
+@sentence.register
+def _(event: PartitionLost) -> str:
+    return (
+        f"Lost {event.partition}, epoch {event.epoch}, without a last commit; "
+        f"{abandoned(event.abandoned_records)}, perhaps by another member already. "
+        f"If this repeats, look for a blocked process or network, or raise session.timeout.ms."
+    )
+
+
+@sentence.register
+def _(event: PartitionPaused) -> str:
+    longest = "" if event.largest_key is None else f"; key {text(event.largest_key)} has the longest lane"
+    return (
+        f"Paused {event.partition}: its backlog of {records(event.backlog_records)} and "
+        f"{event.backlog_bytes} bytes is over its share{longest}."
+    )
+
+
+@sentence.register
+def _(event: PartitionResumed) -> str:
+    return f"Resumed {event.partition} after {event.paused_s:.3f} s."
+
+
+@sentence.register
+def _(event: ParkedBudgetFull) -> str:
+    action = {
+        "pause_partition": "the partition is paused",
+        "dead_letter": "that key's records go to the dead letters",
+        "stop": "the app stops",
+    }
+    return (
+        f"{event.partition} has {records(event.parked_records)} ({event.parked_bytes} bytes) parked behind "
+        f"failing ones, its share of the parked budget; most are of key {text(event.largest_key)}: "
+        f"{action.get(event.action, event.action)}."
+    )
+
+
+@sentence.register
+def _(event: OffsetGap) -> str:
+    log = f"the log holds {event.log_start} to {event.log_end}"
+    if event.wanted_offset > event.log_end:
+        what = f"lies {event.wanted_offset - event.log_end} beyond the end: {log}, it was cut or made anew"
+    elif event.wanted_offset < event.log_start:
+        what = f"is gone: {log}"
+    else:
+        what = f"is another record's now: {log}, it was cut and written again"
+    lost = f"{records(event.lost_records)} will not be read" if event.lost_records else "Nothing is skipped"
+    step = "stopping" if event.resumed_at is None else f"going on at {event.resumed_at}"
+    return (
+        f"{event.partition}@{event.wanted_offset} was to be read next and {what}. {lost}; {step} "
+        f"(on_out_of_range={text(event.action)})."
+    )

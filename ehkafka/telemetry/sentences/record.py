@@ -1,0 +1,72 @@
+"""How the events of a record read."""
+
+from __future__ import annotations
+
+from ehkafka.events.record import (
+    BatchRaised,
+    DeferredAnswerDropped,
+    HandlerFailed,
+    RecordRetried,
+    RecordSkipped,
+    RecordsTooOld,
+    StaleResult,
+)
+from ehkafka.telemetry.sentences.dispatch import sentence
+from ehkafka.telemetry.wording import clause, records, text
+
+
+@sentence.register
+def _(event: HandlerFailed) -> str:
+    return (
+        f"The handler failed on {event.partition}@{event.offset}, key {text(event.key)}, "
+        f"attempt {event.attempt}: {clause(event.error)}. Decision: {clause(event.decision)}."
+    )
+
+
+@sentence.register
+def _(event: RecordRetried) -> str:
+    return (
+        f"Attempt {event.attempt} of {event.partition}@{event.offset}, key {text(event.key)}, failed: "
+        f"{clause(event.error)}. The next one comes in {event.after_s:.3g} s; its key waits."
+    )
+
+
+@sentence.register
+def _(event: BatchRaised) -> str:
+    return (
+        f"Batch handler {text(event.handler)} raised for {records(event.records)}: {clause(event.error)}. "
+        f"They come again, at most {event.next_records_max} at a time, until the one to blame stands alone."
+    )
+
+
+@sentence.register
+def _(event: RecordSkipped) -> str:
+    return (
+        f"Skipped {event.partition}@{event.offset}, key {text(event.key)}, after attempt "
+        f"{event.attempt}: {clause(event.reason)}."
+    )
+
+
+@sentence.register
+def _(event: DeferredAnswerDropped) -> str:
+    return (
+        f"The answer to {event.partition}@{event.offset}, key {text(event.key)}, attempt {event.attempt}, "
+        f"which was deferred, counts for nothing: {clause(event.reason)}."
+    )
+
+
+@sentence.register
+def _(event: StaleResult) -> str:
+    return (
+        f"Dropped the late outcome of {records(event.records)} of {event.partition}: epoch "
+        f"{event.epoch} had ended. They will be redelivered; a longer drain or faster handlers avoid it."
+    )
+
+
+@sentence.register
+def _(event: RecordsTooOld) -> str:
+    return (
+        f"Skipped {records(event.records)} of {event.partition}, offsets {event.first_offset} to "
+        f"{event.last_offset}: older than max_age={event.max_age_s:g} s, the oldest "
+        f"{event.oldest_age_s:.0f} s."
+    )
