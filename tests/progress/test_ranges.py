@@ -1,0 +1,227 @@
+"""Finished ranges as text: complete, within its limit, and never wrong, whoever wrote the text."""
+
+from __future__ import annotations
+
+import base64
+import random
+import zlib
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ehkafka.progress.ranges import (
+    TEXT_BYTES_MAX,
+    Ranges,
+    SavedRanges,
+    Unusable,
+    count_offsets,
+    decode,
+    encode,
+    from_runs,
+)
+from ehkafka.progress.ranges_forms import BODY_BYTES_MAX, FORMS, LENGTH_MAX, deflate, inflate, varint
+
+EVENT_HUBS_BYTES = 1024
+START = 1_000_000
+
+runs = st.lists(
+    st.one_of(st.integers(1, 3), st.integers(1, 200), st.integers(1, 2**40)), min_size=2, max_size=300
+)
+next_offsets = st.one_of(st.integers(0, 10), st.integers(0, 2**50))
+
+
+def ranges_of(next_offset: int, lengths: list[int]) -> Ranges:
+    """Return ranges with these lengths of unfinished and finished by turns."""
+    return from_runs(next_offset, lengths[: len(lengths) // 2 * 2])
+
+
+def finished_where(done: list[bool], first: int = START) -> Ranges:
+    """Return the ranges of what is done in a row of records."""
+    lengths, before = [0], False
+    for one in done:
+        if one == before:
+            lengths[-1] += 1
+        else:
+            lengths.append(1)
+            before = one
+    return from_runs(first, lengths[: len(lengths) // 2 * 2])
+
+
+def offsets_in(ranges: Ranges) -> set[int]:
+    """Return every offset in some short ranges."""
+    return {offset for start, end in ranges for offset in range(start, end)}
+
+
+@given(next_offset=next_offsets, lengths=runs, leader_epoch=st.none() | st.integers(0, 2**31 - 1))
+def test_what_fits_comes_back_whole(next_offset: int, lengths: list[int], leader_epoch: int | None) -> None:
+    """P1: with room enough, decoding gives the very ranges and leader epoch."""
+    finished = ranges_of(next_offset, lengths)
+    written = encode(next_offset, finished, leader_epoch, TEXT_BYTES_MAX)
+    assert written.text is not None
+    assert written.dropped_offsets == 0
+    assert written.text.isascii()
+    assert decode(written.text, next_offset) == SavedRanges(finished, leader_epoch)
+
+
+@given(next_offset=next_offsets, lengths=runs, bytes_max=st.integers(0, 300))
+def test_the_text_never_passes_its_limit_nor_invents_an_offset(
+    next_offset: int, lengths: list[int], bytes_max: int
+) -> None:
+    """P2: whatever the limit, the text is no longer, says only finished offsets, and counts what it drops."""
+    finished = ranges_of(next_offset, lengths)
+    written = encode(next_offset, finished, 7, bytes_max)
+    assert written.kept_offsets + written.dropped_offsets == count_offsets(finished)
+    if written.text is None:
+        assert written.kept_offsets == 0
+        return
+    assert len(written.text) <= bytes_max
+    saved = decode(written.text, next_offset)
+    assert isinstance(saved, SavedRanges)
+    assert count_offsets(saved.finished) == written.kept_offsets > 0
+    for start, end in saved.finished:
+        assert any(s <= start and end <= e for s, e in finished)
+
+
+def test_every_other_record_fits_by_compression() -> None:
+    """P2: 20 000 alternating done and undone records: all of the detail in 1024 bytes."""
+    finished = finished_where([number % 2 == 1 for number in range(20_000)])
+    written = encode(START, finished, 0, EVENT_HUBS_BYTES)
+    assert written.text is not None
+    assert len(written.text) < 100
+    assert written.dropped_offsets == 0
+    assert decode(written.text, START) == SavedRanges(finished, 0)
+
+
+def test_a_random_half_keeps_about_a_bit_for_each_offset() -> None:
+    """P2: a random half of 20 000 cannot fit; what 1024 bytes can hold is kept, from the lowest on."""
+    chance = random.Random(4)
+    finished = finished_where([False, *(chance.random() < 0.5 for _ in range(19_999))])
+    written = encode(START, finished, None, EVENT_HUBS_BYTES)
+    assert written.text is not None
+    assert len(written.text) <= EVENT_HUBS_BYTES
+    saved = decode(written.text, START)
+    assert isinstance(saved, SavedRanges)
+    lowest = START + 6300  # of the 1024 bytes 800 are left: 6400 bits
+    assert {o for o in offsets_in(finished) if o < lowest} <= offsets_in(saved.finished)
+    assert offsets_in(saved.finished) <= offsets_in(finished)
+
+
+def test_a_long_range_is_worth_more_than_low_ones() -> None:
+    """P2: behind a mixed stretch that alone fills the limit, 100 000 finished ones are kept."""
+    chance = random.Random(4)
+    mixed = [False, *(chance.random() < 0.5 for _ in range(19_999)), False]
+    written = encode(START, finished_where(mixed + [True] * 100_000), None, EVENT_HUBS_BYTES)
+    assert written.kept_offsets >= 100_000
+
+
+@pytest.mark.parametrize("stuck_every", [50, 100, 1000])
+def test_few_unfinished_among_many_fit(stuck_every: int) -> None:
+    """P2: a record in fifty is stuck at random, the rest done: 20 000 fit into 1024 bytes."""
+    chance = random.Random(stuck_every)
+    done = [False, *(chance.random() > 1 / stuck_every for _ in range(19_999))]
+    assert encode(START, finished_where(done), 3, EVENT_HUBS_BYTES).dropped_offsets == 0
+
+
+def test_one_stuck_record_costs_a_few_bytes() -> None:
+    """P1: 500 finished above one stuck."""
+    written = encode(START, ((START + 1, START + 501),), 0, EVENT_HUBS_BYTES)
+    assert written.text is not None
+    assert len(written.text) <= 25
+
+
+def test_nothing_finished_is_no_text() -> None:
+    """Without detail the commit carries no metadata."""
+    assert encode(START, (), 3, EVENT_HUBS_BYTES).text is None
+    assert encode(START, ((START + 1, START + 9),), 3, 0) == (None, 0, 8)
+
+
+def test_the_text_is_bound_to_its_commit() -> None:
+    """C10: beside another next_offset the text says nothing."""
+    text = encode(START, ((START + 1, START + 9),), 3, EVENT_HUBS_BYTES).text
+    assert text is not None
+    assert decode(text, START - 1) is Unusable.OTHER_OFFSET
+    assert decode(text, 0) is Unusable.OTHER_OFFSET
+
+
+@pytest.mark.parametrize(
+    "text", ["", "m" * 2000, "AAB=", "{}", "consumer-1", "ehk", "ehk0.x", "ehkafka", "é"]
+)
+def test_text_of_others_is_foreign(text: str) -> None:
+    """P3: another program's metadata is told apart."""
+    assert decode(text, START) is Unusable.FOREIGN
+
+
+def test_a_newer_version_is_told_apart() -> None:
+    """P3: a version to come, whatever follows, and a form to come."""
+    assert decode("ehk2.anything at all \N{SNOWMAN}", START) is Unusable.NEWER
+    assert decode("ehk9999.", START) is Unusable.NEWER
+    assert decode(_signed(bytes([15]) + varint(START) + b"\0x"), START) is Unusable.NEWER
+
+
+@given(lengths=runs, data=st.data())
+def test_a_damaged_text_is_never_believed(lengths: list[int], data: st.DataObject) -> None:
+    """P3: with a character changed, or cut anywhere, a text says nothing."""
+    text = encode(START, ranges_of(START, lengths), 3, EVENT_HUBS_BYTES).text
+    assert text is not None
+    assert isinstance(decode(text[: data.draw(st.integers(0, len(text) - 1))], START), Unusable)
+    place = data.draw(st.integers(0, len(text) - 1))
+    other = data.draw(st.characters(max_codepoint=300).filter(lambda c: c != text[place]))
+    assert isinstance(decode(text[:place] + other + text[place + 1 :], START), Unusable)
+
+
+@given(st.one_of(st.text(max_size=200), st.text(max_size=200).map("ehk1.".__add__)))
+@example("ehk1.")
+@example("ehk1." + "~" * 30_000)
+@example("ehk1." + "0" * 30_000)
+@example("ehk1." * 100_000)
+def test_hostile_text_gets_a_typed_answer(text: str) -> None:
+    """P3: any text is read without an exception."""
+    assert isinstance(decode(text, START), Unusable)
+
+
+@given(
+    form=st.sampled_from([number | packed for number in (*FORMS, 9) for packed in (0, 16)]),
+    epoch=st.integers(0, 9),
+    body=st.binary(max_size=60),
+)
+def test_hostile_text_with_a_right_checksum_is_read_within_bounds(form: int, epoch: int, body: bytes) -> None:
+    """P3: who forges a text gets ranges above the commit, ascending and apart, or a typed answer."""
+    saved = decode(_signed(bytes([form]) + varint(START) + varint(epoch) + body), START)
+    if isinstance(saved, Unusable):
+        return
+    edges = [edge for one in saved.finished for edge in one]
+    assert edges == sorted(edges)
+    assert all(START <= start < end <= LENGTH_MAX for start, end in saved.finished)
+
+
+def test_a_bomb_is_not_unpacked() -> None:
+    """P3: what unpacks to more than any text may say is damaged, and found so after a bounded part of it."""
+    bomb = deflate(bytes(100_000_000))
+    text = _signed(bytes([18]) + varint(START) + b"\0" + bomb[:20_000])
+    assert decode(text, START) is Unusable.BROKEN
+    with pytest.raises(ValueError, match="too long"):
+        inflate(bomb)
+
+
+@given(lengths=runs)
+def test_each_form_reads_what_it_writes(lengths: list[int]) -> None:
+    """Every form gives back what it was given, and as much of it as it says fits."""
+    whole = lengths[: len(lengths) // 2 * 2]
+    for form in FORMS.values():
+        written = form.write(whole)
+        assert written is None or form.read(written) == whole
+        cut = form.cut(whole, 20)
+        assert cut[:-1] == whole[: max(len(cut) - 1, 0)]
+        assert not cut or (body := form.write(cut)) is None or len(body) <= 20
+
+
+def test_a_form_writes_no_more_than_may_be_unpacked() -> None:
+    """What is compressed must unpack within the bound that reading has."""
+    for form in FORMS.values():
+        written = form.write([1, 1] * BODY_BYTES_MAX * 8)
+        assert written is None or len(written) <= BODY_BYTES_MAX
+
+
+def _signed(payload: bytes) -> str:
+    return "ehk1." + base64.b85encode(payload + zlib.crc32(payload).to_bytes(4)).decode()
