@@ -1,4 +1,4 @@
-"""What every test gets: a real broker on request, a watch for leaked threads, and no cloud to probe."""
+"""What every test gets: real servers on request, a watch for leaked threads, and no cloud to probe."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ehkafka.errors import EhkafkaError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ehkafka.testing.azurite import Azurite
     from ehkafka.testing.commit_throttle import CommitThrottle
     from ehkafka.testing.kafka import KafkaBroker
 
@@ -25,7 +26,7 @@ THREAD_GRACE_S = 5.0
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark whoever asks for the broker, so that `-m "not broker"` never starts one."""
     for item in items:
-        if {"kafka", "far_kafka"} & set(getattr(item, "fixturenames", ())):
+        if {"kafka", "far_kafka", "azurite"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("broker")
 
 
@@ -109,16 +110,30 @@ def far_kafka(
 
 
 @pytest.fixture(scope="session")
+def azurite() -> Iterator[Azurite]:
+    """Return a running Azurite (Azure Blob Storage), shared by the session: use containers of your own."""
+    from ehkafka.testing.azurite import Azurite  # noqa: PLC0415 - only when a test asks for it
+
+    server = Azurite()
+    try:
+        server.start()
+    except EhkafkaError as error:
+        skip_or_fail(error, "Azurite")
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
 def without_broker() -> Callable[[EhkafkaError], NoReturn]:
     """Return what a fixture calls when its broker does not come up."""
     return skip_or_fail
 
 
-def skip_or_fail(error: EhkafkaError) -> NoReturn:
+def skip_or_fail(error: EhkafkaError, what: str = "Kafka broker") -> NoReturn:
     """Skip on a laptop; fail where a broker was promised, because a skip there hides a lost test."""
     if os.environ.get("EHKAFKA_REQUIRE_BROKER") == "1" or os.environ.get("CI") == "true":
-        pytest.fail(f"No Kafka broker, and this run requires one: {error}", pytrace=False)
-    pytest.skip(f"no Kafka broker: {error}")
+        pytest.fail(f"No {what}, and this run requires one: {error}", pytrace=False)
+    pytest.skip(f"no {what}: {error}")
 
 
 @pytest.fixture(autouse=True)

