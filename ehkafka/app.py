@@ -12,6 +12,7 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal
 
+from ehkafka.collector import collector_set
 from ehkafka.configuration import Configurable, Configuration
 from ehkafka.errors import ConfigurationError, EngineError
 from ehkafka.lifespan import start_unless_cancelled
@@ -70,13 +71,17 @@ class App(Registration, Configurable):
 
     # --- life cycle --------------------------------------------------------------------------------
 
-    def run(self) -> None:
+    def run(self, *, gc_freeze: bool = False, gc_threshold: int | None = None) -> None:
         """Start, wait until the end, and raise what ended the app, if it was an error.
 
         In the main thread SIGINT and SIGTERM stop it: the first drains, the second leaves at once. One that
         comes during the start lets that end first, and a second one raises `KeyboardInterrupt`; so does the
         first while the broker or a token is waited for.
+
+        `gc_freeze` leaves what exists after the start out of Python's garbage collections, `gc_threshold` is
+        how many new objects make one (Python's own: 700). Both are for the whole process, until this returns.
         """
+        collector = collector_set(freeze=gc_freeze, threshold=gc_threshold)
         # Before the start: from its last moments on records are handled, and a signal must not cut them off.
         with stop_signals(self._stop_on_signal, self._leave_on_signal):
             self._early_signal = None
@@ -85,9 +90,10 @@ class App(Registration, Configurable):
             assert runtime is not None
             if self._early_signal is not None:
                 runtime.request_stop(self._early_signal)
-            # In slices: a wait without end would keep signals from being handled on some platforms.
-            while not runtime.wait(0.5):
-                pass
+            with collector:
+                # In slices: a wait without end would keep signals from being handled on some platforms.
+                while not runtime.wait(0.5):
+                    pass
         self._finish()
 
     def _stop_on_signal(self, name: str) -> None:

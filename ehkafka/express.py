@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.batch_handlers import BatchSpec
 from ehkafka.invoking import with_middleware
 from ehkafka.lanes.chunk import can_tell
-from ehkafka.lanes.order import by_key, by_partition, by_topic_partition, unordered
 from ehkafka.recovery.deferral import DEFERRED, is_deferred
 from ehkafka.workers.processes import Processes
 from ehkafka.workers.unrun import must_have_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from ehkafka.handlers import HandlerSpec
     from ehkafka.history import History
@@ -34,7 +33,6 @@ ON_BY_DEFAULT = False
 def may_express(spec: HandlerSpec) -> bool:
     """Tell whether a handler's records may go in chunks. What may change while it runs: `needs_lanes`."""
     wanted = ON_BY_DEFAULT if spec.express is None else spec.express
-    named = (by_key, by_partition, by_topic_partition, unordered)
     return (
         wanted
         # Only there a chunk can be emptied in one step, and an iterator tells exactly how far it is.
@@ -43,8 +41,6 @@ def may_express(spec: HandlerSpec) -> bool:
         and not (isinstance(spec, BatchSpec) or isinstance(spec.workers, Processes) or spec.is_async)
         # A key's lane would be of several partitions, whose chunks know nothing of each other.
         and spec.scope == "partition"
-        # Keys are read late and under the lock: no user code there.
-        and any(spec.order_by is function for function in named)
         # Lanes are lent one record at a time, for a token each.
         and spec.rate_limit is None
         # Each call's beginning is noted with its key.
@@ -65,18 +61,27 @@ def make_run_chunk(
         function = assignment.context.process if spec.is_class else spec.function  # type: ignore[attr-defined]
         return with_middleware(function, middleware)
 
-    def run(assignment: Assignment, messages: Iterator[Message]) -> bool:
+    def run(assignment: Assignment, messages: Iterator[Message], _keys: Sequence[Hashable] | None) -> bool:
         return _run_records(handler_of(assignment), messages, make_record)
 
-    def run_raw(assignment: Assignment, messages: Iterator[Message]) -> bool:
+    def run_raw(
+        assignment: Assignment, messages: Iterator[Message], _keys: Sequence[Hashable] | None
+    ) -> bool:
         return _run_messages(handler_of(assignment), messages)
 
     if history is None:
         return run_raw if spec.raw else run
     tell, make = history, None if spec.raw else make_record
 
-    def run_recorded(assignment: Assignment, messages: Iterator[Message]) -> bool:
-        return _run_messages(_recorded(assignment, handler_of(assignment), tell, reader, make), messages)
+    def run_recorded(
+        assignment: Assignment, messages: Iterator[Message], keys: Sequence[Hashable] | None
+    ) -> bool:
+        known = None if keys is None else iter(keys)
+
+        def key_of(message: Message) -> Hashable:
+            return reader.keys([message])[0] if known is None else next(known)
+
+        return _run_messages(_recorded(assignment, handler_of(assignment), tell, key_of, make), messages)
 
     return run_recorded
 
@@ -116,11 +121,11 @@ def _recorded(
     assignment: Assignment,
     handler: Callable[[Any], object],
     history: History,
-    reader: KeyReader,
+    key_of: Callable[[Message], Hashable],
     make_record: type[Record] | None,
 ) -> Callable[[Message], None]:
     def recorded(message: Message) -> None:
-        (key,) = reader.keys([message])
+        key = key_of(message)
         what = (assignment.partition, assignment.epoch, message.offset(), key, 1)
         history.started(*what)
         try:

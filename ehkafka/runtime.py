@@ -200,7 +200,7 @@ class Runtime:
         dispatchers = [route.dispatcher for route in self._routes]
         return {
             f"{name}_records": sum(getattr(d, f"{name}_records") for d in dispatchers)
-            for name in ("received", "finished", "skipped", "dead_lettered", "abandoned", "stale")
+            for name in ("received", "finished", "skipped", "dead_lettered", "abandoned", "stale", "chunk")
         }
 
     def _open(self) -> Consumer:

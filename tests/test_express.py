@@ -35,9 +35,14 @@ async def later(_record: Any) -> None:
     await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize("order_by", [by_key, by_partition, by_topic_partition, unordered])
-def test_plain_functions_with_a_named_order_may(order_by: Any) -> None:
-    """Their keys can be read late and under the lock."""
+def by_length(record: Any) -> int:
+    """Order by what is no key of its own."""
+    return len(record.key())
+
+
+@pytest.mark.parametrize("order_by", [by_key, by_partition, by_topic_partition, unordered, by_length])
+def test_plain_functions_may_whatever_their_order(order_by: Any) -> None:
+    """Named orders are read late, a user's function is asked as the records come."""
     assert may_express(spec_of(plain, order_by=order_by))
     assert may_express(spec_of(type("Class", (), {"process": plain}), order_by=order_by))
 
@@ -48,14 +53,13 @@ def test_plain_functions_with_a_named_order_may(order_by: Any) -> None:
         spec_of(plain, express=False),
         spec_of(plain, express=None),
         spec_of(plain, scope="handler"),
-        spec_of(plain, order_by=lambda record: record.key()),
         spec_of(plain, rate_limit=10.0),
         spec_of(plain, deadline_s=1.0),
         spec_of(plain, workers=Processes(1)),
         spec_of(later),
         BatchSpec(topics=("t",), function=plain, express=True),
     ],
-    ids=["off", "default", "scope", "order_by", "rate", "deadline", "processes", "async", "batches"],
+    ids=["off", "default", "scope", "rate", "deadline", "processes", "async", "batches"],
 )
 def test_handlers_whose_keys_are_needed_may_not(spec: HandlerSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every record then goes through the lane of its key."""
@@ -71,13 +75,14 @@ def test_an_interpreter_without_exact_iterators_has_no_chunks(monkeypatch: pytes
 
 def run(function: Callable[[Any], object], records: int = 5, middleware: Any = (), **options: Any) -> bool:
     """Run a chunk of so many records."""
-    history = options.pop("history", None)
+    history, keys = options.pop("history", None), options.pop("keys", None)
     spec = spec_of(function, **options)
     call = make_run_chunk(spec, middleware, history, Record, KeyReader())
     assignment = Assignment(TopicPartition("t", 0), 1)
     if spec.is_class:
         assignment.context = function()  # type: ignore[call-arg]
-    return call(assignment, iter([SimulatedMessage("t", 0, n, b"k%d" % n) for n in range(records)]))
+    messages = [SimulatedMessage("t", 0, n, b"k%d" % n) for n in range(records)]
+    return call(assignment, iter(messages), keys)
 
 
 def test_each_record_is_handled_once_in_order() -> None:
@@ -186,3 +191,18 @@ def test_a_history_is_told_every_call_with_its_key() -> None:
         ("started", 1, b"k1", 1),
         ("finished", 1, b"k1", 1, "failed"),
     ]
+
+
+def test_a_history_is_told_the_keys_that_the_user_gave() -> None:
+    """What `order_by` said when the records came, not asked again; there may be more than are run."""
+    told: list[Any] = []
+
+    class History:
+        def started(self, *what: Any) -> None:
+            told.append(what[3])
+
+        def finished(self, *what: Any) -> None:
+            told.append(what[3])
+
+    run(plain, 2, history=History(), keys=["one", "two", "of the next"])
+    assert told == ["one", "one", "two", "two"]

@@ -18,6 +18,9 @@ from ehkafka.cli.log_setup import LogLevel, log_to_stderr
 from ehkafka.cli.settings_given import Given
 from ehkafka.cli.stop_notice import StopNotice
 
+# New objects between two looks for cycles. A batch of records alone is more than Python's own 700.
+GC_THRESHOLD = 50_000
+
 RUN_HELP = f"""Run an app until a signal stops it or an error ends it.
 
 The first Ctrl-C (or SIGTERM) stops the intake, finishes what was received and commits. The second leaves
@@ -174,6 +177,13 @@ def run(
     ] = LogLevel.INFO,
     config: Config = None,
     assignments: Assignments = None,
+    tune_gc: Annotated[
+        bool,
+        typer.Option(
+            "--tune-gc/--no-tune-gc",
+            help="Let Python's garbage collector look at new objects only, and less often.",
+        ),
+    ] = True,
     debug: Debug = False,
 ) -> None:
     """Run an app until a signal stops it or an error ends it."""
@@ -183,7 +193,7 @@ def run(
         found = load_app(app)
         given.apply(found)
         found.add_hook(StopNotice(log_level.number))
-        found.run()
+        found.run(gc_freeze=tune_gc, gc_threshold=GC_THRESHOLD if tune_gc else None)
 
 
 @cli.command(help=DEMO_HELP)

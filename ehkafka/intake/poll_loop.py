@@ -159,8 +159,8 @@ class PollLoop:
             if context.ages is not None and (skipped := context.ages.too_old(partition, batch)):
                 self._receive_young(owned, batch, skipped, now_s)
             else:
-                # Chunks have no keys read here: they hardly need any, and then later.
-                keys = None if route.dispatcher.takes_chunks(assignment) else route.keys.keys(batch)
+                # Chunks have no keys read here where that can wait: they hardly need any.
+                keys = None if route.dispatcher.takes_unread(assignment) else route.keys.keys(batch)
                 with route.exchange.locked() as dispatcher:
                     dispatcher.receive(assignment, batch, keys, now_s, size=sum(sizes))
             received.append(assignment)

@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Hashable, Iterator
 
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.lane import Lane
@@ -29,14 +29,29 @@ class Chunk:
     read and written under the lock.
     """
 
-    __slots__ = ("assignment", "iterator", "lane", "messages", "running", "size")
+    __slots__ = ("assignment", "iterator", "keys", "lane", "messages", "needs_lanes", "running", "size")
 
-    def __init__(self, assignment: Assignment, messages: list[Message], size: int) -> None:
-        """Take `messages` over: the list is the chunk's own from here on. `size` is theirs in bytes."""
+    def __init__(
+        self,
+        assignment: Assignment,
+        messages: list[Message],
+        size: int,
+        keys: list[Hashable] | None = None,
+        *,
+        needs_lanes: bool = False,
+    ) -> None:
+        """Take `messages` and `keys` over: the lists are the chunk's own from here on.
+
+        `size` is the messages' in bytes. Without `keys`, they can be read from the messages at any time.
+        """
         self.assignment = assignment
         # Once it was ended early: only what had started by then.
         self.messages = messages
         self.size = size
+        # One for each message, and more behind them once it was ended early.
+        self.keys = keys
+        # Some record's key is a failure: it must not be handled, so all are spread.
+        self.needs_lanes = needs_lanes
         # What the worker iterates over; None while it waits for its turn.
         self.iterator: Iterator[Message] | None = None
         # Set by `Dispatcher.begin`: a worker has it.

@@ -17,6 +17,7 @@ A worker holds a lane from `begin` until it is settled, calls the handler for ea
 from __future__ import annotations
 
 from collections import deque
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ehkafka.errors import HandlerFailedError, said
@@ -28,7 +29,7 @@ from ehkafka.lanes.verdicts import Verdicts
 from ehkafka.recovery.decision import AwaitHead, HoldHead
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Hashable, Iterable, Sequence
+    from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
 
     from ehkafka.lanes.chunk import Chunk
     from ehkafka.lanes.order import KeyReader, Scope
@@ -56,6 +57,8 @@ class Dispatcher:
         self.dead_lettered_records = 0
         self.abandoned_records = 0
         self.stale_records = 0
+        # Of the finished ones, those that ran in chunks to their end.
+        self.chunk_records = 0
         # Late results of ended epochs, as (assignment, records), for the poll thread to tell.
         self.stale: deque[tuple[Assignment, int]] = deque()
         self._shared_lanes: dict[Hashable, Lane] | None = {} if scope == "handler" else None
@@ -119,7 +122,7 @@ class Dispatcher:
     ) -> None:
         """Queue one partition's records, ascending, each behind the others of its key.
 
-        Where `takes_chunks` says so, `keys` may be None: they are read if and when they are needed.
+        Where `takes_unread` says so, `keys` may be None: they are read if and when they are needed.
 
         Offsets in `skipped` get that outcome as they arrive: they are too old to be handled. `keys` are
         what `KeyReader.keys` gave for the other messages. `size` is that of all messages, where it is known.
@@ -139,22 +142,29 @@ class Dispatcher:
         express = self.express
         if express is not None and (keys is None or express.takes(assignment)):
             if messages:
-                express.receive(assignment, messages, size)
+                express.receive(assignment, messages, size, keys)
                 express.go_on()
         else:
             assert keys is not None
             self.spread(assignment, messages, keys)
 
-    def takes_chunks(self, assignment: Assignment) -> bool:
+    def takes_unread(self, assignment: Assignment) -> bool:
         """Tell whether `receive` needs no keys for an assignment now. Needs no lock."""
-        return self.express is not None and self.express.takes(assignment)
+        express = self.express
+        return express is not None and not express.keeps_keys and express.takes(assignment)
 
     def spread(self, assignment: Assignment, messages: Sequence[Message], keys: Sequence[Hashable]) -> None:
         """Put records that count in the backlog into lanes."""
         careful = assignment.shared or assignment.fates or self.holds.held or self.holds.paused_keys
         spread = self._spread_with_care if careful else self._spread
-        try:
+        with self.keys_may_fail(assignment, messages):
             spread(assignment, messages, keys)
+
+    @contextmanager
+    def keys_may_fail(self, assignment: Assignment, messages: Sequence[Message]) -> Iterator[None]:
+        """Lose no record over keys that raise when they are compared or hashed; say so in the error."""
+        try:
+            yield
         except Exception as error:
             # The queues lack some records now: nothing from here on may count as done.
             assignment.leave_from(messages[0].offset())

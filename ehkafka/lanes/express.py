@@ -5,6 +5,10 @@ cannot run side by side anyway, so at most one chunk is *out* (in line or with a
 nobody needs to know its keys. Per assignment the chunks stand in offset order, behind whatever its lanes
 hold: while there is one, new records go behind it. At its turn a chunk either goes out, less what belongs
 behind a live lane, or its records are spread over lanes; see `needs_lanes` for when.
+
+The keys of the named order functions are read late, and seldom: where a record gets a lane after all. A
+user's function is asked by the poll thread as the records come, as for lanes, and the chunk remembers what
+it said: it is user code, which must not run under the lock, on any thread but that one, or twice.
 """
 
 from __future__ import annotations
@@ -14,9 +18,10 @@ from typing import TYPE_CHECKING, cast
 
 from ehkafka.lanes.chunk import CHUNK_RECORDS_MAX, Chunk
 from ehkafka.lanes.lane import Lane
+from ehkafka.lanes.order import KeyFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable, Iterable, Sequence
 
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.dispatcher import Dispatcher
@@ -29,14 +34,13 @@ READY_LANES_MIN = 1_000
 
 
 class Express:
-    """The chunks of one dispatcher, whose scope must be the partition.
-
-    `reader` must call no user code: keys are read under the lock.
-    """
+    """The chunks of one dispatcher, whose scope must be the partition."""
 
     def __init__(self, dispatcher: Dispatcher, reader: KeyReader) -> None:
         self._dispatcher = dispatcher
         self._reader = reader
+        # Whether `receive` must be given the keys.
+        self.keeps_keys = reader.calls_user_code
         # Whether chunks run, or are spread over lanes. Any thread may change it at any moment; every decision
         # reads it once.
         self.on = False
@@ -60,24 +64,46 @@ class Express:
             return True
         return self.on and not self.needs_lanes(assignment)
 
-    def receive(self, assignment: Assignment, messages: Iterable[Message], size: int) -> None:
-        """Queue records of an assignment, ascending and of so many bytes, behind all it has."""
+    def receive(
+        self,
+        assignment: Assignment,
+        messages: Sequence[Message],
+        size: int,
+        keys: Sequence[Hashable] | None = None,
+    ) -> None:
+        """Queue records of an assignment, ascending and of so many bytes, behind all it has.
+
+        `keys` are theirs; not needed unless `keeps_keys`.
+        """
         chunks = assignment.chunks
         if not chunks:
             self._turns.append(assignment)
+        kept = None
+        if self.keeps_keys:
+            assert keys is not None
+            kept = list(keys)
+        needs_lanes = kept is not None and KeyFailure in map(type, kept)
         last = chunks[-1] if chunks else None
-        if last is None or last is self.out or len(last.messages) >= CHUNK_RECORDS_MAX:
-            chunks.append(Chunk(assignment, list(messages), size))
-        else:
-            last.messages.extend(messages)
-            last.size += size
+        if (
+            last is None
+            or last is self.out
+            or len(last.messages) >= CHUNK_RECORDS_MAX
+            or needs_lanes is not last.needs_lanes
+        ):
+            chunks.append(Chunk(assignment, list(messages), size, kept, needs_lanes=needs_lanes))
+            return
+        last.messages.extend(messages)
+        last.size += size
+        if kept is not None:
+            assert last.keys is not None
+            last.keys += kept
 
     def go_on(self) -> None:
         """Put the next chunk in line, or spread what waits."""
         ready, turns, on = self._dispatcher.ready, self._turns, self.on
         while turns and (self.out is None if on else len(ready) < READY_LANES_MIN):
             assignment = turns.popleft()
-            if on and not self.needs_lanes(assignment):
+            if on and not (assignment.chunks[0].needs_lanes or self.needs_lanes(assignment)):
                 self._line_up(assignment)
             else:
                 self._spread_first(assignment)
@@ -99,21 +125,30 @@ class Express:
         """Take out of a chunk the records whose keys have a lane, and queue them there."""
         assignment = chunk.assignment
         lanes, holds = assignment.lanes, self._dispatcher.holds
-        free = []
-        for key, message in zip(self._reader.keys(chunk.messages), chunk.messages, strict=True):
-            lane = lanes.get(key)
-            if lane is None:
-                free.append(message)
-                continue
-            lane.append(message)
-            chunk.size -= len(message)
-            if lane in holds.held:
-                holds.park(assignment, 1, len(message))
+        free: list[Message] = []
+        free_keys: list[Hashable] = []
+        keys = self._keys_of(chunk)
+        with self._dispatcher.keys_may_fail(assignment, chunk.messages):
+            for key, message in zip(keys, chunk.messages, strict=True):
+                lane = lanes.get(key)
+                if lane is None:
+                    free.append(message)
+                    free_keys.append(key)
+                    continue
+                lane.append(message)
+                chunk.size -= len(message)
+                if lane in holds.held:
+                    holds.park(assignment, 1, len(message))
         chunk.messages = free
+        if chunk.keys is not None:
+            chunk.keys = free_keys
+
+    def _keys_of(self, chunk: Chunk) -> Sequence[Hashable]:
+        return self._reader.keys(chunk.messages) if chunk.keys is None else chunk.keys
 
     def _spread_first(self, assignment: Assignment) -> None:
-        messages = assignment.chunks.popleft().messages
-        self._dispatcher.spread(assignment, messages, self._reader.keys(messages))
+        chunk = assignment.chunks.popleft()
+        self._dispatcher.spread(assignment, chunk.messages, self._keys_of(chunk))
 
     def settle(self, returned: Iterable[Lane | Chunk]) -> list[Lane]:
         """Take chunks back from their workers, which have run them to the end; return what are lanes."""
@@ -144,26 +179,33 @@ class Express:
         self.out = None
         assignment = chunk.assignment
         if chunk.messages:
-            last = chunk.messages[-1]
-            chunk.lane = self._busy_lane(assignment, last)
-            self._count_finished(assignment, len(chunk.messages) - 1, chunk.size - len(last))
+            chunk.lane = self._busy_lane(chunk)
+            length = len(chunk.messages[-1])
+            self._count_finished(assignment, len(chunk.messages) - 1, chunk.size - length)
         if rest:
-            assignment.chunks[0] = Chunk(assignment, rest, size - chunk.size)
+            rest_keys = None if chunk.keys is None else chunk.keys[len(chunk.messages) :]
+            assignment.chunks[0] = Chunk(assignment, rest, size - chunk.size, rest_keys)
             self._turns.append(assignment)
         else:
             self._drop_first(assignment)
         return chunk.lane
 
-    def _busy_lane(self, assignment: Assignment, message: Message) -> Lane:
-        key = self.key_of(message)
-        assert key not in assignment.lanes, "a chunk ran a record whose key has a lane"
-        assignment.lanes[key] = lane = Lane(key, assignment, message)
+    def _busy_lane(self, chunk: Chunk) -> Lane:
+        assignment, message = chunk.assignment, chunk.messages[-1]
+        key = self._key_of(chunk, len(chunk.messages) - 1)
+        with self._dispatcher.keys_may_fail(assignment, [message]):
+            known = assignment.lanes.get(key)
+            assignment.lanes[key] = lane = Lane(key, assignment, message)
+        assert known is None, "a chunk ran a record whose key has a lane"
         lane.running = True
         return lane
 
-    def key_of(self, message: Message) -> Hashable:
-        """Return the key whose lane a record would go into."""
-        return self._reader.keys([message])[0]
+    def key_of_first(self, chunk: Chunk) -> Hashable:
+        """Return the key of a chunk's first record that may be without an outcome."""
+        return self._key_of(chunk, max(chunk.started() - 1, 0))
+
+    def _key_of(self, chunk: Chunk, index: int) -> Hashable:
+        return self._reader.keys([chunk.messages[index]])[0] if chunk.keys is None else chunk.keys[index]
 
     def _drop_first(self, assignment: Assignment) -> None:
         assignment.chunks.popleft()
@@ -171,6 +213,7 @@ class Express:
             self._turns.append(assignment)
 
     def _count_finished(self, assignment: Assignment, records: int, size: int) -> None:
+        self._dispatcher.chunk_records += records
         for counted in (assignment, self._dispatcher):
             counted.finished_records += records
             counted.backlog_records -= records
@@ -192,15 +235,16 @@ class Express:
         """Spread what lies at or below an offset and abandon the rest. The assignment is halted."""
         self.halt(assignment)
         waiting = [message for chunk in assignment.chunks for message in chunk.messages]
+        keys = [key for chunk in assignment.chunks for key in chunk.keys or ()]
         assignment.chunks.clear()
         self._leave_line(assignment)
         kept = [message for message in waiting if message.offset() <= above]
         abandoned = waiting[len(kept) :]
         if kept:
-            self._dispatcher.spread(assignment, kept, self._reader.keys(kept))
+            kept_keys = keys[: len(kept)] if self.keeps_keys else self._reader.keys(kept)
+            self._dispatcher.spread(assignment, kept, kept_keys)
         if abandoned:
-            assignment.leave_from(abandoned[0].offset())
-            assignment.abandoned_records += len(abandoned)
+            assignment.note_abandoned(abandoned)
             size = sum(map(len, abandoned))
             for counted in (assignment, self._dispatcher):
                 counted.backlog_records -= len(abandoned)

@@ -109,6 +109,11 @@ class KeyReader:
         self._null_key: NullKey = null_key
         self._wrap = wrap
 
+    @property
+    def calls_user_code(self) -> bool:
+        """Whether the order function is none of the four named ones."""
+        return self._order_by not in (by_key, by_partition, by_topic_partition, unordered)
+
     def keys(self, messages: Sequence[Message]) -> list[Hashable]:
         """Return one lane key for each message of one partition; a `KeyFailure` where there is none."""
         if self._order_by is by_key:

@@ -95,7 +95,7 @@ def _first_of(chunk: Chunk, dispatcher: Dispatcher) -> Lane:
     """Return a lane of nobody's with the first record of a chunk, as it would have one."""
     assert dispatcher.express is not None
     message = chunk.first_unfinished()
-    lane = Lane(dispatcher.express.key_of(message), chunk.assignment, message)
+    lane = Lane(dispatcher.express.key_of_first(chunk), chunk.assignment, message)
     lane.running = chunk.started() > 0
     return lane
 

@@ -100,6 +100,8 @@ class Snapshot:
     throttled_s: float = 0.0
     # One did so just now: empty fetches prove nothing.
     is_throttled: bool = False
+    # Of the finished ones, those that handlers with `express` ran in chunks.
+    chunk_records: int = 0
     # Calls on threads that run for longer than their handler's `deadline_s`.
     overdue: tuple[OverdueAttempt, ...] = ()
 

@@ -58,7 +58,7 @@ class LaneBench:
         messages = [_read(assignment.partition, text, options) for text in records.split()]
         handled = [message for message in messages if message.offset() not in skipped]
         keys: Sequence[Hashable] | None = None
-        if not self.dispatcher.takes_chunks(assignment):
+        if not self.dispatcher.takes_unread(assignment):
             keys = self.reader.keys(handled)
         self.dispatcher.receive(assignment, messages, keys, self.now_s, skipped)
         return messages

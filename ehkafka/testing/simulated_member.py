@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.intake.rebalance import Epochs
 from ehkafka.lanes.dispatcher import Dispatcher
-from ehkafka.lanes.order import KeyReader
+from ehkafka.lanes.order import KeyReader, by_key
 from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
 from ehkafka.records import Outcome
 from ehkafka.recovery.decision import AwaitHead, SkipHead
@@ -54,7 +54,8 @@ class SimulatedMember:
         )
         self.ledger = CommitLedger(CommitPacing(plan.commit_interval_s))
         self.epochs = Epochs()
-        self.reader = KeyReader(null_key=plan.null_key)
+        order_by = _key_of if plan.user_keys else by_key
+        self.reader = KeyReader(order_by, null_key=plan.null_key)
         self.ranges = FinishedOffsets(self)
         self.owned: dict[TopicPartition, Assignment] = {}
         # Where each epoch began, and the offset to fetch next.
@@ -248,7 +249,7 @@ class SimulatedMember:
         received = []
         for batch in self.world.log.fetch(open_positions, wanted):
             assignment = self.owned[batch[0].topic(), batch[0].partition()]  # type: ignore[index]
-            keys = None if dispatcher.takes_chunks(assignment) else self.reader.keys(batch)
+            keys = None if dispatcher.takes_unread(assignment) else self.reader.keys(batch)
             self.positions[assignment.partition] = batch[-1].offset() + 1
             self.ranges.note_received(assignment, [message.offset() for message in batch])
             with self.locked():
@@ -361,3 +362,7 @@ class SimulatedMember:
         self.flow.forget(partition)
         self.ranges.forget(partition, epoch)
         self.history.revoked(partition, epoch, reason)
+
+
+def _key_of(message: Message) -> Hashable:
+    return message.key()

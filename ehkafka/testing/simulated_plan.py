@@ -51,6 +51,8 @@ class SimulationPlan:
     saves_ranges: bool = False
     # Records go in chunks; how often, at a poll, that is turned on or off, and a running one is ended early.
     express: bool = False
+    # Keys come from a user's function, which is asked once a record.
+    user_keys: bool = False
     flip_share: float = 0.0
     steal_share: float = 0.0
     metadata_bytes_max: int = 1_000
@@ -109,6 +111,7 @@ def _express(seed: int) -> dict[str, object]:
         "express": rng.random() < 0.5,
         "flip_share": rng.choice([0.0, 0.02, 0.3]),
         "steal_share": rng.choice([0.0, 0.1, 0.9]),
+        "user_keys": rng.random() < 0.3,
     }
 
 

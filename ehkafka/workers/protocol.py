@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterator
+    from collections.abc import Hashable, Iterator, Sequence
 
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.lane import Lane
@@ -18,9 +18,14 @@ Invoke = "Callable[[Lane], object]"
 
 
 class RunChunk(Protocol):
-    """Calls the user's handler for what the iterator yields, one record after another."""
+    """Calls the user's handler for what the iterator yields, one record after another.
 
-    def __call__(self, assignment: Assignment, messages: Iterator[Message], /) -> bool:
+    `keys` are those records' where they were read already; they may be more than the iterator yields.
+    """
+
+    def __call__(
+        self, assignment: Assignment, messages: Iterator[Message], keys: Sequence[Hashable] | None, /
+    ) -> bool:
         """Take no record before the last one's call has returned. Raises what the handler raises.
 
         Return True as soon as any record is deferred, False at the end.

@@ -249,7 +249,7 @@ class ThreadWorkers:
         started_s = time.perf_counter()
         ended: Lane | Chunk = chunk
         try:
-            if run(chunk.assignment, chunk.iterator):
+            if run(chunk.assignment, chunk.iterator, chunk.keys):
                 ended = self._end_at_deferral(chunk)
         except BaseException as error:  # SystemExit and the like too: the desk stops the app for them
             ended = self._end_at_failure(chunk, error)

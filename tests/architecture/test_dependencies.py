@@ -51,7 +51,7 @@ LAYERS: list[set[str]] = [
     {"telemetry"},
     {"checks"},
     {"recovery.redrive", "recovery.redrive_group"},
-    {"assembly", "runtime", "signals", "configuration", "lifespan", "registration", "resizing"},
+    {"assembly", "collector", "runtime", "signals", "configuration", "lifespan", "registration", "resizing"},
     {"app"},
     {""},  # the façade
     {"testing", "cli"},

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from ehkafka.errors import HandlerFailedError
 from ehkafka.lanes.chunk import Chunk, can_tell, left_in
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.express import READY_LANES_MIN
+from ehkafka.lanes.order import KeyFailure
 from ehkafka.recovery.decision import AwaitHead, HoldHead, RetryHead
 from ehkafka.testing.lane_bench import LaneBench
 
@@ -351,3 +353,120 @@ def test_express_is_for_lanes_of_one_partition() -> None:
     """O6: a handler-wide lane would need every key."""
     with pytest.raises(AssertionError):
         Dispatcher("handler").use_express(cast("Any", None))
+
+
+@pytest.fixture
+def asked() -> list[int]:
+    """Of which offsets the user's order function was asked."""
+    return []
+
+
+@pytest.fixture
+def users(asked: list[int]) -> LaneBench:
+    """A bench whose keys come from a user's function, which fails for the key `z`."""
+
+    def order_by(message: Any) -> str:
+        asked.append(message.offset())
+        if message.key() == b"z":
+            raise ValueError("no order for z")
+        return f"user's {message.key().decode()}"
+
+    made = LaneBench(order_by=order_by, express=True)
+    assert made.dispatcher.express is not None
+    made.dispatcher.express.on = True
+    return made
+
+
+def test_a_users_function_is_asked_once_a_record_as_it_comes(users: LaneBench, asked: list[int]) -> None:
+    """User code must not run later: that would be under the lock, or on any thread."""
+    assignment = users.assign()
+    assert not users.dispatcher.takes_unread(assignment)
+    users.receive(assignment, "a0 b1 c2 a3")
+    users.receive(assignment, "b4 a5")
+    assert asked == [0, 1, 2, 3, 4, 5]
+    chunk = begin(users)
+    run(chunk, 2)
+    lane = users.dispatcher.end_early(chunk)
+    assert lane is not None
+    assert (lane.key, lane.running) == ("user's b", True)
+    second = begin(users)
+    assert run(second, 2) == ["c2", "a3"]
+    again = users.dispatcher.end_early(second)
+    assert again is not None
+    assert again.key == "user's a"
+    users.receive(assignment, "c6 d7")
+    users.dispatcher.drain(assignment, below_started=True)
+    hand_in(users, second)
+    hand_in(users, chunk)
+    run_all(users)
+    assert assignment.watermark() == 4
+    assert asked == [0, 1, 2, 3, 4, 5, 6, 7]
+
+
+def test_what_a_chunk_leaves_behind_lanes_keeps_its_keys(users: LaneBench) -> None:
+    """O1: the others of the chunk have theirs, in the middle of it, too."""
+    assignment = users.assign()
+    users.receive(assignment, "a0")
+    chunk = begin(users)
+    run(chunk, 1)
+    users.dispatcher.end_early(chunk)
+    users.receive(assignment, "b1 a2 c3 a4 d5")
+    second = begin(users)
+    assert run(second, 2) == ["b1", "c3"]
+    lane = users.dispatcher.end_early(second)
+    assert lane is not None
+    assert lane.key == "user's c"
+    assert run_all(users) == ["d5"]
+    hand_in(users, chunk)
+    hand_in(users, second)
+    assert run_all(users) == ["a2", "a4"]
+    assert assignment.watermark() == 6
+    assert users.is_empty()
+
+
+def test_records_without_a_key_go_in_lanes_with_the_rest_of_their_batch(users: LaneBench) -> None:
+    """O12: a failed `order_by` keeps its record from the handler; the order of the others holds."""
+    assignment = users.assign()
+    users.receive(assignment, "a0 b1")
+    users.receive(assignment, "a2 z3 c4")
+    users.receive(assignment, "a5 d6")
+    assert waiting(assignment) == [[0, 1], [2, 3, 4], [5, 6]]
+    chunk = begin(users)
+    assert run(chunk) == ["a0", "b1"]
+    hand_in(users, chunk)
+    keys = [lane.key for lane in users.dispatcher.ready if not isinstance(lane, Chunk)]
+    assert len(keys) == 3
+    assert sum(isinstance(key, KeyFailure) for key in keys) == 1
+    assert run_all(users)[-2:] != ["a5", "a2"]
+    assert assignment.watermark() == 7
+    assert users.is_empty()
+
+
+class Spiteful:
+    """A key that can be hashed and not compared."""
+
+    def __hash__(self) -> int:
+        return 1
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError("no comparison")
+
+
+def test_keys_that_cannot_be_compared_end_in_an_error_and_pass_nothing() -> None:
+    """C1: whoever puts them behind others, no record that may have been lost on the way is committed."""
+    bench = LaneBench(order_by=lambda _message: Spiteful(), express=True)
+    assert bench.dispatcher.express is not None
+    bench.dispatcher.express.on = True
+    assignment = bench.assign()
+    bench.receive(assignment, "a0 b1 c2")
+    chunk = begin(bench)
+    run(chunk, 1)
+    with pytest.raises(HandlerFailedError, match="order_by"):
+        bench.dispatcher.end_early(chunk)
+    assert assignment.watermark() == 0
+    hand_in(bench, chunk)
+    assert assignment.watermark() == 1
+    bench.receive(assignment, "d3 e4")
+    bench.dispatcher.drain(assignment, below_started=False)
+    bench.dispatcher.end(assignment)
+    assert assignment.watermark() == 1

@@ -76,7 +76,7 @@ class Pool:
         """Hand over a batch, without waking anybody."""
         batch = [SimulatedMessage("t", 0, first + n, key) for n, key in enumerate(keys)]
         with self.exchange.locked() as dispatcher:
-            dispatcher.receive(assignment, batch, None if dispatcher.takes_chunks(assignment) else keys, 0.0)
+            dispatcher.receive(assignment, batch, None if dispatcher.takes_unread(assignment) else keys, 0.0)
 
     def close(self) -> None:
         """Let the workers leave."""
@@ -95,7 +95,7 @@ class Pool:
         self.started[epoch].discard(offset)
         return RetryHead(0.0, "once")
 
-    def _run_chunk(self, assignment: Assignment, messages: Iterator[Any]) -> bool:
+    def _run_chunk(self, assignment: Assignment, messages: Iterator[Any], _keys: Any) -> bool:
         for message in messages:
             # A lane that nobody knows: it tells the checks below what they look at.
             self.chunk_records += 1
