@@ -9,15 +9,16 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 import orjson
-from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from ehkafka.checks import Status, run_checks
-from ehkafka.cli.tail_pipe import quiet_pipe
+from ehkafka.cli.unread import PipedConsole, quiet_pipe
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from ehkafka.checks import CheckResult, Report, Target
 
 MARKS: Final = {Status.OK: "✓", Status.FAILED: "✗", Status.SKIPPED: "–", Status.NOT_MEASURED: "–"}
@@ -39,7 +40,7 @@ def check(target: Target, *, timeout_s: float, as_json: bool) -> int:
         with quiet_pipe():
             sys.stdout.buffer.write(orjson.dumps(report.as_dict(), option=orjson.OPT_INDENT_2) + b"\n")
         return report.exit_code
-    console = Console(highlight=False, markup=False, soft_wrap=not sys.stdout.isatty())
+    console = PipedConsole(highlight=False, markup=False, soft_wrap=not sys.stdout.isatty())
     show = show_row if console.is_terminal else show_line
     report = run_checks(target, timeout_s=timeout_s, tell=lambda result: show(console, result))
     show_end(console, report)

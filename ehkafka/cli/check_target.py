@@ -28,6 +28,8 @@ def chosen_target(
 ) -> Target:
     """Return the target that the options name, else what `run` would use. Raises `ConfigurationError`."""
     named = tuple(dict.fromkeys(topics))
+    if not all(named):
+        raise ConfigurationError("A topic was given as an empty text: give its name.")
     given = Given.read(config)
     if app is not None:
         if endpoint is not None:

@@ -12,16 +12,17 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 import orjson
-from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from ehkafka.cli.config import MISSING
-from ehkafka.cli.tail_pipe import quiet_pipe
+from ehkafka.cli.unread import PipedConsole, quiet_pipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from rich.console import Console
 
     from ehkafka.cli.config import Shown
     from ehkafka.configuration import Effective
@@ -44,7 +45,7 @@ def show(shown: Shown, *, as_json: bool) -> None:
         if as_json:
             sys.stdout.buffer.write(_json(shown))
             return
-        console = Console(highlight=False, markup=False, soft_wrap=not sys.stdout.isatty())
+        console = PipedConsole(highlight=False, markup=False, soft_wrap=not sys.stdout.isatty())
         if console.is_terminal:
             _show_table(console, shown)
         else:

@@ -23,7 +23,7 @@ from ehkafka.cli import dlq_text
 from ehkafka.cli.exits import INTERRUPTED
 from ehkafka.cli.tail import notice
 from ehkafka.cli.tail_from import parse_from
-from ehkafka.cli.tail_pipe import quiet_pipe
+from ehkafka.cli.unread import quiet_pipe
 from ehkafka.recovery.fate import LetterFilter, fate_of
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ import typer
 from rich.console import Console
 
 from ehkafka.checks import printable
-from ehkafka.cli.tail_pipe import quiet_pipe
 from ehkafka.cli.tail_text import as_json, as_text
+from ehkafka.cli.unread import quiet_pipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -77,18 +77,26 @@ def environment() -> dict[str, str]:
 
 @pytest.fixture
 def ehkafka_command(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Return a function that runs the command to its end."""
+    """Return a function that runs the command to its end; with `is_read=False` nobody reads its stdout."""
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*COMMAND, *arguments],
-            cwd=tmp_path,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=RUN_S,
-            check=False,
-        )
+    def run(*arguments: str, is_read: bool = True) -> subprocess.CompletedProcess[str]:
+        reader, stdout = (-1, subprocess.PIPE) if is_read else os.pipe()
+        if not is_read:
+            os.close(reader)
+        try:
+            return subprocess.run(
+                [*COMMAND, *arguments],
+                cwd=tmp_path,
+                env=environment(),
+                stdout=stdout,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=RUN_S,
+                check=False,
+            )
+        finally:
+            if not is_read:
+                os.close(stdout)
 
     return run
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from rich.console import Console
 from rich.text import Text
+
+from ehkafka.cli.unread import PipedConsole, quiet_pipe
 
 if TYPE_CHECKING:
     from ehkafka import EhkafkaError
@@ -118,10 +119,10 @@ class Summary:
 def print_summary(summary: Summary, *, as_json: bool) -> None:
     """Write the summary to stdout; as JSON it is all that stdout gets."""
     if as_json:
-        sys.stdout.buffer.write(orjson.dumps(summary.as_dict(), option=orjson.OPT_INDENT_2) + b"\n")
-        sys.stdout.flush()
+        with quiet_pipe():
+            sys.stdout.buffer.write(orjson.dumps(summary.as_dict(), option=orjson.OPT_INDENT_2) + b"\n")
         return
-    console = Console(highlight=False, soft_wrap=True)
+    console = PipedConsole(highlight=False, soft_wrap=True)
     for line in summary_lines(summary):
         console.print(line)
 

@@ -1,4 +1,4 @@
-"""Ends a command quietly when nobody reads its output any more (`| head`)."""
+"""What becomes of output that nobody reads any more (`| head`): it is no error, and nothing is said of it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
+
+from rich.console import Console
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +20,15 @@ def quiet_pipe() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
+        _forget_stdout()
+
+
+class PipedConsole(Console):
+    """Writes to stdout until its reader has gone. Then the command goes on, for its exit code."""
+
+    def on_broken_pipe(self) -> None:
+        """Go on in silence; rich's own would exit with 1, which says that something failed."""
+        self.quiet = True
         _forget_stdout()
 
 

@@ -1,0 +1,45 @@
+"""A reader that has gone (`| head`) is no error of the command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from subprocess import CompletedProcess
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_check_that_nobody_reads_still_says_by_its_code_what_it_found(
+    ehkafka_command: Callable[..., CompletedProcess[str]], form: tuple[str, ...]
+) -> None:
+    """No word of the pipe: the exit code is that of a broker that cannot be reached."""
+    target = ("--endpoint", "127.0.0.1:1", "--topic", "orders", "--timeout", "1")
+
+    ended = ehkafka_command("check", *target, *form, is_read=False)
+
+    assert (ended.returncode, ended.stderr) == (3, "")
+
+
+def test_a_view_that_nobody_reads_ends_well(
+    ehkafka_command: Callable[..., CompletedProcess[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of `ehkafka config` was wrong."""
+    monkeypatch.setenv("EHKAFKA_BOOTSTRAP", "127.0.0.1:1")
+
+    ended = ehkafka_command("config", is_read=False)
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("arguments", [("check", "--topic", ""), ("tail", ""), ("dlq", "list", "")])
+def test_a_topic_without_a_name_is_refused(
+    ehkafka_command: Callable[..., CompletedProcess[str]], arguments: tuple[str, ...]
+) -> None:
+    """Before anything is asked of a broker; it comes of an unset variable in a script."""
+    ended = ehkafka_command(*arguments, "--endpoint", "127.0.0.1:1")
+
+    assert ended.returncode == 2
+    assert "empty" in ended.stderr
