@@ -5,19 +5,15 @@ Called by `Runtime` before any thread of the run exists. Opens nothing.
 
 from __future__ import annotations
 
-import inspect
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.batch_handlers import BatchCall, BatchSpec
+from ehkafka.batch_handlers import BatchSpec
 from ehkafka.endpoint.advice import producer_advice
 from ehkafka.endpoint.client import open_producer
 from ehkafka.endpoint.credential_watch import CredentialWatch
 from ehkafka.endpoint.properties import producer_properties
-from ehkafka.errors import said
-from ehkafka.events import UserCodeFailed
-from ehkafka.express import make_run_chunk, may_express
 from ehkafka.intake.client_log import ClientLog
 from ehkafka.intake.context import IntakeContext, PartitionHooks
 from ehkafka.intake.flow import FlowControl, FlowLimits
@@ -27,9 +23,9 @@ from ehkafka.intake.positions import PositionFinder
 from ehkafka.intake.route import Route
 from ehkafka.intake.start import check_start_topics
 from ehkafka.intake.throttle import Throttle
-from ehkafka.invoking import make_call, make_invoke, make_invoke_async, must_run_in_threads
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.order import KeyReader
+from ehkafka.pools import HandlerParts, Pools
 from ehkafka.progress.committer import Committer
 from ehkafka.progress.ledger import CommitLedger
 from ehkafka.progress.pacing import commit_pacing
@@ -40,16 +36,9 @@ from ehkafka.recovery.letters import Letters
 from ehkafka.recovery.pending import PendingAnswers
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.recovery.wiring import check_recovery
-from ehkafka.workers.asyncio_workers import AsyncioWorkers
-from ehkafka.workers.attempt_clock import AttemptClock
 from ehkafka.workers.batch_exchange import BatchExchange
-from ehkafka.workers.batch_loop import BatchLoop
-from ehkafka.workers.batch_workers import BatchWorkers
 from ehkafka.workers.exchange import Exchange
-from ehkafka.workers.process_workers import ProcessWorkers
-from ehkafka.workers.processes import Processes
 from ehkafka.workers.rate import Pace, PacedDispatcher
-from ehkafka.workers.threads import TURN_RECORDS_MAX, ThreadWorkers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -62,7 +51,6 @@ if TYPE_CHECKING:
     from ehkafka.records import Record
     from ehkafka.settings import Settings
     from ehkafka.telemetry.bus import EventBus
-    from ehkafka.workers.protocol import Workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +96,45 @@ class Assembly:
         dispatcher = Dispatcher(spec.scope) if pace is None else PacedDispatcher(spec.scope, pace)
         exchange = self._exchange(spec, dispatcher, pace)
         make_record = record_type(spec.headers, event_hubs=self.endpoint.is_event_hubs)
-        desk = FailureDesk(
+        desk = self._desk(spec, exchange, letters, make_record)
+        if isinstance(spec.on_failure, DeadLetter):
+            dispatcher.verdicts.divert = desk.divert
+        deferrals = PendingAnswers(
+            complete=exchange.complete,
+            complete_in_begin=exchange.complete_in_begin,
+            desk=desk,
+            emit=self.bus.emit,
+            history=self.history,
+        )
+        keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else make_record)
+        parts = HandlerParts(dispatcher, exchange, keys, desk, deferrals, make_record)
+        workers, attempts = self._pools.pool(spec, parts)
+        name = f"{spec.name}({', '.join(spec.topics)})"
+        opening = (_open_instance(spec), _close_instance) if spec.is_class else (None, None)
+        own = (spec.name, attempts, deferrals)
+        return Route(name, spec.topics, dispatcher, exchange, keys, workers, *own, *opening)
+
+    @property
+    def _pools(self) -> Pools:
+        return Pools(
+            emit=self.bus.emit,
+            worker_died=self.worker_died,
+            middleware=self.middleware,
+            set_up=self.worker_set_up,
+            tear_down=self.worker_tear_down,
+            history=self.history,
+        )
+
+    def _exchange(self, spec: HandlerSpec, dispatcher: Dispatcher, pace: Pace | None) -> Exchange:
+        if isinstance(spec, BatchSpec):
+            spec.check_backlog(self.settings)
+            return BatchExchange(dispatcher, time.monotonic, spec.limits())
+        return Exchange(dispatcher, time.monotonic, pace)
+
+    def _desk(
+        self, spec: HandlerSpec, exchange: Exchange, letters: Letters, make_record: type[Record]
+    ) -> FailureDesk:
+        return FailureDesk(
             handler=spec.name,
             policy=spec.on_failure,
             retry=spec.retry,
@@ -122,103 +148,6 @@ class Assembly:
             finished_records=exchange.count_finished,
             history=self.history,
         )
-        if isinstance(spec.on_failure, DeadLetter):
-            dispatcher.verdicts.divert = desk.divert
-        deferrals = PendingAnswers(
-            complete=exchange.complete,
-            complete_in_begin=exchange.complete_in_begin,
-            desk=desk,
-            emit=self.bus.emit,
-            history=self.history,
-        )
-        keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else make_record)
-        attempts = None
-        pool: dict[str, Any] = {
-            "name": spec.name,
-            "size": spec.workers,
-            "on_failure": desk,
-            "on_death": self.worker_died,
-            "set_up": self.worker_set_up,
-            "deferrals": deferrals,
-            "turn_records_max": TURN_RECORDS_MAX if pace is None else 1,
-        }
-        parts = (spec, self.middleware, self.history, make_record)
-        tear_down = self.worker_tear_down
-        workers: Workers
-        if isinstance(spec, BatchSpec):
-            assert isinstance(exchange, BatchExchange)
-            must_run_in_threads(spec, self.worker_set_up, tear_down)
-            loop = BatchLoop(spec.name) if spec.is_async else None
-            emit, history = self.bus.emit, self.history
-            workers = BatchWorkers(
-                exchange,
-                call=BatchCall(
-                    spec, self.middleware, make_record=make_record, emit=emit, history=history, loop=loop
-                ),
-                emit=emit,
-                loop=loop,
-                tear_down=None if tear_down is None else lambda: self._tear_worker_down(tear_down),
-                **pool,
-            )
-        elif isinstance(spec.workers, Processes):
-            must_run_in_threads(spec, self.worker_set_up, tear_down)
-            workers = self._process_workers(spec, exchange, desk, make_record)
-        elif spec.is_async:
-            workers = AsyncioWorkers(
-                exchange,
-                invoke=make_invoke_async(*parts, deadline_s=spec.deadline_s),
-                tear_down=None if tear_down is None else lambda: self._tear_loop_down(tear_down),
-                **pool,
-            )
-        else:
-            must_run_in_threads(spec, self.worker_set_up, tear_down)
-            invoke = make_invoke(*parts)
-            if spec.deadline_s is not None:
-                attempts = AttemptClock(spec.name, spec.deadline_s, time.monotonic)
-                invoke = attempts.timed(invoke)
-            run_chunk = None
-            if may_express(spec):
-                dispatcher.use_express(keys)
-                run_chunk = make_run_chunk(*parts, keys)
-            workers = ThreadWorkers(
-                exchange,
-                invoke=invoke,
-                run_chunk=run_chunk,
-                tear_down=None if tear_down is None else lambda: self._tear_worker_down(tear_down),
-                **pool,
-            )
-        name = f"{spec.name}({', '.join(spec.topics)})"
-        opening = (_open_instance(spec), _close_instance) if spec.is_class else (None, None)
-        own = (spec.name, attempts, deferrals)
-        return Route(name, spec.topics, dispatcher, exchange, keys, workers, *own, *opening)
-
-    def _process_workers(
-        self, spec: HandlerSpec, exchange: Exchange, desk: FailureDesk, make_record: type[Record]
-    ) -> ProcessWorkers:
-        assert isinstance(spec.workers, Processes)
-        middleware = {f"middleware {number}": one for number, one in enumerate(self.middleware, 1)}
-        return ProcessWorkers(
-            exchange,
-            spec.workers,
-            name=spec.name,
-            call=make_call(spec, self.middleware, make_record),
-            parts={f"handler {spec.name!r}": spec.function, **middleware},
-            on_failure=desk,
-            on_death=self.worker_died,
-            on_tear_down_error=lambda error: self.bus.emit(UserCodeFailed("on_worker_stop", said(error))),
-            emit=self.bus.emit,
-            set_up=self.worker_set_up,
-            tear_down=self.worker_tear_down,
-            history=self.history,
-            deadline_s=spec.deadline_s,
-            one_record_turns=spec.rate_limit is not None,
-        )
-
-    def _exchange(self, spec: HandlerSpec, dispatcher: Dispatcher, pace: Pace | None) -> Exchange:
-        if isinstance(spec, BatchSpec):
-            spec.check_backlog(self.settings)
-            return BatchExchange(dispatcher, time.monotonic, spec.limits())
-        return Exchange(dispatcher, time.monotonic, pace)
 
     def context(
         self, specs: Sequence[HandlerSpec], hooks: PartitionHooks, finished_before: Any
@@ -274,19 +203,6 @@ class Assembly:
             if (limit := spec.max_age or self.settings.max_age) is not None
         }
         return AgeLimits(limits, emit=self.bus.emit, count=self.bus.count) if limits else None
-
-    async def _tear_loop_down(self, tear_down: Callable[[], object]) -> None:
-        try:
-            if inspect.isawaitable(result := tear_down()):
-                await result
-        except BaseException as error:  # told, like any hook's: the loop is leaving anyway
-            self.bus.emit(UserCodeFailed("on_worker_stop", said(error)))
-
-    def _tear_worker_down(self, tear_down: Callable[[], None]) -> None:
-        try:
-            tear_down()
-        except BaseException as error:  # told, like any hook's: the worker is leaving anyway
-            self.bus.emit(UserCodeFailed("on_worker_stop", said(error)))
 
 
 def _pace(spec: HandlerSpec) -> Pace | None:

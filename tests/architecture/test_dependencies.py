@@ -50,8 +50,18 @@ LAYERS: list[set[str]] = [
     {"batch_handlers", "express", "intake", "handlers", "invoking", "middleware"},
     {"telemetry"},
     {"checks"},
-    {"recovery.redrive", "recovery.redrive_group"},
-    {"assembly", "collector", "runtime", "signals", "configuration", "lifespan", "registration", "resizing"},
+    {"offsets", "recovery.redrive", "recovery.redrive_group"},
+    {
+        "assembly",
+        "collector",
+        "configuration",
+        "lifespan",
+        "pools",
+        "registration",
+        "resizing",
+        "runtime",
+        "signals",
+    },
     {"app"},
     {""},  # the façade
     {"testing", "cli"},
@@ -96,6 +106,7 @@ OWNERS = {
         "intake",
         "progress",
         "checks",
+        "offsets",
         "testing",
         "cli.demo",
     ),
@@ -114,7 +125,7 @@ OWNERS = {
     "hypothesis": (),
 }
 # What the command line may import: the façade, the submodules that are public with it, the testing kit.
-PUBLIC = ("", "cli", "testing", "events", "settings", "configuration", "checks", "recovery")
+PUBLIC = ("", "cli", "testing", "events", "settings", "configuration", "checks", "offsets", "recovery")
 # The one module that may look up, lazily: the embedded endpoint starts the testing kit's broker.
 LOOKS_UP = "endpoint.embedded"
 
