@@ -6,19 +6,19 @@ Values only; where they come from (arguments, environment, files) is the busines
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from ehkafka.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from ehkafka.secret import HiddenProperties
 
 Assignor = Literal["default", "cooperative-sticky"]
 OutOfRange = Literal["stop", "earliest", "latest"]
 OnParkedFull = Literal["pause_partition", "dead_letter", "stop"]
+OnForeignMetadata = Literal["ignore", "fail"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +31,11 @@ class Settings:
     are at least 1 s apart whatever `commit_interval_s` and `commit_every_records` say, and unchanged
     positions are sent again every `commit_idle_s` (6 h there by default, elsewhere never). `stuck_s` is
     the age at which an unfinished record, or lag without progress, turns health red.
+
+    What is finished above a committed position goes with the commit as metadata, so that a restart does not
+    handle it again: in at most `commit_metadata_bytes_max` bytes, 0 for none; the service's limit by default
+    and at most (1024 on Event Hubs, 4096 elsewhere). Metadata that another program wrote, or that is damaged,
+    is ignored with a warning, or ends the app with `on_foreign_metadata="fail"`.
 
     `on_out_of_range` says what becomes of a partition whose next offset, committed or given, the log does
     not hold (retention deleted it, or the log was cut or made anew): `stop` ends the app, `earliest` goes
@@ -55,6 +60,8 @@ class Settings:
     commit_interval_s: float = 1.0
     commit_every_records: int | None = None
     commit_idle_s: float | None = None
+    commit_metadata_bytes_max: int | None = None
+    on_foreign_metadata: OnForeignMetadata = "ignore"
     backlog_records_max: int = 50_000
     backlog_bytes_max: int = 128 * 1024 * 1024
     batch_records_max: int = 1_000
@@ -66,11 +73,13 @@ class Settings:
     connect_s: float = 15.0
     stuck_s: float = 300.0
     idle_s: float = 5.0
-    # Not shown: a password may be among them.
-    consumer: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    # Shown in no form, nor pickled: a password may be among them. Any mapping may be given.
+    consumer: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse values that cannot work. Raises `ConfigurationError`."""
+        if isinstance(self.consumer, Mapping):  # else it is refused where the properties are read
+            object.__setattr__(self, "consumer", HiddenProperties(self.consumer))
         positive = (
             "commit_interval_s", "backlog_records_max", "backlog_bytes_max", "batch_records_max",
             "parked_records_max", "parked_bytes_max", "connect_s", "stuck_s", "idle_s",
@@ -82,6 +91,12 @@ class Settings:
         for name in ("commit_every_records", "commit_idle_s"):
             if getattr(self, name) is not None:
                 _require(self, name, least=0, strictly=True)
+        if self.commit_metadata_bytes_max is not None:
+            _require(self, "commit_metadata_bytes_max", least=0, strictly=False)
+        if self.on_foreign_metadata not in get_args(OnForeignMetadata):
+            raise ConfigurationError(
+                f"on_foreign_metadata={self.on_foreign_metadata!r} is unknown; use 'ignore' or 'fail'."
+            )
         if self.assignor not in ("default", "cooperative-sticky"):
             raise ConfigurationError(
                 f"assignor={self.assignor!r} is unknown; use 'default' or 'cooperative-sticky'."
@@ -116,6 +131,8 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "commit_interval_s": "how much a crash repeats; on Event Hubs never less than 1 s",
         "commit_every_records": "commits earlier after so many records; on Event Hubs still 1 s apart",
         "commit_idle_s": "sends an unchanged position again before it expires; on Event Hubs 6 h if not set",
+        "commit_metadata_bytes_max": "room in a commit for what is finished above it; 0 keeps it out",
+        "on_foreign_metadata": "what to do with commit metadata of another program",
         "backlog_records_max": "received records without an outcome; at the limit partitions pause",
         "backlog_bytes_max": "the same in bytes of their values",
         "batch_records_max": "records taken from the client library at a time",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from ehkafka.endpoint.properties import consumer_properties
+from ehkafka.secret import HiddenProperties
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ehkafka.app import App
     from ehkafka.endpoint import Endpoint
     from ehkafka.endpoint.properties import Assignor
@@ -26,8 +26,14 @@ class Target:
     endpoint: Endpoint
     group: str | None = None
     topics: tuple[str, ...] = ()
-    # Not shown: a password may be among them.
-    consumer: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    # Shown in no form, nor pickled: a password may be among them. Any mapping may be given.
+    consumer: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Hide the properties."""
+        if isinstance(self.consumer, Mapping):  # else it is refused where the properties are read
+            object.__setattr__(self, "consumer", HiddenProperties(self.consumer))
+
     assignor: Assignor = "default"
     instance_id: str | None = None
 

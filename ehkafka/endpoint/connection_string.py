@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, Self
 from urllib.parse import SplitResult, urlsplit
 
 from ehkafka.endpoint.bootstrap import is_event_hubs_host
-from ehkafka.endpoint.secret import Secret
 from ehkafka.errors import ConfigurationError
+from ehkafka.secret import Secret
 
 # The literal user name that Event Hubs wants beside the whole string as password.
 USERNAME = "$ConnectionString"

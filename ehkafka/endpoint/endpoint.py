@@ -19,8 +19,8 @@ from ehkafka.endpoint.embedded import SharedBroker
 from ehkafka.endpoint.entra import EntraConnection
 from ehkafka.endpoint.environment import ADDITIONS, chosen_way, missing_hint, read_variables
 from ehkafka.endpoint.property_names import in_one_spelling
-from ehkafka.endpoint.secret import HiddenProperties
 from ehkafka.errors import ConfigurationError
+from ehkafka.secret import HiddenProperties
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -62,7 +62,7 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch, columns: int, **options: Any) -
     def console(**_given: Any) -> Console:
         return Console(file=screen, width=columns, force_terminal=True, color_system=None, highlight=False)
 
-    monkeypatch.setattr(config_view, "Console", console)
+    monkeypatch.setattr(config_view, "PipedConsole", console)
     config_view.show(effective(None, Given.read(**options)), as_json=False)
     return screen.getvalue().splitlines()
 

@@ -1,15 +1,21 @@
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from dataclasses import asdict, fields
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import ehkafka
+from ehkafka.checks import Target
 from ehkafka.events import SettingAdvice
 from ehkafka.settings import MEANINGS, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BROKER = ehkafka.Endpoint.kafka("kafka.example:9092")
 VARIABLES = ("CONNECTION_STRING", "CONNECTION_STRING_FILE", "NAMESPACE", "BOOTSTRAP")
@@ -40,6 +46,27 @@ def test_settings_are_laid_over_the_code() -> None:
     settings = app.settings
     assert (settings.group, settings.drain_s, settings.stop_s) == ("other", 3, 5)
     assert settings.consumer == {"max.partition.fetch.bytes": 2_000, "client.id": "mine"}
+
+
+@pytest.mark.parametrize("picture", [repr, str, asdict, "{}".format], ids=["repr", "str", "asdict", "format"])
+@pytest.mark.parametrize("whole", [lambda app: app.settings, Target.of_app], ids=["settings", "target"])
+def test_no_picture_of_the_settings_has_a_consumer_property(
+    picture: Callable[[Any], object], whole: Callable[[ehkafka.App], object]
+) -> None:
+    """A password may be among them."""
+    settings = whole(make(consumer={"sasl.password": "hunter2"}))
+
+    assert "hunter2" not in repr(picture(settings))
+    assert settings.consumer["sasl.password"] == "hunter2"  # type: ignore[attr-defined]
+
+
+def test_settings_with_consumer_properties_are_not_pickled() -> None:
+    """A pickle is a file or a queue that somebody else reads; a copy in the process is no such thing."""
+    settings = make(consumer={"sasl.password": "hunter2"}).settings
+
+    with pytest.raises(TypeError, match="not pickled"):
+        pickle.dumps(settings)
+    assert copy.deepcopy(settings) == copy.copy(settings) == settings
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.connection_string import ConnectionString
-from ehkafka.endpoint.secret import Secret
 from ehkafka.errors import ConfigurationError
+from ehkafka.secret import Secret
 
 Hidden = Callable[..., None]
 
