@@ -19,7 +19,9 @@ from ehkafka.intake.context import IntakeContext, PartitionHooks
 from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.intake.hook_thread import HookThread
 from ehkafka.intake.max_age import AgeLimits
+from ehkafka.intake.owned import OwnedPartitions
 from ehkafka.intake.positions import PositionFinder
+from ehkafka.intake.restore import Restore
 from ehkafka.intake.route import Route
 from ehkafka.intake.start import check_start_topics
 from ehkafka.intake.throttle import Throttle
@@ -29,6 +31,7 @@ from ehkafka.pools import HandlerParts, Pools
 from ehkafka.progress.committer import Committer
 from ehkafka.progress.ledger import CommitLedger
 from ehkafka.progress.pacing import commit_pacing
+from ehkafka.progress.saving import ProgressSaver, metadata_bytes_max
 from ehkafka.records import record_type
 from ehkafka.recovery.desk import FailureDesk
 from ehkafka.recovery.letter_office import LetterOffice
@@ -150,11 +153,13 @@ class Assembly:
         )
 
     def context(
-        self, specs: Sequence[HandlerSpec], hooks: PartitionHooks, finished_before: Any
+        self, specs: Sequence[HandlerSpec], hooks: PartitionHooks
     ) -> IntakeContext:
         """Return the poll thread's collaborators."""
         settings, bus = self.settings, self.bus
-        ledger = CommitLedger(commit_pacing(settings, is_event_hubs=self.endpoint.is_event_hubs))
+        is_event_hubs = self.endpoint.is_event_hubs
+        ledger = CommitLedger(commit_pacing(settings, is_event_hubs=is_event_hubs))
+        saver = ProgressSaver(metadata_bytes_max(settings, is_event_hubs=is_event_hubs), bus.emit)
         check_start_topics(settings.start, [topic for spec in specs for topic in spec.topics])
         starts = {t: spec.start for spec in specs for t in spec.topics if spec.start is not None}
         limits = FlowLimits(
@@ -173,7 +178,12 @@ class Assembly:
             flow=FlowControl(limits),
             ledger=ledger,
             committer=Committer(
-                ledger, clock=time.monotonic, emit=bus.emit, fatal=self.fail, history=self.history
+                ledger,
+                clock=time.monotonic,
+                emit=bus.emit,
+                fatal=self.fail,
+                history=self.history,
+                on_metadata_refused=saver.refused,
             ),
             positions=PositionFinder(
                 lambda topic: starts.get(topic, settings.start),
@@ -192,7 +202,8 @@ class Assembly:
             idle_s=settings.idle_s,
             cooperative=settings.assignor == "cooperative-sticky",
             history=self.history,
-            finished_before=finished_before,
+            restore=Restore(bus.emit, on_foreign=settings.on_foreign_metadata),
+            owned=OwnedPartitions(saver),
         )
 
     def _age_limits(self, specs: Sequence[HandlerSpec]) -> AgeLimits | None:

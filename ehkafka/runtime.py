@@ -66,7 +66,6 @@ class Runtime:
         worker_tear_down: Callable[[], None] | None = None,
         event_hooks: Sequence[Hook] = (),
         history: History | None = None,
-        finished_before: Any = None,
     ) -> None:
         self.settings = settings
         self.endpoint = endpoint
@@ -98,7 +97,7 @@ class Runtime:
         )
         self._letters = assembly.letters(specs)
         self._routes = [assembly.route(spec, self._letters) for spec in specs]
-        self.context = assembly.context(specs, hooks or PartitionHooks(), finished_before)
+        self.context = assembly.context(specs, hooks or PartitionHooks())
         self._watch = ProgressWatch(self.context, self._routes, settings.stuck_s)
         by_topic = {topic: route for route in self._routes for topic in route.topics}
         self._credential = CredentialWatch(endpoint.credential, self.bus.emit)

@@ -11,7 +11,14 @@ group, is named here, and gets a sentence in `telemetry`.
 from __future__ import annotations
 
 from ehkafka.events.app import AppStarted, AppStopped, AppStopping, Draining, SettingAdvice
-from ehkafka.events.commit import CommitAcknowledged, CommitFailed, CommitPaceBounded
+from ehkafka.events.commit import (
+    CommitAcknowledged,
+    CommitFailed,
+    CommitPaceBounded,
+    ProgressIgnored,
+    ProgressRestored,
+    ProgressTruncated,
+)
 from ehkafka.events.connection import ClientLogged, ConnectionTrouble, Throttled
 from ehkafka.events.counters import CounterName
 from ehkafka.events.credential import (
@@ -78,6 +85,9 @@ __all__ = [
     "PartitionPaused",
     "PartitionResumed",
     "PartitionRevoked",
+    "ProgressIgnored",
+    "ProgressRestored",
+    "ProgressTruncated",
     "RecordDeadLettered",
     "RecordRetried",
     "RecordSkipped",

@@ -39,3 +39,43 @@ class CommitPaceBounded(Event):
     interval_s: float
     every_records: int | None
     spacing_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressTruncated(Event):
+    """What is finished above a commit does not fit into its metadata; told once until it fits again.
+
+    After a crash the offsets dropped are handled again, should they still be above the commit.
+    """
+
+    level: ClassVar[int] = logging.WARNING
+    partition: TopicPartition
+    kept_offsets: int
+    dropped_offsets: int
+    bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressRestored(Event):
+    """An epoch begins with offsets above the group's commit that an earlier one finished.
+
+    Their records are received and not handled again. `source` says where that was found.
+    """
+
+    partition: TopicPartition
+    epoch: int
+    next_offset: int
+    finished_offsets: int
+    ranges: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressIgnored(Event):
+    """What is said to be finished above a commit is not believed, so those records are handled again."""
+
+    level: ClassVar[int] = logging.WARNING
+    partition: TopicPartition
+    next_offset: int
+    reason: str
+    source: str

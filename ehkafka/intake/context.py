@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from ehkafka.intake.owned import OwnedPartitions
 from ehkafka.intake.rebalance import Epochs
+from ehkafka.intake.restore import Restore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import CounterName, Event
@@ -62,8 +63,7 @@ class IntakeContext:
     # None when no handler has a limit: then no timestamp is looked at.
     ages: AgeLimits | None = None
     history: History | None = None
-    # Given (partition, committed offset, commit metadata): which records above it are already finished.
-    finished_before: Callable[[TopicPartition, int, str | None], Container[int] | None] | None = None
+    restore: Restore = field(default_factory=Restore)
     # Told of each assignment that ends, before its records are abandoned. Caller has the lock.
     note_end: Callable[[Assignment], None] = lambda _assignment: None
     # Partitions whose share of the parked budget is full, with the key that has most of it. Poll thread

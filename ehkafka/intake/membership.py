@@ -14,7 +14,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.errors import EhkafkaError, EngineError
 from ehkafka.events import PartitionAssigned, PartitionLost, PartitionRevoked
-from ehkafka.intake.owned import OwnedPartition, OwnedPartitions, position_of
+from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
+from ehkafka.intake.restore import stored
 from ehkafka.records import TopicPartition
 from ehkafka.workers.protocol import Cancelling
 
@@ -26,9 +27,11 @@ if TYPE_CHECKING:
 
     from ehkafka.intake.context import IntakeContext
     from ehkafka.intake.positions import Begin
+    from ehkafka.intake.restore import Restored
     from ehkafka.intake.route import Route
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.progress.ledger import Position
+    from ehkafka.progress.saving import Look
 
 DRAIN_LOOK_S = 1e-3
 # What the hooks of a revoke get at least, and how often a wish to leave at once is looked for meanwhile.
@@ -130,18 +133,20 @@ class Membership:
     def _end(
         self, partitions: Iterable[TopicPartition]
     ) -> tuple[dict[TopicPartition, Position], dict[TopicPartition, int]]:
-        positions: dict[TopicPartition, Position] = {}
+        looks: list[Look | None] = []
         abandoned: dict[TopicPartition, int] = {}
         for route, assignments in self.owned.by_route(partitions).values():
             with route.exchange.locked() as dispatcher:
                 for assignment in assignments:
                     # In one hold of the lock: what finishes after this is stale, not lost from the count.
-                    if (position := position_of(assignment)) is not None:
-                        positions[assignment.partition] = position
+                    looks.append(self.owned.saver.look(assignment))
                     self._context.note_end(assignment)
                     abandoned[assignment.partition] = dispatcher.end(assignment)
             if isinstance(route.workers, Cancelling):
                 route.workers.cancel_ended()
+        positions = {
+            look.assignment.partition: self.owned.saver.position(look) for look in looks if look is not None
+        }
         return positions, abandoned
 
     def _end_lost(self, partitions: Iterable[TopicPartition]) -> None:
@@ -156,6 +161,7 @@ class Membership:
     def _forget(self, partition: TopicPartition, epoch: int, reason: str) -> None:
         context = self._context
         context.ledger.ended(partition)
+        self.owned.saver.forget(partition, epoch)
         if partition in context.flow.paused:
             self._left_paused.add(partition)
         context.flow.forget(partition)
@@ -169,8 +175,9 @@ class Membership:
     def _assign(self, consumer: Consumer, partitions: Sequence[KafkaPartition]) -> None:
         names = [TopicPartition(p.topic, p.partition) for p in partitions]
         begins = self._context.positions.find(consumer, names) if names else []
+        restored = self._context.restore.find(consumer, begins)
         for begin in begins:
-            self._begin(begin)
+            self._begin(begin, restored.get(begin.partition))
         where = [begin.kafka_partition() for begin in begins]
         if self._context.cooperative:
             consumer.incremental_assign(where)
@@ -203,25 +210,25 @@ class Membership:
         self._submit_close(route, assignment, "revoked")
         self._begin(begin)
 
-    def _begin(self, begin: Begin) -> None:
+    def _begin(self, begin: Begin, restored: Restored | None = None) -> None:
         context, partition = self._context, begin.partition
         route = self._routes[partition.topic]
         epoch = context.epochs.begin(partition)
-        finished_before = None
-        if begin.committed is not None and context.finished_before is not None:
-            finished_before = context.finished_before(partition, begin.offset, begin.committed.metadata)
         hooked = route.open is not None or context.hooks.on_assigned is not None
         with route.exchange.locked() as dispatcher:
+            finished_before = restored.finished_before() if restored is not None else None
             assignment = dispatcher.assign(
                 partition, epoch, finished_before=finished_before, opened=not hooked
             )
             if begin.offset >= 0:
                 assignment.received_next = begin.offset
         self.owned[partition] = OwnedPartition(route, assignment)
-        context.ledger.assigned(partition, epoch, begin.stored(epoch))
+        context.ledger.assigned(partition, epoch, stored(begin, epoch, restored))
         if context.history is not None:
             context.history.assigned(partition, epoch, begin.words)
         context.emit(PartitionAssigned(partition, epoch, begin.words))
+        if restored is not None:
+            context.emit(restored.event(epoch))
         if hooked:
             self._submit_open(route, assignment)
 

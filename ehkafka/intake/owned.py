@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ehkafka.progress.ledger import Position
+from ehkafka.progress.saving import ProgressSaver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ehkafka.intake.route import Route
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.progress.ledger import Position
+    from ehkafka.progress.saving import Look
     from ehkafka.records import TopicPartition
 
 
@@ -27,8 +29,10 @@ class OwnedPartition(NamedTuple):
 class OwnedPartitions(dict["TopicPartition", OwnedPartition]):
     """By partition. A plain `(topic, partition)` tuple finds its entry too."""
 
-    def __init__(self) -> None:
+    def __init__(self, saver: ProgressSaver | None = None) -> None:
+        """Without a saver, commits say nothing of what is finished above them."""
         super().__init__()
+        self.saver = saver or ProgressSaver()
         # Offset after the last record in the log, as far as the last fetch told.
         self.log_ends: dict[TopicPartition, int] = {}
 
@@ -45,21 +49,11 @@ class OwnedPartitions(dict["TopicPartition", OwnedPartition]):
         return grouped
 
     def positions(self) -> dict[TopicPartition, Position]:
-        """Compute what could be committed now. Takes each route's lock once; O(live lanes)."""
-        found: dict[TopicPartition, Position] = {}
+        """Compute what could be committed now. Takes each route's lock once; O(backlog) at most."""
+        unfinished_records = sum(assignment.unfinished_records for assignment in self.assignments())
+        found: list[Look] = []
         for route, assignments in self.by_route(self).values():
             with route.exchange.locked():
-                for assignment in assignments:
-                    if (position := position_of(assignment)) is not None:
-                        found[assignment.partition] = position
-        return found
-
-
-def position_of(assignment: Assignment) -> Position | None:
-    """Compute what an assignment could commit; None while it has no position. Caller has the lock."""
-    next_offset = assignment.watermark()
-    if next_offset is None:
-        return None
-    assignment.trim_marks(next_offset)
-    mark = assignment.mark_at(next_offset - 1)
-    return Position(assignment.epoch, next_offset, mark.leader_epoch if mark else None, assignment.metadata)
+                looks = [self.saver.look(assignment, unfinished_records) for assignment in assignments]
+            found += [look for look in looks if look is not None]
+        return {look.assignment.partition: self.saver.position(look) for look in found}

@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EngineError
-from ehkafka.events import ConnectionTrouble, PartitionPaused, PartitionResumed
+from ehkafka.events import ConnectionTrouble, PartitionPaused, PartitionResumed, ProgressIgnored
 from ehkafka.intake.broker_errors import NO_SUCH_OFFSET, UNMENDED, ends_app
 from ehkafka.intake.largest_lane import largest_key
 from ehkafka.intake.log_ends import note_ends, note_passed_ends
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ehkafka.intake.context import IntakeContext
     from ehkafka.intake.owned import OwnedPartition
     from ehkafka.intake.route import Route
+    from ehkafka.lanes.assignment import Assignment
     from ehkafka.records import Message
 
 # `consume()` cannot be woken: wait little while something must be watched, a stop's patience else.
@@ -40,6 +41,7 @@ BUSY_POLL_S = 1e-3
 IDLE_POLL_S = 50e-3
 # Between two looks at the ends of the logs, at idle partitions and at stuck work.
 SLOW_LOOK_S = 0.5
+REFUTED = "the log was cut and written anew there"
 
 
 class PollLoop:
@@ -154,9 +156,10 @@ class PollLoop:
             route, assignment = owned
             sizes = list(map(len, batch))
             largest_bytes = max(largest_bytes, max(sizes))  # noqa: PLW3301 - many arguments cost more
-            if context.history is not None:
-                context.history.received(partition, assignment.epoch, [message.offset() for message in batch])
-            if context.ages is not None and (skipped := context.ages.too_old(partition, batch)):
+            fresh = batch if assignment.finished_before is None else self._without_restored(assignment, batch)
+            if context.history is not None and fresh:
+                context.history.received(partition, assignment.epoch, [message.offset() for message in fresh])
+            if context.ages is not None and (skipped := context.ages.too_old(partition, fresh)):
                 self._receive_young(owned, batch, skipped, now_s)
             else:
                 # Chunks have no keys read here where that can wait: they hardly need any.
@@ -167,6 +170,19 @@ class PollLoop:
         note_passed_ends(consumer, context.owned.log_ends, received)
         context.flow.note_batch(largest_bytes)
         self._pause(consumer, context.flow.to_pause(received, len(context.owned)))
+
+    def _without_restored(self, assignment: Assignment, batch: list[Message]) -> list[Message]:
+        """Return what is to be handled of a batch; the dispatcher gives the others their outcome."""
+        context, before, partition = self._context, assignment.finished_before, assignment.partition
+        assert before is not None
+        fresh = [batch[place] for place in before.fresh(batch)]
+        context.count("records_restored", len(batch) - len(fresh))
+        if before.is_refuted(batch):
+            context.emit(ProgressIgnored(partition, batch[-1].offset() + 1, REFUTED, "an earlier epoch"))
+        if context.history is not None:
+            # What ends the batch is passed without an outcome of this epoch.
+            context.history.jumped(partition, assignment.epoch, batch[-1].offset() + 1)
+        return fresh
 
     def _receive_young(
         self, owned: OwnedPartition, batch: list[Message], skipped: Container[int], now_s: float

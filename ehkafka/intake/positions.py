@@ -17,7 +17,6 @@ from ehkafka.events import ConnectionTrouble
 from ehkafka.intake.gap import Gap
 from ehkafka.intake.log_bounds import log_bounds
 from ehkafka.intake.start import start_offsets
-from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -49,13 +48,6 @@ class Begin:
     def words(self) -> str:
         """The position for people: an offset or `earliest`."""
         return "earliest" if self.offset == OFFSET_BEGINNING else str(self.offset)
-
-    def stored(self, epoch: int) -> Position | None:
-        """Return what the group has stored, as the ledger keeps it."""
-        found = self.committed
-        if found is None:
-            return None
-        return Position(epoch, found.offset, found.leader_epoch, found.metadata or None)
 
     def kafka_partition(self) -> KafkaPartition:
         """Return what librdkafka is to be assigned; the commit's leader epoch lets it notice a cut log."""

@@ -11,6 +11,7 @@ import itertools
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
+from ehkafka.lanes.finished import Extent, FinishedBefore
 from ehkafka.lanes.lane import Lane, SharedLane
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from ehkafka.records import Message, TopicPartition
     from ehkafka.recovery.decision import AfterDeadLetter
 
+TIMESTAMP_NOT_AVAILABLE = 0
+
 
 class Mark(NamedTuple):
     """A batch that was received: what its records have in common."""
@@ -27,6 +30,8 @@ class Mark(NamedTuple):
     last_offset: int
     received_at_s: float
     leader_epoch: int | None
+    # Of the last record.
+    timestamp_ms: int | None = None
 
 
 class Assignment:
@@ -44,19 +49,21 @@ class Assignment:
         *,
         lanes: dict[Hashable, Lane] | None = None,
         fates: dict[Hashable, AfterDeadLetter] | None = None,
-        finished_before: Container[int] | None = None,
+        finished_before: FinishedBefore | None = None,
         opened: bool = True,
     ) -> None:
         """`lanes` and `fates` are the handler's own maps when its scope is the handler.
 
-        `finished_before` holds offsets that an earlier epoch finished above its commit: they are received
+        `finished_before` is what an earlier epoch finished above its commit: it is received
         and at once finished. With `opened=False` no record starts before `Dispatcher.open`.
         """
         self.partition = partition
         self.epoch = epoch
         self.shared = lanes is not None
         self.lanes: dict[Hashable, Lane] = {} if lanes is None else lanes
+        # None once all of it was received. Poll thread, under the lock.
         self.finished_before = finished_before
+        self.restored_records = 0
         self.opened = opened
         # Lanes that became ready before the partition was opened.
         self.unopened: list[Lane] = []
@@ -67,6 +74,10 @@ class Assignment:
         # The lowest offset that was abandoned; the watermark stays below it for ever.
         self.abandoned_from: int | None = None
         self.abandoned_records = 0
+        # What was abandoned, so that the rest above the watermark is known to be finished.
+        self.abandoned_offsets: list[int] = []
+        # From here on nobody knows what has no outcome.
+        self.unsure_from: int | None = None
         self.received_next: int | None = None
         self.received_records = 0
         self.finished_records = 0
@@ -83,8 +94,8 @@ class Assignment:
         # What has no lane yet, in offset order behind what the lanes hold. Always empty without express.
         self.chunks: deque[Chunk] = deque()
         self.marks: deque[Mark] = deque()
-        # Opaque text that goes with the next commit; set by the poll thread.
-        self.metadata: str | None = None
+        # The latest record below the committed position whose timestamp is known: (offset, ms).
+        self.anchor: tuple[int, int] | None = None
         # What the handler keeps for this assignment (a class handler: its instance). Set before `opened`.
         self.context: object = None
 
@@ -101,7 +112,20 @@ class Assignment:
         epoch = last.leader_epoch()
         if messages[0].leader_epoch() != epoch:
             self._mark_epoch_changes(messages, now_s)
-        self.marks.append(Mark(self.received_next - 1, now_s, epoch))
+        self.marks.append(Mark(self.received_next - 1, now_s, epoch, _timestamp_ms(last)))
+
+    def fresh(self, messages: Sequence[Message]) -> list[int] | None:
+        """Return which messages, by their place, no earlier epoch finished; None: all. Caller has the lock.
+
+        To be asked once for each batch, because it forgets what cannot come any more.
+        """
+        before = self.finished_before
+        if before is None or not messages:
+            return None
+        fresh = before.fresh(messages)
+        if before.is_passed(messages):
+            self.finished_before = None
+        return fresh
 
     def skip_to(self, next_offset: int, now_s: float) -> None:
         """Go on at a later offset: the log does not hold what lay before it. Caller has the lock.
@@ -152,15 +176,55 @@ class Assignment:
         unfinished = min((head.offset() for head in heads if head is not None), default=lowest)
         return min(unfinished, lowest)
 
+    def extent(self) -> Extent | None:
+        """Take what tells which records above the watermark are finished. O(backlog). Caller has the lock."""
+        if self.received_next is None:
+            return None
+        # In this order: what ends in between may raise the watermark, never hide what it stops at.
+        unfinished = self._in_lanes()
+        spans = [
+            (left[0].offset(), left[-1].offset()) for chunk in self.chunks if (left := chunk.unfinished())
+        ]
+        next_offset = self.watermark()
+        assert next_offset is not None
+        return Extent(
+            next_offset,
+            self.received_next,
+            unfinished,
+            spans,
+            self.abandoned_offsets,
+            self.unsure_from,
+            self.finished_before,
+            self.marks[-1].leader_epoch if self.marks else None,
+        )
+
+    def _in_lanes(self) -> list[Message]:
+        if self.shared:
+            return list(self.unfinished())
+        found: list[Message] = []
+        for lane in self.lanes.values():
+            if lane.rest:
+                found += lane.rest
+            # After its followers: a record on its way is told twice rather than not at all.
+            if (head := lane.head) is not None:
+                found.append(head)
+        return found
+
     def mark_at(self, offset: int) -> Mark | None:
         """Return the batch that brought this offset, None when it is no longer known."""
         return next((mark for mark in self.marks if offset <= mark.last_offset), None)
 
     def trim_marks(self, next_offset: int) -> None:
-        """Forget batches wholly below the offset before `next_offset`."""
+        """Forget batches wholly below the offset before `next_offset`, but for the last one's timestamp."""
         marks = self.marks
         while len(marks) > 1 and marks[0].last_offset < next_offset - 1:
-            marks.popleft()
+            self._note_anchor(marks.popleft())
+        if marks and marks[0].last_offset < next_offset:
+            self._note_anchor(marks[0])
+
+    def _note_anchor(self, mark: Mark) -> None:
+        if mark.timestamp_ms is not None:
+            self.anchor = mark.last_offset, mark.timestamp_ms
 
     def lanes_here(self) -> Iterator[Lane]:
         """Lanes whose head is of this partition. Caller has the lock."""
@@ -194,12 +258,23 @@ class Assignment:
         """Take a lane's records of this partition above an offset. Caller has the lock, and counts them."""
         taken = lane.cut(above, self)
         if taken:
-            self.abandoned_records += len(taken)
-            self.leave_from(min(message.offset() for message in taken))
+            self.note_abandoned(taken)
         return taken
 
+    def note_abandoned(self, messages: Sequence[Message]) -> None:
+        """Count records that get no outcome in this epoch; the watermark stays below. Caller has the lock."""
+        self.abandoned_records += len(messages)
+        offsets = [message.offset() for message in messages]
+        self.abandoned_offsets += offsets
+        self._stay_at(min(offsets))
+
     def leave_from(self, offset: int) -> None:
-        """Keep the watermark at or below an offset for the rest of the epoch. Caller has the lock."""
+        """Count nothing from an offset on as done, for the rest of the epoch. Caller has the lock."""
+        if self.unsure_from is None or offset < self.unsure_from:
+            self.unsure_from = offset
+        self._stay_at(offset)
+
+    def _stay_at(self, offset: int) -> None:
         if self.abandoned_from is None or offset < self.abandoned_from:
             self.abandoned_from = offset
 
@@ -214,3 +289,8 @@ class Assignment:
             held = lane.running > 0 and lane.assignment is self  # perhaps finished, not handed in yet
             return held or next(lane.messages_of(self), None) is not None
         return lane.running > 0 or len(lane) > 0
+
+
+def _timestamp_ms(message: Message) -> int | None:
+    kind, timestamp_ms = message.timestamp()
+    return None if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
 
     from ehkafka.lanes.chunk import Chunk
+    from ehkafka.lanes.finished import FinishedBefore
     from ehkafka.lanes.order import KeyReader, Scope
     from ehkafka.records import Message, TopicPartition
     from ehkafka.recovery.decision import AfterDeadLetter
@@ -89,7 +90,7 @@ class Dispatcher:
         partition: TopicPartition,
         epoch: int,
         *,
-        finished_before: Container[int] | None = None,
+        finished_before: FinishedBefore | None = None,
         opened: bool = True,
     ) -> Assignment:
         """Begin an epoch. With `opened=False` its records wait for `open`."""
@@ -133,7 +134,8 @@ class Dispatcher:
             messages = self._without_skipped(assignment, messages, skipped)
         if assignment.finished_before is not None:
             messages, keys = self._without_finished(assignment, messages, keys)
-        if size is None or skipped or assignment.finished_before is not None:
+            size = None
+        if size is None or skipped:
             size = sum(map(len, messages))
         assignment.backlog_records += len(messages)
         assignment.backlog_bytes += size
@@ -217,10 +219,11 @@ class Dispatcher:
     def _without_finished(
         self, assignment: Assignment, messages: Sequence[Message], keys: Sequence[Hashable] | None
     ) -> tuple[list[Message], list[Hashable] | None]:
-        finished = assignment.finished_before
-        assert finished is not None
-        kept = [number for number, message in enumerate(messages) if message.offset() not in finished]
+        kept = assignment.fresh(messages)
+        if kept is None:
+            return list(messages), None if keys is None else list(keys)
         done = len(messages) - len(kept)
+        assignment.restored_records += done
         assignment.finished_records += done
         self.finished_records += done
         return [messages[n] for n in kept], None if keys is None else [keys[n] for n in kept]

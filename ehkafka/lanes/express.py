@@ -244,7 +244,7 @@ class Express:
             kept_keys = keys[: len(kept)] if self.keeps_keys else self._reader.keys(kept)
             self._dispatcher.spread(assignment, kept, kept_keys)
         if abandoned:
-            assignment.leave_from(abandoned[0].offset())
+            assignment.note_abandoned(abandoned)
             size = sum(map(len, abandoned))
             for counted in (assignment, self._dispatcher):
                 counted.backlog_records -= len(abandoned)

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.client import describe_error
-from ehkafka.errors import EhkafkaError, EndpointError, FencedError
+from ehkafka.errors import EhkafkaError, EndpointError, EngineError, FencedError
 from ehkafka.events import CommitAcknowledged, CommitFailed
 from ehkafka.progress.commit_errors import CommitError, classify
 from ehkafka.records import TopicPartition
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.history import History
     from ehkafka.progress.ledger import CommitLedger, Position
+    from ehkafka.progress.position import Progress
 
     # The error of the whole request, and the partitions, each with its own error.
     _Answer = tuple[KafkaError | None, Sequence[KafkaPartition]]
+    OnAcknowledged = Callable[[Mapping[TopicPartition, tuple[int, Progress]]], None]
 
 
 class Committer:
@@ -42,17 +44,29 @@ class Committer:
         emit: Callable[[Event], None],
         fatal: Callable[[EhkafkaError], None],
         history: History | None = None,
+        on_metadata_refused: Callable[[int], None] = lambda _longest_bytes: None,
     ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._emit = emit
         self._fatal = fatal
         self._history = history
+        self._on_metadata_refused = on_metadata_refused
+        self._on_acknowledged: OnAcknowledged | None = None
         self._sent_s = 0.0
         # Why the last commit failed; None since one was acknowledged. Read by `App.health`.
         self.trouble: str | None = None
         # Whether another try may succeed where the last one failed.
         self.mends_itself = True
+
+    def listen(self, on_acknowledged: OnAcknowledged) -> None:
+        """Tell a listener of each acknowledgement: by partition, the epoch and the progress stored with it.
+
+        Before the first commit. Called on the poll thread, so it must not block. What it is told includes
+        ranges that do not fit into the commit.
+        """
+        self._on_acknowledged = on_acknowledged
+        self._ledger.keeps_ranges = True
 
     def send(
         self, consumer: Consumer, positions: Mapping[TopicPartition, Position], finished_records: int
@@ -88,8 +102,14 @@ class Committer:
         its callback runs: only it can commit here, without a time-out of our own. librdkafka gives up when
         the coordinator stays away for a session time-out, or an answer for `socket.timeout.ms`.
         """
-        if dirty := self._begin_now(positions):
-            self._answered(dirty, *_commit_and_wait(consumer, dirty))
+        for _ in range(_TRIES_NOW):
+            dirty = self._begin_now(positions)
+            if not dirty:
+                return
+            answer = _commit_and_wait(consumer, dirty)
+            self._answered(dirty, *answer)
+            if not _names_metadata(*answer):
+                return
 
     def commit_within(
         self, consumer: Consumer, positions: Mapping[TopicPartition, Position], timeout_s: float
@@ -98,9 +118,16 @@ class Committer:
 
         librdkafka's synchronous commit knows no time-out, so a thread of its own waits for it.
         """
-        dirty = self._begin_now(positions)
-        if not dirty:
-            return
+        deadline_s = self._clock() + timeout_s
+        for _ in range(_TRIES_NOW):
+            dirty = self._begin_now(positions)
+            if not dirty or not self._commit_until(consumer, dirty, deadline_s - self._clock()):
+                return
+
+    def _commit_until(
+        self, consumer: Consumer, dirty: dict[TopicPartition, Position], timeout_s: float
+    ) -> bool:
+        """Commit and wait for so long; True: some were refused for their metadata and may go without."""
         answer: list[_Answer] = []
         waiter = threading.Thread(
             target=lambda: answer.append(_commit_and_wait(consumer, dirty)),
@@ -108,11 +135,12 @@ class Committer:
             daemon=True,
         )
         waiter.start()
-        waiter.join(timeout_s)
+        waiter.join(max(0.0, timeout_s))
         if answer:
             self._answered(dirty, *answer[0])
-        else:
-            self._refused(dirty, _late(timeout_s))
+            return _names_metadata(*answer[0])
+        self._refused(dirty, _late(timeout_s))
+        return False
 
     def _begin_now(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
         now_s = self._clock()
@@ -132,12 +160,16 @@ class Committer:
         if error is None and not refused:
             self._stored(sent)
             return
-        if error is None:
-            # Some were stored: those count; each of the others says why.
-            self._stored({p: position for p, position in sent.items() if p not in refused})
-            error = next(iter(refused.values()))
-            sent = {p: position for p, position in sent.items() if p in refused}
-        self._refused(sent, error)
+        if error is not None:
+            self._refused(sent, error)
+            return
+        # Some were stored: those count; each of the others says why.
+        self._stored({p: position for p, position in sent.items() if p not in refused})
+        too_long = {p for p, why in refused.items() if classify(why) is CommitError.METADATA}
+        for others in (set(refused) - too_long, too_long):
+            if others:
+                part = {p: position for p, position in sent.items() if p in others}
+                self._refused(part, refused[next(iter(part))])
 
     def _stored(self, sent: Mapping[TopicPartition, Position]) -> None:
         if not sent:
@@ -149,25 +181,46 @@ class Committer:
         if self._history is not None:
             self._history.commit_acknowledged(next_offsets)
         self._emit(CommitAcknowledged(tuple(next_offsets.items()), now_s - self._sent_s))
+        self._tell_listener(sent)
+
+    def _tell_listener(self, sent: Mapping[TopicPartition, Position]) -> None:
+        if self._on_acknowledged is None:
+            return
+        try:
+            self._on_acknowledged({p: (position.epoch, position.progress()) for p, position in sent.items()})
+        except Exception as error:  # must not escape into librdkafka, which would drop a batch
+            self._fatal(EngineError(f"The copy of a commit failed: {error!r}. Please report it."))
 
     def _refused(self, sent: Mapping[TopicPartition, Position], error: KafkaError) -> None:
-        self._ledger.failed(self._clock())
         kind = classify(error)
         said = describe_error(error)
-        self.trouble, self.mends_itself = said, kind in _MENDS_ITSELF
+        if kind is CommitError.METADATA and any(position.metadata for position in sent.values()):
+            self._leave_metadata_out(sent)
+        else:
+            self._ledger.failed(self._clock())
+            self.trouble, self.mends_itself = said, kind in _MENDS_ITSELF
         if self._history is not None:
             self._history.commit_failed({p: position.next_offset for p, position in sent.items()}, said)
         self._emit(CommitFailed(tuple(sent), said, retriable=kind in _MENDS_ITSELF))
-        if kind is CommitError.METADATA:
-            self._ledger.refuse_metadata(sent)
-        elif kind is CommitError.FENCED:
+        if kind is CommitError.FENCED:
             self._fatal(FencedError(f"The group fenced this process while it committed: {said}"))
         elif kind is CommitError.DENIED:
             self._fatal(EndpointError(f"The broker does not let this app commit: {said}"))
 
+    def _leave_metadata_out(self, sent: Mapping[TopicPartition, Position]) -> None:
+        """See that they are sent again at once without: a commit never fails for what it says beside."""
+        self._ledger.refuse_metadata(sent)
+        longest_bytes = max((len(position.metadata or "") for position in sent.values()), default=0)
+        self._on_metadata_refused(longest_bytes)
+
     def _note_request(self, positions: Mapping[TopicPartition, Position]) -> None:
         if self._history is not None:
             self._history.commit_requested({p: position.next_offset for p, position in positions.items()})
+
+
+def _names_metadata(error: KafkaError | None, partitions: Sequence[KafkaPartition]) -> bool:
+    errors = [error, *(partition.error for partition in partitions)]
+    return any(one is not None and classify(one) is CommitError.METADATA for one in errors)
 
 
 def _commit_and_wait(consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> _Answer:
@@ -184,6 +237,8 @@ def _late(waited_s: float) -> KafkaError:
     return KafkaError(KafkaError._TIMED_OUT, f"no answer within {waited_s:.1f} s")  # noqa: SLF001
 
 
+# A synchronous commit is tried again for metadata that was too long: once without it.
+_TRIES_NOW = 2
 _MENDS_ITSELF = {CommitError.RETRY, CommitError.REJOIN, CommitError.METADATA}
 
 

@@ -9,19 +9,40 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from ehkafka.progress.position import Progress
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from ehkafka.records import TopicPartition
 
 
 class Position(NamedTuple):
-    """What a commit stores for one partition. `epoch` is local and not sent."""
+    """What a commit stores for one partition.
+
+    `epoch` is local and not sent. `metadata` says of `finished`, the ranges above `next_offset`, as much as
+    fits; see `Progress` for the others.
+    """
 
     epoch: int
     next_offset: int
     leader_epoch: int | None = None
     metadata: str | None = None
+    finished: tuple[tuple[int, int], ...] = ()
+    finished_leader_epoch: int | None = None
+    anchor: tuple[int, int] | None = None
+
+    def progress(self) -> Progress:
+        """Return what others are told of it."""
+        anchor = self.anchor
+        return Progress(
+            self.next_offset,
+            self.leader_epoch,
+            self.finished,
+            anchor[1] if anchor is not None and anchor[0] == self.next_offset - 1 else None,
+            anchor,
+            self.finished_leader_epoch,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +65,8 @@ class CommitPacing:
 @dataclass(slots=True)
 class _Entry:
     epoch: int
-    metadata_refused: bool = False
+    # The length of the shortest metadata that the broker found too large; nothing so long is offered again.
+    metadata_refused_bytes: float = float("inf")
     acknowledged: Position | None = None
     # When the broker stored it; the group's own commit may be of any age.
     acknowledged_at_s: float = float("-inf")
@@ -55,11 +77,14 @@ class CommitLedger:
     """Per partition: what the broker has acknowledged in this epoch; over all: the request in flight."""
 
     pacing: CommitPacing
+    # Whether changed ranges are worth a commit that looks the same to the broker: somebody else keeps them.
+    keeps_ranges: bool = False
     _entries: dict[TopicPartition, _Entry] = field(default_factory=dict)
     in_flight: dict[TopicPartition, Position] | None = None
     _last_sent_s: float = float("-inf")
     _not_before_s: float = float("-inf")
     _failures_in_a_row: int = 0
+    _again_at_once: bool = False
     _finished_at_last_plan: int = 0
 
     def assigned(self, partition: TopicPartition, epoch: int, committed: Position | None) -> None:
@@ -82,6 +107,8 @@ class CommitLedger:
         since_s = now_s - self._last_sent_s
         if since_s < self.pacing.spacing_s:
             return False
+        if self._again_at_once:
+            return True
         every = self.pacing.every_records
         enough = every is not None and finished_records - self._finished_at_last_plan >= every
         return enough or since_s >= self.pacing.interval_s
@@ -97,6 +124,7 @@ class CommitLedger:
         """Return what is dirty, or idle for too long, and take it as sent; empty: send nothing."""
         dirty = self._dirty(positions, now_s)
         self._last_sent_s = now_s
+        self._again_at_once = False
         self._finished_at_last_plan = finished_records
         if dirty:
             self.in_flight = dirty
@@ -123,7 +151,9 @@ class CommitLedger:
             entry = self._entries.get(partition)
             if entry is None or entry.epoch != position.epoch:
                 continue
-            offered = position._replace(metadata=None) if entry.metadata_refused else position
+            offered = position
+            if len(position.metadata or "") >= entry.metadata_refused_bytes:
+                offered = position._replace(metadata=None)
             if self._is_dirty(entry, offered, now_s):
                 dirty[partition] = offered
         return dirty
@@ -135,6 +165,8 @@ class CommitLedger:
         if position.next_offset < known.next_offset:
             return False
         if position.metadata != known.metadata:
+            return True
+        if self.keeps_ranges and position.finished != known.finished:
             return True
         idle_s = self.pacing.idle_s
         return idle_s is not None and now_s is not None and now_s - entry.acknowledged_at_s >= idle_s
@@ -164,8 +196,15 @@ class CommitLedger:
         self._not_before_s = now_s + wait_s
         return wait_s
 
-    def refuse_metadata(self, partitions: Iterable[TopicPartition]) -> None:
-        """Offer no metadata again for these in this epoch: the broker found it too large."""
-        for partition in partitions:
-            if (entry := self._entries.get(partition)) is not None:
-                entry.metadata_refused = True
+    def refuse_metadata(self, sent: Mapping[TopicPartition, Position]) -> None:
+        """Offer no metadata of that length again for these in this epoch: the broker found it too large.
+
+        What was sent is due again at once, as far as the pace allows, without it.
+        """
+        self._failures_in_a_row = 0
+        self._not_before_s = float("-inf")
+        self._again_at_once = True
+        for partition, position in sent.items():
+            entry = self._entries.get(partition)
+            if entry is not None and position.metadata:
+                entry.metadata_refused_bytes = min(entry.metadata_refused_bytes, len(position.metadata))

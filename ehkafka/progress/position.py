@@ -15,7 +15,8 @@ class Progress:
     `finished` are half-open ranges at or above `next_offset`, ascending and apart, whose received records
     have an outcome, too. `last_timestamp_ms` is the Kafka timestamp of the record just before
     `next_offset`. It is known only at the end of a batch; `anchor` is the latest record below
-    `next_offset` of which it is known, as (offset, timestamp in ms).
+    `next_offset` of which it is known, as (offset, timestamp in ms). `finished_leader_epoch` is the newest
+    leader epoch among the finished records: a record of a newer one is another than the one that finished.
     """
 
     next_offset: int
@@ -23,3 +24,4 @@ class Progress:
     finished: tuple[tuple[int, int], ...]
     last_timestamp_ms: int | None
     anchor: tuple[int, int] | None = None
+    finished_leader_epoch: int | None = None

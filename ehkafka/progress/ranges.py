@@ -31,13 +31,19 @@ _CHECKSUM_BYTES = 4
 _BITMAP = 2
 # Added to a form's number where its body is compressed.
 _DEFLATED = 16
+# Added where ranges were left out.
+_INCOMPLETE = 32
 
 
 class SavedRanges(NamedTuple):
-    """What a text says: finished ranges, and the newest leader epoch among their records where known."""
+    """What a text says: finished ranges, and the newest leader epoch among their records where known.
+
+    Not `is_complete`: there were more, which did not fit.
+    """
 
     finished: Ranges
     leader_epoch: int | None
+    is_complete: bool
 
 
 class Unusable(enum.Enum):
@@ -72,7 +78,7 @@ def encode(next_offset: int, finished: Ranges, leader_epoch: int | None, bytes_m
     number, body, kept = _best(to_runs(next_offset, finished), body_bytes)
     if not kept:
         return RangesText(None, 0, total)
-    payload = bytes([number]) + head + body
+    payload = bytes([number if kept == total else number | _INCOMPLETE]) + head + body
     payload += zlib.crc32(payload).to_bytes(_CHECKSUM_BYTES)
     return RangesText(_as_text(payload), kept, total - kept)
 
@@ -127,7 +133,7 @@ def _read(payload: bytes, next_offset: int) -> SavedRanges | Unusable:
     signed, checksum = payload[:-_CHECKSUM_BYTES], payload[-_CHECKSUM_BYTES:]
     if not signed or zlib.crc32(signed).to_bytes(_CHECKSUM_BYTES) != checksum:
         return Unusable.BROKEN
-    form = FORMS.get(signed[0] & ~_DEFLATED)
+    form = FORMS.get(signed[0] & ~(_DEFLATED | _INCOMPLETE))
     if form is None:
         return Unusable.NEWER
     bound_to, position = read_varint(signed, 1)
@@ -136,7 +142,11 @@ def _read(payload: bytes, next_offset: int) -> SavedRanges | Unusable:
         return Unusable.OTHER_OFFSET
     body = signed[position:]
     runs = form.read(inflate(body) if signed[0] & _DEFLATED else body)
-    return SavedRanges(from_runs(next_offset, runs), leader_epoch - 1 if leader_epoch else None)
+    finished = from_runs(next_offset, runs)
+    if not finished:
+        raise ValueError("a text that says nothing")
+    newest = leader_epoch - 1 if leader_epoch else None
+    return SavedRanges(finished, newest, is_complete=not signed[0] & _INCOMPLETE)
 
 
 def _best(runs: list[int], body_bytes: int) -> tuple[int, bytes, int]:

@@ -50,7 +50,8 @@ class VariableLengths:
 
     def read(self, body: bytes) -> list[int]:
         """Return the runs."""
-        runs, position = [], 0
+        runs: list[int] = []
+        position = 0
         while position < len(body):
             run, position = read_varint(body, position)
             runs.append(run)
@@ -74,7 +75,8 @@ class Bitmap:
 
     def read(self, body: bytes) -> list[int]:
         """Return the runs."""
-        bits, runs, position = _unpack(body), [], 0
+        bits, position = _unpack(body), 0
+        runs: list[int] = []
         while position < len(bits):
             ends = bits.find("1" if len(runs) % 2 == 0 else "0", position)
             ends = len(bits) if ends < 0 else ends
@@ -116,7 +118,8 @@ class ExponentialGolomb:
         if not body:
             raise ValueError("no orders")
         orders, bits = (body[0] >> 4, body[0] & 15), _unpack(body[1:])
-        runs, position = [], 0
+        runs: list[int] = []
+        position = 0
         while position < len(bits):
             run, position = _read_golomb(bits, position, orders[len(runs) % 2])
             runs.append(run)
@@ -133,11 +136,7 @@ class ExponentialGolomb:
 
     @staticmethod
     def _orders(runs: Sequence[int]) -> tuple[int, int]:
-        unfinished, finished = (
-            min(_ORDERS, key=lambda order, counts=counts: _golomb_total(counts, order))
-            for counts in (Counter(runs[0::2]), Counter(runs[1::2]))
-        )
-        return unfinished, finished
+        return _best_order(Counter(runs[0::2])), _best_order(Counter(runs[1::2]))
 
 
 # By the number that names them in the text: never give one to another form. A body in one of these forms
@@ -215,8 +214,11 @@ def _golomb_bits(run: int, order: int) -> int:
     return 2 * (run + (1 << order)).bit_length() - 1 - order
 
 
-def _golomb_total(counts: Counter[int], order: int) -> int:
-    return sum(count * _golomb_bits(run, order) for run, count in counts.items())
+def _best_order(counts: Counter[int]) -> int:
+    def total(order: int) -> int:
+        return sum(count * _golomb_bits(run, order) for run, count in counts.items())
+
+    return min(_ORDERS, key=total)
 
 
 def _read_golomb(bits: str, position: int, order: int) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.lanes.finished import FinishedBefore
 from ehkafka.lanes.order import KeyReader
 from ehkafka.records import TopicPartition
 from ehkafka.testing.simulated_message import WatchedMessage
@@ -49,6 +50,8 @@ class LaneBench:
     def assign(self, partition: int = 0, topic: str = "t", **options: Any) -> Assignment:
         """Begin an epoch of a partition."""
         self._epochs += 1
+        if (offsets := options.get("finished_before")) is not None:
+            options["finished_before"] = FinishedBefore.of(offsets)
         return self.dispatcher.assign(TopicPartition(topic, partition), self._epochs, **options)
 
     def receive(

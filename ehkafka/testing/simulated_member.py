@@ -251,7 +251,7 @@ class SimulatedMember:
             assignment = self.owned[batch[0].topic(), batch[0].partition()]  # type: ignore[index]
             keys = None if dispatcher.takes_unread(assignment) else self.reader.keys(batch)
             self.positions[assignment.partition] = batch[-1].offset() + 1
-            self.ranges.note_received(assignment, [message.offset() for message in batch])
+            self.ranges.note_received(assignment, batch)
             with self.locked():
                 dispatcher.receive(assignment, batch, keys, self.world.clock.now_s())
             received.append(assignment)
@@ -291,24 +291,19 @@ class SimulatedMember:
         """Compute what these could commit. Caller has the lock."""
         found = {}
         for partition, assignment in partitions.items():
-            next_offset = assignment.watermark()
-            if next_offset is None:
+            position = self.ranges.position(assignment)
+            if position is None:
                 continue
-            self._check_watermark(assignment, next_offset)
-            mark = assignment.mark_at(next_offset - 1)
-            metadata = self.ranges.encode(assignment, next_offset)
-            leader_epoch = mark.leader_epoch if mark else None
-            self._check_leader_epoch(partition, next_offset - 1, leader_epoch)
-            found[partition] = Position(assignment.epoch, next_offset, leader_epoch, metadata)
+            self._check_watermark(partition, position.next_offset)
+            self._check_leader_epoch(partition, position.next_offset - 1, position.leader_epoch)
+            found[partition] = position
         return found
 
-    def _check_watermark(self, assignment: Assignment, next_offset: int) -> None:
-        partition = assignment.partition
+    def _check_watermark(self, partition: TopicPartition, next_offset: int) -> None:
         before = self._watermarks.get(partition, -1)
         if next_offset < before:
             self.world.problem(f"{self.name}: the watermark of {partition} fell from {before}")
         self._watermarks[partition] = next_offset
-        assignment.trim_marks(next_offset)
 
     def _check_leader_epoch(self, partition: TopicPartition, offset: int, committed: int | None) -> None:
         actual = self.world.log.leader_epoch_at(partition, offset)
@@ -338,7 +333,9 @@ class SimulatedMember:
             self.ledger.confirm(stored, now_s)
         if refused:
             self.ledger.failed(now_s)
-        self.ledger.refuse_metadata([p for p, why in refused.items() if why is CommitRefusal.METADATA])
+        too_long = {p: sent[p] for p, why in refused.items() if why is CommitRefusal.METADATA}
+        if too_long:
+            self.ledger.refuse_metadata(too_long)
         self._tell_answer(sent, refused)
 
     def _tell_answer(self, sent: Mapping[TopicPartition, Position], refused: Refusals) -> None:

@@ -1,18 +1,25 @@
 """Finished offsets above the watermark, saved with a simulated commit and taken up by the next owner.
 
-A plain text format of the simulation's own: `next_offset:offset,offset,…`.
+The engine's own saving and text; beside it the offsets that ended are kept one by one, to judge the ranges.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ehkafka.lanes.finished import FinishedBefore
+from ehkafka.progress.ranges import SavedRanges, decode
+from ehkafka.progress.saving import ProgressSaver
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ehkafka.lanes.assignment import Assignment
-    from ehkafka.records import TopicPartition
+    from ehkafka.progress.ledger import Position
+    from ehkafka.records import Message, TopicPartition
     from ehkafka.testing.simulated_member import SimulatedMember
+
+BYTES_MAX = 1_000
 
 
 class FinishedOffsets:
@@ -20,43 +27,53 @@ class FinishedOffsets:
 
     def __init__(self, member: SimulatedMember) -> None:
         self._member = member
-        self._saves = member.world.plan.saves_ranges
-        self._finished: dict[tuple[TopicPartition, int], set[int]] = {}
+        self._saver = ProgressSaver(BYTES_MAX if member.world.plan.saves_ranges else 0)
+        self._ended: dict[tuple[TopicPartition, int], set[int]] = {}
+        self._received: dict[tuple[TopicPartition, int], set[int]] = {}
 
     def add(self, assignment: Assignment, offset: int) -> None:
         """Note an outcome; those of ended epochs are nobody's."""
-        if self._saves and not assignment.ended:
-            self._finished.setdefault((assignment.partition, assignment.epoch), set()).add(offset)
+        if not assignment.ended:
+            self._ended.setdefault((assignment.partition, assignment.epoch), set()).add(offset)
 
-    def note_received(self, assignment: Assignment, offsets: Sequence[int]) -> None:
+    def note_received(self, assignment: Assignment, messages: Sequence[Message]) -> None:
         """Tell the history of a batch, without what an earlier epoch finished: it gets no outcome here."""
         history, before = self._member.history, assignment.finished_before
         partition, epoch = assignment.partition, assignment.epoch
+        offsets = [message.offset() for message in messages]
+        self._received.setdefault((partition, epoch), set()).update(offsets)
         if before is None:
             history.received(partition, epoch, offsets)
             return
-        for offset in offsets:
-            if offset in before:
-                self.add(assignment, offset)
-        history.received(partition, epoch, [offset for offset in offsets if offset not in before])
-        # The history's protocol has no word for a record that is received and needs no outcome.
-        found = history._find(partition, epoch)  # noqa: SLF001
-        found.last_received = max(found.last_received, offsets[-1])
+        fresh = [offsets[place] for place in before.fresh(messages)]
+        for offset in set(offsets).difference(fresh):
+            self.add(assignment, offset)
+        if fresh:
+            history.received(partition, epoch, fresh)
+        history.jumped(partition, epoch, offsets[-1] + 1)
 
-    def encode(self, assignment: Assignment, next_offset: int) -> str | None:
-        """Return what a commit says of the records above it."""
-        finished = self._finished.get((assignment.partition, assignment.epoch), ())
-        above = sorted(offset for offset in finished if offset >= next_offset)
-        return f"{next_offset}:{','.join(map(str, above))}" if above else None
-
-    def decode(self, offset: int, metadata: str | None) -> frozenset[int] | None:
-        """Return the offsets finished above a commit, `None` if it says nothing of them."""
-        if not metadata:
+    def position(self, assignment: Assignment) -> Position | None:
+        """Return what a commit says of an assignment, judged. Caller has the lock."""
+        look = self._saver.look(assignment)
+        if look is None:
             return None
-        next_offset, _, offsets = metadata.partition(":")
-        assert int(next_offset) == offset
-        return frozenset(map(int, offsets.split(",")))
+        position = self._saver.position(look)
+        place = assignment.partition, assignment.epoch
+        owed = self._received.get(place, set()) - self._ended.get(place, set())
+        for start, end in position.finished:
+            if wrong := sorted(offset for offset in owed if start <= offset < end):
+                self._member.world.problem(f"{place} says that {wrong} are finished")
+        if len(position.metadata or "") > BYTES_MAX:
+            self._member.world.problem(f"{place} has metadata of {len(position.metadata or '')} bytes")
+        return position
+
+    def decode(self, offset: int, metadata: str | None) -> FinishedBefore | None:
+        """Return what is finished above a commit, `None` if it says nothing of that."""
+        said = decode(metadata or "", offset)
+        return FinishedBefore(said.finished, said.leader_epoch) if isinstance(said, SavedRanges) else None
 
     def forget(self, partition: TopicPartition, epoch: int) -> None:
         """Drop an epoch's offsets."""
-        self._finished.pop((partition, epoch), None)
+        self._ended.pop((partition, epoch), None)
+        self._received.pop((partition, epoch), None)
+        self._saver.forget(partition, epoch)

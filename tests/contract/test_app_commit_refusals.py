@@ -136,19 +136,38 @@ def test_c8_a_fenced_member_stops_and_says_what_to_do(lab: Any, program: Any, wa
 def test_c8_metadata_that_the_broker_finds_too_large_is_left_out(
     lab: Any, recorder: Any, events: Any, wait_for: Any
 ) -> None:
-    """C8: the refusal costs the metadata, not the commit, and is told as an event."""
-    gate = recorder.block()
-    lab.produce("a")
-    app = lab.app(recorder)
+    """C8: the refusal costs the metadata, not the commit: it goes again at once, whatever the interval."""
+    first, gate = recorder.block(b"first"), recorder.block(b"slow")
+    app = lab.app(recorder, commit_interval_s=60.0, commit_every_records=1)
     app.add_hook(events)
     app.start()
-    wait_for(lambda: recorder.started)
-    _, assignment = app._runtime.context.owned[T0]
-    assignment.metadata = "ranges that are too long"
+    lab.produce("first slow b")
+    wait_for(lambda: app._runtime.context.ledger.acknowledged(T0) is not None)
+    wait_for(lambda: app._runtime.context.ledger.acknowledged(T0).metadata)
     lab.broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.OFFSET_METADATA_TOO_LARGE)
-    gate.set()
+    first.set()
     wait_for(lambda: lab.committed() == 1)
-    wait_for(lambda: app.snapshot().partitions[0].committed == 1)
+    wait_for(lambda: app._runtime.context.ledger.acknowledged(T0).next_offset == 1)
     assert app._runtime.context.ledger.acknowledged(T0).metadata is None
     assert [failed.retriable for failed in events.of(CommitFailed)] == [True]
+    assert app.health().ok
+    gate.set()
+    wait_for(lambda: lab.committed() == 3)
     app.stop()
+
+
+def test_c8_a_last_commit_goes_without_the_metadata_that_is_too_large(
+    lab: Any, recorder: Any, events: Any, wait_for: Any
+) -> None:
+    """C8: a stop whose commit is refused for its metadata has committed the position when it ends."""
+    recorder.block(b"slow")
+    lab.produce("a slow b")
+    app = lab.app(recorder, commit_interval_s=60.0)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: recorder.count == 2)
+    lab.broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.OFFSET_METADATA_TOO_LARGE)
+    with pytest.raises(ehkafka.AbandonedError):
+        app.stop(timeout_s=0.5)
+    assert len(events.of(CommitFailed)) == 1
+    assert lab.committed() == 1

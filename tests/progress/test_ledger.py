@@ -196,18 +196,42 @@ def test_one_partitions_failure_leaves_the_others_acknowledgement() -> None:
 
 
 def test_refused_metadata_is_not_offered_again_in_this_epoch() -> None:
-    """P2: a commit whose metadata was too large is sent without it; the next epoch may try again."""
+    """P2: what was too large goes without, and nothing as long is offered again; the next epoch may try."""
     ledger = _ledger()
     assert ledger.plan(_at(10, "long"), 1.0, 0) == _at(10, "long")
-    ledger.landed()
-    ledger.failed(1.0)
-    ledger.refuse_metadata([P0, P1])
+    ledger.refuse_metadata(ledger.landed())
     assert ledger.plan(_at(10, "long"), 2.0, 0) == _at(10)
     ledger.confirm(ledger.landed(), 2.1)
     assert ledger.plan(_at(10, "longer"), 3.0, 0) == {}
+    assert ledger.dirty(_at(10, "cut")) == _at(10, "cut")
     ledger.ended(P0)
     ledger.assigned(P0, 2, None)
     assert ledger.plan(_at(10, "long", epoch=2), 5.0, 0) == _at(10, "long", epoch=2)
+
+
+def test_a_position_goes_again_at_once_without_the_metadata_that_was_refused() -> None:
+    """P2: no back-off, no interval; only the distance that the service wants is kept."""
+    ledger = _ledger(interval_s=60.0, spacing_s=1.0)
+    ledger.plan(_at(10, "long"), 5.0, 0)
+    ledger.refuse_metadata(ledger.landed())
+    assert not ledger.due(5.9, 0)
+    assert ledger.due(6.0, 0)
+    assert ledger.plan(_at(10, "long"), 6.0, 0) == _at(10)
+    ledger.confirm(ledger.landed(), 6.1)
+    assert not ledger.due(7.5, 0)
+
+
+def test_ranges_that_the_commit_has_no_room_for_are_dirty_only_if_somebody_keeps_them() -> None:
+    """C5: the broker would store the same again; a listener would not."""
+    before = {P0: Position(1, 10, None, "text", ((12, 14),))}
+    after = {P0: Position(1, 10, None, "text", ((12, 15),))}
+    for keeps_ranges in (False, True):
+        ledger = _ledger()
+        ledger.keeps_ranges = keeps_ranges
+        ledger.plan(before, 1.0, 0)
+        ledger.confirm(ledger.landed(), 1.1)
+        assert ledger.dirty(before) == {}
+        assert ledger.dirty(after) == (after if keeps_ranges else {})
 
 
 def test_enough_finished_records_make_a_commit_due_early() -> None:

@@ -61,7 +61,7 @@ def test_what_fits_comes_back_whole(next_offset: int, lengths: list[int], leader
     assert written.text is not None
     assert written.dropped_offsets == 0
     assert written.text.isascii()
-    assert decode(written.text, next_offset) == SavedRanges(finished, leader_epoch)
+    assert decode(written.text, next_offset) == SavedRanges(finished, leader_epoch, is_complete=True)
 
 
 @given(next_offset=next_offsets, lengths=runs, bytes_max=st.integers(0, 300))
@@ -79,6 +79,7 @@ def test_the_text_never_passes_its_limit_nor_invents_an_offset(
     saved = decode(written.text, next_offset)
     assert isinstance(saved, SavedRanges)
     assert count_offsets(saved.finished) == written.kept_offsets > 0
+    assert saved.is_complete is not bool(written.dropped_offsets)
     for start, end in saved.finished:
         assert any(s <= start and end <= e for s, e in finished)
 
@@ -90,7 +91,7 @@ def test_every_other_record_fits_by_compression() -> None:
     assert written.text is not None
     assert len(written.text) < 100
     assert written.dropped_offsets == 0
-    assert decode(written.text, START) == SavedRanges(finished, 0)
+    assert decode(written.text, START) == SavedRanges(finished, 0, is_complete=True)
 
 
 def test_a_random_half_keeps_about_a_bit_for_each_offset() -> None:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from ehkafka.events.commit import CommitAcknowledged, CommitFailed, CommitPaceBounded
+from ehkafka.events.commit import (
+    CommitAcknowledged,
+    CommitFailed,
+    CommitPaceBounded,
+    ProgressIgnored,
+    ProgressRestored,
+    ProgressTruncated,
+)
 from ehkafka.telemetry.sentences.dispatch import sentence
 from ehkafka.telemetry.wording import clause, names
 
@@ -31,4 +38,29 @@ def _(event: CommitPaceBounded) -> str:
     return (
         f"Commits stay at least {event.spacing_s:g} s apart, which is what Event Hubs takes for a partition: "
         f"{' and '.join(asked)} cannot make them more frequent."
+    )
+
+
+@sentence.register
+def _(event: ProgressTruncated) -> str:
+    return (
+        f"{event.partition}: of the offsets finished above the commit {event.dropped_offsets} do not fit "
+        f"into its metadata of {event.bytes_max} bytes ({event.kept_offsets} do). They are handled again "
+        "after a crash, unless the commit has passed them by then."
+    )
+
+
+@sentence.register
+def _(event: ProgressRestored) -> str:
+    return (
+        f"{event.partition}, epoch {event.epoch}: {event.finished_offsets} offsets above {event.next_offset} "
+        f"({event.ranges} ranges) were finished before and are not handled again, as {event.source} says."
+    )
+
+
+@sentence.register
+def _(event: ProgressIgnored) -> str:
+    return (
+        f"{event.partition}: what {event.source} says of offsets finished above {event.next_offset} is "
+        f"ignored: {clause(event.reason)}. Nothing is skipped; some records may be handled again."
     )

@@ -1,0 +1,185 @@
+"""What an earlier epoch finished above the group's commit, found again when a partition is assigned.
+
+On the poll thread, inside the assign callback; asks the broker where logs end only for partitions that have
+something to restore. The group's commit decides: whatever says of ranges above it counts only if it was
+written for that very commit. To ignore it is always safe, it only repeats records.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from confluent_kafka import KafkaException
+
+from ehkafka.endpoint.client import describe_error
+from ehkafka.errors import EndpointError
+from ehkafka.events import ProgressIgnored, ProgressRestored
+from ehkafka.intake.log_bounds import log_bounds
+from ehkafka.lanes.finished import FinishedBefore
+from ehkafka.progress.ledger import Position
+from ehkafka.progress.ranges import Ranges, SavedRanges, Unusable, count_offsets, decode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from confluent_kafka import Consumer
+
+    from ehkafka.events import Event
+    from ehkafka.intake.gap import LogBounds
+    from ehkafka.intake.positions import Begin
+    from ehkafka.progress.position import Progress
+    from ehkafka.records import TopicPartition
+    from ehkafka.settings import OnForeignMetadata
+
+BOUNDS_TIMEOUT_S = 10.0
+COMMIT = "the group's commit"
+
+
+class ProgressSource(Protocol):
+    """Another place that keeps progress, such as a mirror of the commits."""
+
+    # For the log: where it was found.
+    name: str
+
+    def progress_at(self, commits: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Progress]:
+        """Return what is known of these partitions, whose group has committed these next_offsets.
+
+        Called by the poll thread inside an assign callback, so it must be bounded in time, and must not
+        raise. Answers for another next_offset are dropped.
+        """
+        ...
+
+
+class Restored(NamedTuple):
+    """What is restored for one partition. `text` is the commit's own metadata where that is the source."""
+
+    partition: TopicPartition
+    next_offset: int
+    finished: Ranges
+    leader_epoch: int | None
+    source: str
+    text: str | None = None
+
+    def finished_before(self) -> FinishedBefore:
+        """Return it as the lanes know it."""
+        return FinishedBefore(self.finished, self.leader_epoch)
+
+    def event(self, epoch: int) -> ProgressRestored:
+        """Return what is told of it."""
+        return ProgressRestored(
+            self.partition,
+            epoch,
+            self.next_offset,
+            finished_offsets=count_offsets(self.finished),
+            ranges=len(self.finished),
+            source=self.source,
+        )
+
+
+def stored(begin: Begin, epoch: int, restored: Restored | None) -> Position | None:
+    """Return what the group has stored, as the ledger keeps it.
+
+    Metadata that says nothing here is as good as none: it is no reason to commit.
+    """
+    found = begin.committed
+    if found is None:
+        return None
+    position = Position(epoch, found.offset, found.leader_epoch)
+    if restored is None:
+        return position
+    return position._replace(
+        metadata=restored.text, finished=restored.finished, finished_leader_epoch=restored.leader_epoch
+    )
+
+
+class Restore:
+    """Finds what to restore. `sources` are asked for what the commits do not say."""
+
+    def __init__(
+        self,
+        emit: Callable[[Event], None] = lambda _event: None,
+        *,
+        on_foreign: OnForeignMetadata = "ignore",
+        sources: Sequence[ProgressSource] = (),
+    ) -> None:
+        self._emit = emit
+        self._on_foreign = on_foreign
+        self.sources = list(sources)
+        # Metadata that was told of as unusable, by partition: it is told once.
+        self._told: dict[TopicPartition, str] = {}
+
+    def find(self, consumer: Consumer, begins: Sequence[Begin]) -> dict[TopicPartition, Restored]:
+        """Return what to restore, by partition. Raises `EndpointError` for foreign metadata if asked to."""
+        commits = {b.partition: b.offset for b in begins if b.committed is not None}
+        found: dict[TopicPartition, Restored] = {}
+        incomplete = set(commits)
+        for begin in begins:
+            if (saved := self._from_commit(begin)) is not None:
+                text = begin.committed.metadata if begin.committed is not None else None
+                finished, leader_epoch, is_complete = saved
+                partition, offset = begin.partition, begin.offset
+                found[partition] = Restored(partition, offset, finished, leader_epoch, COMMIT, text)
+                if is_complete:
+                    incomplete.discard(partition)
+        for source in self.sources:
+            self._ask(source, {p: o for p, o in commits.items() if p in incomplete}, found)
+        return self._inside_the_logs(consumer, found)
+
+    def _from_commit(self, begin: Begin) -> SavedRanges | None:
+        text = begin.committed.metadata if begin.committed is not None else None
+        if not text:
+            return None
+        said = decode(text, begin.offset)
+        if isinstance(said, SavedRanges):
+            return said
+        if said is not Unusable.OTHER_OFFSET and self._on_foreign == "fail":
+            raise EndpointError(
+                f"The group's commit of {begin.partition} at {begin.offset} has metadata that cannot be "
+                f"used: {said.value}. Nothing was skipped. Commit the offset without metadata, or let it be "
+                "ignored with on_foreign_metadata='ignore'."
+            )
+        if self._told.get(begin.partition) != text:
+            self._told[begin.partition] = text
+            self._emit(ProgressIgnored(begin.partition, begin.offset, said.value, COMMIT))
+        return None
+
+    @staticmethod
+    def _ask(
+        source: ProgressSource, commits: Mapping[TopicPartition, int], found: dict[TopicPartition, Restored]
+    ) -> None:
+        if not commits:
+            return
+        for partition, progress in source.progress_at(commits).items():
+            if progress.next_offset != commits.get(partition) or not progress.finished:
+                continue
+            known = found.get(partition)
+            if known is None or count_offsets(known.finished) < count_offsets(progress.finished):
+                found[partition] = Restored(
+                    partition,
+                    progress.next_offset,
+                    progress.finished,
+                    progress.finished_leader_epoch,
+                    source.name,
+                )
+
+    def _inside_the_logs(
+        self, consumer: Consumer, found: dict[TopicPartition, Restored]
+    ) -> dict[TopicPartition, Restored]:
+        """Return what lies inside of its log: ranges beyond its end are of another log of that name."""
+        try:
+            bounds = _bounds(consumer, list(found)) if found else {}
+        except KafkaException as failed:
+            self._ignore_all(found, f"where the log ends could not be read: {describe_error(failed.args[0])}")
+            return {}
+        inside = {p: r for p, r in found.items() if r.finished[-1][1] <= bounds[p].end}
+        outside = {p: r for p, r in found.items() if p not in inside}
+        self._ignore_all(outside, "the log ends below what it says is finished, so it is another log now")
+        return inside
+
+    def _ignore_all(self, found: Mapping[TopicPartition, Restored], reason: str) -> None:
+        for partition, restored in found.items():
+            self._emit(ProgressIgnored(partition, restored.next_offset, reason, restored.source))
+
+
+def _bounds(consumer: Consumer, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogBounds]:
+    return log_bounds(consumer, partitions, BOUNDS_TIMEOUT_S)

@@ -1,0 +1,130 @@
+"""What is finished above the watermark: computed from what is not, and known from an earlier epoch.
+
+Pure. `Extent` is taken under the lock; what follows from it is worked out without.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ehkafka.records import Message
+
+# Half-open, ascending and apart.
+_Ranges = tuple[tuple[int, int], ...]
+
+
+class FinishedBefore:
+    """Ranges that an earlier epoch finished above its commit: their records are received, and no more.
+
+    `leader_epoch` is the newest among those records, where known. A record of a newer one cannot be what
+    was finished: the log was cut there and written anew.
+    """
+
+    __slots__ = ("_ends", "_starts", "leader_epoch")
+
+    def __init__(self, ranges: Iterable[tuple[int, int]], leader_epoch: int | None = None) -> None:
+        ranges = tuple(ranges)
+        self._starts = [start for start, _ in ranges]
+        self._ends = [end for _, end in ranges]
+        self.leader_epoch = leader_epoch
+
+    @classmethod
+    def of(cls, offsets: Iterable[int]) -> FinishedBefore:
+        """Return what holds just these offsets."""
+        return cls((offset, offset + 1) for offset in sorted(offsets))
+
+    def __contains__(self, offset: int) -> bool:
+        place = bisect_right(self._starts, offset) - 1
+        return place >= 0 and offset < self._ends[place]
+
+    def fresh(self, messages: Sequence[Message]) -> list[int]:
+        """Return which of the messages, by their place, still need an outcome."""
+        return [place for place, message in enumerate(messages) if not self._has(message)]
+
+    def is_passed(self, messages: Sequence[Message]) -> bool:
+        """Tell whether nothing of this can come behind these messages."""
+        return self._ends[-1] <= messages[-1].offset() + 1 or self._is_newer(messages[-1])
+
+    def is_refuted(self, messages: Sequence[Message]) -> bool:
+        """Tell whether the log has other records now than those that were finished."""
+        return self._is_newer(messages[-1]) and messages[-1].offset() < self._ends[-1]
+
+    def above(self, offset: int) -> Iterator[tuple[int, int]]:
+        """Yield the ranges, or their parts, at or above an offset."""
+        first = bisect_right(self._ends, offset)
+        for start, end in zip(self._starts[first:], self._ends[first:], strict=True):
+            yield max(start, offset), end
+
+    def _has(self, message: Message) -> bool:
+        return message.offset() in self and not self._is_newer(message)
+
+    def _is_newer(self, message: Message) -> bool:
+        epoch = message.leader_epoch()
+        return self.leader_epoch is not None and epoch is not None and epoch > self.leader_epoch
+
+
+class Extent(NamedTuple):
+    """An assignment at one moment: how far it has received, and what of that has no outcome."""
+
+    next_offset: int
+    received_next: int
+    # In no order. What ran while they were gathered may have ended since.
+    unfinished: Sequence[Message]
+    # From the first to the last offset, each, all that may be without an outcome.
+    unfinished_spans: Sequence[tuple[int, int]]
+    abandoned_offsets: Sequence[int]
+    # From here on nothing is known.
+    unsure_from: int | None
+    before: FinishedBefore | None
+    # Of the last record received.
+    leader_epoch: int | None
+
+    def finished(self) -> _Ranges:
+        """Return the ranges above `next_offset` that need no handling again. O(unfinished)."""
+        ends_at = self.received_next if self.unsure_from is None else self.unsure_from
+        found = list(_between(self._undone(), self.next_offset, ends_at))
+        if self.before is not None and self.unsure_from is None:
+            found = _joined(chain(found, self.before.above(max(self.received_next, self.next_offset))))
+        return tuple(found)
+
+    def finished_leader_epoch(self) -> int | None:
+        """Return the newest leader epoch among the finished records, where known."""
+        if self.before is not None and next(self.before.above(self.received_next), None) is not None:
+            return self.before.leader_epoch
+        return self.leader_epoch
+
+    def _undone(self) -> list[tuple[int, int]]:
+        offsets = [message.offset() for message in self.unfinished]
+        offsets += self.abandoned_offsets
+        offsets.sort()
+        if not self.unfinished_spans:
+            return [(offset, offset) for offset in offsets]
+        return sorted(chain(zip(offsets, offsets, strict=True), self.unfinished_spans))
+
+
+def _between(undone: Iterable[tuple[int, int]], begins_at: int, ends_at: int) -> Iterator[tuple[int, int]]:
+    position = begins_at
+    for first, last in undone:
+        if first >= ends_at:
+            break
+        if first > position:
+            yield position, first
+        if last >= position:
+            position = last + 1
+    if position < ends_at:
+        yield position, ends_at
+
+
+def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    joined: list[tuple[int, int]] = []
+    for start, end in ranges:
+        if joined and joined[-1][1] >= start:
+            joined[-1] = joined[-1][0], end
+        else:
+            joined.append((start, end))
+    return joined

@@ -1,0 +1,117 @@
+"""What a commit says of the records above it: how much detail, in how many bytes.
+
+On the poll thread, at the commit tick and when an epoch ends. Knows neither the consumer nor the broker; the
+committer tells it of a refusal.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ehkafka.endpoint.limits import COMMIT_METADATA_BYTES_MAX
+from ehkafka.events import ProgressTruncated
+from ehkafka.progress.ledger import Position
+from ehkafka.progress.ranges import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.events import Event
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.finished import Extent
+    from ehkafka.progress.ranges import RangesText
+    from ehkafka.records import TopicPartition
+    from ehkafka.settings import Settings
+
+# Kafka's default of `offset.metadata.max.bytes`.
+KAFKA_METADATA_BYTES_MAX = 4096
+# Looking through so many unfinished records takes 2 ms. Beyond, it is done only for a partition that holds
+# records from before the last commit: where all goes fast, the next commit comes before any detail helps.
+CHEAP_RECORDS = 5_000
+
+
+def metadata_bytes_max(settings: Settings, *, is_event_hubs: bool) -> int:
+    """Return how long a commit's metadata may be: the service's limit, or less if the settings ask for it."""
+    limit = COMMIT_METADATA_BYTES_MAX if is_event_hubs else KAFKA_METADATA_BYTES_MAX
+    asked = settings.commit_metadata_bytes_max
+    return limit if asked is None else min(asked, limit)
+
+
+class Look(NamedTuple):
+    """Where an assignment stands. `extent` is None where no detail is wanted."""
+
+    assignment: Assignment
+    next_offset: int
+    leader_epoch: int | None
+    anchor: tuple[int, int] | None
+    extent: Extent | None
+
+
+class ProgressSaver:
+    """Turns assignments into positions. One for an app."""
+
+    def __init__(self, bytes_max: int = 0, emit: Callable[[Event], None] | None = None) -> None:
+        """With `bytes_max` 0 commits carry no metadata."""
+        self.bytes_max = bytes_max
+        self._emit = emit
+        # Somebody else keeps the ranges, whatever fits into the commit.
+        self.is_mirrored = False
+        # Up to where each epoch had received at the last look; whether detail was dropped then.
+        self._seen: dict[tuple[TopicPartition, int], int] = {}
+        self._truncated: set[tuple[TopicPartition, int]] = set()
+
+    def look(self, assignment: Assignment, unfinished_records: int = 0) -> Look | None:
+        """Look at where an assignment stands; None while it has no position. Caller has the lock.
+
+        `unfinished_records` are those of all partitions: beyond a bound, detail must be worth its cost.
+        """
+        extent = assignment.extent() if self._wants_detail(assignment, unfinished_records) else None
+        next_offset = assignment.watermark() if extent is None else extent.next_offset
+        if next_offset is None:
+            return None
+        assignment.trim_marks(next_offset)
+        mark = assignment.mark_at(next_offset - 1)
+        return Look(assignment, next_offset, mark.leader_epoch if mark else None, assignment.anchor, extent)
+
+    def position(self, look: Look) -> Position:
+        """Return what is to be committed. Needs no lock."""
+        assignment, next_offset, leader_epoch, anchor, extent = look
+        plain = Position(assignment.epoch, next_offset, leader_epoch, anchor=anchor)
+        finished = extent.finished() if extent is not None else ()
+        if extent is None or not finished:
+            self._truncated.discard((assignment.partition, assignment.epoch))
+            return plain
+        newest = extent.finished_leader_epoch()
+        saved = encode(next_offset, finished, newest, self.bytes_max)
+        self._note_truncated(assignment, saved)
+        return plain._replace(metadata=saved.text, finished=finished, finished_leader_epoch=newest)
+
+    def forget(self, partition: TopicPartition, epoch: int) -> None:
+        """Drop what is kept of an epoch that has ended."""
+        self._seen.pop((partition, epoch), None)
+        self._truncated.discard((partition, epoch))
+
+    def refused(self, longest: int) -> None:
+        """Take less from now on: the broker refused metadata of this length, whosever limit that is."""
+        documented = COMMIT_METADATA_BYTES_MAX
+        self.bytes_max = min(self.bytes_max, documented if longest > documented else 0)
+
+    def _wants_detail(self, assignment: Assignment, unfinished_records: int) -> bool:
+        if not (self.bytes_max or self.is_mirrored):
+            return False
+        place = assignment.partition, assignment.epoch
+        seen, self._seen[place] = self._seen.get(place, -1), assignment.received_next or 0
+        if unfinished_records <= CHEAP_RECORDS:
+            return True
+        watermark = assignment.watermark()
+        return watermark is not None and watermark < seen
+
+    def _note_truncated(self, assignment: Assignment, saved: RangesText) -> None:
+        place = assignment.partition, assignment.epoch
+        if not self.bytes_max or not saved.dropped_offsets:
+            self._truncated.discard(place)
+        elif place not in self._truncated:
+            self._truncated.add(place)
+            if self._emit is not None:
+                kept, dropped = saved.kept_offsets, saved.dropped_offsets
+                self._emit(ProgressTruncated(assignment.partition, kept, dropped, self.bytes_max))
