@@ -68,17 +68,19 @@ class HandlerSpec:
             )
         if self.is_class and not callable(getattr(self.function, "process", None)):
             raise ConfigurationError(f"{where}: the class has no process(record) method.")
-        called = self._called
-        if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
+        if _is_generator(self._called):
             raise ConfigurationError(
                 f"{where}: it contains yield, so that calling it would run nothing of it."
             )
         if not callable(self.order_by):
             raise ConfigurationError(f"{where}: order_by={self.order_by!r} is not callable.")
+        _must_return(self.order_by, f"{where}: order_by={self.order_by!r}")
         if self.scope not in get_args(Scope):
             raise ConfigurationError(f"{where}: scope={self.scope!r}; use one of {get_args(Scope)}.")
         if self.null_key not in get_args(NullKey):
             raise ConfigurationError(f"{where}: null_key={self.null_key!r}; use one of {get_args(NullKey)}.")
+        if type(self.raw) is not bool:
+            raise ConfigurationError(f"{where}: raw={self.raw!r}; use True or False.")
         if self.headers not in get_args(HeaderMode):
             raise ConfigurationError(f"{where}: headers={self.headers!r}; use one of {get_args(HeaderMode)}.")
         self._check_workers(where)
@@ -132,6 +134,9 @@ class HandlerSpec:
                 f"{where}: retry={self.retry!r}; use Retry(attempts=…), or a function "
                 "(record, attempt, error) that returns the seconds until the next attempt or None."
             )
+        _must_return(self.retry, f"{where}: retry={self.retry!r}")
+        if isinstance(self.on_failure, DeadLetter):
+            _must_return(self.on_failure.to, f"{where}: on_failure=DeadLetter({self.on_failure.to!r})")
         if isinstance(self.on_failure, DeadLetter) and self.on_failure.to in self.topics:
             raise ConfigurationError(
                 f"{where}: its dead letters would go to {self.on_failure.to!r}, which it handles itself; "
@@ -192,6 +197,19 @@ def is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - its kind is asked, not whether it is there
     )
+
+
+def _is_generator(function: Any) -> bool:
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+
+
+def _must_return(function: Any, what: str) -> None:
+    """Refuse a function of which a call would run nothing: its result would be taken for an answer."""
+    if is_async(function) or _is_generator(function):
+        raise ConfigurationError(
+            f"{what}: nobody awaits or iterates what it returns, so calling it would run nothing of it. Give "
+            "a plain function."
+        )
 
 
 def must_be_callable(function: Any, what: str) -> None:

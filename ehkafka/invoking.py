@@ -86,9 +86,9 @@ def _for_function(
 def _for_class(
     spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]
 ) -> Callable[[Lane], object]:
-    def process(lane: Lane) -> object:
-        handler = _with_middleware(_really_run(lane.assignment.context.process), middleware)  # type: ignore[attr-defined]
-        return handler(lane.head if spec.raw else make_record(lane.head, lane.attempts + 1))  # type: ignore[arg-type]
+    def process(lane: Lane) -> None:
+        handler = with_middleware(lane.assignment.context.process, middleware)  # type: ignore[attr-defined]
+        must_have_run(handler(lane.head if spec.raw else make_record(lane.head, lane.attempts + 1)))  # type: ignore[arg-type]
 
     return process
 
@@ -111,6 +111,14 @@ def must_run_in_threads(spec: HandlerSpec, *hooks: Any) -> None:
                 "function and has no event loop. Write it as a plain function, or give the handlers an app "
                 "each."
             )
+
+
+def _of_its_kind(spec: HandlerSpec, middleware: Sequence[Any]) -> Sequence[Any]:
+    """Return middleware as it goes around this handler. Raises `ConfigurationError`."""
+    if spec.is_async:
+        middleware = [getattr(one, "for_async", one) for one in middleware]  # ready-made ones do for both
+    _must_be_of_a_kind(spec, middleware)
+    return middleware
 
 
 def _must_be_of_a_kind(spec: HandlerSpec, middleware: Sequence[Any]) -> None:
@@ -185,8 +193,7 @@ def make_invoke_async(
     A call that takes longer than `deadline_s` is cancelled and fails with a `TimeoutError`. Raises
     `ConfigurationError`.
     """
-    middleware = [getattr(one, "for_async", one) for one in middleware]  # ready-made ones do for both kinds
-    _must_be_of_a_kind(spec, middleware)
+    middleware = _of_its_kind(spec, middleware)
     invoke = _for_class_async(spec, middleware, make_record)
     if not spec.is_class:
         invoke = _for_function_async(spec, middleware, make_record)
@@ -278,5 +285,8 @@ def make_batch_function(spec: HandlerSpec, middleware: Sequence[Any]) -> Callabl
 
     Raises `ConfigurationError`.
     """
-    _must_be_of_a_kind(spec, middleware)
-    return _with_middleware(spec.function if spec.is_async else _really_run(spec.function), middleware)
+    middleware = _of_its_kind(spec, middleware)
+    really_run: Any = _really_run_async if spec.is_async else _really_run
+    # Outside, too: a middleware may give a coroutine in place of what it does.
+    function: Callable[[Any], Any] = really_run(_with_middleware(really_run(spec.function), middleware))
+    return function

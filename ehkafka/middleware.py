@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.batches import Batch
 from ehkafka.errors import ConfigurationError
 from ehkafka.headers.taking import take_headers
 from ehkafka.records import Record
@@ -40,7 +41,8 @@ StartSpan = Callable[[Any, dict[str, str]], AbstractContextManager[Any]]
 def log_attempts(target: logging.Logger | str | None = None, level: int = logging.INFO) -> LogAttempts:
     """Log one line for each attempt: where, which attempt, how it ended, how long it took.
 
-    The same is in the log record's fields (`topic`, `partition`, `offset`, `attempt`, `outcome`, `took_s`).
+    The same is in the log record's fields (`topic`, `partition`, `offset`, `records`, `attempt`, `outcome`,
+    `took_s`). Of a batch it is the first record's place, and how many `records` there are.
     The logger is `ehkafka.attempts` unless another, or its name, is given. Raises `ConfigurationError`.
     """
     if target is not None and not isinstance(target, logging.Logger | str):
@@ -122,14 +124,20 @@ class LogAttempts(Around):
             self._log(record, outcome, time.perf_counter() - started_s)
 
     def _log(self, record: Any, outcome: str, took_s: float) -> None:
+        records = 1
+        if isinstance(record, Batch):
+            record, records = record[0], len(record)
         # confluent's own message does not know its attempt.
         attempt = getattr(record, "attempt", None)
         where = f"{record.topic()}[{record.partition()}]@{record.offset()}"
         numbered = f"{where}, attempt {attempt}" if attempt is not None else where
+        if records > 1:
+            numbered = f"{records} records from {numbered}"
         extra = {
             "topic": record.topic(),
             "partition": record.partition(),
             "offset": record.offset(),
+            "records": records,
             "attempt": attempt,
             "outcome": outcome,
             "took_s": took_s,
@@ -213,7 +221,9 @@ class _Span(AbstractContextManager[None]):
 
 
 def trace_context(record: Any) -> dict[str, str]:
-    """Return a record's `traceparent` and `tracestate`, as far as they are valid."""
+    """Return a record's `traceparent` and `tracestate`, as far as they are valid; a batch has none."""
+    if isinstance(record, Batch):
+        return {}
     headers: dict[str, Any]
     headers = dict(record.properties) if isinstance(record, Record) else dict(take_headers(record))
     found = (_ascii(headers.get(name)) for name in ("traceparent", "Diagnostic-Id"))

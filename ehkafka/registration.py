@@ -103,7 +103,7 @@ class Registration:
                 start=start,
                 max_age=max_age,
                 retry=retry,
-                on_failure=on_failure or Stop(),
+                on_failure=Stop() if on_failure is None else on_failure,
                 deadline_s=deadline_s,
                 rate_limit=rate_limit,
                 rate_burst=rate_burst,
@@ -173,7 +173,7 @@ class Registration:
                     start=start,
                     max_age=max_age,
                     retry=retry,
-                    on_failure=on_failure or Stop(),
+                    on_failure=Stop() if on_failure is None else on_failure,
                 )
             )
             return function

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from ehkafka.lanes.order import Apart, KeyFailure
 from ehkafka.records import Outcome
 from ehkafka.recovery.decision import AwaitHead, HoldHead, RetryHead, Ticket
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 # Keys that are remembered to be held or diverted, in one assignment. Past it a dead-lettered record stays
 # on hold in its lane, so that its key cannot go on as if nothing had happened.
 FATES_MAX = 10_000
+# Keys of one record each: no later one could follow it, so nothing is remembered of them.
+_ONCE = (Apart, KeyFailure)
 
 
 class Verdicts:
@@ -121,7 +124,7 @@ class Verdicts:
         The lane stays on hold meanwhile: back in the backlog its records would stop the intake of all.
         """
         fates = lane.assignment.fates
-        if len(fates) < FATES_MAX or lane.key in fates:
+        if (len(fates) < FATES_MAX or lane.key in fates) and not isinstance(lane.key, _ONCE):
             fates[lane.key] = "divert_key"
         self._divert_head(lane, reason)
 
@@ -147,7 +150,7 @@ class Verdicts:
     def _set_fate(self, lane: Lane, decision: AwaitHead) -> bool:
         """Remember what the key's next records do; False where there is no room for one key more."""
         fates = lane.assignment.fates
-        if decision.after == "continue":
+        if decision.after == "continue" or isinstance(lane.key, _ONCE):
             return True
         if len(fates) >= FATES_MAX and lane.key not in fates:
             return False

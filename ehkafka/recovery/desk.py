@@ -84,7 +84,11 @@ class FailureDesk:
             return self._leave(lane, error)
         if isinstance(error, SkipRecord):
             return self._skip(lane, error.reason)
-        delay_s = self._delay_s(lane, error)
+        try:
+            delay_s = self._delay_s(lane, error)
+        except BaseException as wish:  # sys.exit() and the like in the user's function: an answer too
+            self.emit(UserCodeFailed("retry", said(wish)))
+            return self._stop(lane, error, because=f"The retry function asked to leave: {said(wish)}")
         if delay_s is not None:
             self.emit(RecordRetried(*self._where(lane), lane.attempts + 1, said(error), delay_s))
             return RetryHead(delay_s, said(error), is_wish=isinstance(error, RetryLater))
@@ -200,13 +204,24 @@ class FailureDesk:
         assert lane.head is not None
         return lane.head if self.raw else self.make_record(lane.head, lane.attempts + 1)
 
-    def _asked(self, lane: Lane, error: Exception) -> Any:
+    def _asked(self, lane: Lane, error: Exception) -> str | None:
         assert self.ask is not None
         try:
-            return self.ask("handler", lane.assignment.partition, self._record(lane), error)
+            answer = self.ask("handler", lane.assignment.partition, self._record(lane), error)
         except Exception as failed:  # the user's function: without its answer the policy decides
             self.emit(UserCodeFailed("on_error", said(failed)))
             return None
         except BaseException as wish:  # sys.exit() and the like: an answer too
             self.emit(UserCodeFailed("on_error", said(wish)))
             return STOP
+        if answer is None or (isinstance(answer, str) and answer in (CONTINUE, STOP)):
+            return answer
+        shown = repr(answer) if isinstance(answer, str) else f"a {type(answer).__name__}"
+        self.emit(
+            UserCodeFailed(
+                "on_error",
+                f"it answered {shown}, which means nothing, so on_failure decides; it may answer 'continue', "
+                "'stop' or None",
+            )
+        )
+        return None

@@ -18,6 +18,7 @@ from ehkafka.events import DeadLetterFailed
 from ehkafka.lanes.order import describe_key
 from ehkafka.recovery.decision import HoldHead
 from ehkafka.recovery.letter_answer import answer_safe
+from ehkafka.workers.unrun import must_have_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,7 +107,7 @@ class FunctionBox:
             self._complete(parcel.ticket, HoldHead("its partition was taken away"))
             return
         try:
-            self._function(parcel.letter)
+            must_have_run(self._function(parcel.letter), "the function", "the letter was not saved")
         except BaseException as error:  # the user's function: told, and tried again
             self._retry(parcel, said(error))
         else:

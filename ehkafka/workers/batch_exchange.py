@@ -38,21 +38,25 @@ class BatchExchange(Exchange):
         self._waiting: threading.Lock | None = None
         self._waits_until_s = 0.0
 
-    def collect(self, gate: threading.Lock) -> list[Share] | None:
+    def collect(
+        self, gate: threading.Lock, is_surplus: Callable[[], bool] = lambda: False
+    ) -> list[Share] | None:
         """Return the next batch; empty when woken for something else, None when it is time to leave.
 
-        Any worker, with its own locked gate. Waits as long as it takes.
+        Any worker, with its own locked gate. Waits as long as it takes. `is_surplus` tells whether there are
+        too many workers: then it takes nothing, also after it has waited for its turn.
         """
         with self._turn:
             with self.locked():
-                shares = self._take()
-                if shares or shares is None:
+                # In the same hold as the gate: who makes a worker surplus looks for gates afterwards.
+                shares = [] if (surplus := is_surplus()) else self._take()
+                if shares or shares is None or surplus:
                     return shares
                 timeout_s = self._publish(gate)
             gate.acquire(timeout=timeout_s)
             with self.locked():
                 self._take_back(gate)
-                return self._take()
+                return [] if is_surplus() else self._take()
 
     def pass_over(self, shares: list[Share]) -> None:
         """Move the lanes of a batch over the records that ended; hand in those with nothing to decide."""

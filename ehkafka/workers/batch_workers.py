@@ -74,7 +74,7 @@ class BatchWorkers(ThreadWorkers):
         gate = threading.Lock()
         gate.acquire()
         while not (thread.leaves or (self._surplus and self._lets_go(thread))):
-            shares = self._batches.collect(gate)
+            shares = self._batches.collect(gate, lambda: self._surplus > 0)
             if shares is None:
                 return
             if shares:

@@ -1,7 +1,7 @@
-"""Results of a handler that nobody would run: a coroutine or a generator in place of what it computes.
+"""Results that nobody would run: a coroutine or a generator in place of what a function computes.
 
-The one thing that every kind of worker refuses as a result: nothing of it ran, and the record would count
-as handled.
+The one thing that every kind of worker refuses as a handler's result: nothing of it ran, and the record
+would count as handled. The same goes for a function that was to save a dead letter.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 
 
-def must_have_run(result: object) -> None:
+def must_have_run(
+    result: object, who: str = "the handler", undone: str = "the record was not handled"
+) -> None:
     """Refuse what a wrapped `async def` gives. Raises `TypeError`."""
     if isinstance(result, CoroutineType | GeneratorType | AsyncGeneratorType):
         if not isinstance(result, AsyncGeneratorType):
             result.close()
         raise TypeError(
-            f"the handler returned a {type(result).__name__} that nobody runs: the record was not handled; "
+            f"{who} returned a {type(result).__name__} that nobody runs: {undone}; "
             "decorate the async def itself, or await it inside"
         )

@@ -247,6 +247,42 @@ def test_it_goes_around_async_handlers_as_well(lab: Any, wait_for: Any) -> None:
     assert len(spans.seen) == 3
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_it_goes_around_batches_as_well(
+    lab: Any, wait_for: Any, caplog: pytest.LogCaptureFixture, is_async: bool
+) -> None:
+    """A line for each call with its first record and how many there are; the functions get the batch."""
+    caplog.set_level(logging.INFO)
+    observed: list[Any] = []
+    spans: list[Any] = []
+
+    @contextmanager
+    def span(batch: Any, carrier: dict[str, str]) -> Iterator[None]:
+        spans.append((len(batch), carrier))
+        yield
+
+    def store(_batch: ehkafka.Batch) -> None:
+        """Store nothing."""
+
+    async def store_async(_batch: ehkafka.Batch) -> None:
+        """Store nothing."""
+
+    lab.produce("a b c")
+    app = lab.app()
+    app.use(log_attempts())
+    app.use(time_attempts(lambda batch, _took_s, ok: observed.append((len(batch), ok))))
+    app.use(trace_attempts(span))
+    app.batch_handler("t", max_records=3, max_wait_s=30)(store_async if is_async else store)
+    app.start()
+    wait_for(lambda: lab.committed() == 3)
+    app.stop()
+    assert (observed, spans) == ([(3, True)], [(3, {})])
+    (line,) = [line for line in caplog.records if line.name == "ehkafka.attempts"]
+    assert line.getMessage().startswith("3 records from t[0]@0, attempt 1: finished after ")
+    assert line.records == 3  # type: ignore[attr-defined]
+    assert not [line for line in caplog.records if line.name == "ehkafka.middleware"]
+
+
 def test_it_can_be_sent_to_worker_processes() -> None:
     """It pickles if what it was given does."""
     for middleware in (log_attempts("mine"), time_attempts(print), trace_attempts(print)):

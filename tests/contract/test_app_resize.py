@@ -67,6 +67,29 @@ def test_idle_surplus_workers_leave_at_once_and_run_on_worker_stop(
     assert len(torn_down) == 7
 
 
+def test_o8_idle_surplus_batch_workers_leave_at_once_and_take_nothing_more(lab: Any, wait_for: Any) -> None:
+    """O8: also those that wait for their turn at collecting: no more than that run at once afterwards."""
+    gate = threading.Event()
+    running: list[Any] = []
+
+    def store(batch: ehkafka.Batch) -> None:
+        running.append(batch)
+        assert gate.wait(30.0)
+
+    app = lab.app()
+    app.batch_handler("t", max_records=1, max_wait_s=0.01, workers=6)(store)
+    app.start()
+    app.resize("store", workers=2)
+    wait_for(lambda: len(live_workers("store")) == 2)
+    lab.produce("a b c d")
+    wait_for(lambda: len(running) == 2)
+    app.resize("store", workers=3)
+    wait_for(lambda: len(running) == 3)
+    gate.set()
+    wait_for(lambda: lab.committed() == 4)
+    app.stop()
+
+
 def test_busy_surplus_workers_leave_after_their_turn(
     lab: Any, recorder: Any, wait_for: Any, stays: Any
 ) -> None:
