@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from ehkafka.testing.tcp_proxy import Link, Streams, TcpProxy
+from ehkafka.testing.tcp_link import Link, Streams
+from ehkafka.testing.tcp_proxy import TcpProxy
 from ehkafka.testing.wire_requests import ApiKey
 
 if TYPE_CHECKING:

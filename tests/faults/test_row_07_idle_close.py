@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
-from ehkafka.testing.tcp_proxy import Network
+from ehkafka.testing.network import Network
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ import pytest
 
 import ehkafka
 from ehkafka.testing import ApiKey
-from ehkafka.testing.tcp_proxy import Network
+from ehkafka.testing.network import Network
 
 if TYPE_CHECKING:
     from collections.abc import Callable
