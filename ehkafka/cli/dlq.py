@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from ehkafka import Record
     from ehkafka.checks import Target
-    from ehkafka.recovery.redrive import Redrive, RedriveCount
+    from ehkafka.recovery.redrive import Redrive
+    from ehkafka.recovery.redrive_count import RedriveCount
 
 _PLACE = re.compile(r"(?P<partition>\d{1,9})@(?P<offset>\d{1,18})", re.ASCII)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ehkafka import Record
     from ehkafka.recovery.fate import Fate
-    from ehkafka.recovery.redrive import RedriveCount
+    from ehkafka.recovery.redrive_count import RedriveCount
 
 FOLLOWED = "(followed its key)"
 ERROR_CHARACTERS_MAX = 100

@@ -50,7 +50,7 @@ LAYERS: list[set[str]] = [
     {"batch_handlers", "express", "intake", "handlers", "invoking", "middleware"},
     {"telemetry"},
     {"checks"},
-    {"offsets", "recovery.redrive", "recovery.redrive_group"},
+    {"offsets", "recovery.redrive", "recovery.redrive_group", "recovery.redrive_run"},
     {
         "assembly",
         "collector",

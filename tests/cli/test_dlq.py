@@ -244,7 +244,7 @@ def test_f14_nothing_is_committed_above_what_is_acknowledged(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F14: while the broker holds its answer back, the group stays where it is."""
-    monkeypatch.setattr("ehkafka.recovery.redrive.COMMIT_S", 0.05)
+    monkeypatch.setattr("ehkafka.recovery.redrive_run.COMMIT_S", 0.05)
     bury(broker, 0)
     broker.delay_next(ApiKey.PRODUCE, 1.0)
     seen: list[Any] = []
