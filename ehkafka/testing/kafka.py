@@ -8,33 +8,22 @@ and dies with its owner.
 
 from __future__ import annotations
 
-import base64
-import shutil
 import socket
-import subprocess
-import tempfile
 import time
-import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from ehkafka.errors import ConfigurationError, EndpointError
-from ehkafka.testing.broker_process import BrokerProcess, java_environment
+from ehkafka.testing.broker_process import BrokerProcess
 from ehkafka.testing.jars import kafka_jars
 from ehkafka.testing.java import find_java
 from ehkafka.testing.kafka_admin import KafkaAdmin
-from ehkafka.testing.kafka_properties import (
-    CONTROLLER,
-    HOST,
-    LOG4J2_XML,
-    PLAINTEXT,
-    Listener,
-    server_properties,
-)
+from ehkafka.testing.kafka_folder import KafkaFolder
+from ehkafka.testing.kafka_properties import CONTROLLER, HOST, PLAINTEXT, Listener
 from ehkafka.testing.ports import free_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
+    from pathlib import Path
     from types import TracebackType
 
 Profile = Literal["test", "bench"]
@@ -85,11 +74,9 @@ class KafkaBroker(KafkaAdmin):
         self._properties = dict(properties or {})
         self._java_flags = JAVA_FLAGS[profile]
         self._start_timeout_s = start_timeout_s
-        self._directory: Path | None = None
+        self._folder: KafkaFolder | None = None
         self._process: BrokerProcess | None = None
         self._ports: dict[str, int] = {}
-        self._command: list[str] = []
-        self._expected_cluster_id = ""
 
     def __enter__(self) -> Self:
         return self.start()
@@ -125,19 +112,16 @@ class KafkaBroker(KafkaAdmin):
     @property
     def directory(self) -> Path:
         """Where configuration, data and log live until `stop()`; readable by its owner only."""
-        if self._directory is None:
-            raise ConfigurationError("The broker has no directory: it is not started, or was stopped")
-        return self._directory
+        return self._there().path
 
     def start(self) -> Self:
         """Start a broker without data and return it when it answers."""
-        if self._directory is not None:
+        if self._folder is not None:
             raise ConfigurationError(
                 "The broker was started already; restart() keeps its data, stop() ends it"
             )
-        command = [str(find_java()), *self._java_flags, "-cp", ":".join(map(str, kafka_jars()))]
-        self._directory = Path(tempfile.mkdtemp(prefix="ehkafka-broker-"))  # mode 0700
-        self._command = [*command, f"-Dlog4j2.configurationFile=file:{self._directory / 'log4j2.xml'}"]
+        java = [str(find_java()), *self._java_flags, "-cp", ":".join(map(str, kafka_jars()))]
+        self._folder = KafkaFolder(java, timeout_s=self._start_timeout_s)
         try:
             self._start_on_free_ports()
         except BaseException:
@@ -150,9 +134,9 @@ class KafkaBroker(KafkaAdmin):
         if self._process is not None:
             self._process.terminate(STOP_TIMEOUT_S)
             self._forget_process()
-        if self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
-        self._directory = None
+        if self._folder is not None:
+            self._folder.remove()
+        self._folder = None
         self._ports = {}
 
     def kill(self) -> None:
@@ -165,7 +149,7 @@ class KafkaBroker(KafkaAdmin):
         if self._process is not None:
             self._process.terminate(STOP_TIMEOUT_S)
             self._forget_process()
-        _ = self.directory  # a clear error when there is nothing to come back to
+        self._there()  # a clear error when there is nothing to come back to
         self._come_up(ports_may_change=False)
 
     def suspend(self) -> None:
@@ -187,21 +171,17 @@ class KafkaBroker(KafkaAdmin):
         if fetch_bytes_per_s is not None:
             change = ["--add-config", f"consumer_byte_rate={fetch_bytes_per_s}"]
         whom = ["--entity-type", "clients", "--entity-name", client_id]
-        command = ["kafka.admin.ConfigCommand", "--bootstrap-server", self.bootstrap, "--alter"]
-        _run(
-            [*self._command, *command, *whom, *change],
-            self.directory,
-            self._start_timeout_s,
-            what="Setting a quota",
-        )
+        where = ["--bootstrap-server", self.bootstrap, "--alter"]
+        self._there().run("kafka.admin.ConfigCommand", *where, *whom, *change, what="Setting a quota")
 
     def log_tail(self, lines: int = LOG_TAIL_LINES) -> str:
         """Return the end of the broker's log."""
-        try:
-            text = (self.directory / "kafka.log").read_text(errors="replace")
-        except FileNotFoundError:
-            return "(no log yet)"
-        return "\n".join(text.splitlines()[-lines:])
+        return self._there().log_tail(lines)
+
+    def _there(self) -> KafkaFolder:
+        if self._folder is None:
+            raise ConfigurationError("The broker has no directory: it is not started, or was stopped")
+        return self._folder
 
     def _running(self) -> BrokerProcess:
         if self._process is None:
@@ -212,9 +192,7 @@ class KafkaBroker(KafkaAdmin):
         """Try again with other ports when another process takes one between our look and the start."""
         for attempts_left in reversed(range(PORT_ATTEMPTS)):
             self._choose_ports()
-            self._write_files()
-            if not (self.directory / "data").exists():
-                self._format_storage()
+            self._there().write(self.listeners, self._ports, self._properties)
             if self._come_up(ports_may_change=attempts_left > 0):
                 return
 
@@ -224,49 +202,20 @@ class KafkaBroker(KafkaAdmin):
         fixed = {name: listener.port for name, listener in self.listeners.items() if listener.port}
         self._ports = chosen | fixed
 
-    def _write_files(self) -> None:
-        directory = self.directory
-        keystores = {}
-        for name, listener in self.listeners.items():
-            if listener.identity is not None:
-                keystores[name] = directory / f"{name}.pem"
-                _write_secret(keystores[name], listener.identity.key_pem + listener.identity.certificate_pem)
-        properties = server_properties(
-            data_directory=directory / "data",
-            listeners=self.listeners,
-            ports=self._ports,
-            keystores=keystores,
-            overrides=self._properties,
-        )
-        _write_secret(directory / "server.properties", properties.encode("ascii"))
-        _write_secret(directory / "log4j2.xml", LOG4J2_XML.encode("ascii"))
-
-    def _format_storage(self) -> None:
-        # A leading "-" would be taken for an option: the first bits are fixed.
-        identity = b"\0" + uuid.uuid4().bytes[1:]
-        self._expected_cluster_id = base64.urlsafe_b64encode(identity).decode("ascii").rstrip("=")
-        arguments = ["format", "-t", self._expected_cluster_id, "-c", "server.properties"]
-        _run(
-            [*self._command, "kafka.tools.StorageTool", *arguments],
-            self.directory,
-            self._start_timeout_s,
-            what="Formatting the broker's storage",
-        )
-
     def _come_up(self, *, ports_may_change: bool) -> bool:
         """Start the process and wait until it answers; False when somebody else took a port."""
-        log = self.directory / "kafka.log"
-        log.touch(mode=0o600)
-        log_start = log.stat().st_size
-        command = [*self._command, "kafka.Kafka", "server.properties"]
-        self._process = BrokerProcess(command, log=log, directory=self.directory)
+        folder = self._there()
+        folder.log.touch(mode=0o600)
+        log_start = folder.log.stat().st_size
+        command = folder.command("kafka.Kafka", "server.properties")
+        self._process = BrokerProcess(command, log=folder.log, directory=folder.path)
         deadline_s = time.monotonic() + self._start_timeout_s
         while not self._is_up():
             exit_code = self._process.exit_code
             if exit_code is not None:
                 self._process.kill()  # it has ended; this reaps it
                 self._forget_process()
-                if ports_may_change and b"Address already in use" in log.read_bytes()[log_start:]:
+                if ports_may_change and b"Address already in use" in folder.log.read_bytes()[log_start:]:
                     return False
                 raise self._start_error(f"ended with exit code {exit_code} while starting")
             if time.monotonic() > deadline_s:
@@ -285,31 +234,7 @@ class KafkaBroker(KafkaAdmin):
             socket.create_connection((HOST, self._ports[PLAINTEXT]), timeout=1.0).close()
         except OSError:
             return False
-        return self._cluster_id() == self._expected_cluster_id
+        return self._cluster_id() == self._there().cluster_id
 
     def _start_error(self, what: str) -> EndpointError:
         return EndpointError(f"The Kafka broker {what}. The end of its log:\n{self.log_tail()}")
-
-
-def _run(command: Sequence[str], directory: Path, timeout_s: float, *, what: str) -> None:
-    try:
-        done = subprocess.run(  # noqa: S603 - a command of our own
-            command,
-            cwd=directory,
-            env=java_environment(),
-            capture_output=True,
-            timeout=timeout_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise EndpointError(f"{what} took longer than {timeout_s:g} s") from error
-    if done.returncode != 0:
-        output = (done.stdout + done.stderr).decode(errors="replace").strip()
-        raise EndpointError(f"{what} failed with {done.returncode}:\n{output}")
-
-
-def _write_secret(path: Path, content: bytes) -> None:
-    """Write a file that is never, not even for a moment, readable by others."""
-    path.unlink(missing_ok=True)
-    path.touch(mode=0o600)
-    path.write_bytes(content)
