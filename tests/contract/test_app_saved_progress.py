@@ -1,0 +1,388 @@
+"""What is finished above a commit: saved with it, restored at the next assignment, never believed blindly."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+import ehkafka
+from ehkafka.events import OffsetGap, ProgressIgnored, ProgressRestored, ProgressTruncated
+from ehkafka.progress.ranges import SavedRanges, decode, encode
+from ehkafka.testing import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.progress.position import Progress
+
+T0 = ehkafka.TopicPartition("t", 0)
+TEN = "k0 k1 k2 k3 k4 k5 k6 k7 k8 k9"
+
+
+def commit_as(lab: Any, offset: int, metadata: str = "") -> None:
+    """Commit as another program of the group does."""
+    consumer = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": "g"})
+    try:
+        consumer.commit(offsets=[TopicPartition("t", 0, offset, metadata=metadata)], asynchronous=False)
+    finally:
+        consumer.close()
+
+
+def commit_of(lab: Any) -> tuple[int, str]:
+    """Return the next_offset and the metadata that the group has now."""
+    consumer = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": "g"})
+    try:
+        found = consumer.committed([TopicPartition("t", 0)], timeout=5.0)[0]
+        return found.offset, found.metadata or ""
+    finally:
+        consumer.close()
+
+
+def finished_in(lab: Any) -> tuple[tuple[int, int], ...]:
+    """Return the ranges that the group's commit says are finished."""
+    offset, metadata = commit_of(lab)
+    said = decode(metadata, offset)
+    return said.finished if isinstance(said, SavedRanges) else ()
+
+
+def stop_undrained(app: Any) -> None:
+    """Stop without waiting for what is blocked."""
+    with pytest.raises(ehkafka.AbandonedError):
+        app.stop(drain=False, timeout_s=0.3)
+
+
+def run_again(lab: Any, wait_for: Any, end: int, **options: Any) -> tuple[Any, Any]:
+    """Run another app until the group has committed all; return its handler and its events."""
+    seen, events = lab.recorder(), Kept()
+    app = lab.app(seen, **options)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: lab.committed() == end)
+    app.stop()
+    return seen, events
+
+
+class Kept:
+    """A hook that keeps every event."""
+
+    def __init__(self) -> None:
+        self.all: list[ehkafka.Event] = []
+
+    def on_event(self, event: ehkafka.Event) -> None:
+        """Keep it."""
+        self.all.append(event)
+
+    def of(self, kind: type) -> list[Any]:
+        """Those of one kind."""
+        return [event for event in self.all if isinstance(event, kind)]
+
+
+@pytest.mark.parametrize("scope", ["partition", "handler"])
+def test_p1_only_what_had_no_outcome_is_handled_again(lab: Any, wait_for: Any, scope: str) -> None:
+    """P1: 0 to 9 received, 2 and 4 unfinished: after a stop without a drain only 2 and 4 run again."""
+    first = lab.recorder()
+    first.block(lambda record: record.offset() in {2, 4})
+    lab.produce(TEN)
+    app = lab.app(first, scope=scope)
+    app.start()
+    wait_for(lambda: first.count == 8)
+    stop_undrained(app)
+    assert commit_of(lab)[0] == 2
+    first.open_all()
+    second, events = run_again(lab, wait_for, 10, scope=scope)
+    assert sorted(second.offsets()) == [2, 4]
+    (restored,) = events.of(ProgressRestored)
+    assert (restored.next_offset, restored.finished_offsets, restored.ranges) == (2, 6, 2)
+
+
+def test_p1_a_running_app_saves_it_at_the_commit_tick(lab: Any, recorder: Any, wait_for: Any) -> None:
+    """P1: no stop is needed: the next commit says it, and then nothing is sent while nothing changes."""
+    gate = recorder.block(lambda record: record.offset() in {2, 4})
+    lab.produce(TEN)
+    app = lab.app(recorder)
+    app.start()
+    wait_for(lambda: recorder.count == 8)
+    wait_for(lambda: finished_in(lab) == ((3, 4), (5, 10)))
+    wait_for(lambda: app._runtime.context.ledger.in_flight is None)
+    lab.broker.track_requests()
+    wait_for(lambda: len(app.snapshot().partitions) == 1)
+    assert lab.broker.requests(ApiKey.OFFSET_COMMIT) == []
+    gate.set()
+    wait_for(lambda: commit_of(lab) == (10, ""))
+    app.stop()
+
+
+@pytest.mark.parametrize("kind", ["held", "retried", "deferred", "batch", "async"])
+def test_p1_whatever_keeps_a_record_it_is_unfinished(lab: Any, wait_for: Any, kind: str) -> None:
+    """P1: held and waiting lanes, deferred records, batches and tasks that run: saved as unfinished."""
+    lab.produce("a stuck b c stuck d")
+    done: list[int] = []
+    app = HANDLERS[kind](lab, done)
+    app.start()
+    wait_for(lambda: sorted(done) == [0, 2, 3, 5])
+    wait_for(lambda: finished_in(lab) == ((2, 4), (5, 6)))
+    assert commit_of(lab)[0] == 1
+    app.stop(drain=False, timeout_s=0.3) if kind in {"held", "retried"} else stop_undrained(app)
+    assert (commit_of(lab)[0], finished_in(lab)) == (1, ((2, 4), (5, 6)))
+    second, _ = run_again(lab, wait_for, 6)
+    assert second.offsets() == [1, 4]
+
+
+def held(lab: Any, done: list[int]) -> Any:
+    """Return an app whose failing key is held."""
+    return lab.app(failing_stuck(done), on_failure=ehkafka.Hold())
+
+
+def retried(lab: Any, done: list[int]) -> Any:
+    """Return an app whose failing key waits for its next try."""
+    return lab.app(failing_stuck(done), retry=ehkafka.Retry(attempts=5, first_s=60.0, max_s=60.0))
+
+
+def failing_stuck(done: list[int]) -> Callable[[Any], None]:
+    """Return a handler that fails for one key."""
+
+    def handle(record: Any) -> None:
+        if record.key() == b"stuck":
+            raise ValueError("no luck")
+        done.append(record.offset())
+
+    return handle
+
+
+def deferred(lab: Any, done: list[int]) -> Any:
+    """Return an app that defers one key's record and never answers."""
+    kept = []
+
+    def handle(record: Any) -> None:
+        if record.key() == b"stuck":
+            kept.append(record.defer(deadline_s=60.0))
+        else:
+            done.append(record.offset())
+
+    return lab.app(handle)
+
+
+def batch(lab: Any, done: list[int]) -> Any:
+    """Return an app whose batch of one key blocks, and others go by."""
+    recorder = lab.recorder()
+    recorder.block(b"stuck")
+
+    def store(records: Any) -> None:
+        recorder(records[0])
+        done.append(records[0].offset())
+
+    app = lab.app()
+    app.batch_handler("t", max_records=1, max_wait_s=0.01, workers=4)(store)
+    return app
+
+
+def async_tasks(lab: Any, done: list[int]) -> Any:
+    """Return an app whose task of one key waits, and others go by."""
+
+    async def handle(record: Any) -> None:
+        if record.key() == b"stuck":
+            await asyncio.sleep(60.0)
+        done.append(record.offset())
+
+    return lab.app(handle, workers=4)
+
+
+HANDLERS = {"held": held, "retried": retried, "deferred": deferred, "batch": batch, "async": async_tasks}
+
+
+def test_p1_after_a_kill_only_the_stuck_record_and_what_was_in_flight_run_again(
+    lab: Any, program: Any, wait_for: Any
+) -> None:
+    """P1: kill -9 with 500 finished above one that is stuck: by the metadata alone, no stop, no commit."""
+    lab.produce("stuck " + " ".join(f"k{number}" for number in range(500)))
+    killed = program(
+        """
+        @app.handler("t", workers=4)
+        def handle(record):
+            if record.offset() == 0:
+                time.sleep(600)
+        run()
+        """
+    )
+    wait_for(lambda: finished_in(lab) == ((1, 501),))
+    killed.close()
+    assert commit_of(lab)[0] == 0
+    second, events = run_again(lab, wait_for, 501)
+    assert second.offsets() == [0]
+    assert [event.finished_offsets for event in events.of(ProgressRestored)] == [500]
+
+
+def test_p1_restored_ranges_outlive_another_crash(lab: Any, wait_for: Any) -> None:
+    """P1: what is restored and not received again yet is still in the next commits."""
+    lab.produce("stuck " + "a " * 200)
+    commit_as(lab, 0, encode(0, ((1, 50), (60, 201)), 0, 1024).text or "")
+    first = lab.recorder()
+    first.block(b"stuck")
+    app = lab.app(first, batch_records_max=10, backlog_records_max=10)
+    app.start()
+    wait_for(lambda: sorted(first.offsets()) == [0, *range(50, 60)])
+    wait_for(lambda: finished_in(lab) == ((1, 201),))
+    stop_undrained(app)
+    first.open_all()
+    second, _ = run_again(lab, wait_for, 201)
+    assert second.offsets() == [0]
+
+
+def test_p1_restored_records_are_counted_and_skip_no_age_limit_twice(
+    lab: Any, recorder: Any, wait_for: Any
+) -> None:
+    """P1: the counter says how many were received and not handled; nothing else counts them."""
+    from datetime import timedelta  # noqa: PLC0415 - for this test alone
+
+    lab.produce(TEN)
+    commit_as(lab, 0, encode(0, ((1, 9),), 0, 1024).text or "")
+    app = lab.app(recorder, max_age=timedelta(days=1))
+    app.start()
+    wait_for(lambda: lab.committed() == 10)
+    snapshot = app.snapshot()
+    app.stop()
+    assert sorted(recorder.offsets()) == [0, 9]
+    assert snapshot.counters["records_restored"] == 8
+    assert "records_too_old" not in {name for name, count in snapshot.counters.items() if count}
+
+
+def test_p2_what_does_not_fit_is_dropped_told_once_and_costs_no_commit(
+    lab: Any, events: Any, wait_for: Any
+) -> None:
+    """P2: a random half of 2000 is held, in 60 bytes: no refused commit, one event, nothing skipped."""
+    chance = random.Random(12)
+    held_back = {0, *(offset for offset in range(2000) if chance.random() < 0.5)}
+    done: list[int] = []
+
+    def handle(record: Any) -> None:
+        if record.offset() in held_back:
+            raise ValueError("held")
+        done.append(record.offset())
+
+    lab.produce(" ".join(f"k{number}" for number in range(2000)))
+    app = lab.app(handle, on_failure=ehkafka.Hold(), commit_metadata_bytes_max=60)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: len(done) == 2000 - len(held_back))
+    wait_for(lambda: app.snapshot().partitions[0].parked_records == len(held_back))
+    wait_for(lambda: events.of(ProgressTruncated))
+    app.stop(drain=False)
+    assert len(events.of(ProgressTruncated)) == 1
+    assert app.snapshot().counters["CommitFailed"] == 0
+    assert len(commit_of(lab)[1]) <= 60
+    kept = sum(end - start for start, end in finished_in(lab))
+    assert kept > 60
+    second, _ = run_again(lab, wait_for, 2000)
+    assert held_back <= set(second.offsets())
+    assert len(second.offsets()) == 2000 - kept
+
+
+@pytest.mark.parametrize(
+    ("metadata", "words"),
+    [
+        ("another program's", "not written by ehkafka"),
+        ("ehk7.whatever", "a newer ehkafka"),
+        ("ehk1.damaged", "damaged"),
+        (encode(7, ((8, 9),), 0, 1024).text, "another committed offset"),
+    ],
+)
+def test_p3_metadata_that_is_not_ours_is_ignored_with_one_warning(
+    lab: Any, wait_for: Any, stays: Any, metadata: str, words: str
+) -> None:
+    """P3, C10: foreign, newer, damaged, of another position: all is handled, and it causes no commit."""
+    lab.produce(TEN)
+    commit_as(lab, 10, metadata)
+    seen, events = lab.recorder(), Kept()
+    app = lab.app(seen)
+    app.add_hook(events)
+    lab.broker.track_requests()
+    app.start()
+    wait_for(lambda: app.snapshot().partitions)
+    stays(lambda: not lab.broker.requests(ApiKey.OFFSET_COMMIT))
+    lab.produce("a b")
+    wait_for(lambda: commit_of(lab) == (12, ""))
+    app.stop()
+    assert seen.offsets() == [10, 11]
+    (ignored,) = events.of(ProgressIgnored)
+    assert words in ignored.reason
+    assert (ignored.partition, ignored.next_offset) == (T0, 10)
+
+
+@pytest.mark.parametrize("metadata", ["another program's", "ehk7.whatever", "ehk1.damaged"])
+def test_p3_foreign_metadata_ends_the_app_where_that_is_asked_for(
+    lab: Any, recorder: Any, metadata: str
+) -> None:
+    """P3: on_foreign_metadata="fail": nothing is handled, the error names the partition and a way out."""
+    lab.produce(TEN)
+    commit_as(lab, 3, metadata)
+    app = lab.app(recorder, on_foreign_metadata="fail")
+    app.start()
+    assert app.wait(10.0)
+    with pytest.raises(ehkafka.EndpointError, match=r"t\[0\] at 3 has metadata.*on_foreign_metadata"):
+        app.stop()
+    assert recorder.offsets() == []
+    assert commit_of(lab) == (3, metadata)
+
+
+def test_c11_retention_below_restored_ranges(lab: Any, wait_for: Any) -> None:
+    """C11: the committed record and a part of the ranges were deleted: the gap is told, the rest holds."""
+    lab.produce(TEN)
+    commit_as(lab, 1, encode(1, ((3, 6), (8, 10)), 0, 1024).text or "")
+    lab.broker.delete_records("t", 0, 4)
+    second, events = run_again(lab, wait_for, 10, on_out_of_range="earliest")
+    assert sorted(second.offsets()) == [6, 7]
+    (gap,) = events.of(OffsetGap)
+    assert (gap.wanted_offset, gap.resumed_at) == (1, 4)
+
+
+def test_ranges_beyond_the_logs_end_are_of_another_log(lab: Any, wait_for: Any) -> None:
+    """C10: the topic was made anew and is shorter: its records are handled, whatever the commit says."""
+    lab.produce(TEN)
+    commit_as(lab, 0, encode(0, ((1, 11),), 0, 1024).text or "")
+    second, events = run_again(lab, wait_for, 10)
+    assert sorted(second.offsets()) == list(range(10))
+    assert [event.reason for event in events.of(ProgressIgnored)] == [
+        "the log ends below what it says is finished, so it is another log now"
+    ]
+
+
+def test_with_a_limit_of_zero_commits_say_nothing(lab: Any, recorder: Any, wait_for: Any, stays: Any) -> None:
+    """P2: off: no metadata, and no request while only the ranges change."""
+    recorder.block(b"stuck")
+    app = lab.app(recorder, commit_metadata_bytes_max=0)
+    app.start()
+    lab.produce("stuck a")
+    wait_for(lambda: recorder.count == 1)
+    wait_for(lambda: commit_of(lab) == (0, ""))
+    lab.broker.track_requests()
+    lab.produce("b c")
+    wait_for(lambda: recorder.count == 3)
+    stays(lambda: not lab.broker.requests(ApiKey.OFFSET_COMMIT))
+    stop_undrained(app)
+    assert commit_of(lab) == (0, "")
+
+
+def test_a_listener_hears_what_each_acknowledgement_stored(lab: Any, recorder: Any, wait_for: Any) -> None:
+    """The copy of the commits gets epoch and progress: also the ranges that do not fit into the commit."""
+    heard: list[dict[Any, tuple[int, Progress]]] = []
+    gate = recorder.block(lambda record: record.offset() in {2, 4})
+    app = lab.app(recorder, commit_metadata_bytes_max=0)
+    lab.produce(TEN)
+    app.start()
+    wait_for(lambda: app._runtime is not None)
+    app._runtime.context.committer.listen(heard.append)
+    app._runtime.context.owned.saver.is_mirrored = True
+    wait_for(lambda: heard and heard[-1][T0][1].finished == ((3, 4), (5, 10)))
+    epoch, progress = heard[-1][T0]
+    assert (epoch, progress.next_offset, progress.leader_epoch) == (1, 2, 0)
+    gate.set()
+    wait_for(lambda: heard[-1][T0][1].next_offset == 10)
+    last = heard[-1][T0][1]
+    assert last.finished == ()
+    assert last.anchor == (9, last.last_timestamp_ms)
+    assert recorder.records[0].timestamp()[1] <= (last.last_timestamp_ms or 0)
+    app.stop()
