@@ -11,6 +11,7 @@ EhkafkaError
 ├── WorkerDiedError         see why a worker process ended: memory, a crash, a kill exit 1
 ├── AbandonedError          a stop left records without an outcome; redelivered     exit 4
 ├── FencedError             another process runs with the same instance id          exit 5
+├── GroupInUseError         stop the group's consumers, then move its offsets        exit 5
 └── EngineError             a defect in ehkafka, or a dead thread; please report    exit 70
 ```
 
@@ -70,6 +71,12 @@ class AbandonedError(EhkafkaError):
 
 class FencedError(EhkafkaError):
     """The group fenced this member: another process uses the same `group.instance.id`."""
+
+    exit_code: ClassVar[int] = 5
+
+
+class GroupInUseError(EhkafkaError):
+    """A group's offsets were to be moved while somebody consumes with it; the message says what moved."""
 
     exit_code: ClassVar[int] = 5
 

@@ -103,7 +103,7 @@ class FileStore:
             modified_at_ms = path.stat().st_mtime_ns // 1_000_000
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             return None
-        metadata, body = _parted(content)
+        metadata, body = parted(content)
         return StoredBlob(name, _version(content), metadata, body, modified_at_ms)
 
     @contextlib.contextmanager
@@ -170,7 +170,7 @@ def _version(content: bytes) -> Version:
     return hashlib.sha256(content).hexdigest()[:32]
 
 
-def _parted(content: bytes) -> tuple[dict[str, str], bytes]:
+def parted(content: bytes) -> tuple[dict[str, str], bytes]:
     """Return metadata and body; a file that somebody else put there is all body."""
     head, _, body = content.partition(b"\n")
     try:

@@ -2,7 +2,8 @@
 
 Read and written by commands on the main thread; not a store for a running app, because nothing guards its
 writes. A file's path below the folder is the blob's name. Files have no metadata: a blob without a body is
-a file whose JSON is that metadata. A list is what `az storage blob list --include m -o json` prints.
+a file whose JSON is that metadata. Files of `FileStore`, which have both, are read as it writes them. A list
+is what `az storage blob list --include m -o json` prints.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from ehkafka.checkpoints.formats_json import BODY_BYTES_MAX
+from ehkafka.checkpoints.body import BODY_BYTES_MAX
+from ehkafka.checkpoints.file_store import LOCK, UNFINISHED, parted
+from ehkafka.checkpoints.formats_json import JsonForm, read_body
 from ehkafka.checkpoints.store import (
     StoreConflictError,
     StoredBlob,
@@ -48,15 +51,18 @@ class CheckpointFolder:
             raise StoreMissingError(f"There is no folder {self.name}. Correct the path.")
         for path in sorted(self._folder.rglob("*")):
             name = path.relative_to(self._folder).as_posix()
-            if name.startswith(prefix) and path.is_file() and not path.is_symlink():
-                modified_at_ms = int(path.stat().st_mtime * 1000)
-                yield StoredBlob(name, "", modified_at_ms=modified_at_ms)
+            is_own = path.name == LOCK or path.name.startswith(UNFINISHED)
+            if name.startswith(prefix) and not is_own and path.is_file() and not path.is_symlink():
+                blob = self.read(name)
+                if blob is not None:  # not removed since
+                    modified_at_ms = int(path.stat().st_mtime * 1000)
+                    yield StoredBlob(name, blob.version, blob.metadata, modified_at_ms=modified_at_ms)
 
     def read(self, name: str) -> StoredBlob | None:
         """Return a file; of a large one only so much that it is seen to be too large."""
         try:
             with (self._folder / name).open("rb") as file:
-                body = file.read(BODY_BYTES_MAX + 1)
+                content = file.read(BODY_BYTES_MAX + 1)
         except FileNotFoundError:
             return None
         except PermissionError:
@@ -65,7 +71,8 @@ class CheckpointFolder:
             ) from None
         except OSError as error:
             raise StoreUnavailableError(f"{self._folder / name} cannot be read: {error.strerror}.") from None
-        return StoredBlob(name, sha256(body).hexdigest(), body=body)
+        metadata, body = parted(content)
+        return StoredBlob(name, sha256(content).hexdigest(), metadata or _flat(body), body)
 
     def write(
         self, name: str, *, metadata: Mapping[str, str], body: bytes, expected: Version | None
@@ -123,6 +130,14 @@ class BlobList:
         if self._blobs is None:
             self._blobs = {blob.name: blob for blob in _listed(self._path)}
         return self._blobs
+
+
+def _flat(body: bytes) -> dict[str, str]:
+    """Return the metadata that is all of a file."""
+    found = read_body(body)
+    if found is None or found.form is not JsonForm.METADATA:
+        return {}
+    return {str(name).lower(): str(value) for name, value in found.fields.items()}
 
 
 def _listed(path: Path) -> Iterator[StoredBlob]:

@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING, Self
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from ehkafka.checks import auth, oauth_token, topic
-from ehkafka.checks.bounded import Overdue, bounded
-from ehkafka.checks.finding import SETTINGS_CODE, NotMeasured, Trouble
 from ehkafka.checks.inspection import Inspection
-from ehkafka.checks.run import GRACE_S
 from ehkafka.checks.target import as_own_group
+from ehkafka.checks.way_in import enter, reach_topic
 from ehkafka.endpoint.client import check_client_version, describe_error
-from ehkafka.errors import ConfigurationError, EhkafkaError, EndpointError, OffsetGapError, TopicNotFoundError
+from ehkafka.errors import ConfigurationError, EndpointError, OffsetGapError
 from ehkafka.intake.log_bounds import log_bounds
 from ehkafka.intake.start import check_start, start_offsets
 from ehkafka.records import TopicPartition, record_type
@@ -88,20 +85,7 @@ class TopicReader:
         own = as_own_group(self._target.client_properties())
         # The end of a compacted log may be nothing that is delivered: only the broker's word tells it.
         self._inspection.use({**own, "enable.partition.eof": self._to_end})
-        # On a thread of its own: the main one then hears Ctrl-C at once.
-        try:
-            bounded(self._connect, 3 * self._inspection.timeout_s + GRACE_S, "connect")
-        except Overdue:
-            self._inspection.give_up_client()
-            raise EndpointError(
-                f"{self._target.endpoint.name} did not let itself be read in time. Run: ehkafka check"
-            ) from None
-        except EhkafkaError:
-            self._inspection.close()
-            raise
-        except BaseException:  # Ctrl-C: the thread may still use the client
-            self._inspection.give_up_client()
-            raise
+        enter(self._inspection, self._connect)
         return self
 
     def __exit__(self, *_exception: object) -> None:
@@ -132,7 +116,7 @@ class TopicReader:
                 self._unread.discard(partition)
 
     def _connect(self) -> None:
-        consumer = self._pass_checks()
+        consumer = reach_topic(self._inspection, self._topic)
         partitions = self._partitions()
         timeout_s = self._inspection.timeout_s
         try:
@@ -143,31 +127,6 @@ class TopicReader:
         self._ends = {partition: log.end for partition, log in logs.items()}
         self._unread = {partition for partition, offset in offsets.items() if offset < self._ends[partition]}
         consumer.assign([KafkaPartition(*partition, offset) for partition, offset in offsets.items()])
-
-    def _pass_checks(self) -> Consumer:
-        inspection = self._inspection
-        try:
-            if inspection.mechanism == "OAUTHBEARER":
-                self._look_at_token()
-            for look in (auth.look, topic.look):
-                inspection.begin_step()
-                look(inspection, self._topic)
-        except Trouble as found:
-            kind: type[EhkafkaError] = EndpointError
-            if found.exit_code == SETTINGS_CODE:
-                kind = ConfigurationError
-            elif inspection.cluster is not None and self._topic not in inspection.cluster.topics:
-                kind = TopicNotFoundError
-            text, fix = inspection.cleaner.text(found.text), inspection.cleaner.text(found.fix)
-            raise kind(f"{self._target.endpoint.name}: {text}. {fix}") from None
-        return inspection.consumer()
-
-    def _look_at_token(self) -> None:
-        self._inspection.begin_step()
-        try:
-            oauth_token.look(self._inspection, None)
-        except NotMeasured:
-            return  # librdkafka fetches it by itself
 
     def _partitions(self) -> list[TopicPartition]:
         assert self._inspection.cluster is not None

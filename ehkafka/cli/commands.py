@@ -15,6 +15,7 @@ from ehkafka.cli.app_path import load_app
 from ehkafka.cli.dlq_commands import dlq
 from ehkafka.cli.exits import CODES, reported
 from ehkafka.cli.log_setup import LogLevel, log_to_stderr
+from ehkafka.cli.offsets_commands import LAG_HELP, OWNERS_HELP, lag, offsets, owners
 from ehkafka.cli.settings_given import Given
 from ehkafka.cli.stop_notice import StopNotice
 
@@ -135,6 +136,7 @@ cli = typer.Typer(
 )
 
 cli.add_typer(dlq, name="dlq")
+cli.add_typer(offsets, name="offsets")
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Config = Annotated[
@@ -318,3 +320,7 @@ def tail(
             notice=notice,
         )
         print_records(reader, TailView(count=count, key=key, as_json=as_json, full=full))
+
+
+cli.command(help=LAG_HELP)(lag)
+cli.command(help=OWNERS_HELP)(owners)

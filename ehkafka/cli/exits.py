@@ -24,9 +24,11 @@ CODES: Final = """\
 2   a setting, an argument or the app's code is wrong; nothing was started
 3   the broker cannot be reached, refuses, or lacks the topic or offset
 4   a stop left records without an outcome, or its last commit failed; they are handled again
-5   another process runs with the same group.instance.id
+5   another process runs: with the same group.instance.id, or in a group to be moved
+6   the lag is above --fail-over, or a commit lies outside of its log
 70  a defect in ehkafka, or an error that nobody expected
 130 interrupted while the app started, or in its on_stop functions"""
+LAGGING: Final = 6
 UNEXPECTED: Final = 70
 INTERRUPTED: Final = 130
 OWN_FOLDER: Final = str(Path(ehkafka.__file__).parent)

@@ -20,7 +20,7 @@ FORMS = (
 _LAST = re.compile(r"-(?P<count>\d{1,9})", re.ASCII)
 
 
-def parse_from(text: str) -> str | int | datetime | timedelta | LastRecords:
+def parse_from(text: str, *, option: str = "--from") -> str | int | datetime | timedelta | LastRecords:
     """Return the place to begin. Raises `ConfigurationError`."""
     if found := _LAST.fullmatch(text):
         return LastRecords(int(found["count"]))
@@ -34,5 +34,5 @@ def parse_from(text: str) -> str | int | datetime | timedelta | LastRecords:
         if isinstance(place, timedelta):
             _ = datetime.now(UTC) - place  # further back than there are dates?
     except (ValueError, OverflowError):
-        raise ConfigurationError(f"--from {text!r} is no place to begin; give {FORMS}.") from None
+        raise ConfigurationError(f"{option} {text!r} is no place to begin; give {FORMS}.") from None
     return place

@@ -1,0 +1,76 @@
+"""The way to a topic for whoever looks at it: the steps of a check up to there, in the same words.
+
+Called on the main thread; the work runs on one of its own, so that Ctrl-C is heard at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ehkafka.checks import auth, oauth_token, topic
+from ehkafka.checks.bounded import Overdue, bounded
+from ehkafka.checks.finding import SETTINGS_CODE, NotMeasured, Trouble
+from ehkafka.checks.run import GRACE_S
+from ehkafka.errors import ConfigurationError, EhkafkaError, EndpointError, TopicNotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from confluent_kafka import Consumer
+
+    from ehkafka.checks.inspection import Inspection
+
+# Connecting, finding the topic, and what is asked of it first.
+_STEPS = 3
+
+
+def enter(inspection: Inspection, connect: Callable[[], None]) -> None:
+    """Run `connect`, bounded; leave no client behind that it did not end well with."""
+    try:
+        bounded(connect, _STEPS * inspection.timeout_s + GRACE_S, "connect")
+    except Overdue:
+        inspection.give_up_client()
+        raise EndpointError(
+            f"{inspection.target.endpoint.name} did not let itself be read in time. Run: ehkafka check"
+        ) from None
+    except EhkafkaError:
+        inspection.close()
+        raise
+    except BaseException:  # Ctrl-C: the thread may still use the client
+        inspection.give_up_client()
+        raise
+
+
+def reach_topic(inspection: Inspection, name: str) -> Consumer:
+    """Return the client once it may use the topic.
+
+    Raises `EndpointError`, `ConfigurationError`, `TopicNotFoundError`, without a secret.
+    """
+    try:
+        if inspection.mechanism == "OAUTHBEARER":
+            _look_at_token(inspection)
+        for look in (auth.look, topic.look):
+            inspection.begin_step()
+            look(inspection, name)
+    except Trouble as found:
+        kind: type[EhkafkaError] = EndpointError
+        if found.exit_code == SETTINGS_CODE:
+            kind = ConfigurationError
+        elif inspection.cluster is not None and name not in inspection.cluster.topics:
+            kind = TopicNotFoundError
+        raise told(inspection, found, kind) from None
+    return inspection.consumer()
+
+
+def told(inspection: Inspection, found: Trouble, kind: type[EhkafkaError] = EndpointError) -> EhkafkaError:
+    """Return a probe's trouble as an error, clean."""
+    text, fix = inspection.cleaner.text(found.text), inspection.cleaner.text(found.fix)
+    return kind(f"{inspection.target.endpoint.name}: {text}. {fix}")
+
+
+def _look_at_token(inspection: Inspection) -> None:
+    inspection.begin_step()
+    try:
+        oauth_token.look(inspection, None)
+    except NotMeasured:
+        return  # librdkafka fetches it by itself

@@ -1,0 +1,38 @@
+"""Rows as aligned columns, the same for a terminal and a pipe. Pure; escapes what steers a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ehkafka.checks import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NONE = "–"
+_GAP = "  "
+
+
+def columns(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return the rows below their headers; numbers to the right, None as a dash."""
+    texts = [[_text(value) for value in row] for row in rows]
+    widths = [
+        max([len(header), *(len(row[number]) for row in texts)]) for number, header in enumerate(headers)
+    ]
+    rights = [
+        bool(rows) and all(value is None or isinstance(value, int) for value in column)
+        for column in zip(*rows, strict=True)
+    ] or [False] * len(headers)
+    return "\n".join(_line(row, widths, rights) for row in [list(headers), *texts])
+
+
+def _text(value: object) -> str:
+    return NONE if value is None else printable(str(value))
+
+
+def _line(texts: Sequence[str], widths: Sequence[int], rights: Sequence[bool]) -> str:
+    cells = (
+        text.rjust(width) if right else text.ljust(width)
+        for text, width, right in zip(texts, widths, rights, strict=True)
+    )
+    return _GAP.join(cells).rstrip()

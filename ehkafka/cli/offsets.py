@@ -1,0 +1,195 @@
+"""What `ehkafka offsets` does: looks, previews, moves with --yes, and shows what is there afterwards.
+
+On the main thread. Results go to stdout, everything else to stderr.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ehkafka import ConfigurationError
+from ehkafka.checks import LastRecords
+from ehkafka.cli import offsets_text as text
+from ehkafka.cli.offsets_output import put_json, put_text
+from ehkafka.cli.tail import notice
+from ehkafka.cli.tail_from import parse_from
+from ehkafka.offsets import GroupOffsets, LagReport, move
+from ehkafka.offsets.checkpoints import compared, exports, running_owners, wanted_positions, write_exports
+from ehkafka.offsets.compare import compare, mirror_of
+from ehkafka.offsets.plan import planned
+from ehkafka.offsets.source import WRITTEN, Format, Wanted, choose, read_store
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from ehkafka.offsets import PartitionView, Plan
+    from ehkafka.offsets.source import CheckpointStore
+
+_OF_PARTITION = re.compile(r"(?P<partition>\d{1,9})=(?P<place>.+)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acting:
+    """How a command that can move something is to go on."""
+
+    yes: bool = False
+    clamp: bool = False
+    only: tuple[int, ...] = ()
+    watch_s: float = 3.0
+    as_json: bool = False
+
+
+def wanted_checkpoints(
+    topic: str, *, namespace: str | None, hub: str | None, group: str | None, form: str | None, prefix: str
+) -> Wanted:
+    """Return whose checkpoints the options mean. Raises `ConfigurationError`."""
+    chosen = None if form is None else _format(form, tuple(Format))
+    return Wanted(hub=hub or topic, namespace=namespace, group=group, format=chosen, prefix=prefix)
+
+
+def written_format(name: str) -> Format:
+    """Return a format that can be written. Raises `ConfigurationError`."""
+    return _format(name, WRITTEN)
+
+
+def show(group: GroupOffsets, *, as_json: bool) -> None:
+    """Print where the group stands."""
+    with group:
+        report = LagReport.of(group.views())
+    if as_json:
+        put_json({**_place(group), **text.report_as_dict(report)})
+    else:
+        put_text(f"{group.where}\n\n{text.report_as_text(report)}")
+
+
+def reset(group: GroupOffsets, places: Sequence[str], acting: Acting) -> None:
+    """Move the group to positions that a person gave."""
+    chosen = _places(places)
+    with group:
+        views = group.views()
+        refused = {n: "the topic has no such partition" for n in acting.only if n not in views}
+        refused |= {n: "the topic has no such partition" for n in chosen if n is not None and n not in views}
+        wanted = _wanted(group, views, chosen, acting.only)
+        plan = planned(views, wanted, clamp=acting.clamp, refused=refused)
+        _carry_out(group, plan, acting, headline=group.where)
+
+
+def import_checkpoints(group: GroupOffsets, store: CheckpointStore, wanted: Wanted, acting: Acting) -> None:
+    """Move the group to what checkpoints say."""
+    chosen = choose(read_store(store, wanted.prefix), wanted, store.name)
+    with group:
+        found = wanted_positions(chosen, group.partitions, acting.only)
+        views = group.views()
+        plan = planned(views, found.positions, clamp=acting.clamp, notes=found.notes, refused=found.refused)
+        owned = running_owners(store, chosen, int(time.time() * 1000))
+        if owned:
+            notice(
+                f"consumers of {chosen.origin} still own partitions {', '.join(map(str, owned))} and will go"
+                " on to move their checkpoints: stop them before you import, else both handle events."
+            )
+        _carry_out(group, plan, acting, headline=f"{group.where}\nfrom {chosen.origin} in {store.name}")
+
+
+def export_checkpoints(
+    group: GroupOffsets, store: CheckpointStore, form: Format, target: Mapping[str, str], acting: Acting
+) -> None:
+    """Write the group's commits as checkpoints of other clients."""
+    with group:
+        found = compared(exports(group.views(), form, only=acting.only, **target), store)
+    back = write_exports(found, store) if acting.yes else None
+    if acting.as_json:
+        put_json(
+            {**_place(group), "dry_run": not acting.yes, "checkpoints": text.exports_as_dict(found, back)}
+        )
+        return
+    put_text(f"{group.where}\nto {store.name}, as {form}\n\n{text.exports_as_text(found, back)}")
+    notice(
+        "written without the SDK's own offset, which Kafka does not know: .NET's current SDK and Functions"
+        " extension read these (KEDA the sdk form), the SDKs of Python, JavaScript, Java and Go do not."
+    )
+    put_text("Written and read back." if acting.yes else "Nothing was written. Add --yes to do it.")
+
+
+def diff(group: GroupOffsets, store: CheckpointStore, wanted: Wanted, *, as_json: bool) -> None:
+    """Print what group, mirror and the SDK say of each partition."""
+    found = list(read_store(store, wanted.prefix))
+    mirror = mirror_of(found, group.topic, group.group)
+    others = [one for one in found if one.origin.format.value != "ehkafka"]
+    chosen = choose(others, wanted, store.name) if others else None
+    with group:
+        rows = compare(group.views(), mirror, chosen.positions if chosen else {})
+    if as_json:
+        put_json(
+            {**_place(group), "sdk": chosen and str(chosen.origin), "partitions": text.compared_as_dict(rows)}
+        )
+        return
+    of = f", SDK: {chosen.origin}" if chosen else ", no checkpoints of an SDK"
+    differing = sum(row.differs for row in rows)
+    put_text(f"{group.where}\nin {store.name}{of}\n\n{text.compared_as_text(rows)}")
+    put_text(f"{differing} of {len(rows)} partitions differ" if differing else "all that is there agrees")
+
+
+def _carry_out(group: GroupOffsets, plan: Plan, acting: Acting, *, headline: str) -> None:
+    shown: dict[str, Any] = {**_place(group), "dry_run": not acting.yes, "moves": text.plan_as_dict(plan)}
+    if not acting.as_json:
+        put_text(f"{headline}\n\n{text.plan_as_text(plan)}\n")
+    if plan.refused and acting.as_json:
+        put_json(shown)
+    if acting.yes or plan.refused:
+        # A plan with refused moves is refused in a preview, too: its exit code should tell.
+        after = LagReport.of(move(group, plan, watch_s=acting.watch_s))
+        shown |= {"after": text.report_as_dict(after)}
+        if not acting.as_json:
+            said = (
+                f"Moved {len(plan.positions)} partitions." if plan.positions else "There was nothing to move."
+            )
+            put_text(f"{said} The group stands here, as read back:\n\n{text.report_as_text(after)}")
+    elif not acting.as_json:
+        last = "Add --yes to do it." if plan.positions else "There is nothing to move."
+        put_text(f"Nothing was moved. {last}")
+    if acting.as_json:
+        put_json(shown)
+
+
+def _format(name: str, among: Sequence[Format]) -> Format:
+    if name not in set(among):
+        raise ConfigurationError(f"--format {name!r} is none of {', '.join(among)}.")
+    return Format(name)
+
+
+def _places(texts: Sequence[str]) -> dict[int | None, Any]:
+    """Return places by partition; None stands for all that are not named."""
+    places: dict[int | None, Any] = {}
+    for given in texts:
+        named = _OF_PARTITION.fullmatch(given)
+        partition = int(named["partition"]) if named else None
+        if partition in places:
+            raise ConfigurationError(
+                f"--to is given twice for {'all' if partition is None else partition}: leave one out."
+            )
+        places[partition] = parse_from(named["place"] if named else given, option="--to")
+    return places
+
+
+def _wanted(
+    group: GroupOffsets,
+    views: Mapping[int, PartitionView],
+    places: Mapping[int | None, Any],
+    only: Collection[int],
+) -> dict[int, int]:
+    wanted: dict[int, int] = {}
+    for partition, place in places.items():
+        others = [n for n in views if n not in places and (not only or n in only)]
+        numbers = others if partition is None else [partition] if partition in views else []
+        if isinstance(place, LastRecords):
+            wanted |= {n: max(views[n].log.start, views[n].log.end - place.count) for n in numbers}
+        elif numbers:
+            wanted |= group.offsets_at(place, numbers)
+    return wanted
+
+
+def _place(group: GroupOffsets) -> dict[str, Any]:
+    return {"endpoint": group.target.endpoint.name, "topic": group.topic, "group": group.group}

@@ -1,0 +1,449 @@
+"""`ehkafka offsets …`, `lag` and `owners`: options and help texts, and nothing of what they do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ehkafka.cli.exits import CODES, reported
+
+SHOW_HELP = f"""Show where a group stands in each partition of a topic.
+
+Joins no group and moves nothing.
+
+\b
+Examples:
+  ehkafka offsets show readings --app shop.readings:app
+  ehkafka offsets show readings --group shop --endpoint localhost:9092 --json
+
+\b
+Exit codes:
+{CODES}
+"""
+RESET_HELP = f"""Move a group to a time, an offset, or an end of the log.
+
+Without --yes it only says what it would do. The group must have no consumers: the broker refuses to move it
+else, and commits that move while watched are a sign, too. A position outside of the log is refused; --clamp
+takes the nearest end instead. What is there afterwards is read back and shown.
+
+\b
+Examples:
+  ehkafka offsets reset readings --group shop --to 2026-01-31T12:00:00Z    a preview
+  ehkafka offsets reset readings --group shop --to -10m --yes              10 minutes back
+  ehkafka offsets reset readings --group shop --to earliest --partition 3 --yes
+  ehkafka offsets reset readings --group shop --to 0=1200 --to 1=latest --yes
+
+\b
+Exit codes:
+{CODES}
+"""
+IMPORT_HELP = f"""Move a group to where another client's checkpoints stand: sequence number + 1.
+
+Reads those of the current Azure SDKs (.NET, Python, JavaScript, Java, Go), of EventProcessorHost (.NET and
+Python 1.x), of Azure Functions, of the Go SDK before 1.0, of Dapr, and ehkafka's own mirror. Without --yes it
+only says what it would do. Stop the other client's consumers first, and the group's.
+
+\b
+Examples:
+  ehkafka offsets import readings --group shop --from checkpoints                 a container; a preview
+  ehkafka offsets import readings --group shop --from checkpoints --yes
+  ehkafka offsets import readings --group shop --from https://me.blob.core.windows.net/checkpoints
+  ehkafka offsets import readings --group shop --from ./copied --from-group '$Default'
+
+\b
+Environment:
+  EHKAFKA_MIRROR_CONNECTION_STRING or EHKAFKA_MIRROR_CONNECTION_STRING_FILE, of the storage account, when
+  --from is a container's name. A container's URL is entered with an Entra ID identity, see --credential.
+
+\b
+Exit codes:
+{CODES}
+"""
+EXPORT_HELP = f"""Write a group's offsets as checkpoints of another client.
+
+Without --yes it only says what it would do. Kafka does not know the SDK's own offset, so the checkpoints have
+none: .NET's current SDK and Functions extension read them (and KEDA those of the sdk format), the SDKs of
+Python, JavaScript, Java and Go do not.
+
+\b
+Examples:
+  ehkafka offsets export readings --group shop --to checkpoints                    a container; a preview
+  ehkafka offsets export readings --group shop --to ./copied --format eph --yes    files in a folder
+
+\b
+Environment:
+  EHKAFKA_MIRROR_CONNECTION_STRING or EHKAFKA_MIRROR_CONNECTION_STRING_FILE, of the storage account, when
+  --to is a container's name
+
+\b
+Exit codes:
+{CODES}
+"""
+DIFF_HELP = f"""Compare a group's offsets with its mirror and with another client's checkpoints.
+
+\b
+Examples:
+  ehkafka offsets diff readings --group shop --from checkpoints
+  ehkafka offsets diff readings --group shop --from checkpoints --json
+
+\b
+Exit codes:
+{CODES}
+"""
+LAG_HELP = f"""Show how far a group is behind: committed, end and lag of each partition, and the sum.
+
+Asks for commits and log ends only, so it works for a group that nobody lists or that has no members. A
+partition without a commit counts with its whole log.
+
+\b
+Examples:
+  ehkafka lag readings --app shop.readings:app
+  ehkafka lag readings --group shop --endpoint localhost:9092 --watch
+  ehkafka lag readings --group shop --fail-over 10000     exit code 6 when it is more
+
+\b
+Exit codes:
+{CODES}
+"""
+OWNERS_HELP = f"""Show who has which partition, when they last said so, and how far each is behind.
+
+Owners write beside the mirror, of idle partitions, too. Without a mirror, what the broker tells of the group.
+
+\b
+Examples:
+  ehkafka owners readings --group shop --mirror checkpoints
+  ehkafka owners readings --app shop.readings:app --json
+
+\b
+Environment:
+  EHKAFKA_MIRROR_…   names the mirror as for the app itself, when there is no --mirror
+
+\b
+Exit codes:
+{CODES}
+"""
+
+offsets = typer.Typer(
+    help="Show, move, import, export and compare a group's offsets.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic, or event hub.")]
+Group = Annotated[str | None, typer.Option(help="The consumer group. Default: the app's, or the file's.")]
+App = Annotated[
+    str | None,
+    typer.Option("--app", metavar="MODULE:APP", help="Use the endpoint and group of this ehkafka.App."),
+]
+Endpoint = Annotated[
+    str | None, typer.Option("--endpoint", metavar="HOST:PORT", help="A broker's bootstrap address.")
+]
+Timeout = Annotated[
+    float, typer.Option("--timeout", min=0.1, max=3600.0, help="Seconds that each step may take.")
+]
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="A TOML file of settings, as for `ehkafka config`."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+Partition = Annotated[
+    list[int] | None, typer.Option(min=0, help="Only this partition; may be given several times.")
+]
+Yes = Annotated[bool, typer.Option("--yes/--dry-run", help="Do it, or only say what would be done.")]
+Clamp = Annotated[
+    bool, typer.Option("--clamp", help="Take the nearest end of the log for a position outside of it.")
+]
+Watch = Annotated[
+    float,
+    typer.Option("--watch-for", min=0.0, max=600.0, help="Seconds to watch that nobody commits meanwhile."),
+]
+Source = Annotated[
+    str, typer.Option("--from", metavar="PLACE", help="A container's name or URL, a folder, or a list.")
+]
+FromNamespace = Annotated[
+    str | None, typer.Option("--from-namespace", metavar="NAME", help="The namespace of the checkpoints.")
+]
+FromHub = Annotated[
+    str | None,
+    typer.Option("--from-hub", metavar="NAME", help="Their event hub. Default: the topic."),
+]
+FromGroup = Annotated[
+    str | None, typer.Option("--from-group", metavar="NAME", help="Their consumer group, such as $Default.")
+]
+FromFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--format", metavar="NAME", help="sdk, eph, functions, eph-python, go, dapr or ehkafka. Default: any."
+    ),
+]
+Credential = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="For a container's URL: default, managed_identity, workload_identity, service_principal or cli.",
+    ),
+]
+ClientId = Annotated[
+    str | None, typer.Option("--client-id", metavar="ID", help="Of a user-assigned identity.")
+]
+Prefix = Annotated[str, typer.Option("--prefix", metavar="TEXT", help="What the blobs' names begin with.")]
+
+
+@offsets.command("show", help=SHOW_HELP)
+def show(
+    topic: Topic,
+    *,
+    group: Group = None,
+    app: App = None,
+    endpoint: Endpoint = None,
+    timeout_s: Timeout = 10.0,
+    config: Config = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show where a group stands."""
+    from ehkafka.cli import offsets as work  # noqa: PLC0415 - `run` needs none of it
+
+    with reported(debug=debug):
+        work.show(_group_offsets(topic, group, app, endpoint, config, timeout_s), as_json=as_json)
+
+
+@offsets.command("reset", help=RESET_HELP)
+def reset(
+    topic: Topic,
+    *,
+    to: Annotated[
+        list[str],
+        typer.Option(
+            "--to",
+            metavar="PLACE",
+            help="earliest, latest, an offset, -N records, -10m, or a moment; N=PLACE for one partition.",
+        ),
+    ],
+    partition: Partition = None,
+    clamp: Clamp = False,
+    yes: Yes = False,
+    watch_s: Watch = 3.0,
+    group: Group = None,
+    app: App = None,
+    endpoint: Endpoint = None,
+    timeout_s: Timeout = 10.0,
+    config: Config = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Move a group to a time, an offset, or an end of the log."""
+    from ehkafka.cli import offsets as work  # noqa: PLC0415 - `run` needs none of it
+
+    with reported(debug=debug):
+        acting = work.Acting(
+            yes=yes, clamp=clamp, only=tuple(partition or ()), watch_s=watch_s, as_json=as_json
+        )
+        work.reset(_group_offsets(topic, group, app, endpoint, config, timeout_s), to, acting)
+
+
+@offsets.command("import", help=IMPORT_HELP)
+def import_checkpoints(
+    topic: Topic,
+    *,
+    source: Source,
+    credential: Credential = None,
+    client_id: ClientId = None,
+    from_namespace: FromNamespace = None,
+    from_hub: FromHub = None,
+    from_group: FromGroup = None,
+    from_format: FromFormat = None,
+    prefix: Prefix = "",
+    partition: Partition = None,
+    clamp: Clamp = False,
+    yes: Yes = False,
+    watch_s: Watch = 3.0,
+    group: Group = None,
+    app: App = None,
+    endpoint: Endpoint = None,
+    timeout_s: Timeout = 10.0,
+    config: Config = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Move a group to where another client's checkpoints stand."""
+    from ehkafka.cli import offsets as work  # noqa: PLC0415 - `run` needs none of it
+    from ehkafka.offsets.source import open_source  # noqa: PLC0415
+
+    with reported(debug=debug):
+        wanted = work.wanted_checkpoints(
+            topic, namespace=from_namespace, hub=from_hub, group=from_group, form=from_format, prefix=prefix
+        )
+        acting = work.Acting(
+            yes=yes, clamp=clamp, only=tuple(partition or ()), watch_s=watch_s, as_json=as_json
+        )
+        there = _group_offsets(topic, group, app, endpoint, config, timeout_s)
+        work.import_checkpoints(
+            there, open_source(source, credential=credential, client_id=client_id), wanted, acting
+        )
+
+
+@offsets.command("export", help=EXPORT_HELP)
+def export_checkpoints(
+    topic: Topic,
+    *,
+    to: Annotated[str, typer.Option("--to", metavar="PLACE", help="A container's name or URL, or a folder.")],
+    form: Annotated[str, typer.Option("--format", metavar="NAME", help="sdk, eph or functions.")] = "sdk",
+    credential: Credential = None,
+    client_id: ClientId = None,
+    to_namespace: Annotated[
+        str | None,
+        typer.Option("--to-namespace", metavar="HOST", help="Default: the endpoint's host name."),
+    ] = None,
+    to_group: Annotated[
+        str, typer.Option("--to-group", metavar="NAME", help="The hub's consumer group.")
+    ] = "$Default",
+    prefix: Prefix = "",
+    partition: Partition = None,
+    yes: Yes = False,
+    group: Group = None,
+    app: App = None,
+    endpoint: Endpoint = None,
+    timeout_s: Timeout = 10.0,
+    config: Config = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Write a group's offsets as checkpoints of another client."""
+    from ehkafka.cli import offsets as work  # noqa: PLC0415 - `run` needs none of it
+    from ehkafka.offsets.source import open_source  # noqa: PLC0415
+
+    with reported(debug=debug):
+        there = _group_offsets(topic, group, app, endpoint, config, timeout_s)
+        target = {
+            "namespace": to_namespace or there.target.endpoint.name,
+            "hub": topic,
+            "group": to_group,
+            "prefix": prefix,
+        }
+        acting = work.Acting(yes=yes, only=tuple(partition or ()), as_json=as_json)
+        store = open_source(to, credential=credential, client_id=client_id, new_folder=True)
+        work.export_checkpoints(there, store, work.written_format(form), target, acting)
+
+
+@offsets.command("diff", help=DIFF_HELP)
+def diff(
+    topic: Topic,
+    *,
+    source: Source,
+    credential: Credential = None,
+    client_id: ClientId = None,
+    from_namespace: FromNamespace = None,
+    from_hub: FromHub = None,
+    from_group: FromGroup = None,
+    from_format: FromFormat = None,
+    prefix: Prefix = "",
+    group: Group = None,
+    app: App = None,
+    endpoint: Endpoint = None,
+    timeout_s: Timeout = 10.0,
+    config: Config = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Compare a group's offsets with its mirror and with another client's checkpoints."""
+    from ehkafka.cli import offsets as work  # noqa: PLC0415 - `run` needs none of it
+    from ehkafka.offsets.source import open_source  # noqa: PLC0415
+
+    with reported(debug=debug):
+        wanted = work.wanted_checkpoints(
+            topic, namespace=from_namespace, hub=from_hub, group=from_group, form=from_format, prefix=prefix
+        )
+        there = _group_offsets(topic, group, app, endpoint, config, timeout_s)
+        work.diff(
+            there, open_source(source, credential=credential, client_id=client_id), wanted, as_json=as_json
+        )
+
+
+def lag(
+    topic: Topic,
+    *,
+    watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
+    every_s: Annotated[
+        float, typer.Option("--every", min=0.2, max=3600.0, help="Seconds between two looks of --watch.")
+    ] = 2.0,
+    fail_over: Annotated[
+        int | None,
+        typer.Option(
+            "--fail-over",
+            min=0,
+            metavar="N",
+            help="End with exit code 6 when the total lag is more, or a commit is outside of its log.",
+        ),
+    ] = None,
+    group: Group = None,
+    app: App = None,
+    endpoint: Endpoint = None,
+    timeout_s: Timeout = 10.0,
+    config: Config = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show how far a group is behind."""
+    from ehkafka.cli import lag as work  # noqa: PLC0415 - `run` needs none of it
+
+    with reported(debug=debug):
+        there = _group_offsets(topic, group, app, endpoint, config, timeout_s)
+        if watch:
+            code = work.watch_lag(there, fail_over=fail_over, as_json=as_json, every_s=every_s)
+        else:
+            code = work.lag(there, fail_over=fail_over, as_json=as_json)
+    raise typer.Exit(code)
+
+
+def owners(
+    topic: Topic,
+    *,
+    mirror: Annotated[
+        str | None,
+        typer.Option("--mirror", metavar="PLACE", help="The mirror: a container's name or URL, or a folder."),
+    ] = None,
+    credential: Credential = None,
+    client_id: ClientId = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(metavar="HOST", help="As the mirror names it. Default: the endpoint's host name."),
+    ] = None,
+    group: Group = None,
+    app: App = None,
+    endpoint: Endpoint = None,
+    timeout_s: Timeout = 10.0,
+    config: Config = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show who has which partition."""
+    from ehkafka.cli import owners as work  # noqa: PLC0415 - `run` needs none of it
+    from ehkafka.offsets.source import mirror_from_environment, open_source  # noqa: PLC0415
+
+    with reported(debug=debug):
+        there = _group_offsets(topic, group, app, endpoint, config, timeout_s)
+        if mirror is None:
+            store = mirror_from_environment()
+        else:
+            store = open_source(mirror, credential=credential, client_id=client_id)
+        work.owners(there, store, namespace or there.target.endpoint.name, as_json=as_json)
+
+
+def _group_offsets(
+    topic: str,
+    group: str | None,
+    app: str | None,
+    endpoint: str | None,
+    config: Path | None,
+    timeout_s: float,
+) -> Any:
+    from ehkafka.cli.check_target import chosen_target  # noqa: PLC0415 - `run` needs none of it
+    from ehkafka.offsets import GroupOffsets  # noqa: PLC0415
+
+    target = chosen_target(app, endpoint, group=group, topics=[topic], config=config)
+    return GroupOffsets(target, topic, timeout_s=timeout_s)

@@ -1,0 +1,154 @@
+"""Positions from checkpoints into a group, and from a group into checkpoints.
+
+`wanted_positions` and `exports` are pure. A partition that cannot be brought over is named, never left out
+silently.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ehkafka.checkpoints.formats import Found, found_in
+from ehkafka.checkpoints.formats_write import write_checkpoint
+from ehkafka.checkpoints.layout import Layout
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from ehkafka.checkpoints.formats import Format
+    from ehkafka.checkpoints.formats_choose import Chosen
+    from ehkafka.checkpoints.formats_write import Written
+    from ehkafka.checkpoints.store import CheckpointStore
+    from ehkafka.offsets.view import PartitionView
+
+LEASE_S = 60.0
+"""An SDK renews its ownership every 10 s and takes it for lost after a minute or less."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedPositions:
+    """What checkpoints say for a topic: positions, why a partition is kept, what cannot be brought over."""
+
+    positions: dict[int, int] = field(default_factory=dict)
+    notes: dict[int, str] = field(default_factory=dict)
+    refused: dict[int, str] = field(default_factory=dict)
+
+
+def wanted_positions(chosen: Chosen, partitions: Collection[int], only: Collection[int]) -> WantedPositions:
+    """Return what is to be committed; `only` leaves all other partitions as they are."""
+    wanted = WantedPositions()
+    for partition in partitions:
+        if only and partition not in only:
+            wanted.notes[partition] = "kept: not among --partition"
+        elif partition not in chosen.positions:
+            wanted.notes[partition] = "kept: no checkpoint"
+    for partition, found in chosen.positions.items():
+        if only and partition not in only:
+            continue
+        if partition not in partitions:
+            wanted.refused[partition] = f"checkpoint {found.blob!r}, but the topic has no such partition"
+        elif found.next_offset is None:
+            wanted.notes[partition] = "kept: nothing was processed yet"
+        else:
+            wanted.positions[partition] = found.next_offset
+            wanted.notes[partition] = f"sequence number {found.sequence_number}"
+    for broken in chosen.unreadable:
+        if broken.partition is not None and (not only or broken.partition in only):
+            wanted.refused[broken.partition] = f"checkpoint {broken.blob!r}: {broken.reason}"
+    return wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """One partition's checkpoint to write; `written` is None where there is nothing to write, see `note`."""
+
+    partition: int
+    next_offset: int | None
+    written: Written | None
+    # What the container says now, None where it says nothing.
+    before: int | None = None
+    note: str = ""
+    version: str | None = None
+
+
+def exports(
+    views: Mapping[int, PartitionView],
+    form: Format,
+    *,
+    namespace: str,
+    hub: str,
+    group: str,
+    prefix: str = "",
+    only: Collection[int] = (),
+) -> list[Export]:
+    """Return what to write for each partition, before anybody looked at what is there."""
+    found = []
+    for partition, view in sorted(views.items()):
+        if only and partition not in only:
+            continue
+        offset = view.committed
+        if not offset:
+            why = "the group has no commit" if offset is None else "nothing was processed yet"
+            found.append(Export(partition, offset, None, note=f"not written: {why}"))
+            continue
+        written = write_checkpoint(
+            form,
+            namespace=namespace,
+            hub=hub,
+            group=group,
+            partition=partition,
+            next_offset=offset,
+            prefix=prefix,
+        )
+        found.append(Export(partition, offset, written))
+    return found
+
+
+def compared(planned: list[Export], store: CheckpointStore) -> list[Export]:
+    """Return the same with what the store has in each place now. Raises `StoreError`."""
+    return [_compared(export, store) for export in planned]
+
+
+def _compared(export: Export, store: CheckpointStore) -> Export:
+    if export.written is None:
+        return export
+    there = store.read(export.written.name)
+    if there is None:
+        return export
+    found = found_in(there)
+    before = found.next_offset if isinstance(found, Found) else None
+    note = "" if isinstance(found, Found) else "replaces what cannot be read"
+    if before is not None and export.next_offset is not None and before > export.next_offset:
+        note = f"goes back by {before - export.next_offset}"
+    if isinstance(found, Found) and found.offset:
+        note = f"{note}; " * bool(note) + "the SDK's own offset in it is lost"
+    return Export(export.partition, export.next_offset, export.written, before, note, there.version)
+
+
+def write_exports(planned: list[Export], store: CheckpointStore) -> dict[int, int | None]:
+    """Write them and return what is read back. Raises `StoreError`, of a conflict too."""
+    back: dict[int, int | None] = {}
+    for export in planned:
+        if export.written is None:
+            continue
+        name, metadata, body = export.written
+        store.write(name, metadata=metadata, body=body, expected=export.version)
+        there = store.read(name)
+        found = None if there is None else found_in(there)
+        back[export.partition] = found.next_offset if isinstance(found, Found) else None
+    return back
+
+
+def running_owners(store: CheckpointStore, chosen: Chosen, now_ms: int) -> list[int]:
+    """Return the partitions that an SDK's consumers still own: it is about to move its checkpoints."""
+    origin = chosen.origin
+    if not (origin.namespace and origin.hub and origin.group):
+        return []
+    owned = []
+    for blob in store.list_blobs(Layout(origin.namespace, origin.group).prefix(origin.hub, "ownership")):
+        number = blob.name.rpartition("/")[2]
+        is_recent = blob.modified_at_ms is not None and now_ms - blob.modified_at_ms < LEASE_S * 1000
+        if is_recent and blob.metadata.get("ownerid") and number.isascii() and number.isdecimal():
+            owned.append(int(number))
+    return sorted(owned)

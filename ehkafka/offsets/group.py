@@ -1,0 +1,188 @@
+"""The way to a group's offsets: reads logs and commits, and commits, without ever joining the group.
+
+One thread at a time. It connects the way `ehkafka check` does, so that what is wrong is told in the same
+words.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from ehkafka.checks.finding import Trouble
+from ehkafka.checks.group import NOT_YET, read_commits
+from ehkafka.checks.inspection import CLOSE_S, Inspection, close_within
+from ehkafka.checks.way_in import enter, reach_topic, told
+from ehkafka.endpoint.client import check_client_version, describe_error
+from ehkafka.errors import ConfigurationError, EndpointError, GroupInUseError
+from ehkafka.intake.log_bounds import log_bounds
+from ehkafka.intake.start import start_offsets
+from ehkafka.offsets.view import PartitionView
+from ehkafka.records import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from confluent_kafka import Consumer
+
+    from ehkafka.checks.target import Target
+    from ehkafka.intake.start import Start
+
+_PAUSE_S = 0.005
+# How a broker answers a commit from outside to a group that has members.
+LIVE = {
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.REBALANCE_IN_PROGRESS,
+    KafkaError.FENCED_INSTANCE_ID,
+}
+
+
+class GroupOffsets:
+    """A group's offsets on one topic; opened and closed as a context manager.
+
+    Entering raises `ConfigurationError`, `EndpointError` or `TopicNotFoundError`, every method
+    `EndpointError`.
+    """
+
+    def __init__(self, target: Target, topic: str, *, timeout_s: float = 10.0) -> None:
+        if not target.group:
+            raise ConfigurationError("Whose offsets? Name the group with --group, or an app with --app.")
+        self.group = target.group
+        self.topic = topic
+        self.target = target
+        self.timeout_s = timeout_s
+        self.partitions: tuple[int, ...] = ()
+        self._inspection = Inspection(target, timeout_s)
+
+    @property
+    def where(self) -> str:
+        """Namespace, topic and group, for messages."""
+        return f"{self.target.endpoint.name}, topic {self.topic}, group {self.group}"
+
+    def __enter__(self) -> Self:
+        check_client_version()
+        self.target.endpoint.prepare_topics([self.topic])
+        properties = self.target.client_properties()
+        # A look from outside is no static member.
+        properties.pop("group.instance.id", None)
+        self._inspection.use(properties)
+        enter(self._inspection, self._connect)
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._inspection.close()
+
+    def views(self) -> dict[int, PartitionView]:
+        """Return where the group stands in each partition."""
+        committed = self.committed()
+        try:
+            logs = log_bounds(self._consumer, self._all(), self.timeout_s)
+        except KafkaException as error:
+            raise self._unreadable("where the logs begin and end", error) from None
+        return {
+            partition.partition: PartitionView(partition.partition, log, committed[partition.partition])
+            for partition, log in logs.items()
+        }
+
+    def committed(self) -> dict[int, int | None]:
+        """Return the group's commits, None for a partition without one."""
+        self._inspection.begin_step()
+        asked = [KafkaPartition(*partition) for partition in self._all()]
+        try:
+            found = read_commits(self._inspection, self._consumer, asked)
+        except Trouble as trouble:
+            raise told(self._inspection, trouble) from None
+        return {one.partition: one.offset if one.offset >= 0 else None for one in found}
+
+    def offsets_at(self, start: Start, partitions: Iterable[int]) -> dict[int, int]:
+        """Return the offsets of a start position: a word, an offset, a moment or a time ago."""
+        asked = [TopicPartition(self.topic, number) for number in partitions]
+        try:
+            found = start_offsets(self._consumer, start, asked, self.timeout_s)
+            begun = [one for one in asked if found[one] == OFFSET_BEGINNING]
+            logs = log_bounds(self._consumer, begun, self.timeout_s) if begun else {}
+        except KafkaException as error:
+            raise self._unreadable("where that is", error) from None
+        found |= {one: log.start for one, log in logs.items()}
+        return {one.partition: offset for one, offset in found.items()}
+
+    def commit(self, positions: Mapping[int, int]) -> None:
+        """Commit from outside of the group, all partitions in one request, and wait for the answer.
+
+        Raises `GroupInUseError` where the broker says that the group has members, `EndpointError` for any
+        other refusal. What was not refused is committed.
+        """
+        wanted = [KafkaPartition(self.topic, number, offset) for number, offset in positions.items()]
+        answers: list[tuple[KafkaError | None, list[KafkaPartition]]] = []
+        self._inspection.begin_step()
+        consumer = self._inspection.open(
+            self._inspection.properties, on_commit=lambda error, each: answers.append((error, each))
+        )
+        try:
+            while True:
+                refusals = self._refusals(consumer, wanted, answers)
+                if not refusals:
+                    return
+                later = any(error.code() in NOT_YET for error in refusals.values())
+                if not later or self._inspection.is_over:
+                    raise self._refused(refusals)
+                self._inspection.listen(consumer, _PAUSE_S)
+        finally:
+            close_within(consumer, CLOSE_S)
+
+    @property
+    def _consumer(self) -> Consumer:
+        return self._inspection.consumer()
+
+    def _connect(self) -> None:
+        reach_topic(self._inspection, self.topic)
+        assert self._inspection.cluster is not None
+        self.partitions = tuple(sorted(self._inspection.cluster.topics[self.topic].partitions))
+
+    def _all(self) -> list[TopicPartition]:
+        return [TopicPartition(self.topic, number) for number in self.partitions]
+
+    def _refusals(
+        self,
+        consumer: Consumer,
+        wanted: list[KafkaPartition],
+        answers: list[tuple[KafkaError | None, list[KafkaPartition]]],
+    ) -> dict[int, KafkaError]:
+        """Commit once; return what was refused, by partition."""
+        answers.clear()
+        try:
+            # Asynchronous: librdkafka's synchronous commit has no time-out.
+            consumer.commit(offsets=wanted, asynchronous=True)
+        except KafkaException as at_once:
+            return {one.partition: at_once.args[0] for one in wanted}
+        while not answers:
+            if self._inspection.is_over:
+                raise EndpointError(
+                    f"{self.where}: the commit was not answered within {self.timeout_s:g} s: it is not known"
+                    " whether it was made. Look before you try again: ehkafka offsets show"
+                )
+            self._inspection.listen(consumer, _PAUSE_S)
+        error, each = answers[0]
+        told_each = {one.partition: one.error for one in each if one.error is not None}
+        if error is not None and not told_each:
+            return {one.partition: error for one in wanted}
+        return told_each
+
+    def _refused(self, refusals: Mapping[int, KafkaError]) -> EndpointError | GroupInUseError:
+        numbers = ", ".join(map(str, sorted(refusals)))
+        error = next(iter(refusals.values()))
+        if error.code() in LIVE:
+            return GroupInUseError(
+                f"{self.where}: the broker refused to move partitions {numbers}, because the group has"
+                f" members ({error.name()}). They keep what they had. Stop all consumers of the group, wait"
+                " until their session has ended, and try again."
+            )
+        said = self._inspection.cleaner.text(describe_error(error))
+        return EndpointError(f"{self.where}: the broker did not commit partitions {numbers}: {said}")
+
+    def _unreadable(self, what: str, error: KafkaException) -> EndpointError:
+        said = self._inspection.cleaner.text(describe_error(error.args[0]))
+        return EndpointError(f"{self.where}: the broker does not tell {what}: {said}")

@@ -1,0 +1,47 @@
+"""Who is in a group, as far as the broker tells: a hint, because it may neither know nor be allowed to say.
+
+Event Hubs lists no idle groups and has failed to describe an empty one; the embedded broker has no
+administration. Nothing may depend on an answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from ehkafka.endpoint.properties import producer_properties
+from ehkafka.intake.client_log import ClientLog
+
+if TYPE_CHECKING:
+    from ehkafka.checks.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One consumer of a group, and what it was given of a topic."""
+
+    client: str
+    host: str
+    partitions: tuple[int, ...]
+
+
+def members_of(target: Target, group: str, topic: str, timeout_s: float) -> list[Member] | None:
+    """Return the members; None when the broker does not say."""
+    admin = AdminClient(producer_properties(target.endpoint, {}), logger=ClientLog(lambda _event: None))
+    try:
+        found = admin.describe_consumer_groups([group], request_timeout=timeout_s)[group].result()
+    except KafkaException:
+        return None
+    return [
+        Member(str(member.client_id), str(member.host), _partitions(member, topic))
+        for member in found.members
+    ]
+
+
+def _partitions(member: object, topic: str) -> tuple[int, ...]:
+    assignment = getattr(member, "assignment", None)
+    given = getattr(assignment, "topic_partitions", None) or ()
+    return tuple(sorted(one.partition for one in given if one.topic == topic))

@@ -1,0 +1,115 @@
+"""What moving a group's offsets would do, partition by partition. Pure.
+
+A position outside of the log is refused, not bent: behind the log's end there is nothing that it could mean
+but another log of the same name. Only `clamp` takes the nearest end instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ehkafka.offsets.view import outside
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ehkafka.intake.gap import LogBounds
+    from ehkafka.offsets.view import PartitionView
+
+KEPT_NOTE: Final = "kept"
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One partition: from where to where. `after` is None where it is left alone or cannot be moved."""
+
+    partition: int
+    log: LogBounds | None
+    before: int | None
+    after: int | None
+    note: str = ""
+    is_refused: bool = False
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is anything to commit."""
+        return self.after is not None and self.after != self.before
+
+    @property
+    def skipped_records(self) -> int:
+        """Offsets that will not be read because of it; negative: that will be read again."""
+        if self.after is None or self.log is None:
+            return 0
+        before = self.log.start if self.before is None else self.before
+        return self.after - before
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All partitions of a topic."""
+
+    moves: tuple[Move, ...]
+
+    @property
+    def refused(self) -> tuple[Move, ...]:
+        """What stands in the way."""
+        return tuple(move for move in self.moves if move.is_refused)
+
+    @property
+    def positions(self) -> dict[int, int]:
+        """What is to be committed."""
+        return {m.partition: m.after for m in self.moves if m.changes and m.after is not None}
+
+    def refusal(self) -> str:
+        """Say what is refused: partitions and reasons."""
+        said = [f"partition {move.partition}: {move.note}" for move in self.refused]
+        return "; ".join(said[:_NAMED]) + (f"; and {len(said) - _NAMED} more" if len(said) > _NAMED else "")
+
+
+def planned(
+    views: Mapping[int, PartitionView],
+    wanted: Mapping[int, int],
+    *,
+    clamp: bool = False,
+    notes: Mapping[int, str] | None = None,
+    refused: Mapping[int, str] | None = None,
+) -> Plan:
+    """Return the plan of moving to what is wanted; partitions that are not wanted are kept.
+
+    `notes` say why a partition is kept, `refused` why one cannot be moved.
+    """
+    notes, refused = notes or {}, refused or {}
+    numbers = sorted({*views, *wanted, *refused})
+    return Plan(
+        tuple(
+            _move(number, views.get(number), wanted.get(number), clamp, notes.get(number, ""), refused)
+            for number in numbers
+        )
+    )
+
+
+def _move(
+    number: int,
+    view: PartitionView | None,
+    wanted: int | None,
+    clamp: bool,
+    note: str,
+    refused: Mapping[int, str],
+) -> Move:
+    if view is None:
+        reason = refused.get(number, "the topic has no such partition")
+        return Move(number, None, None, None, reason, is_refused=True)
+    if number in refused:
+        return Move(number, view.log, view.committed, None, refused[number], is_refused=True)
+    if wanted is None:
+        return Move(number, view.log, view.committed, None, note or KEPT_NOTE)
+    far = outside(wanted, view.log)
+    if not far:
+        return Move(number, view.log, view.committed, wanted, note)
+    if not clamp:
+        said = f"{wanted} is {far} ({view.log.start}–{view.log.end})"
+        return Move(number, view.log, view.committed, None, said, is_refused=True)
+    nearest = min(max(wanted, view.log.start), view.log.end)
+    return Move(number, view.log, view.committed, nearest, f"clamped: {wanted} is {far}")

@@ -1,0 +1,90 @@
+"""Where checkpoints lie: a container, a folder with files of the same names, or a list of blobs.
+
+A key or a SAS is never part of what a person types: the command line shows in process lists and histories.
+Called once by a command, on the main thread.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ehkafka.checkpoints.blob_mirror import BlobMirror
+from ehkafka.checkpoints.formats import Format
+from ehkafka.checkpoints.formats_choose import Wanted, choose, read_store
+from ehkafka.checkpoints.formats_folder import BlobList, CheckpointFolder
+from ehkafka.checkpoints.formats_write import WRITTEN
+from ehkafka.checkpoints.store import CheckpointStore
+from ehkafka.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "WRITTEN",
+    "CheckpointStore",
+    "Format",
+    "Wanted",
+    "choose",
+    "mirror_from_environment",
+    "open_source",
+    "read_store",
+]
+
+CONNECTION_STRING: Final = "EHKAFKA_MIRROR_CONNECTION_STRING"
+CONNECTION_STRING_FILE: Final = f"{CONNECTION_STRING}_FILE"
+FORMS: Final = (
+    "the URL of a container (entered with an Entra ID identity), the"
+    f" name of a container (with {CONNECTION_STRING} in the environment), a folder, or a list that"
+    " `az storage blob list --include m -o json` printed"
+)
+
+
+def open_source(
+    where: str,
+    *,
+    credential: str | None = None,
+    client_id: str | None = None,
+    new_folder: bool = False,
+    environ: Mapping[str, str] | None = None,
+) -> CheckpointStore:
+    """Return the store that a person named. Raises `ConfigurationError`.
+
+    With `new_folder` a path that is not there yet is a folder to make.
+    """
+    environ = os.environ if environ is None else environ
+    if where.startswith(("https://", "http://")):
+        return BlobMirror(_without_secret(where), credential, client_id=client_id).open_store()
+    path = Path(where)
+    if path.is_dir():
+        return CheckpointFolder(path)
+    if path.is_file():
+        return BlobList(path)
+    string, file = environ.get(CONNECTION_STRING), environ.get(CONNECTION_STRING_FILE)
+    if "/" not in where and (string or file):
+        said = string or Path(file or "")
+        return BlobMirror.connection_string(said, where).open_store()
+    if new_folder:
+        return CheckpointFolder(path)
+    hint = "" if "/" in where else f" If it is a container, set {CONNECTION_STRING}."
+    raise ConfigurationError(f"There is nothing at {where!r}.{hint} Give {FORMS}.")
+
+
+def mirror_from_environment(environ: Mapping[str, str] | None = None) -> CheckpointStore | None:
+    """Return the mirror that the environment names, None where it names none. Raises `ConfigurationError`."""
+    environ = os.environ if environ is None else environ
+    if not any(environ.get(f"EHKAFKA_MIRROR_{name}") for name in ("CONTAINER_URL", "CONTAINER")):
+        return None
+    return BlobMirror.from_env(environ).open_store()
+
+
+def _without_secret(url: str) -> str:
+    if "?" in url or "@" in url:
+        # Not repeated: it may be a SAS or a key.
+        raise ConfigurationError(
+            "The container's URL has a '?' or an '@' in it. A SAS is a secret, and the command line is no"
+            " place for it: put SharedAccessSignature=… and BlobEndpoint=… into"
+            f" {CONNECTION_STRING}, and give the container's name."
+        )
+    return url

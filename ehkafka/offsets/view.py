@@ -1,0 +1,67 @@
+"""Where a group stands in a partition's log. Pure values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ehkafka.intake.gap import LogBounds
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """The log of a partition, and the group's commit in it, None without one."""
+
+    partition: int
+    log: LogBounds
+    committed: int | None
+
+    @property
+    def lag(self) -> int:
+        """What is left to read. Without a commit that is the whole log: nobody knows of less."""
+        return max(0, self.log.end - (self.log.start if self.committed is None else self.committed))
+
+    @property
+    def trouble(self) -> str:
+        """What is wrong with the commit, in a few words; empty when nothing is."""
+        if self.committed is None:
+            return "no commit"
+        return outside(self.committed, self.log)
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether the commit cannot be read from."""
+        return self.committed is not None and not self.log.hold(self.committed)
+
+
+@dataclass(frozen=True, slots=True)
+class LagReport:
+    """All partitions of a topic at one look."""
+
+    views: tuple[PartitionView, ...]
+
+    @classmethod
+    def of(cls, views: Mapping[int, PartitionView]) -> LagReport:
+        """Return the report in the order of the partitions."""
+        return cls(tuple(views[number] for number in sorted(views)))
+
+    @property
+    def total(self) -> int:
+        """The lag of all partitions."""
+        return sum(view.lag for view in self.views)
+
+    def fails(self, over: int) -> bool:
+        """Tell whether the lag is above `over`, or cannot be told because a commit is outside of its log."""
+        return self.total > over or any(view.is_outside for view in self.views)
+
+
+def outside(offset: int, log: LogBounds) -> str:
+    """Say how far a position is out of its log; empty when it is in it."""
+    if offset > log.end:
+        return f"{offset - log.end} ahead of the log's end"
+    if offset < log.start:
+        return f"{log.start - offset} before the log's start"
+    return ""
