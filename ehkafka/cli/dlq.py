@@ -95,24 +95,20 @@ def show_letter(target: Target, topic: str, place: str, *, timeout_s: float, as_
 def redrive_letters(redrive: Redrive, *, yes: bool, as_json: bool) -> None:
     """Say what a redrive would do, or do it."""
     planned = redrive.plan()
-    if yes and planned.seen:
-        redrive.check_homes(planned.to)
-        done = _redrive(redrive, planned.seen)
-    else:
-        done = planned
+    done = _redrive(redrive, planned) if yes and planned.seen else planned
     _print(dlq_text.count_as_json(done, yes=yes) if as_json else dlq_text.count_as_text(done, yes=yes))
 
 
-def _redrive(redrive: Redrive, total: int) -> RedriveCount:
+def _redrive(redrive: Redrive, planned: RedriveCount) -> RedriveCount:
     last: list[RedriveCount] = []
     try:
-        with _bar(total) as move:
+        with _bar(planned.seen) as move:
 
             def told(count: RedriveCount) -> None:
                 last[:] = [count]
                 move(count.seen)
 
-            return redrive.run(told)
+            return redrive.run(told, planned=planned)
     except KeyboardInterrupt:
         if last:
             notice(f"interrupted; {dlq_text.count_as_text(last[0], yes=True)}")

@@ -19,6 +19,7 @@ from ehkafka.endpoint.client import describe_error, open_consumer
 from ehkafka.endpoint.properties import consumer_properties
 from ehkafka.errors import ConfigurationError, EndpointError, TopicNotFoundError
 from ehkafka.intake.client_log import ClientLog
+from ehkafka.intake.log_bounds import log_bounds
 from ehkafka.records import TopicPartition
 from ehkafka.recovery.fate import LetterFilter, fate_of
 from ehkafka.recovery.redrive_count import RedriveCount
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
     from ehkafka.checks.target import Target
+    from ehkafka.intake.gap import LogBounds
     from ehkafka.records import Record
     from ehkafka.recovery.fate import Fate
 
@@ -62,6 +64,23 @@ class Redrive:
         with self._consumer() as consumer:
             return self.committed_by(consumer, self._partitions(consumer))
 
+    def logs(self, consumer: Consumer, numbers: list[int]) -> dict[int, LogBounds]:
+        """Return where the logs of the dead letters begin and end, by partition."""
+        names = [TopicPartition(self.topic, number) for number in numbers]
+        return {name.partition: log for name, log in log_bounds(consumer, names, self.timeout_s).items()}
+
+    def begins(self, consumer: Consumer, logs: dict[int, LogBounds]) -> dict[int, int]:
+        """Return the offsets to begin at, by partition. Raises `ConfigurationError` for another log's."""
+        committed = self.committed_by(consumer, list(logs))
+        for number, offset in committed.items():
+            if offset > logs[number].end:
+                raise ConfigurationError(
+                    f"The group {self.group_name!r} has come further than there are letters: its commit of "
+                    f"{self.topic}[{number}] is {offset}, and the log ends at {logs[number].end}. The topic "
+                    "was made anew since, it seems; another --group begins at its first letter."
+                )
+        return {number: max(log.start, committed.get(number, 0)) for number, log in logs.items()}
+
     def committed_by(self, consumer: Consumer, numbers: list[int]) -> dict[int, int]:
         """Return next offsets by partition, asked with a consumer of the group."""
         asked = [KafkaPartition(self.topic, number) for number in numbers]
@@ -71,10 +90,9 @@ class Redrive:
     def plan(self) -> RedriveCount:
         """Return what `run` would do now; nothing is joined, written or committed."""
         count = RedriveCount()
-        begin: dict[Any, Any] = {
-            "*": "earliest",
-            **{(self.topic, n): offset for n, offset in self.committed().items()},
-        }
+        with self._consumer() as consumer:
+            begins = self.begins(consumer, self.logs(consumer, self._partitions(consumer)))
+        begin: dict[Any, Any] = {"*": "earliest", **{(self.topic, n): at for n, at in begins.items()}}
         reader = TopicReader(self.target, self.topic, begin=begin, timeout_s=self.timeout_s, to_end=True)
         with reader:
             for batch in reader.batches():
@@ -97,11 +115,18 @@ class Redrive:
                     " name another topic with --to, or leave these letters out with --origin-topic."
                 )
 
-    def run(self, told: Callable[[RedriveCount], object] = lambda _count: None) -> RedriveCount:
+    def run(
+        self,
+        told: Callable[[RedriveCount], object] = lambda _count: None,
+        *,
+        planned: RedriveCount | None = None,
+    ) -> RedriveCount:
         """Bring home what the filter takes; `told` hears now and then how far it is.
 
-        Raises `EndpointError`, `TopicNotFoundError` or `ConfigurationError`.
+        Writes nothing where a home is not there. `planned` is what `plan` returned, if it was asked already:
+        else the letters are read twice. Raises `EndpointError`, `TopicNotFoundError` or `ConfigurationError`.
         """
+        self.check_homes((planned or self.plan()).to)
         refuse_if_joined(self.target, self.group_name, self.timeout_s)
         with self._consumer() as consumer:
             run = RedriveRun(self, consumer, told)

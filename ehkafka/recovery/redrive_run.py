@@ -16,8 +16,7 @@ from ehkafka.endpoint.client import describe_error, open_producer
 from ehkafka.endpoint.properties import producer_properties
 from ehkafka.errors import ConfigurationError, EhkafkaError, EndpointError
 from ehkafka.intake.client_log import ClientLog
-from ehkafka.intake.log_bounds import log_bounds
-from ehkafka.records import TopicPartition, record_type
+from ehkafka.records import record_type
 from ehkafka.recovery.fate import fate_of, headers_back
 from ehkafka.recovery.redrive_count import RedriveCount
 from ehkafka.recovery.redrive_order import MergedLetters, SafeBelow
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, Producer
 
     from ehkafka.intake.gap import LogBounds
-    from ehkafka.records import Record
+    from ehkafka.records import Record, TopicPartition
     from ehkafka.recovery.fate import Fate
     from ehkafka.recovery.redrive import Redrive
 
@@ -85,13 +84,10 @@ class RedriveRun:
                 )
             self._hear(self._consumer.consume(1, POLL_S))
         self._refuse_company(len(numbers))
-        names = [TopicPartition(self._redrive.topic, number) for number in numbers]
-        logs = log_bounds(self._consumer, names, self._redrive.timeout_s)
-        self._begin({name.partition: log for name, log in logs.items()})
+        self._begin(self._redrive.logs(self._consumer, numbers))
 
     def _begin(self, logs: dict[int, LogBounds]) -> None:
-        committed = self._redrive.committed_by(self._consumer, list(logs))
-        begins = {number: max(log.start, committed.get(number, 0)) for number, log in logs.items()}
+        begins = self._redrive.begins(self._consumer, logs)
         self._ends = {number: log.end for number, log in logs.items()}
         self._unread = {number for number, begin in begins.items() if begin < self._ends[number]}
         self._merged, self._safe = MergedLetters(self._unread), SafeBelow(begins)
@@ -179,7 +175,18 @@ class RedriveRun:
             self._count.count(None, is_letter=fate is not None)
             self._safe.closed(number, offset)
             return
-        self._wait_for_room(producer, IN_FLIGHT_MAX - 1)
+        in_flight_max = IN_FLIGHT_MAX - 1
+        while True:
+            self._wait_for_room(producer, in_flight_max)
+            try:
+                self._send(producer, record, fate, home)
+            except BufferError:  # bounded in bytes, too: it is full of large letters
+                in_flight_max = max(0, self._in_flight - 1)
+            else:
+                return
+
+    def _send(self, producer: Producer, record: Record, fate: Fate, home: TopicPartition) -> None:
+        number, offset = record.partition(), record.offset()
 
         def delivered(error: KafkaError | None, _message: Message) -> None:
             self._in_flight -= 1

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from ehkafka import ConfigurationError, Endpoint, EndpointError, TopicNotFoundError
 from ehkafka.checks import Target
 from ehkafka.cli.commands import cli
+from ehkafka.recovery import redrive_run
 from ehkafka.recovery.fate import LetterFilter
 from ehkafka.recovery.redrive import Redrive
 from ehkafka.testing.embedded import EmbeddedBroker
@@ -255,6 +256,48 @@ def test_f14_nothing_is_committed_above_what_is_acknowledged(
     assert redrive_of(broker).committed() in ({}, {0: 0})
     running.join(10.0)
     assert redrive_of(broker).committed()[0] == 1
+
+
+def test_f14_a_run_writes_nothing_before_all_homes_were_found(broker: EmbeddedBroker) -> None:
+    """F14: also one that nobody planned: without one of the homes, the letters for the others stay too."""
+    bury(broker, 0)
+    bury(broker, 1, partition=5)
+    bury(broker, 2, origin="gone")
+    with pytest.raises(TopicNotFoundError, match=r"no gone\[0\]"):
+        redrive_of(broker).run()
+    with pytest.raises(ConfigurationError, match="another --to"):
+        redrive_of(broker, to="dead").run()
+    assert at_home(broker) == []
+    assert redrive_of(broker).committed() in ({}, {0: 0})
+    assert redrive_of(broker, choose=LetterFilter(error="with 0")).run().to == {("t", 0): 1}
+
+
+def test_f14_more_letters_than_the_producer_holds_come_home(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F14: its queue is bounded in bytes, too, which large letters fill; then the redrive waits."""
+    properties = redrive_run.producer_properties
+    monkeypatch.setattr(
+        redrive_run,
+        "producer_properties",
+        lambda endpoint, own: {**properties(endpoint, own), "queue.buffering.max.messages": 2},
+    )
+    for offset in range(10):
+        bury(broker, offset)
+    assert redrive_of(broker).run().redriven == 10
+    assert [m.value() for m in at_home(broker)] == [b"value %d" % offset for offset in range(10)]
+
+
+def test_f14_progress_in_a_topic_that_was_made_anew_is_refused(broker: EmbeddedBroker) -> None:
+    """F14: the letters below it would be passed over in silence; another group begins at the first."""
+    bury(broker, 0)
+    member = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "dead.redrive", **QUICK})
+    member.commit(offsets=[TopicPartition("dead", 0, 7)], asynchronous=False)
+    member.close()
+    for go in (redrive_of(broker).plan, redrive_of(broker).run):
+        with pytest.raises(ConfigurationError, match=r"commit of dead\[0\] is 7.* ends at 1.*--group"):
+            go()
+    assert redrive_of(broker, group="anew").run().redriven == 1
 
 
 def test_to_names_another_topic(broker: EmbeddedBroker) -> None:
