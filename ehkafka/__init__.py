@@ -16,6 +16,7 @@ backlog's limit; nothing is dropped silently. DESIGN.md has the reasons.
 
 from ehkafka.app import App
 from ehkafka.batches import Batch
+from ehkafka.checkpoints.blob_mirror import BlobMirror
 from ehkafka.endpoint import Endpoint
 from ehkafka.errors import (
     AbandonedError,
@@ -46,6 +47,7 @@ __all__ = [
     "AbandonedError",
     "App",
     "Batch",
+    "BlobMirror",
     "ConfigurationError",
     "DeadLetter",
     "Deferred",

@@ -19,6 +19,7 @@ Assignor = Literal["default", "cooperative-sticky"]
 OutOfRange = Literal["stop", "earliest", "latest"]
 OnParkedFull = Literal["pause_partition", "dead_letter", "stop"]
 OnForeignMetadata = Literal["ignore", "fail"]
+OnNoGroupOffsets = Literal["mirror", "start", "fail"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,10 @@ class Settings:
     and at most (1024 on Event Hubs, 4096 elsewhere). Metadata that another program wrote, or that is damaged,
     is ignored with a warning, or ends the app with `on_foreign_metadata="fail"`.
 
+    `on_no_group_offsets` says where a partition begins that the group has no commit for: `mirror` at the
+    app's mirror if it has one and that knows the partition, else at `start`; `start` always there; `fail`
+    ends the app instead.
+
     `on_out_of_range` says what becomes of a partition whose next offset, committed or given, the log does
     not hold (retention deleted it, or the log was cut or made anew): `stop` ends the app, `earliest` goes
     on at the log's start, `latest` at its end. The size of the gap is told each time, see `OffsetGap`.
@@ -53,6 +58,7 @@ class Settings:
     group: str
     start: Any
     reset: bool = False
+    on_no_group_offsets: OnNoGroupOffsets = "mirror"
     on_out_of_range: OutOfRange = "stop"
     max_age: timedelta | None = None
     assignor: Assignor = "default"
@@ -101,6 +107,11 @@ class Settings:
             raise ConfigurationError(
                 f"assignor={self.assignor!r} is unknown; use 'default' or 'cooperative-sticky'."
             )
+        if self.on_no_group_offsets not in get_args(OnNoGroupOffsets):
+            raise ConfigurationError(
+                f"on_no_group_offsets={self.on_no_group_offsets!r} is unknown; use 'mirror', 'start' or "
+                "'fail'."
+            )
         if self.on_out_of_range not in get_args(OutOfRange):
             raise ConfigurationError(
                 f"on_out_of_range={self.on_out_of_range!r} is unknown; use 'stop', 'earliest' or 'latest'."
@@ -124,6 +135,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "group": "the consumer group; on Event Hubs at most 256 characters, 1000 groups in a namespace",
         "start": "where a partition begins that has no commit of the group",
         "reset": "begin at start although the group has committed",
+        "on_no_group_offsets": "where to begin without a commit: at the mirror if there is one, or at start",
         "on_out_of_range": "what to do when the log no longer has the next offset",
         "max_age": "older records are skipped, counted and committed past",
         "assignor": "default can share a group with plain clients; cooperative-sticky moves fewer partitions",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ehkafka.checkpoints.blob_errors import explained, is_missing_blob
 from ehkafka.checkpoints.body import BODY_BYTES_MAX
-from ehkafka.checkpoints.store import StoredBlob, StoreError
+from ehkafka.checkpoints.store import StoredBlob, StoreError, StoreForbiddenError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -30,7 +30,8 @@ _LOGGER = logging.getLogger("ehkafka.storage")
 class BlobStore:
     """Keeps blobs in one container, which must be there.
 
-    `open_client(options)` returns the SDK's `ContainerClient`; `name` is shown to people.
+    `open_client(options)` returns the SDK's `ContainerClient`, again after the service refused a key: it may
+    have been rotated. `name` is shown to people, `on_close` called after the client was closed.
     """
 
     def __init__(
@@ -40,8 +41,10 @@ class BlobStore:
         *,
         connect_s: float = CONNECT_S,
         read_s: float = READ_S,
+        on_close: Callable[[], object] = lambda: None,
     ) -> None:
         self.name = name
+        self._on_close = on_close
         self._open_client = open_client
         self._opened: Any = None
         self._options = {
@@ -102,6 +105,7 @@ class BlobStore:
             # Closing a connection that is gone already is no news.
             with contextlib.suppress(Exception):
                 client.close()
+            self._on_close()
 
     def _client(self) -> Any:
         if self._opened is None:
@@ -115,6 +119,8 @@ class BlobStore:
             raise
         except Exception as error:
             found = explained(error, f"{self.name}/{name}")
+        if isinstance(found, StoreForbiddenError):
+            self.close()
         # Outside of the handler: the SDK's error may hold a SAS, so it is neither cause nor context.
         raise found
 

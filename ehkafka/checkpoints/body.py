@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 OFFSET_MAX = 2**63 - 1
+LEADER_EPOCH_MAX = 2**31 - 1
 # What we write stays far below both: a body of a megabyte has some 40 000 ranges.
 BODY_BYTES_MAX = 4 * 1024 * 1024
 RANGES_MAX = 50_000
@@ -34,6 +35,7 @@ def checkpoint_body(checkpoint: Checkpoint) -> bytes:
             "ehkafka": VERSION,
             "next_offset": checkpoint.next_offset,
             "finished": checkpoint.finished[:RANGES_MAX],
+            "finished_leader_epoch": checkpoint.finished_leader_epoch,
             "leader_epoch": checkpoint.leader_epoch,
             "last_timestamp_ms": checkpoint.last_timestamp_ms,
             "anchor": checkpoint.anchor,
@@ -65,7 +67,8 @@ def read_checkpoint(body: bytes) -> Checkpoint | None:
     return Checkpoint(
         next_offset=next_offset,
         finished=finished,
-        leader_epoch=_number(found, "leader_epoch", 2**31 - 1),
+        finished_leader_epoch=_number(found, "finished_leader_epoch", LEADER_EPOCH_MAX),
+        leader_epoch=_number(found, "leader_epoch", LEADER_EPOCH_MAX),
         last_timestamp_ms=_number(found, "last_timestamp_ms", MILLISECONDS_MAX),
         anchor=_anchor(found.get("anchor"), next_offset),
         epoch=_number(found, "epoch", OFFSET_MAX) or 0,

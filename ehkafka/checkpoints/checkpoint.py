@@ -15,7 +15,8 @@ Ranges = tuple[tuple[int, int], ...]
 class Checkpoint:
     """What the broker had acknowledged for a partition when its mirror was written.
 
-    `finished` are records above `next_offset` that have an outcome. `owner` is one run of one process,
+    `finished` are records above `next_offset` that have an outcome, `finished_leader_epoch` the newest leader
+    epoch among them. `owner` is one run of one process,
     `epoch` its local number of the assignment. `last_timestamp_ms` is the timestamp of the record just
     before `next_offset`, None if unknown; `anchor` is the latest record below `next_offset` whose timestamp
     is known, as (offset, timestamp in ms). By it the log is told from another one of the same name.
@@ -23,6 +24,7 @@ class Checkpoint:
 
     next_offset: int
     finished: Ranges = ()
+    finished_leader_epoch: int | None = None
     leader_epoch: int | None = None
     last_timestamp_ms: int | None = None
     anchor: tuple[int, int] | None = None

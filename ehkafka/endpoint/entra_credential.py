@@ -34,7 +34,7 @@ class CredentialHolder:
     def __init__(self, credential: Any, client_id: str | None, namespace: EntraNamespace) -> None:
         """Check what was given. Raises `ConfigurationError`."""
         self._scope = namespace.scope
-        self._name, self._given = _checked(credential, client_id)
+        self._name, self._given = checked_credential(credential, client_id)
         self._client_id = client_id
         self._authority = namespace.authority
         self._lock = threading.Lock()
@@ -63,52 +63,58 @@ class CredentialHolder:
     def _own(self) -> Any:
         with self._lock:
             if self._built is None:
-                self._built = _BUILDERS[self._name](self._client_id, self._authority)
+                self._built = build_credential(self._name, self._client_id, self._authority)
             return self._built
 
 
-def _checked(credential: Any, client_id: str | None) -> tuple[str, Any]:
+def checked_credential(
+    credential: Any, client_id: str | None, who: str = "Endpoint.entra"
+) -> tuple[str, Any]:
+    """Return a credential's name, and the object if one was given. Raises `ConfigurationError` by `who`."""
     names = get_args(CredentialName)
     if client_id is not None and (not isinstance(client_id, str) or not client_id.strip()):
-        raise ConfigurationError(
-            "Endpoint.entra: client_id is empty or no text; leave it out, or give the id"
-        )
+        raise ConfigurationError(f"{who}: client_id is empty or no text; leave it out, or give the id")
     name = "default" if credential is None else credential
     if isinstance(name, str):
         if name not in names:
             # Not repeated: it may be a secret in the wrong place.
             raise ConfigurationError(
-                f"Endpoint.entra: credential is a text, but none of {', '.join(names)}; choose one of them,"
+                f"{who}: credential is a text, but none of {', '.join(names)}; choose one of them,"
                 " or give a credential object of azure-identity"
             )
         if client_id is not None and name not in _TAKES_CLIENT_ID:
             raise ConfigurationError(
-                f"Endpoint.entra: client_id does not go with credential={name!r}, only with"
+                f"{who}: client_id does not go with credential={name!r}, only with"
                 f" {', '.join(_TAKES_CLIENT_ID)}; leave it out"
             )
         return name, None
     if client_id is not None:
         raise ConfigurationError(
-            "Endpoint.entra: client_id belongs into the credential that you give; leave it out here"
+            f"{who}: client_id belongs into the credential that you give; leave it out here"
         )
-    _check_object(credential)
+    _check_object(credential, who)
     return type(credential).__name__, credential
 
 
-def _check_object(credential: Any) -> None:
+def _check_object(credential: Any, who: str) -> None:
     asks = [getattr(credential, name, None) for name in ("get_token_info", "get_token")]
     if isinstance(credential, type) or not any(map(callable, asks)):
         raise ConfigurationError(
-            f"Endpoint.entra: credential is {getattr(credential, '__name__', type(credential).__name__)},"
+            f"{who}: credential is {getattr(credential, '__name__', type(credential).__name__)},"
             " which has no get_token(scope); give a credential object of azure-identity, or a name:"
             f" {', '.join(get_args(CredentialName))}"
         )
     if any(map(inspect.iscoroutinefunction, asks)):
         raise ConfigurationError(
-            f"Endpoint.entra: {type(credential).__name__} is an async credential; give its synchronous twin,"
+            f"{who}: {type(credential).__name__} is an async credential; give its synchronous twin,"
             " from azure.identity instead of azure.identity.aio. It blocks nothing: it runs on a thread of"
             " its own"
         )
+
+
+def build_credential(name: str, client_id: str | None, authority: str) -> Any:
+    """Build azure-identity's credential of that name; to be closed. `authority` is a host of Entra ID."""
+    return _BUILDERS[name](client_id, authority)
 
 
 def _default(client_id: str | None, authority: str) -> Any:

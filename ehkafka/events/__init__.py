@@ -38,6 +38,15 @@ from ehkafka.events.handler import (
     WorkerProcessDied,
 )
 from ehkafka.events.hook import Hook
+from ehkafka.events.mirror import (
+    MirrorContested,
+    MirrorForeign,
+    MirrorLeftBehind,
+    MirrorRecovered,
+    MirrorUnavailable,
+    MirrorUsed,
+    MirrorWritten,
+)
 from ehkafka.events.partition import (
     OffsetGap,
     ParkedBudgetFull,
@@ -78,6 +87,13 @@ __all__ = [
     "HandlerFailed",
     "HandlerResized",
     "Hook",
+    "MirrorContested",
+    "MirrorForeign",
+    "MirrorLeftBehind",
+    "MirrorRecovered",
+    "MirrorUnavailable",
+    "MirrorUsed",
+    "MirrorWritten",
     "OffsetGap",
     "ParkedBudgetFull",
     "PartitionAssigned",

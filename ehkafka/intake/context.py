@@ -64,6 +64,9 @@ class IntakeContext:
     ages: AgeLimits | None = None
     history: History | None = None
     restore: Restore = field(default_factory=Restore)
+    # Told of each epoch's begin and end; must not block.
+    on_epoch_begin: Callable[[TopicPartition, int], None] = lambda _partition, _epoch: None
+    on_epoch_end: Callable[[TopicPartition, int], None] = lambda _partition, _epoch: None
     # Told of each assignment that ends, before its records are abandoned. Caller has the lock.
     note_end: Callable[[Assignment], None] = lambda _assignment: None
     # Partitions whose share of the parked budget is full, with the key that has most of it. Poll thread

@@ -161,6 +161,7 @@ class Membership:
     def _forget(self, partition: TopicPartition, epoch: int, reason: str) -> None:
         context = self._context
         context.ledger.ended(partition)
+        context.on_epoch_end(partition, epoch)
         self.owned.saver.forget(partition, epoch)
         if partition in context.flow.paused:
             self._left_paused.add(partition)
@@ -224,6 +225,7 @@ class Membership:
                 assignment.received_next = begin.offset
         self.owned[partition] = OwnedPartition(route, assignment)
         context.ledger.assigned(partition, epoch, stored(begin, epoch, restored))
+        context.on_epoch_begin(partition, epoch)
         if context.history is not None:
             context.history.assigned(partition, epoch, begin.words)
         context.emit(PartitionAssigned(partition, epoch, begin.words))

@@ -43,6 +43,8 @@ class Begin:
     # A number, or OFFSET_BEGINNING where only the broker knows it.
     offset: int
     committed: KafkaPartition | None = None
+    # The group had none, and the mirror said so.
+    is_mirrored: bool = False
 
     @property
     def words(self) -> str:
@@ -74,6 +76,10 @@ class PositionFinder:
         self._on_out_of_range = on_out_of_range
         self._reset = reset
         self._seen: set[TopicPartition] = set()
+        # Asked where those begin that were looked up and have no commit; those it leaves out begin at start.
+        self.without_commit: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] = (
+            lambda _partitions: {}
+        )
 
     def find(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> list[Begin]:
         """Return where each partition begins. Raises `EndpointError`, `ConfigurationError`.
@@ -83,14 +89,17 @@ class PositionFinder:
         """
         committed = self._committed(consumer, partitions)
         fresh = [partition for partition in partitions if partition not in committed]
-        offsets: dict[TopicPartition, int] = {}
-        for topic in sorted({partition.topic for partition in fresh}):
-            of_topic = [partition for partition in fresh if partition.topic == topic]
+        mirrored = self.without_commit([p for p in fresh if not self._reset or p in self._seen])
+        offsets: dict[TopicPartition, int] = dict(mirrored)
+        for topic in sorted({partition.topic for partition in fresh if partition not in offsets}):
+            of_topic = [p for p in fresh if p.topic == topic and p not in mirrored]
             offsets |= self._start_offsets(consumer, topic, of_topic)
         offsets |= self._inside_the_logs(consumer, offsets)
         self._seen.update(partitions)
         return [
-            Begin(p, committed[p].offset, committed[p]) if p in committed else Begin(p, offsets[p])
+            Begin(p, committed[p].offset, committed[p])
+            if p in committed
+            else Begin(p, offsets[p], is_mirrored=p in mirrored)
             for p in partitions
         ]
 

@@ -110,7 +110,7 @@ class Restore:
 
     def find(self, consumer: Consumer, begins: Sequence[Begin]) -> dict[TopicPartition, Restored]:
         """Return what to restore, by partition. Raises `EndpointError` for foreign metadata if asked to."""
-        commits = {b.partition: b.offset for b in begins if b.committed is not None}
+        commits = {b.partition: b.offset for b in begins if b.committed is not None or b.is_mirrored}
         found: dict[TopicPartition, Restored] = {}
         incomplete = set(commits)
         for begin in begins:

@@ -78,6 +78,17 @@ class PartitionSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class MirrorState:
+    """How far the mirror is behind the commits. `error` is None while its store takes writes."""
+
+    store: str
+    behind_partitions: int
+    # Of the partition that has waited longest.
+    behind_s: float
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """The whole app. `state`: `new`, `starting`, `running`, `stopping` or `stopped`."""
 
@@ -104,6 +115,8 @@ class Snapshot:
     chunk_records: int = 0
     # Calls on threads that run for longer than their handler's `deadline_s`.
     overdue: tuple[OverdueAttempt, ...] = ()
+    # None without a mirror.
+    mirror: MirrorState | None = None
 
     @classmethod
     def empty(cls, group: str, endpoint: str, state: str, taken_at_s: float) -> Snapshot:

@@ -21,7 +21,8 @@ def checkpoints(draw: st.DrawFn) -> Checkpoint:
     return Checkpoint(
         next_offset=next_offset,
         finished=tuple(zip(edges[::2], edges[1::2], strict=False)),
-        leader_epoch=draw(st.none() | st.integers(0, 2**31 - 1)),
+        finished_leader_epoch=draw(st.none() | st.integers(0, body.LEADER_EPOCH_MAX)),
+        leader_epoch=draw(st.none() | st.integers(0, body.LEADER_EPOCH_MAX)),
         last_timestamp_ms=draw(st.none() | MILLISECONDS),
         anchor=draw(st.none() | st.tuples(st.integers(0, next_offset - 1), MILLISECONDS))
         if next_offset

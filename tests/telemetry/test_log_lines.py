@@ -56,6 +56,29 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         events.CommitAcknowledged(((READINGS_0, 18), (ALERTS_0, 4)), 0.012),
         ["readings[0] up to 18", "alerts[0] up to 4"],
     ),
+    (events.MirrorWritten(((READINGS_0, 18), (ALERTS_0, 4)), 0.012), ["readings[0] up to 18", "0.012 s"]),
+    (
+        events.MirrorUnavailable("https://a/c", "https://a/c/x: 503 ServerBusy."),
+        ["https://a/c/x: 503 ServerBusy", "committed as before"],
+    ),
+    (events.MirrorRecovered("https://a/c", 61.2, 7), ["https://a/c", "61 s", "7 failed attempts"]),
+    (
+        events.MirrorContested(READINGS_0, "https://a/c/x", "other-7", 40, 18),
+        ["readings[0]", "other-7", "up to 40", "18", "https://a/c/x", "same group name"],
+    ),
+    (
+        events.MirrorContested(READINGS_0, "https://a/c/x", "other-7", 40, None),
+        ["nothing to write"],
+    ),
+    (events.MirrorForeign(READINGS_0, "https://a/c/x"), ["https://a/c/x", "readings[0]", "another program"]),
+    (
+        events.MirrorUsed(READINGS_0, 18, 1_700_000_000_000, "other-7", "the record at 17 is still of 2023"),
+        ["readings[0]", "begins at 18", "other-7", "2023-11-14T22:13:20+00:00", "the record at 17"],
+    ),
+    (
+        events.MirrorLeftBehind((READINGS_0,), "503 ServerBusy."),
+        ["readings[0]", "503 ServerBusy", "commits are right"],
+    ),
     (
         events.CommitPaceBounded(0.2, 50, 1.0),
         ["1 s apart", "commit_interval_s=0.2 and commit_every_records=50"],

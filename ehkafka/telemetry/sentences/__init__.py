@@ -13,6 +13,7 @@ from ehkafka.telemetry.sentences import (
     credential,
     dead_letter,
     handler,
+    mirror,
     partition,
     record,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "credential",
     "dead_letter",
     "handler",
+    "mirror",
     "partition",
     "record",
     "sentence",

@@ -1,0 +1,264 @@
+"""`BlobMirror`: where in Azure Blob Storage an app's commits are mirrored, and with which credential.
+
+Made by the user's code, before anything is opened; holds secrets and shows none. Read by the thread that
+starts an app; the client is opened on the mirror's thread.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from ehkafka.checkpoints.blob_store import BlobStore
+from ehkafka.checkpoints.container import Container, check_container_name
+from ehkafka.checkpoints.store import StoreForbiddenError
+from ehkafka.checkpoints.store_mirror import INTERVAL_S, check_interval
+from ehkafka.endpoint.entra_credential import build_credential, checked_credential
+from ehkafka.errors import ConfigurationError
+from ehkafka.secret import Secret
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ehkafka.checkpoints.store import CheckpointStore
+
+    Options = dict[str, Any]
+    Opener = Callable[[Options], tuple[Any, Any]]
+
+_PREFIX = "EHKAFKA_MIRROR_"
+
+
+class BlobMirror:
+    """A copy of the group's commits in a container of Azure Blob Storage.
+
+    `container_url` is `https://<account>.blob.core.windows.net/<container>`, with a SAS or without. Without
+    one, `credential` is an object of azure-identity or azure.core, or one of the names that `Endpoint.entra`
+    takes (`default` if it is left out); the identity needs the role Storage Blob Data Contributor on the
+    container, which must exist. `interval_s` is the time between two writes of a partition that moves;
+    `namespace` stands for the broker in the blobs' names where the endpoint's host name is not wanted.
+    A BlobMirror is not pickled. Raises `ConfigurationError` that never holds a secret.
+    """
+
+    def __init__(
+        self,
+        container_url: str,
+        credential: Any = None,
+        *,
+        client_id: str | None = None,
+        interval_s: float = INTERVAL_S,
+        namespace: str | None = None,
+    ) -> None:
+        container = Container.parse(container_url)
+        if container.has_sas and credential is not None:
+            raise ConfigurationError("BlobMirror: the URL has a SAS and there is a credential too; give one.")
+        url = Secret(container_url.strip())
+        opener = _by_url(url, container, credential, client_id)
+        self._set(opener, container.url, interval_s, namespace)
+
+    def _set(self, opener: Opener, name: str, interval_s: float, namespace: str | None) -> None:
+        check_interval(interval_s, "BlobMirror")
+        self._opener = opener
+        self.name = name
+        self.interval_s = float(interval_s)
+        self.namespace = namespace
+
+    @classmethod
+    def connection_string(
+        cls,
+        value: str | os.PathLike[str] | Callable[[], str],
+        container: str,
+        *,
+        interval_s: float = INTERVAL_S,
+        namespace: str | None = None,
+    ) -> Self:
+        """Describe a container by its account's connection string, with a key or a SAS.
+
+        `value` is the string, the `Path` of a file that holds it, or a callable that returns it; file and
+        callable are read again when the service refuses the key.
+        """
+        check_container_name(container)
+        read = _reader(value)
+        account = _account(read())
+        mirror = cls.__new__(cls)
+        opener = _by_connection_string(read, container)
+        mirror._set(opener, f"{account}/{container}", interval_s, namespace)  # noqa: SLF001 - our own class
+        return mirror
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None, prefix: str = _PREFIX) -> Self:
+        """Describe the container that the environment names.
+
+        Either `EHKAFKA_MIRROR_CONTAINER_URL` (with `EHKAFKA_MIRROR_CREDENTIAL` and
+        `EHKAFKA_MIRROR_CLIENT_ID` where the URL has no SAS), or `EHKAFKA_MIRROR_CONTAINER` with
+        `EHKAFKA_MIRROR_CONNECTION_STRING` or `EHKAFKA_MIRROR_CONNECTION_STRING_FILE`. Besides
+        `EHKAFKA_MIRROR_INTERVAL_S` and `EHKAFKA_MIRROR_NAMESPACE`. An empty variable counts as not set.
+        """
+        environ = os.environ if environ is None else environ
+        found = {key: environ[prefix + key.upper()] for key in _KEYS if environ.get(prefix + key.upper())}
+        rest: dict[str, Any] = {
+            "interval_s": _seconds(found.pop("interval_s", None), f"{prefix}INTERVAL_S"),
+            "namespace": found.pop("namespace", None),
+        }
+        way = frozenset(found)
+        if way <= {"container_url", "credential", "client_id"} and "container_url" in way:
+            url, credential = found["container_url"], found.get("credential")
+            return cls(url, credential, client_id=found.get("client_id"), **rest)
+        if way == {"container", "connection_string"}:
+            return cls.connection_string(found["connection_string"], found["container"], **rest)
+        if way == {"container", "connection_string_file"}:
+            return cls.connection_string(Path(found["connection_string_file"]), found["container"], **rest)
+        said = ", ".join(f"{prefix}{key.upper()}" for key in found) or "none of them"
+        raise ConfigurationError(
+            f"The mirror is given by {prefix}CONTAINER_URL (with {prefix}CREDENTIAL, {prefix}CLIENT_ID), or "
+            f"by {prefix}CONTAINER and one of {prefix}CONNECTION_STRING and {prefix}CONNECTION_STRING_FILE. "
+            f"Set is {said}."
+        )
+
+    def open_store(self) -> CheckpointStore:
+        """Return the store; nothing is asked for before it is used."""
+        built: list[Any] = []
+
+        def open_client(options: Options) -> Any:
+            client, credential = self._opener(options)
+            if credential is not None:
+                built.append(credential)
+            return client
+
+        def close_credentials() -> None:
+            while built:
+                with suppress(Exception):  # a pooled connection that is gone already
+                    built.pop().close()
+
+        return BlobStore(open_client, self.name, on_close=close_credentials)
+
+    def __repr__(self) -> str:
+        return f"<BlobMirror {self.name}>"
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        return self
+
+    def __reduce_ex__(self, _protocol: object) -> NoReturn:
+        raise TypeError(
+            "a BlobMirror is not pickled, because the pickle would carry its key: make it in the process "
+            "that uses it, from the environment or a file"
+        )
+
+
+_KEYS = (
+    "container_url",
+    "credential",
+    "client_id",
+    "container",
+    "connection_string",
+    "connection_string_file",
+    "interval_s",
+    "namespace",
+)
+
+
+def _by_url(url: Secret, container: Container, credential: Any, client_id: str | None) -> Opener:
+    """Return what opens a client, with the credential that was built for it, if one was."""
+    key = credential if _is_key(credential) else None
+    name, given = "", None
+    if not container.has_sas and key is None:
+        name, given = checked_credential(credential, client_id, "BlobMirror")
+    if name and container.url.startswith("http://"):
+        raise ConfigurationError(
+            "BlobMirror: a token goes over https alone; use a SAS or a connection string."
+        )
+
+    def open_client(options: Options) -> tuple[Any, Any]:
+        from azure.storage.blob import ContainerClient  # noqa: PLC0415 - a third of a second
+
+        built = None
+        if name and given is None:
+            built = build_credential(name, client_id, container.authority)
+        chosen = key if key is not None else given if given is not None else built
+        return ContainerClient.from_container_url(url.reveal(), chosen, **options), built
+
+    return open_client
+
+
+def _by_connection_string(read: Callable[[], Secret], container: str) -> Opener:
+    def open_client(options: Options) -> tuple[Any, Any]:
+        from azure.storage.blob import ContainerClient  # noqa: PLC0415 - see above
+
+        return ContainerClient.from_connection_string(read().reveal(), container, **options), None
+
+    return open_client
+
+
+def _is_key(credential: Any) -> bool:
+    """Tell whether it is one of azure.core's holders of a key or SAS, which need no Entra ID."""
+    return type(credential).__name__ in {"AzureSasCredential", "AzureNamedKeyCredential"}
+
+
+def _reader(value: Any) -> Callable[[], Secret]:
+    if isinstance(value, str):
+        secret = Secret(value)
+        return lambda: secret
+    if isinstance(value, os.PathLike):
+        path = Path(value)
+        return lambda: Secret(_contents(path))
+    if callable(value):
+        return lambda: Secret(_told(value))
+    raise ConfigurationError(
+        "BlobMirror.connection_string: give the string, the Path of a file that holds it, or a callable that "
+        f"returns it, not {type(value).__name__}."
+    )
+
+
+def _contents(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreForbiddenError(
+            f"The mirror's connection string could not be read from {path}: {type(error).__name__}. "
+            "Correct the path or its rights."
+        ) from None
+
+
+def _told(value: Callable[[], str]) -> str:
+    try:
+        text = value()
+    except Exception as error:
+        found = type(error).__name__
+    else:
+        if isinstance(text, str):
+            return text.strip()
+        found = f"it returned {type(text).__name__}"
+    # Outside of the handler: what the callable raised may hold the secret.
+    raise StoreForbiddenError(f"The callable for the mirror's connection string failed: {found}. Mend it.")
+
+
+def _account(text: Secret) -> str:
+    """Return the account's URL of a connection string, for people. Raises `ConfigurationError`."""
+    parts = dict(part.split("=", 1) for part in text.reveal().strip(";").split(";") if "=" in part)
+    known = {name.strip().lower(): value.strip() for name, value in parts.items()}
+    if not known.keys() & {"accountkey", "sharedaccesssignature"}:
+        raise ConfigurationError(
+            "BlobMirror.connection_string: that is no connection string of a storage account: it has neither "
+            "AccountKey nor SharedAccessSignature. The portal shows it under Access keys."
+        )
+    end = known.get("endpointsuffix", "core.windows.net")
+    url = known.get("blobendpoint") or f"https://{known.get('accountname', '')}.blob.{end}"
+    url = url.partition("?")[0].rstrip("/")
+    if known.get("defaultendpointsprotocol", "https") == "http" and "blobendpoint" not in known:
+        url = url.replace("https://", "http://", 1)
+    # The same rules as for a URL: https, but on this machine.
+    Container.parse(f"{url}/container")
+    return url
+
+
+def _seconds(text: str | None, name: str) -> float:
+    if text is None:
+        return INTERVAL_S
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigurationError(f"{name} is no number of seconds.") from None

@@ -1,0 +1,72 @@
+"""What `App(mirror=…)` takes: a store, and how often and under which name it is written. Values alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ehkafka.checkpoints.owner_book import EVERY_S
+from ehkafka.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from ehkafka.checkpoints.store import CheckpointStore
+
+INTERVAL_S = 10.0
+"""KEDA looks every 30 s by default; ten seconds keep a fall-back short without many writes."""
+
+
+class MirrorChoice(Protocol):
+    """A mirror as it is chosen, before anything is opened."""
+
+    interval_s: float
+    # Stands for the broker in the blobs' names; None: the endpoint's host name.
+    namespace: str | None
+
+    def open_store(self) -> CheckpointStore:
+        """Return the store, for one run. Raises `ConfigurationError`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreMirror:
+    """A mirror in any store: a folder (`FileStore`), memory (`MemoryStore`), or one of your own."""
+
+    store: CheckpointStore
+    interval_s: float = INTERVAL_S
+    namespace: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work. Raises `ConfigurationError`."""
+        check_interval(self.interval_s, "StoreMirror")
+
+    def open_store(self) -> CheckpointStore:
+        """Return the store that was given."""
+        return self.store
+
+
+def checked_choice(mirror: Any) -> MirrorChoice | None:
+    """Return what `App(mirror=…)` was given. Raises `ConfigurationError`."""
+    if mirror is None or (callable(getattr(mirror, "open_store", None)) and not isinstance(mirror, type)):
+        chosen: MirrorChoice | None = mirror
+        return chosen
+    # Not its repr: a connection string may have been given in its place.
+    raise ConfigurationError(
+        f"App(mirror=…): a {type(mirror).__name__} is no mirror; give a BlobMirror(…), or a StoreMirror with "
+        "a store of your own."
+    )
+
+
+def check_interval(interval_s: Any, who: str) -> None:
+    """Refuse an interval that is none. Raises `ConfigurationError`."""
+    is_number = isinstance(interval_s, int | float) and not isinstance(interval_s, bool)
+    if not is_number or not 0.1 <= interval_s <= 86_400.0:
+        raise ConfigurationError(
+            f"{who}: interval_s={interval_s!r}: give the seconds between two writes of a partition, 0.1 to "
+            "86400. Commits are a second apart on Event Hubs: less would write nothing new."
+        )
+
+
+def writes_per_month(partitions: int, interval_s: float) -> int:
+    """Return how many writes a mirror makes in 30 days at most: checkpoints that move, and owners."""
+    month_s = 30 * 86_400
+    return partitions * (int(month_s / interval_s) + int(month_s / EVERY_S))

@@ -1,0 +1,150 @@
+"""Where a partition begins whose group has no commit: at the mirror, at `start`, or nowhere.
+
+On the poll thread, inside the assign callback; waits for the store and the broker, for a bounded time. The
+mirror is never asked where the group has a commit, so an operator's rewind is never undone. What it says is
+believed for the same log alone. When it cannot be asked the app ends: to begin at `start` instead could
+skip what was never handled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from confluent_kafka import KafkaException
+
+from ehkafka.checkpoints.store import StoreError, StoreUnavailableError
+from ehkafka.endpoint.client import describe_error
+from ehkafka.errors import EndpointError
+from ehkafka.events.mirror import MirrorUsed
+from ehkafka.progress.position import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ehkafka.checkpoints.checkpoint import Checkpoint
+    from ehkafka.events import Event
+    from ehkafka.intake.same_log import Witness
+    from ehkafka.records import TopicPartition
+    from ehkafka.settings import OnNoGroupOffsets
+
+LOOKUP_S = 10.0
+LOOKUP_TRIES = 3
+# What is finished above a commit only spares repeats: not worth holding up an assignment for long.
+RESTORE_S = 2.0
+_STEP = "Mend that, or set on_no_group_offsets='start' to begin where start= says."
+
+
+class Lookup(Protocol):
+    """The mirror, as far as the poll thread asks it."""
+
+    def lookup(
+        self, partitions: Sequence[TopicPartition], timeout_s: float
+    ) -> Mapping[TopicPartition, Checkpoint | None]:
+        """Return what the mirror has. Raises `StoreError`."""
+        ...
+
+    @property
+    def is_down(self) -> bool:
+        """Whether the store did not answer the last time."""
+        ...
+
+
+class MirrorStart:
+    """Finds starts for partitions without a commit. Without a `mirror` there is only the policy."""
+
+    def __init__(
+        self,
+        policy: OnNoGroupOffsets,
+        *,
+        group: str,
+        emit: Callable[[Event], None],
+        mirror: Lookup | None = None,
+        witness: Witness | None = None,
+    ) -> None:
+        self._policy = policy
+        self._group = group
+        self._emit = emit
+        self._mirror = mirror
+        self._witness = witness
+
+    def find(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the next_offsets of those that begin at the mirror. Raises `EndpointError`."""
+        if partitions and self._policy == "fail":
+            shown = ", ".join(map(str, sorted(partitions)[:10]))
+            raise EndpointError(
+                f"The group {self._group!r} has no committed offset for {len(partitions)} partitions "
+                f"({shown}), and on_no_group_offsets='fail'. Commit where they are to begin (ehkafka offsets "
+                "reset), or set it to 'start'."
+            )
+        if not partitions or self._mirror is None or self._policy != "mirror":
+            return {}
+        looked_up = self._lookup(partitions)
+        found = {partition: known for partition, known in looked_up.items() if known is not None}
+        return self._verified(found) if found else {}
+
+    def _lookup(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Checkpoint | None]:
+        assert self._mirror is not None
+        for tries_left in reversed(range(LOOKUP_TRIES)):
+            try:
+                return self._mirror.lookup(partitions, LOOKUP_S)
+            except StoreError as error:
+                if tries_left and isinstance(error, StoreUnavailableError):
+                    continue
+                raise EndpointError(
+                    f"The group {self._group!r} has no committed offset for {len(partitions)} partitions, "
+                    f"and the mirror could not be asked: {error} {_STEP}"
+                ) from error
+        raise AssertionError("unreachable: the last try returns or raises")
+
+    def _verified(self, found: dict[TopicPartition, Checkpoint]) -> dict[TopicPartition, int]:
+        assert self._witness is not None
+        try:
+            judgements = self._witness.judge(found)
+        except KafkaException as error:
+            raise EndpointError(
+                f"Whether the log is the mirror's could not be read: {describe_error(error.args[0])}"
+            ) from error
+        for partition, (is_same, reason) in judgements.items():
+            known = found[partition]
+            if not is_same:
+                raise EndpointError(
+                    f"The group {self._group!r} has no committed offset for {partition}, and its mirror at "
+                    f"{known.next_offset} is of another log: {reason}. To begin there could skip records. "
+                    "Set on_no_group_offsets='start' to begin where start= says, or commit where to begin "
+                    "(ehkafka offsets reset)."
+                )
+            self._emit(
+                MirrorUsed(partition, known.next_offset, known.written_at_ms, known.owner, proof=reason)
+            )
+        return {partition: known.next_offset for partition, known in found.items()}
+
+
+class MirrorRanges:
+    """What the mirror knows of finished records above a commit, for `Restore`."""
+
+    name = "the mirror"
+
+    def __init__(self, mirror: Lookup) -> None:
+        self._mirror = mirror
+
+    def progress_at(self, commits: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Progress]:
+        """Return what the mirror has for these very next_offsets; nothing while its store is down."""
+        if self._mirror.is_down:
+            return {}
+        try:
+            found = self._mirror.lookup(list(commits), RESTORE_S)
+        except StoreError:
+            # The mirror's own thread tells of its store; without the ranges some records are repeated.
+            return {}
+        return {
+            partition: Progress(
+                known.next_offset,
+                known.leader_epoch,
+                known.finished,
+                known.last_timestamp_ms,
+                known.anchor,
+                known.finished_leader_epoch,
+            )
+            for partition, known in found.items()
+            if known is not None and known.next_offset == commits[partition]
+        }

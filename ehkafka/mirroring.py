@@ -1,0 +1,144 @@
+"""Joins one run with its mirror: who tells the mirror what, and who asks it.
+
+Called by `Runtime`, before any thread of the run exists and at its end. Opens no connection: the mirror's
+thread does, and a consumer of its own for the rare look whether a log is the same.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.checkpoints.layout import Layout
+from ehkafka.checkpoints.mirror import Mirror
+from ehkafka.endpoint.client import open_consumer
+from ehkafka.endpoint.properties import consumer_properties
+from ehkafka.errors import ConfigurationError
+from ehkafka.intake.client_log import ClientLog
+from ehkafka.intake.mirror_start import MirrorRanges, MirrorStart
+from ehkafka.intake.same_log import Witness
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from confluent_kafka import Consumer
+
+    from ehkafka.checkpoints.store_mirror import MirrorChoice
+    from ehkafka.endpoint import Endpoint
+    from ehkafka.intake.context import IntakeContext
+    from ehkafka.progress.position import Progress
+    from ehkafka.records import TopicPartition
+    from ehkafka.settings import Settings
+    from ehkafka.telemetry.bus import EventBus
+    from ehkafka.telemetry.snapshot import MirrorState
+
+# The least that a stop gives the mirror, and the most: a store that is away must not hold up a restart.
+FLUSH_LEAST_S = 1.0
+FLUSH_MOST_S = 5.0
+_HOST_CHARACTERS_MAX = 100
+
+
+class Mirroring:
+    """The mirror of one run, or its absence: without `choice` there is only `on_no_group_offsets`."""
+
+    def __init__(
+        self,
+        choice: MirrorChoice | None,
+        endpoint: Endpoint,
+        settings: Settings,
+        topics: Collection[str],
+        bus: EventBus,
+    ) -> None:
+        """Raise `ConfigurationError` for what cannot be mirrored."""
+        self._endpoint = endpoint
+        self._settings = settings
+        self._bus = bus
+        self._mirror: Mirror | None = None
+        if choice is not None:
+            layout = Layout(choice.namespace or _host(endpoint), settings.group)
+            check_topics(layout, topics)
+            self._mirror = Mirror(
+                choice.open_store(),
+                layout,
+                owner=run_name(),
+                interval_s=choice.interval_s,
+                emit=bus.emit,
+            )
+
+    def attach(self, context: IntakeContext) -> None:
+        """Connect with the poll thread's parts, before there is a poll thread."""
+        mirror, settings = self._mirror, self._settings
+        context.positions.without_commit = MirrorStart(
+            settings.on_no_group_offsets,
+            group=settings.group,
+            emit=self._bus.emit,
+            mirror=mirror,
+            witness=Witness(self._open_consumer),
+        ).find
+        if mirror is None:
+            return
+        committer = context.committer
+
+        def on_acknowledged(stored: Mapping[TopicPartition, tuple[int, Progress]]) -> None:
+            # `waited_s` counts from when the commit was sent whose answer this is.
+            mirror.acknowledged(stored, time.monotonic() - committer.waited_s())
+
+        committer.listen(on_acknowledged)
+        context.restore.sources.append(MirrorRanges(mirror))
+        context.on_epoch_begin = mirror.assigned
+        context.on_epoch_end = mirror.ended
+
+    def start(self) -> None:
+        """Start the mirror's thread."""
+        if self._mirror is not None:
+            self._mirror.start()
+
+    def stop(self, *, deadline_s: float, at_once: bool) -> None:
+        """Write what is owed by the deadline (monotonic), within bounds of our own, and end."""
+        if self._mirror is not None:
+            left_s = 0.2 if at_once else max(FLUSH_LEAST_S, deadline_s - time.monotonic())
+            self._mirror.stop(min(left_s, FLUSH_MOST_S))
+
+    @property
+    def state(self) -> MirrorState | None:
+        """How far behind the mirror is; None without one."""
+        return self._mirror.state() if self._mirror is not None else None
+
+    @property
+    def trouble(self) -> str | None:
+        """What is wrong with the mirror for too long."""
+        return self._mirror.trouble if self._mirror is not None else None
+
+    def _open_consumer(self) -> Consumer:
+        """Open a consumer that joins no group: it is given partitions, and its group commits nothing."""
+        settings = self._settings
+        properties: dict[str, Any] = consumer_properties(
+            self._endpoint, settings.group, settings.consumer, assignor=settings.assignor, instance_id=None
+        )
+        return open_consumer({**properties, "enable.partition.eof": True}, logger=ClientLog(self._bus.emit))
+
+
+def check_topics(layout: Layout, topics: Collection[str]) -> None:
+    """Refuse topics that have no name in a store, or share one. Raises `ConfigurationError`."""
+    names: dict[str, str] = {}
+    for topic in sorted(topics):
+        other = names.setdefault(layout.name(topic, 0), topic)
+        if other != topic:
+            raise ConfigurationError(
+                f"The topics {other!r} and {topic!r} differ in case alone, and blobs have lower-case names: "
+                "their mirrors would overwrite each other. Consume one of them in an app of its own."
+            )
+
+
+def run_name() -> str:
+    """Return a name for this run that nobody else has: host, process, and eight random digits."""
+    host = "".join(c for c in socket.gethostname() if c.isascii() and (c.isalnum() or c in "-._"))
+    return f"{host[:_HOST_CHARACTERS_MAX] or 'host'}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def _host(endpoint: Endpoint) -> str:
+    """Return the endpoint's host, without what no folder may have."""
+    return endpoint.name.replace("/", "-").replace(" ", "-")

@@ -1,0 +1,75 @@
+"""How the events of the mirror read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from ehkafka.events.mirror import (
+    MirrorContested,
+    MirrorForeign,
+    MirrorLeftBehind,
+    MirrorRecovered,
+    MirrorUnavailable,
+    MirrorUsed,
+    MirrorWritten,
+)
+from ehkafka.telemetry.sentences.dispatch import sentence
+from ehkafka.telemetry.wording import clause, names
+
+
+@sentence.register
+def _(event: MirrorWritten) -> str:
+    positions = names(f"{partition} up to {offset}" for partition, offset in event.next_offsets)
+    return f"Mirrored {positions} in {event.took_s:.3f} s."
+
+
+@sentence.register
+def _(event: MirrorUnavailable) -> str:
+    return (
+        f"The mirror cannot be written: {clause(event.error)}. Records are handled and committed as before; "
+        "the mirror follows when its store answers again."
+    )
+
+
+@sentence.register
+def _(event: MirrorRecovered) -> str:
+    return (
+        f"The mirror in {event.store} is written again, after {event.outage_s:.0f} s and "
+        f"{event.failed_attempts} failed attempts."
+    )
+
+
+@sentence.register
+def _(event: MirrorContested) -> str:
+    ours = "nothing" if event.our_next_offset is None else str(event.our_next_offset)
+    return (
+        f"The mirror of {event.partition} was written by {event.owner} (up to {event.their_next_offset}) "
+        f"while this app had {ours} to write: {event.blob}. Either this process slept and its partition has "
+        "a new owner, which ends by itself, or two apps use the same group name and container: give each "
+        "its own."
+    )
+
+
+@sentence.register
+def _(event: MirrorForeign) -> str:
+    return (
+        f"{event.blob} was written by another program, so the commits of {event.partition} are not mirrored. "
+        "Give the mirror a container of its own, or take that blob away."
+    )
+
+
+@sentence.register
+def _(event: MirrorUsed) -> str:
+    written = datetime.fromtimestamp(event.written_at_ms / 1000, UTC).isoformat(timespec="seconds")
+    return (
+        f"The group has no committed offset for {event.partition}: it begins at {event.next_offset}, which "
+        f"{event.owner or 'an earlier run'} mirrored at {written}. It is the same log, for {event.proof}."
+    )
+
+
+@sentence.register
+def _(event: MirrorLeftBehind) -> str:
+    return (
+        f"The app leaves with an older mirror of {names(event.partitions)}: {clause(event.error)}. The "
+        "group's commits are right; only a start without them would repeat records."
+    )
