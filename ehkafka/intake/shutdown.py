@@ -198,8 +198,10 @@ class Shutdown:
     def _has_runnable(route: Route, request: StopRequest) -> bool:
         with route.exchange.locked() as dispatcher:
             due_s = dispatcher.holds.next_due_s()
-            # A retry that comes in time is worth waiting for: what finished behind it would be repeated.
-            return dispatcher.has_runnable() or (due_s is not None and due_s < request.deadline_s)
+            # A retry that comes in time is worth waiting for: what finished behind it would be repeated. So
+            # are the letters of a key that is diverted: they would be written once more.
+            is_due = due_s is not None and due_s < request.deadline_s
+            return is_due or bool(dispatcher.verdicts.diverting) or dispatcher.has_runnable()
 
 
 def _uncommitted(partitions: Iterable[TopicPartition], trouble: str | None) -> str:

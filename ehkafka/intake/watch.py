@@ -101,7 +101,7 @@ def running_records(context: IntakeContext) -> Iterator[str]:
     for route, assignment in list(context.owned.values()):
         with route.exchange.locked() as dispatcher:
             for lane in assignment.lanes_here():
-                if lane.running and lane.head is not None:
-                    ticket = dispatcher.verdicts.awaited.get(lane)
+                ticket = dispatcher.verdicts.ticket_of(lane)
+                if (lane.running or ticket is not None) and lane.head is not None:
                     waits = f" ({ticket.decision.reason})" if ticket is not None else ""
                     yield f"{assignment.partition}@{lane.head.offset()} key {describe_key(lane.key)}{waits}"

@@ -85,6 +85,10 @@ class Verdicts:
         else:
             self.decide(lane, verdict, now_s)
 
+    def ticket_of(self, lane: Lane) -> Ticket | None:
+        """Return the ticket that waits for an answer about a lane's head, None where none does."""
+        return self.awaited.get(lane) or self.diverting.get(lane)
+
     def give(self, lane: Lane, outcome: Outcome) -> None:
         """Give the head of a lane that nobody holds an outcome and go on with the next."""
         self.end_head(lane, outcome)

@@ -256,7 +256,7 @@ def test_f9_hold_key_makes_the_next_records_wait_until_a_restart(
     second.start()
     wait_for(lambda: dead.committed() == 4)
     second.stop()
-    assert sorted(again.offsets()) == [1, 2, 3]
+    assert again.offsets() == [1, 3]  # what had finished above the commit is known
 
 
 def test_f9_divert_key_sends_the_next_records_after_it_without_a_try(

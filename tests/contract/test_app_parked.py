@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -154,6 +155,39 @@ def test_f5_a_diverted_key_that_comes_quicker_than_its_letters_pauses_its_partit
     assert 20 <= app.snapshot().partitions[1].parked_records <= 20 + 25 + 20
     assert paused(app) == [1]
     app.stop(drain=False)
+
+
+@pytest.mark.parametrize("in_time", [True, False])
+def test_f5_a_stop_waits_for_the_letters_of_a_diverted_key_within_its_deadline(
+    lab: Any, wait_for: Any, stays: Any, in_time: bool
+) -> None:
+    """F5: else those on their way would be written again after the next start; what is left is named."""
+    safe: list[int] = []
+    gate = threading.Event()
+
+    def save(letter: Any) -> None:
+        if safe:
+            assert gate.wait(30.0)
+        safe.append(letter.offset)
+
+    lab.produce("bad " * 30)
+    policy, options = ehkafka.DeadLetter(save), {**SMALL, "on_parked_full": "dead_letter"}
+    app = lab.app(Switch(), retry=FOR_EVER, on_failure=policy, **options)
+    app.start()
+    wait_for(lambda: len(safe) == 1)
+    if in_time:
+        stopping = threading.Thread(target=app.stop)
+        stopping.start()
+        stays(stopping.is_alive)
+        gate.set()
+        stopping.join(20.0)
+        assert safe == list(range(30))
+        assert lab.committed() == 30
+    else:
+        with pytest.raises(ehkafka.AbandonedError, match=r"t\[0\]@1 key bad \(its dead letter is on its way"):
+            app.stop(timeout_s=0.2)
+        gate.set()
+        assert lab.committed() == 1
 
 
 def test_f5_stop_ends_the_app_and_names_the_key(lab: Any) -> None:
