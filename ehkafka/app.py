@@ -12,21 +12,22 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal
 
+from ehkafka.checkpoints.store_mirror import checked_choice
 from ehkafka.collector import collector_set
 from ehkafka.configuration import Configurable, Configuration
 from ehkafka.errors import ConfigurationError, EngineError
 from ehkafka.lifespan import start_unless_cancelled
+from ehkafka.observation import health_of_run, snapshot_of
 from ehkafka.registration import Registration
 from ehkafka.runtime import Runtime
 from ehkafka.signals import stop_signals
-from ehkafka.telemetry.picture import partition_snapshots
 from ehkafka.telemetry.snapshot import Health, Snapshot
-from ehkafka.telemetry.verdict import health_of
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
     from ehkafka.history import History
 
@@ -43,8 +44,8 @@ class App(Registration, Configurable):
     (`"earliest"`, `"latest"`, an offset, a datetime, a timedelta back, a mapping of partitions to these, or
     a callable `(topic, partition) -> position`; `ehkafka.intake.start` has the rules); there is no default
     for it. Without `endpoint`, it is chosen by the environment (`Endpoint.from_env`) when it is first
-    needed. All further settings are those of `ehkafka.settings.Settings`. Raises `ConfigurationError` for
-    what cannot work.
+    needed. `mirror` keeps a copy of the commits elsewhere (`BlobMirror`). All further settings are those of
+    `ehkafka.settings.Settings`. Raises `ConfigurationError` for what cannot work.
     """
 
     def __init__(
@@ -54,11 +55,13 @@ class App(Registration, Configurable):
         endpoint: Endpoint | None = None,
         start: Any = None,
         history: History | None = None,
+        mirror: MirrorChoice | None = None,
         **settings: Any,
     ) -> None:
         super().__init__()
         self._configuration = Configuration(group, endpoint, start, settings)
         self._history = history
+        self._mirror = checked_choice(mirror)
         # Guards the life cycle, not the data: two threads may start and stop.
         self._lock = threading.RLock()
         self._runtime: Runtime | None = None
@@ -214,22 +217,10 @@ class App(Registration, Configurable):
     def snapshot(self) -> Snapshot:
         """Return an immutable picture of the app as it is now. Takes microseconds per live lane."""
         runtime = self._runtime
-        now_s = time.time()
         if runtime is None:
-            return Snapshot.empty(self.settings.group, self._configuration.endpoint_name, self.state, now_s)
-        return Snapshot(
-            group=self.settings.group,
-            endpoint=self.endpoint.name,
-            state=self.state,
-            taken_at_s=now_s,
-            uptime_s=time.monotonic() - runtime.started_s,
-            partitions=partition_snapshots(runtime.context),
-            counters=runtime.bus.counters_snapshot(),
-            throttled_s=runtime.context.throttle.total_s,
-            is_throttled=runtime.context.throttle.is_recent,
-            overdue=runtime.overdue(),
-            **runtime.totals(),
-        )
+            endpoint = self._configuration.endpoint_name
+            return Snapshot.empty(self.settings.group, endpoint, self.state, time.time())
+        return snapshot_of(runtime, self.state)
 
     def health(self) -> Health:
         """Return whether all is well, else the reasons: each names where and what it waits for."""
@@ -237,14 +228,7 @@ class App(Registration, Configurable):
         snapshot = self.snapshot()
         if runtime is None:
             return Health((f"The app is {snapshot.state}.",))
-        return health_of(
-            snapshot,
-            stuck_s=self.settings.stuck_s,
-            poll_silence_s=time.monotonic() - runtime.loop.last_turn_s,
-            failure=str(runtime.failure) if runtime.failure is not None else None,
-            commit_trouble=runtime.context.committer.trouble,
-            troubles=runtime.troubles(),
-        )
+        return health_of_run(runtime, snapshot)
 
     # --- inside ------------------------------------------------------------------------------------
 
@@ -260,6 +244,7 @@ class App(Registration, Configurable):
             worker_tear_down=self._worker_tear_down,
             event_hooks=self._event_hooks,
             history=self._history,
+            mirror=self._mirror,
         )
 
     def _finish(self) -> None:

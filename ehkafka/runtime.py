@@ -8,27 +8,24 @@ from __future__ import annotations
 
 import threading
 import time
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.assembly import Assembly
-from ehkafka.endpoint.advice import consumer_advice
-from ehkafka.endpoint.client import check_client_version, open_consumer
+from ehkafka.endpoint.client import check_client_version
 from ehkafka.endpoint.credential_watch import CredentialWatch
-from ehkafka.endpoint.properties import consumer_properties
 from ehkafka.errors import EhkafkaError, EndpointError, EngineError, said
 from ehkafka.events import AppStarted, HandlerResized, UserCodeFailed
-from ehkafka.intake.broker_errors import missing_topics, unreachable
-from ehkafka.intake.client_log import ClientLog
 from ehkafka.intake.connection_errors import ConnectionErrors
 from ehkafka.intake.context import PartitionHooks
-from ehkafka.intake.interruptible import interruptible
 from ehkafka.intake.poll_loop import PollLoop
 from ehkafka.intake.shutdown import Shutdown, StopRequest
 from ehkafka.intake.watch import ProgressWatch
+from ehkafka.mirroring import Mirroring
 from ehkafka.progress.pacing import pace_bound
+from ehkafka.reach import Reach
 from ehkafka.recovery.desk import STOP
 from ehkafka.resizing import named_route, resize
+from ehkafka.run_errors import death_of, fatal_in_user_code
 from ehkafka.telemetry.bus import EventBus
 
 if TYPE_CHECKING:
@@ -36,6 +33,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Consumer, KafkaError
 
+    from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
     from ehkafka.events import Hook
     from ehkafka.handlers import HandlerSpec
@@ -43,8 +41,6 @@ if TYPE_CHECKING:
     from ehkafka.intake.route import Route
     from ehkafka.settings import Settings
     from ehkafka.telemetry.snapshot import OverdueAttempt
-
-T = TypeVar("T")
 
 # Letters that are not acknowledged by then belong to records that are redelivered.
 LETTERS_S = 0.5
@@ -66,6 +62,7 @@ class Runtime:
         worker_tear_down: Callable[[], None] | None = None,
         event_hooks: Sequence[Hook] = (),
         history: History | None = None,
+        mirror: MirrorChoice | None = None,
     ) -> None:
         self.settings = settings
         self.endpoint = endpoint
@@ -79,8 +76,6 @@ class Runtime:
         self._leave_now = threading.Event()
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
-        # True while the start waits for a token or the broker. Written by the starting thread.
-        self.is_reaching = False
         assembly = Assembly(
             endpoint=endpoint,
             settings=settings,
@@ -98,6 +93,9 @@ class Runtime:
         self._letters = assembly.letters(specs)
         self._routes = [assembly.route(spec, self._letters) for spec in specs]
         self.context = assembly.context(specs, hooks or PartitionHooks())
+        topics = {topic for spec in specs for topic in spec.topics}
+        self.mirroring = Mirroring(mirror, endpoint, settings, topics, self.bus)
+        self.mirroring.attach(self.context)
         self._watch = ProgressWatch(self.context, self._routes, settings.stuck_s)
         by_topic = {topic: route for route in self._routes for topic in route.topics}
         self._credential = CredentialWatch(endpoint.credential, self.bus.emit)
@@ -107,6 +105,9 @@ class Runtime:
             self.context, by_topic, on_error=self._hear_connection_error, slow_look=self._look_slowly
         )
         self.shutdown = Shutdown(self.context, self.loop, self._routes)
+        self._reach = Reach(
+            endpoint, settings, topics=set(by_topic), letters=self._letters.topics, emit=self.bus.emit
+        )
 
     def start(self, on_reached: Callable[[], object] = lambda: None) -> None:
         """Reach the broker, call `on_reached`, start the workers, subscribe.
@@ -123,6 +124,7 @@ class Runtime:
                 on_reached()
                 self._letters.start()
                 self._start_workers()
+                self.mirroring.start()
             except BaseException:
                 consumer.close()
                 raise
@@ -159,6 +161,11 @@ class Runtime:
         return thread is self._thread or any(owns(thread) for owns in ours)
 
     @property
+    def is_reaching(self) -> bool:
+        """True while the start waits for a token or the broker."""
+        return self._reach.is_waiting
+
+    @property
     def is_stopping(self) -> bool:
         """True from the first request to stop."""
         return self._request is not None
@@ -191,7 +198,8 @@ class Runtime:
         if self.is_done:
             return
         tokens = self.endpoint.tokens
-        found = (self._connection.trouble, self._credential.trouble, tokens.trouble if tokens else None)
+        of_tokens = tokens.trouble if tokens else None
+        found = (self._connection.trouble, self._credential.trouble, of_tokens, self.mirroring.trouble)
         yield from (trouble for trouble in found if trouble is not None)
 
     def totals(self) -> dict[str, int]:
@@ -203,55 +211,21 @@ class Runtime:
         }
 
     def _open(self) -> Consumer:
-        settings = self.settings
-        properties = consumer_properties(
-            self.endpoint,
-            settings.group,
-            settings.consumer,
-            assignor=settings.assignor,
-            instance_id=settings.instance_id,
-        )
-        for advice in consumer_advice(self.endpoint, properties):
-            self.bus.emit(advice)
+        properties = self._reach.properties()
         # A drain that outlives the poll interval would make the group drop this member in mid-revoke.
-        self.context.drain_s = min(settings.drain_s, int(properties["max.poll.interval.ms"]) / 2000)
-        topics = {topic for route in self._routes for topic in route.topics}
-        self.endpoint.prepare_topics(topics | self._letters.topics)
-        if self.endpoint.tokens is not None:
-            tokens = self.endpoint.tokens
-            self._reach(lambda: tokens.sign_in(settings.connect_s))
-        heard: list[KafkaError] = []
-        # librdkafka calls back inside consume(), by then `consumer` is there.
-        consumer: Consumer = open_consumer(
+        self.context.drain_s = min(self.settings.drain_s, int(properties["max.poll.interval.ms"]) / 2000)
+        return self._reach.open(
             properties,
-            error_cb=lambda error: (
-                self.loop.error_cb(consumer, error) if self._thread else heard.append(error)
-            ),
+            hear=self._hear_client,
             on_commit=self.context.committer.on_commit,
             throttle_cb=self.context.throttle.heard,
-            logger=ClientLog(self.bus.emit),
         )
-        try:
-            ask = partial(missing_topics, consumer, topics, settings.connect_s, letters=self._letters.topics)
-            missing = self._reach(lambda: interruptible(ask, consumer.close))
-        except EndpointError as error:
-            # The request only tells that time ran out; why is told by callback, which this poll lets through.
-            consumer.consume(1, 0.0)
-            consumer.close()
-            addresses = str(properties["bootstrap.servers"])
-            raise unreachable(addresses, settings.connect_s, heard, error.__cause__) from error
-        if missing is not None:
-            consumer.close()
-            raise missing
-        return consumer
 
-    def _reach(self, wait: Callable[[], T]) -> T:
-        """Wait for somebody else's answer, which a signal may cut short."""
-        self.is_reaching = True
-        try:
-            return wait()
-        finally:
-            self.is_reaching = False
+    def _hear_client(self, consumer: Consumer, error: KafkaError) -> bool:
+        if self._thread is None:
+            return False
+        self.loop.error_cb(consumer, error)
+        return True
 
     def _start_workers(self) -> None:
         started: list[Route] = []
@@ -269,12 +243,8 @@ class Runtime:
         try:
             self._credential.start(consumer)
             self._poll(consumer)
-        except EhkafkaError as error:
-            self.fail(error)
         except BaseException as error:
-            failure = EngineError(f"The poll thread died of {error!r}. Please report it.")
-            failure.__cause__ = error
-            self.fail(failure)
+            self.fail(death_of("The poll thread", error))
         finally:
             self._finish(consumer)
 
@@ -304,6 +274,7 @@ class Runtime:
                 self.failure = self.failure or EngineError(f"The stop failed: {error!r}. Please report it.")
         finally:
             self._letters.stop(LETTERS_S)
+            self.mirroring.stop(deadline_s=request.deadline_s, at_once=self._leave_now.is_set())
             self._credential.stop()
             self._stop_hearing_of_tokens()
             self.bus.close(2.0)
@@ -331,24 +302,9 @@ class Runtime:
         self.context.hook_thread.submit("on_error", ask)
 
     def _worker_died(self, error: BaseException) -> None:
-        if isinstance(error, EhkafkaError):  # it says itself what to do
-            self.fail(error)
-            return
-        failure = EngineError(f"A worker thread died of {error!r}. Please report it.")
-        failure.__cause__ = error
-        self.fail(failure)
+        self.fail(death_of("A worker thread", error))
 
     def _user_code_failed(self, where: str, error: BaseException) -> None:
         self.bus.emit(UserCodeFailed(where, said(error)))
-        failure: EhkafkaError | None = None
-        if where.startswith("opening"):
-            failure = EhkafkaError(
-                f"{where} failed: {said(error)}. Its records were not handled. Fix the hook."
-            )
-        elif not isinstance(error, Exception):
-            failure = EhkafkaError(
-                f"{where} asked to leave: {said(error)}. App.stop() ends an app in good order."
-            )
-        if failure is not None:
-            failure.__cause__ = error
+        if (failure := fatal_in_user_code(where, error)) is not None:
             self.fail(failure)
