@@ -12,6 +12,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from ehkafka.testing.simulated_plan import SimulationPlan
 from ehkafka.testing.simulator import SimulationReport, simulate
 
 if TYPE_CHECKING:
@@ -26,46 +27,53 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="replay this seed alone and show its last steps")
     parser.add_argument("--seeds", type=int, default=300, help="how many seeds to run (300)")
     parser.add_argument("--first", type=int, default=0, help="the first seed (0)")
+    parser.add_argument(
+        "--chunks", action="store_true", help="every seed with chunks, one lane a partition's key"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (one per core)")
     options = parser.parse_args()
+    seeds = range(options.first, options.first + options.seeds)
+    plan_of = SimulationPlan.drawn_with_chunks if options.chunks else SimulationPlan.drawn
     if options.seed is not None:
-        return _replay(options.seed)
-    return _run(range(options.first, options.first + options.seeds), options.jobs)
+        return _replay(plan_of(options.seed))
+    return _run([plan_of(seed) for seed in seeds], options.jobs)
 
 
-def _replay(seed: int) -> int:
-    report = simulate(seed, trace=True)
+def _replay(plan: SimulationPlan) -> int:
+    report = simulate(plan.seed, plan=plan, trace=True)
     print(report.report())
     return 0 if report.ok else 1
 
 
-def _run(seeds: range, jobs: int) -> int:
+def _run(plans: list[SimulationPlan], jobs: int) -> int:
     started_s = time.perf_counter()
     failed: list[int] = []
     steps = records = 0
-    for done, report in enumerate(_reports(seeds, jobs), 1):
+    for done, report in enumerate(_reports(plans, jobs), 1):
         steps += report.steps
         records += report.verdict.finished
         if not report.ok:
             failed.append(report.plan.seed)
-            _say(
-                f"seed {report.plan.seed}: {report.problems[0]}\n  scripts/simulate --seed {report.plan.seed}"
-            )
-        _show_progress(done, len(seeds), len(failed))
+            _say(f"seed {report.plan.seed}: {report.problems[0]}\n  {report.replay}")
+        _show_progress(done, len(plans), len(failed))
     took_s = time.perf_counter() - started_s
     _say(
-        f"{len(seeds)} seeds in {took_s:.1f} s ({len(seeds) / took_s:.1f} per second): {steps} steps, "
+        f"{len(plans)} seeds in {took_s:.1f} s ({len(plans) / took_s:.1f} per second): {steps} steps, "
         f"{records} records, {len(failed)} seeds broke a promise"
     )
     return 1 if failed else 0
 
 
-def _reports(seeds: range, jobs: int) -> Iterator[SimulationReport]:
+def _reports(plans: list[SimulationPlan], jobs: int) -> Iterator[SimulationReport]:
     if jobs == 1:
-        yield from map(simulate, seeds)
+        yield from map(_simulated, plans)
         return
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        yield from pool.imap_unordered(simulate, seeds, chunksize=4)
+        yield from pool.imap_unordered(_simulated, plans, chunksize=4)
+
+
+def _simulated(plan: SimulationPlan) -> SimulationReport:
+    return simulate(plan.seed, plan=plan)
 
 
 def _show_progress(done: int, total: int, failed: int) -> None:

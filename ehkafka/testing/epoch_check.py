@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _LANES_MIN = 1024
 _FAILED = "failed"
 _FINISHED = "finished"
+_DEAD_LETTERED = "dead-lettered"
 
 
 class EpochCheck:
@@ -211,6 +212,9 @@ class EpochCheck:
             findings.add(Measure.BREACH, f"{where}: {outcome}, but it was not unfinished")
         elif state > 0 or outcome in {_FINISHED, _FAILED}:
             findings.add(Measure.BREACH, f"{where}: {outcome} in an attempt that was not running")
+        if self.settled_exposure and not state and outcome == _DEAD_LETTERED:
+            # Its letter was on its way as the epoch ended, which the account could not know.
+            self.partition.duplicates_bound += offset in self.partition.received
         # A record skipped for its age, or dead-lettered for its place in a lane, was never started.
         return state is None and outcome == _FAILED
 

@@ -7,7 +7,7 @@ and go, but every drain may take its time and nothing fails.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, get_args
 
 from ehkafka.recovery.decision import AfterDeadLetter
@@ -98,6 +98,11 @@ class SimulationPlan:
             after_dead_letter="continue" if graceful else rng.choice(get_args(AfterDeadLetter)),
             **_express(seed),  # type: ignore[arg-type]
         )
+
+    @classmethod
+    def drawn_with_chunks(cls, seed: int) -> SimulationPlan:
+        """Return the same plan with chunks, whether the seed drew them or not."""
+        return replace(cls.drawn(seed), express=True, scope="partition")
 
     def describe(self) -> str:
         """Return the plan in one line."""

@@ -60,9 +60,14 @@ class SimulationReport:
 
     def report(self) -> str:
         """Return what went wrong, with the last steps and the command that replays it."""
-        replay = f"replay: scripts/simulate --seed {self.plan.seed}"
-        lines = [*self.problems, self.verdict.report(), self.plan.describe(), *self.trace, replay]
-        return "\n".join(lines)
+        lines = [*self.problems, self.verdict.report(), self.plan.describe(), *self.trace]
+        return "\n".join([*lines, f"replay: {self.replay}"])
+
+    @property
+    def replay(self) -> str:
+        """The command that shows the same run."""
+        drawn = self.plan == SimulationPlan.drawn(self.plan.seed)
+        return f"scripts/simulate --seed {self.plan.seed}{'' if drawn else ' --chunks'}"
 
 
 def simulate(seed: int, *, plan: SimulationPlan | None = None, trace: bool = False) -> SimulationReport:

@@ -10,7 +10,7 @@ import inspect
 import sys
 import textwrap
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -33,6 +33,8 @@ from ehkafka.testing.simulator import simulate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ehkafka.records import Message
+
 P0 = TopicPartition("t", 0)
 SEEDS_MAX = 60
 
@@ -43,8 +45,7 @@ def _a_seed_is_red() -> bool:
 
 
 def _an_express_seed_is_red() -> bool:
-    plans = (SimulationPlan.drawn(seed) for seed in range(2 * SEEDS_MAX))
-    plans = (replace(plan, express=True) for plan in plans if plan.scope == "partition")
+    plans = (SimulationPlan.drawn_with_chunks(seed) for seed in range(SEEDS_MAX))
     return any(not simulate(plan.seed, plan=plan).ok for plan in plans)
 
 
@@ -321,8 +322,8 @@ def _an_epoch_is_used_again() -> bool:
     return epochs.begin(P0) == first
 
 
-def _express_bench() -> LaneBench:
-    bench = LaneBench(express=True)
+def _express_bench(**options: Any) -> LaneBench:
+    bench = LaneBench(express=True, **options)
     assert bench.dispatcher.express is not None
     bench.dispatcher.express.on = True
     return bench
@@ -398,6 +399,33 @@ def _a_drain_leaves_a_chunk() -> bool:
     return not bench.dispatcher.drained(assignment)
 
 
+def _a_users_function_is_asked_twice() -> bool:
+    asked = []
+    bench = _express_bench(order_by=lambda message: asked.append(message.offset()) or message.key())
+    bench.receive(bench.assign(), "a0 b1")
+    bench.dispatcher.end_early(_start(bench, 1))
+    return asked != [0, 1]
+
+
+def _a_chunk_runs_a_record_without_a_key() -> bool:
+    def order_by(message: Message) -> object:
+        return {b"a": 1}[message.key()]
+
+    bench = _express_bench(order_by=order_by)
+    assignment = bench.assign()
+    run = []
+    for records in ("a0", "a1", "a2 b3"):
+        bench.receive(assignment, records)
+    while (one := bench.dispatcher.begin()) is not None:
+        if isinstance(one, Chunk):
+            assert one.iterator is not None
+            run += [message.key() for message in one.iterator]
+            bench.dispatcher.settle([one], 0.0)  # type: ignore[list-item]
+        else:
+            bench.finish(one)
+    return b"b" in run
+
+
 EXPRESS_MUTANTS = [
     ("the stolen record's key is forgotten", Express._busy_lane, "assignment.lanes[key] = lane", "lane"),
     ("a stolen chunk's old index counts", Chunk.take_rest, "del self.messages[", "self.messages["),
@@ -419,8 +447,8 @@ EXPRESS_MUTANTS = [
     (
         "what had not started goes behind what came later",
         Express.end_early,
-        "assignment.chunks[0] = Chunk(assignment, rest, size - chunk.size)",
-        "assignment.chunks.popleft(); assignment.chunks.append(Chunk(assignment, rest, size - chunk.size))",
+        "assignment.chunks[0] = Chunk(assignment, rest, size - chunk.size, rest_keys)",
+        "chunks = assignment.chunks; chunks.popleft(); chunks.append(Chunk(assignment, rest, 0, rest_keys))",
     ),
     ("who ends a chunk second takes it again", Express.end_early, "if chunk is not self.out:", "if False:"),
     ("records overtake the lane of their key", Express._line_up, "if assignment.lanes:", "if False:"),
@@ -485,6 +513,39 @@ EXPRESS_MUTANTS = [
         "self.express.cut(assignment, assignment.drain_limit)",
         "pass",
         _a_drain_leaves_a_chunk,
+    ),
+    (
+        "the rest of a chunk gets the keys of its beginning",
+        Express.end_early,
+        "chunk.keys[len(chunk.messages) :]",
+        "chunk.keys[: len(rest)]",
+    ),
+    (
+        "what goes behind lanes leaves its keys in the chunk",
+        Express._put_behind_lanes,
+        "chunk.keys = free_keys",
+        "pass",
+    ),
+    (
+        "a user's keys are read under the lock",
+        Express._key_of,
+        "if chunk.keys is None else chunk.keys[index]",
+        "",
+        _a_users_function_is_asked_twice,
+    ),
+    (
+        "a chunk has records whose order_by failed",
+        Express.go_on,
+        "assignment.chunks[0].needs_lanes or ",
+        "",
+        _a_chunk_runs_a_record_without_a_key,
+    ),
+    (
+        "records whose order_by failed join a chunk",
+        Express.receive,
+        "or needs_lanes is not last.needs_lanes",
+        "",
+        _a_chunk_runs_a_record_without_a_key,
     ),
     (
         "the watermark passes chunks that were cut",

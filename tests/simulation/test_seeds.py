@@ -6,21 +6,41 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ehkafka.lanes.express import Express
 from ehkafka.testing.simulated_plan import SimulationPlan
 from ehkafka.testing.simulator import SimulationReport, simulate
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.chunk import Chunk
+    from ehkafka.lanes.lane import Lane
+
 SEEDS = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS", "120"))
-CHUNK = 20
+SEEDS_WITH_CHUNKS = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS_WITH_CHUNKS", "40"))
+AT_ONCE = 20
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("first", range(0, SEEDS, AT_ONCE))
 def test_no_seed_breaks_a_promise(first: int) -> None:
     """C9, R1 to R7: lost, premature, order, stale and unseen are 0; no duplicate without a fault."""
-    for seed in range(first, min(first + CHUNK, SEEDS)):
+    for seed in range(first, min(first + AT_ONCE, SEEDS)):
         report = simulate(seed)
+        assert report.ok, report.report()
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS_WITH_CHUNKS, AT_ONCE))
+def test_no_seed_with_chunks_breaks_a_promise(first: int) -> None:
+    """J6: chunks ended early, failures in them, lanes and chunks in turns, revokes; the next seeds."""
+    for seed in range(SEEDS + first, SEEDS + min(first + AT_ONCE, SEEDS_WITH_CHUNKS)):
+        plan = SimulationPlan.drawn_with_chunks(seed)
+        report = simulate(seed, plan=plan)
         assert report.ok, report.report()
 
 
@@ -40,6 +60,33 @@ def test_the_seeds_see_what_they_are_meant_to_see() -> None:
     assert sum(verdict.in_flight_at_end for verdict in verdicts) > 0, "no handler outlived its epoch"
     assert sum(verdict.epochs for verdict in verdicts) > 100
     assert all(verdict.commits_acknowledged for verdict in verdicts)
+
+
+def test_the_seeds_with_chunks_see_what_they_are_meant_to_see(monkeypatch: pytest.MonkeyPatch) -> None:
+    """J6: chunks run to their end, are ended early with and without a record that runs, and are spread."""
+    seen: Counter[str] = Counter()
+    settle, end_early, spread = Express.settle, Express.end_early, Express._spread_first
+
+    def count_settled(express: Express, returned: Iterable[Any]) -> list[Lane]:
+        returned = list(returned)
+        seen["run to the end"] += sum(one is express.out for one in returned)
+        return settle(express, returned)
+
+    def count_ended(express: Express, chunk: Chunk) -> Lane | None:
+        seen["ended early" if chunk.started() else "ended before the first"] += chunk is express.out
+        return end_early(express, chunk)
+
+    def count_spread(express: Express, assignment: Assignment) -> None:
+        seen["spread"] += 1
+        spread(express, assignment)
+
+    monkeypatch.setattr(Express, "settle", count_settled)
+    monkeypatch.setattr(Express, "end_early", count_ended)
+    monkeypatch.setattr(Express, "_spread_first", count_spread)
+    for seed in range(12):
+        assert simulate(seed, plan=SimulationPlan.drawn_with_chunks(seed)).ok
+    assert min(seen[what] for what in ("run to the end", "ended early", "spread")) > 100, seen
+    assert seen["ended before the first"] > 0, seen
 
 
 def test_a_plan_is_drawn_from_its_seed_alone() -> None:

@@ -50,6 +50,16 @@ def test_second_outcome_in_one_epoch_is_a_breach_and_unexplained() -> None:
     assert (verdict.duplicates, verdict.duplicates_unexplained) == (1, 1)
 
 
+def test_a_letter_that_was_on_its_way_as_the_epoch_ended_explains_a_duplicate() -> None:
+    """A diverted record is dead-lettered without a start: nobody could know that it had begun."""
+    story = begun(0).revoked().assigned(1, pid=2, at="0").received(0, pid=2).run(0, "z", pid=2)
+    verdict = story.finish(0, "k", "dead-lettered").verdict()
+    assert verdict.ok, verdict.report()
+    assert (verdict.duplicates, verdict.duplicates_bound) == (1, 1)
+    late = begun(0).revoked().assigned(1, pid=2, at="0").received(0, pid=2).run(0, "z", pid=2)
+    assert late.finish(0, "k", "skipped").verdict().duplicates_unexplained == 1
+
+
 def test_late_end_of_a_revoked_record_is_a_duplicate_within_the_bound() -> None:
     """The handler outlived its epoch; the new owner did the record too."""
     story = begun(0).start(0).revoked().assigned(1, pid=2, at="0").received(0, pid=2).run(0, "z", pid=2)
