@@ -99,8 +99,7 @@ class MirrorBook:
         if entry is None or entry.epoch != epoch or entry.ended_at_s is not None:
             return
         entry.ended_at_s = now_s
-        if entry.behind_since_s is None:
-            del self._entries[partition]
+        self._drop_hopeless(partition, entry)
 
     def forget_ended(self, now_s: float | None = None) -> None:
         """Give up what has been ended for so long that somebody else has written; without a time, all."""
@@ -152,14 +151,12 @@ class MirrorBook:
         entry = self._entries.get(partition)
         if entry is None or entry.epoch != epoch:
             return
-        entry.seen = seen
-        self._note_behind(entry, seen.at_s)
+        # A foreign one is never overwritten, but it may be taken away.
+        entry.seen = None if seen.is_foreign else seen
         if seen.is_foreign:
-            # It may be taken away.
-            entry.seen, entry.next_read_s = None, seen.at_s + FOREIGN_LOOK_S
-        if entry.ended_at_s is not None and not _may_write(entry, self.owner):
-            # Somebody else has written, and nothing can show any more that we came after.
-            del self._entries[partition]
+            entry.next_read_s = seen.at_s + FOREIGN_LOOK_S
+        self._note_behind(entry, seen.at_s)
+        self._drop_hopeless(partition, entry)
 
     def was_written(self, partition: TopicPartition, done: Write, version: Version, now_s: float) -> None:
         """Take what a write has put there."""
@@ -170,8 +167,7 @@ class MirrorBook:
         entry.next_write_s = now_s + self.interval_s
         entry.behind_since_s = None
         self._note_behind(entry, now_s)
-        if entry.ended_at_s is not None and entry.behind_since_s is None:
-            del self._entries[partition]
+        self._drop_hopeless(partition, entry)
 
     def was_refused(self, partition: TopicPartition) -> int | None:
         """Note that a write met another version: the blob must be read again, for the epoch returned."""
@@ -209,6 +205,12 @@ class MirrorBook:
         due += [entry.next_write_s for entry in self._entries.values() if _may_write(entry, self.owner)]
         return min(due, default=None)
 
+    def _drop_hopeless(self, partition: TopicPartition, entry: _Entry) -> None:
+        """Forget an ended epoch that owes nothing, or that nothing can show any more to be the newer one."""
+        is_hopeless = entry.seen is not None and not _may_write(entry, self.owner)
+        if entry.ended_at_s is not None and (entry.behind_since_s is None or is_hopeless):
+            del self._entries[partition]
+
     @staticmethod
     def _note_behind(entry: _Entry, now_s: float) -> None:
         if not _is_owed(entry):
@@ -227,7 +229,7 @@ def _is_owed(entry: _Entry) -> bool:
 
 def _may_write(entry: _Entry, owner: str) -> bool:
     seen, owed = entry.seen, entry.owed
-    if seen is None or owed is None or seen.is_foreign or not _is_owed(entry):
+    if seen is None or owed is None or not _is_owed(entry):
         return False
     there = seen.checkpoint
     if there is None or owed.requested_s > seen.at_s:

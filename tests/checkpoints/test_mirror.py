@@ -1,0 +1,304 @@
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.checkpoints import outage
+from ehkafka.checkpoints.body import checkpoint_body, read_checkpoint, read_ownership
+from ehkafka.checkpoints.checkpoint import Checkpoint
+from ehkafka.checkpoints.layout import Layout
+from ehkafka.checkpoints.memory_store import MemoryStore
+from ehkafka.checkpoints.mirror import BEHIND_S, Mirror
+from ehkafka.checkpoints.store import StoreError, StoreUnavailableError
+from ehkafka.events import (
+    Event,
+    MirrorContested,
+    MirrorForeign,
+    MirrorLeftBehind,
+    MirrorRecovered,
+    MirrorUnavailable,
+    MirrorWritten,
+)
+from ehkafka.progress.position import Progress
+from ehkafka.records import TopicPartition
+from ehkafka.testing.bad_store import BadStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+LAYOUT = Layout("ns", "g")
+NAME = LAYOUT.name("t", 0)
+
+
+class Run:
+    """A mirror in a bad store, and what it told."""
+
+    def __init__(self, owner: str = "me", store: BadStore | None = None) -> None:
+        self.store = store or BadStore()
+        self.told: list[Event] = []
+        self.mirror = Mirror(self.store, LAYOUT, owner=owner, interval_s=0.1, emit=self.told.append)
+        self.stopped = False
+
+    def acknowledge(
+        self, next_offset: int, *finished: tuple[int, int], partition: TopicPartition = T0
+    ) -> None:
+        """Let the broker acknowledge a commit that was sent just now."""
+        done = Progress(next_offset, None, finished, None, None, None)
+        self.mirror.acknowledged({partition: (1, done)}, time.monotonic())
+
+    def mirrored(self, partition: TopicPartition = T0) -> int | None:
+        """The next_offset that the store has."""
+        blob = MemoryStore.read(self.store, LAYOUT.name(*partition))  # past the faults
+        checkpoint = read_checkpoint(blob.body) if blob else None
+        return checkpoint.next_offset if checkpoint else None
+
+    def of(self, kind: type) -> list[Any]:
+        """What was told of a kind."""
+        return [event for event in self.told if isinstance(event, kind)]
+
+    def stop(self, timeout_s: float = 5.0) -> None:
+        """Stop it once."""
+        if not self.stopped:
+            self.stopped = True
+            self.mirror.stop(timeout_s)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+    """Return a started mirror that owns a partition; it tries again quickly."""
+    monkeypatch.setattr(outage, "FIRST_WAIT_S", 0.02)
+    monkeypatch.setattr(outage, "LONGEST_WAIT_S", 0.1)
+    found = Run()
+    found.mirror.start()
+    found.mirror.assigned(T0, 1)
+    yield found
+    found.store.go.set()
+    found.stop()
+
+
+def eventually(true: Callable[[], Any]) -> None:
+    """Wait for it."""
+    deadline_s = time.monotonic() + 10.0
+    while not true():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.005)
+
+
+def test_what_was_acknowledged_is_mirrored_and_told(run: Run) -> None:
+    """The newest position gets there, with the metadata that others read."""
+    run.acknowledge(5)
+    eventually(lambda: run.mirrored() == 5)
+    run.acknowledge(6)
+    run.acknowledge(9, (11, 12))
+    eventually(lambda: run.mirrored() == 9)
+    assert [metadata["sequencenumber"] for name, metadata in run.store.written if name == NAME] in (
+        ["4", "8"],
+        ["4", "5", "8"],
+    )
+    eventually(lambda: run.of(MirrorWritten)[-1].next_offsets == ((T0, 9),))
+
+
+def test_an_outage_is_told_once_and_its_end_once(run: Run) -> None:
+    """P4: while the store is down nothing waits for it; afterwards only the newest position is written."""
+    run.acknowledge(1)
+    eventually(lambda: run.mirrored() == 1)
+    run.store.down = True
+    for next_offset in range(2, 50):
+        run.acknowledge(next_offset)
+    eventually(lambda: run.mirror.state().error is not None)
+    state = run.mirror.state()
+    assert (state.behind_partitions, state.store) == (1, "memory")
+    asked = run.store.asked
+    eventually(lambda: run.store.asked > asked + 2)
+    run.store.down = False
+    eventually(lambda: run.mirrored() == 49)
+    eventually(lambda: run.of(MirrorRecovered))
+    assert len(run.of(MirrorUnavailable)) == 1
+    [over] = run.of(MirrorRecovered)
+    assert over.failed_attempts >= 2
+    assert run.mirror.state().error is None
+    assert len([name for name, _ in run.store.written if name == NAME]) == 2
+
+
+def test_a_store_that_stands_still_holds_up_nobody(run: Run) -> None:
+    """P4: the poll thread's calls return at once whatever the store does."""
+    eventually(lambda: run.store.asked > 0)
+    run.store.go.clear()
+    run.acknowledge(5)
+    time.sleep(0.05)
+    began_s = time.monotonic()
+    for number in range(1000):
+        run.acknowledge(6 + number)
+        run.mirror.assigned(T1, number)
+        run.mirror.ended(T1, number)
+    assert time.monotonic() - began_s < 1.0
+    run.store.go.set()
+    eventually(lambda: run.mirrored() == 1005)
+
+
+def test_a_lost_answer_to_our_own_write_is_no_conflict(run: Run) -> None:
+    """The blob is read again, found to be ours, and written on."""
+    run.store.lost_answers = 1
+    run.acknowledge(5)
+    eventually(lambda: run.of(MirrorRecovered))
+    run.acknowledge(6)
+    eventually(lambda: run.mirrored() == 6)
+    assert run.of(MirrorContested) == []
+
+
+def test_p6_the_write_of_a_process_that_slept_is_refused(run: Run) -> None:
+    """P6: another owner has written meanwhile: by its version the old one notices, and leaves it alone."""
+    run.acknowledge(5)
+    eventually(lambda: run.mirrored() == 5)
+    newer = checkpoint_body(Checkpoint(next_offset=50, owner="other"))
+    blob = run.store.read(NAME)
+    assert blob is not None
+    run.store.write(NAME, metadata={}, body=newer, expected=blob.version)
+    # Acknowledged before the sleep, heard of only now.
+    run.mirror.acknowledged({T0: (1, Progress(7, None, (), None))}, time.monotonic() - 60.0)
+    eventually(lambda: run.of(MirrorContested))
+    [contest] = run.of(MirrorContested)
+    assert (contest.owner, contest.their_next_offset, contest.our_next_offset) == ("other", 50, 7)
+    run.mirror.ended(T0, 1)
+    run.stop()
+    assert run.mirrored() == 50
+    assert run.of(MirrorLeftBehind) == []
+
+
+def test_two_apps_with_the_same_names_are_told_of_each_other_once(run: Run) -> None:
+    """One clear message each: the same group and container, and commits of both are acknowledged."""
+    other = Run("other", run.store)
+    other.mirror.start()
+    other.mirror.assigned(T0, 1)
+    try:
+        for number in range(1, 6):
+            for one in (run, other):
+                one.acknowledge(10 * number + (one is other))
+                eventually(lambda one=one, number=number: one.mirrored() == 10 * number + (one is other))
+        for one, owner in ((run, "other"), (other, "me")):
+            [told] = one.of(MirrorContested)
+            assert told.owner == owner
+            assert told.blob == f"memory/{NAME}"
+    finally:
+        other.stop()
+
+
+def test_the_blob_of_another_program_is_left_alone(run: Run) -> None:
+    """An SDK's checkpoint under the same name: told once, never overwritten; the other partition goes on."""
+    name = LAYOUT.name("t", 1)
+    run.store.write(name, metadata={"sequencenumber": "3", "offset": "1"}, body=b"", expected=None)
+    run.mirror.assigned(T1, 1)
+    run.acknowledge(9, partition=T1)
+    run.acknowledge(5)
+    eventually(lambda: run.mirrored() == 5)
+    eventually(lambda: run.of(MirrorForeign))
+    run.stop()
+    assert len(run.of(MirrorForeign)) == 1
+    blob = run.store.read(name)
+    assert blob is not None
+    assert dict(blob.metadata)["offset"] == "1"
+    assert [event.partitions for event in run.of(MirrorLeftBehind)] == [(T1,)]
+
+
+def test_a_stop_writes_the_last_position_whatever_the_interval(run: Run) -> None:
+    """Acknowledged, then given back, then stopped: the mirror has it."""
+    run.acknowledge(5)
+    eventually(lambda: run.mirrored() == 5)
+    run.acknowledge(6)
+    run.mirror.ended(T0, 1)
+    run.stop()
+    assert run.mirrored() == 6
+    assert run.of(MirrorLeftBehind) == []
+
+
+def test_a_stop_waits_no_longer_than_it_may(run: Run) -> None:
+    """A store that stands still is left behind, and that is told with the partition."""
+    eventually(lambda: run.store.asked > 0)
+    run.store.go.clear()
+    run.acknowledge(5)
+    began_s = time.monotonic()
+    run.stop(0.3)
+    assert time.monotonic() - began_s < 2.0
+    [left] = run.of(MirrorLeftBehind)
+    assert left.partitions == (T0,)
+    assert "0.3 s" in left.error
+
+
+def test_a_stop_in_an_outage_tries_once(run: Run) -> None:
+    """A dead store does not cost the whole time-out."""
+    run.acknowledge(5)
+    eventually(lambda: run.mirrored() == 5)
+    run.store.down = True
+    run.acknowledge(6)
+    began_s = time.monotonic()
+    run.stop(20.0)
+    assert time.monotonic() - began_s < 5.0
+    assert run.of(MirrorLeftBehind)[0].error == "memory: it is down."
+
+
+def test_owners_are_said_and_released(run: Run) -> None:
+    """J2: a blob for each partition of ours, idle ones included, released when it is not ours any more."""
+    name = LAYOUT.name("t", 0, "ehkafka/owner")
+
+    def owner() -> Any:
+        blob = run.store.read(name)
+        return read_ownership(blob.metadata) if blob else None
+
+    eventually(lambda: owner() is not None)
+    assert (owner().owner, owner().epoch, owner().is_released) == ("me", 1, False)
+    run.mirror.ended(T0, 1)
+    eventually(lambda: owner().is_released)
+
+
+def test_a_look_up_answers_or_says_why_not(run: Run) -> None:
+    """What is there, what is not, a store that is down, one that stands still."""
+    run.acknowledge(5)
+    eventually(lambda: run.mirrored() == 5)
+    found = run.mirror.lookup([T0, T1], 5.0)
+    assert found[T1] is None
+    assert found[T0] is not None
+    assert found[T0].next_offset == 5
+    run.store.down = True
+    with pytest.raises(StoreUnavailableError, match="it is down"):
+        run.mirror.lookup([T0], 5.0)
+    run.store.go.clear()
+    with pytest.raises(StoreError, match=r"0\.1 s"):
+        run.mirror.lookup([T0], 0.1)
+
+
+def test_a_store_with_a_defect_of_its_own_is_an_outage(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that somebody else wrote may raise anything; the mirror's thread lives on."""
+
+    def broken(_name: str) -> None:
+        raise RuntimeError("a bug")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run.store, "read", broken)
+        run.mirror.assigned(T1, 1)
+        eventually(lambda: run.of(MirrorUnavailable))
+        with pytest.raises(StoreError, match="RuntimeError: a bug"):
+            run.mirror.lookup([T0], 5.0)
+    run.acknowledge(5, partition=T1)
+    eventually(lambda: run.mirrored(T1) == 5)
+
+
+def test_health_names_a_mirror_that_is_behind_for_long(run: Run) -> None:
+    """A short outage is no trouble; a long one is, with the store and its error."""
+    run.store.down = True
+    run.acknowledge(5)
+    eventually(lambda: run.mirror.state().error is not None)
+    assert run.mirror.trouble is None
+    clock = run.mirror._clock
+    run.mirror._clock = lambda: clock() + BEHIND_S + 1
+    assert "memory: it is down" in (run.mirror.trouble or "")
+    run.mirror._clock = clock
+
+
+def test_a_mirror_that_was_never_started_stops_at_once() -> None:
+    """A start that failed has one."""
+    Run().stop()
+    assert not [thread for thread in threading.enumerate() if thread.name == "ehkafka-mirror"]
