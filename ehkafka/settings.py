@@ -34,9 +34,9 @@ class Settings:
     the age at which an unfinished record, or lag without progress, turns health red.
 
     What is finished above a committed position goes with the commit as metadata, so that a restart does not
-    handle it again: in at most `commit_metadata_bytes_max` bytes, 0 for none; the service's limit by default
-    and at most (1024 on Event Hubs, 4096 elsewhere). Metadata that another program wrote, or that is damaged,
-    is ignored with a warning, or ends the app with `on_foreign_metadata="fail"`.
+    handle it again: in at most `commit_metadata_bytes_max` bytes, 0 for none; by default, and at most, just
+    below the service's limit (1024 on Event Hubs, 4096 elsewhere). Metadata that another program wrote, or
+    that is damaged, is ignored with a warning, or ends the app with `on_foreign_metadata="fail"`.
 
     `on_no_group_offsets` says where a partition begins that the group has no commit for: `mirror` at the
     app's mirror if it has one and that knows the partition, else at `start`; `start` always there; `fail`

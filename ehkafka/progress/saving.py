@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
     from ehkafka.settings import Settings
 
-# Kafka's default of `offset.metadata.max.bytes`.
-KAFKA_METADATA_BYTES_MAX = 4096
+# Kafka's default of `offset.metadata.max.bytes` is 4096, and Kafka 4.2 refuses metadata of that very length.
+KAFKA_METADATA_BYTES_MAX = 4095
+EVENT_HUBS_METADATA_BYTES_MAX = COMMIT_METADATA_BYTES_MAX - 1
+# What is not even taken in so few bytes is not worth another try.
+METADATA_BYTES_MIN = 64
 # Looking through so many unfinished records takes 2 ms. Beyond, it is done only for a partition that holds
 # records from before the last commit: where all goes fast, the next commit comes before any detail helps.
 CHEAP_RECORDS = 5_000
@@ -32,7 +35,7 @@ CHEAP_RECORDS = 5_000
 
 def metadata_bytes_max(settings: Settings, *, is_event_hubs: bool) -> int:
     """Return how long a commit's metadata may be: the service's limit, or less if the settings ask for it."""
-    limit = COMMIT_METADATA_BYTES_MAX if is_event_hubs else KAFKA_METADATA_BYTES_MAX
+    limit = EVENT_HUBS_METADATA_BYTES_MAX if is_event_hubs else KAFKA_METADATA_BYTES_MAX
     asked = settings.commit_metadata_bytes_max
     return limit if asked is None else min(asked, limit)
 
@@ -91,10 +94,11 @@ class ProgressSaver:
         self._seen.pop((partition, epoch), None)
         self._truncated.discard((partition, epoch))
 
-    def refused(self, longest: int) -> None:
-        """Take less from now on: the broker refused metadata of this length, whosever limit that is."""
-        documented = COMMIT_METADATA_BYTES_MAX
-        self.bytes_max = min(self.bytes_max, documented if longest > documented else 0)
+    def refused(self, longest_bytes: int) -> None:
+        """Say less from now on: the broker refused metadata of this length, whatever its limit is."""
+        documented = EVENT_HUBS_METADATA_BYTES_MAX
+        less = documented if longest_bytes > documented else longest_bytes // 2
+        self.bytes_max = min(self.bytes_max, less if less >= METADATA_BYTES_MIN else 0)
 
     def _wants_detail(self, assignment: Assignment, unfinished_records: int) -> bool:
         if not (self.bytes_max or self.is_mirrored):

@@ -20,6 +20,7 @@ from ehkafka.lanes.assignment import Assignment
 from ehkafka.lanes.chunk import Chunk
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.express import Express
+from ehkafka.lanes.finished import Extent, FinishedBefore
 from ehkafka.lanes.holds import Holds
 from ehkafka.lanes.lane import Lane, SharedLane
 from ehkafka.lanes.verdicts import Verdicts
@@ -49,6 +50,19 @@ def _an_express_seed_is_red() -> bool:
     return any(not simulate(plan.seed, plan=plan).ok for plan in plans)
 
 
+def _a_saving_seed_is_red() -> bool:
+    return _is_red_with(express=False, saves_ranges=True)
+
+
+def _a_saving_seed_with_chunks_is_red() -> bool:
+    return _is_red_with(express=True, saves_ranges=True, scope="partition")
+
+
+def _is_red_with(**changes: Any) -> bool:
+    plans = (replace(SimulationPlan.drawn(seed), **changes) for seed in range(SEEDS_MAX))
+    return any(not simulate(plan.seed, plan=plan).ok for plan in plans)
+
+
 @dataclass(frozen=True)
 class Mutant:
     """One guard less. `is_red` tells whether anything noticed."""
@@ -72,6 +86,39 @@ class Mutant:
         exec(compile(code, f"<{self.name}>", "exec"), vars(module), made)
         owner, name = self.function.__qualname__.split(".")
         patch.setattr(getattr(module, owner), name, made[name])
+
+
+def _restored_ranges_are_forgotten() -> bool:
+    bench = LaneBench()
+    assignment = bench.assign(finished_before={1, 5})
+    bench.receive(assignment, "a0 b1")
+    extent = assignment.extent()
+    return extent is None or extent.finished() != ((1, 2), (5, 6))
+
+
+def _what_could_not_be_queued_is_finished() -> bool:
+    bench = LaneBench()
+    assignment = bench.assign()
+    bench.receive(assignment, "a0 b1")
+    assignment.leave_from(2)
+    assignment.received_next = 5
+    extent = assignment.extent()
+    return extent is None or extent.finished() != ()
+
+
+def _another_log_is_skipped() -> bool:
+    bench = LaneBench()
+    assignment = bench.dispatcher.assign(P0, 1, finished_before=FinishedBefore([(1, 9)], leader_epoch=3))
+    bench.receive(assignment, "a0 b1", leader_epoch=4)
+    return len(assignment.lanes) != 2
+
+
+def _refused_metadata_is_sent_again() -> bool:
+    ledger = CommitLedger(CommitPacing())
+    ledger.assigned(P0, 1, None)
+    long = {P0: Position(1, 5, None, "long")}
+    ledger.refuse_metadata(ledger.plan(long, 0.0, 0))
+    return ledger.dirty(long) != {P0: Position(1, 5)}
 
 
 def _a_retry_comes_early() -> bool:
@@ -733,6 +780,69 @@ MUTANTS = [
         "if False:",
     ),
     Mutant(
+        "what waits behind a lane's head is saved as finished",
+        Assignment._in_lanes,
+        "if lane.rest:",
+        "if False:",
+        _a_saving_seed_is_red,
+    ),
+    Mutant(
+        "what runs is saved as finished",
+        Assignment._in_lanes,
+        "if (head := lane.head) is not None:",
+        "if (head := lane.head) is not None and not lane.running:",
+        _a_saving_seed_is_red,
+    ),
+    Mutant(
+        "what was abandoned is saved as finished",
+        Assignment.note_abandoned,
+        "self.abandoned_offsets += offsets",
+        "pass",
+        _a_saving_seed_is_red,
+    ),
+    Mutant(
+        "what is in chunks is saved as finished",
+        Assignment.extent,
+        "for chunk in self.chunks if",
+        "for chunk in () if",
+        _a_saving_seed_with_chunks_is_red,
+    ),
+    Mutant(
+        "the watermark is taken before what is unfinished",
+        Assignment.extent,
+        "next_offset = self.watermark()",
+        "next_offset = self.received_next",
+        _a_saving_seed_is_red,
+    ),
+    Mutant(
+        "what was restored is forgotten before it is received",
+        Extent.finished,
+        "if self.before is not None and self.unsure_from is None:",
+        "if False:",
+        _restored_ranges_are_forgotten,
+    ),
+    Mutant(
+        "what could not be queued is saved as finished",
+        Extent.finished,
+        "self.received_next if self.unsure_from is None else self.unsure_from",
+        "self.received_next",
+        _what_could_not_be_queued_is_finished,
+    ),
+    Mutant(
+        "a record that replaced a finished one is skipped",
+        FinishedBefore._has,
+        " and not self._is_newer(message)",
+        "",
+        _another_log_is_skipped,
+    ),
+    Mutant(
+        "metadata that was refused is offered again",
+        CommitLedger._dirty,
+        "offered = position._replace(metadata=None)",
+        "pass",
+        _refused_metadata_is_sent_again,
+    ),
+    Mutant(
         "records start before the partition is open",
         Dispatcher._spread,
         "self.ready if assignment.opened else assignment.unopened",
@@ -888,5 +998,11 @@ def test_every_mutant_is_killed(mutant: Mutant, monkeypatch: pytest.MonkeyPatch)
 
 def test_without_a_mutant_nothing_is_red() -> None:
     """C9: what kills a mutant is green on the core as it is."""
-    scenarios = {mutant.is_red for mutant in MUTANTS} - {_a_seed_is_red, _an_express_seed_is_red}
+    seeds = {
+        _a_seed_is_red,
+        _an_express_seed_is_red,
+        _a_saving_seed_is_red,
+        _a_saving_seed_with_chunks_is_red,
+    }
+    scenarios = {mutant.is_red for mutant in MUTANTS} - seeds
     assert not [scenario.__name__ for scenario in scenarios if scenario()]

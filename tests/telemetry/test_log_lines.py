@@ -84,6 +84,18 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         ["1 s apart", "commit_interval_s=0.2 and commit_every_records=50"],
     ),
     (
+        events.ProgressTruncated(READINGS_0, 3200, 6800, 1023),
+        ["readings[0]", "6800 do not fit", "1023 bytes", "3200 do"],
+    ),
+    (
+        events.ProgressRestored(READINGS_0, 2, 17, finished_offsets=500, ranges=3, source="the commit"),
+        ["readings[0], epoch 2", "500 offsets above 17", "3 ranges", "the commit says"],
+    ),
+    (
+        events.ProgressIgnored(READINGS_0, 17, "it is damaged", "the commit"),
+        ["readings[0]", "the commit says", "above 17", "it is damaged", "Nothing is skipped"],
+    ),
+    (
         events.Throttled("127.0.0.1:9092/1", 1.25),
         ["127.0.0.1:9092/1", "1.250 s", "throughput units"],
     ),

@@ -1,0 +1,125 @@
+"""Row 29: half of the records is held at random, the process is killed, a commit has 1024 bytes to tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+
+from ehkafka.progress.ranges import SavedRanges, decode
+from ehkafka.progress.saving import EVENT_HUBS_METADATA_BYTES_MAX
+from ehkafka.records import TopicPartition
+from ehkafka.testing import read_history
+from ehkafka.testing.history_event import CommitFailed, Finished, Started
+from ehkafka.testing.processes import MemberProcess
+from ehkafka.testing.topics import commits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.broker
+
+MEMBER = Path(__file__).with_name("half_held_member.py")
+# More than fits: a random half needs a bit for each offset, and 800 bytes are left for them.
+RECORDS = 8_000
+RECORDS_IN_A_LONG_RUN = 20_000
+KILLS = 2
+KILLS_IN_A_LONG_RUN = 20
+# What fits at least: half of the 6 400 offsets that have a bit.
+KEPT_MIN = 3_000
+
+
+class Commit:
+    """What the group has stored for partition 0: the offset, its metadata, and what that says."""
+
+    def __init__(self, stage: Any) -> None:
+        (found,) = commits(stage.broker.bootstrap, stage.group, stage.topic) or [None]
+        self.next_offset = found.offset if found is not None else -1
+        self.text = (found.metadata if found is not None else None) or ""
+        said = decode(self.text, self.next_offset)
+        self.finished = said.finished if isinstance(said, SavedRanges) else ()
+        self.kept = {offset for start, end in self.finished for offset in range(start, end)}
+
+
+def fill(stage: Any, records: int) -> None:
+    """Produce records without a key: each has a lane of its own."""
+    producer = Producer({"bootstrap.servers": stage.broker.bootstrap, "log_level": 0})
+    for _ in range(records):
+        producer.produce(stage.topic, b"x", partition=0)
+        producer.poll(0)
+    assert producer.flush(30.0) == 0
+    stage.witness.produced(TopicPartition(stage.topic, 0), range(records))
+
+
+def starts(member: MemberProcess) -> int:
+    """Return how many records the last start of the member has begun."""
+    return member.histories[-1].read_bytes().count(b'"Started"')
+
+
+def seen(member: MemberProcess, kind: type) -> set[int]:
+    """Return the offsets of one kind of event in the history of the last start."""
+    return {event.offset for event in read_history([member.histories[-1]]) if isinstance(event, kind)}
+
+
+def test_row_29_kills_skip_nothing_and_repeat_only_what_does_not_fit(
+    kafka: Any,
+    stage_on: Callable[..., Any],
+    eventually: Callable[..., None],
+    judged: Callable[..., None],
+    tmp_path: Path,
+    scale: int,
+) -> None:
+    """No commit error, 0 skipped; after each kill exactly what the commit does not say runs again."""
+    is_long = scale > 1
+    records = RECORDS_IN_A_LONG_RUN if is_long else RECORDS
+    stage = stage_on(kafka, 1)
+    fill(stage, records)
+    mended = tmp_path / "mended"
+    arguments = ["--bootstrap", kafka.bootstrap, "--group", stage.group, "--topic", stage.topic]
+    arguments += ["--mended", str(mended), "--metadata-bytes", str(EVENT_HUBS_METADATA_BYTES_MAX)]
+    arguments += ["--consumer", "session.timeout.ms=1000", "--consumer", "heartbeat.interval.ms=150"]
+    member = MemberProcess(MEMBER, arguments, name="held", directory=tmp_path, witness=stage.witness)
+    stage.members.append(member)
+    before: set[int] = set()
+    for _ in range(KILLS_IN_A_LONG_RUN if is_long else KILLS):
+        member.start()
+        expected = set(range(records)) - before
+        eventually(lambda expected=expected: starts(member) >= len(expected), stage.logs, 60.0)
+        eventually(lambda: len(Commit(stage).kept) >= KEPT_MIN, lambda: Commit(stage).text)
+        member.kill()
+        assert seen(member, Started) == expected
+        commit = Commit(stage)
+        assert commit.next_offset == 0
+        assert len(commit.text) <= EVENT_HUBS_METADATA_BYTES_MAX
+        before = commit.kept
+        finished = {e.offset for e in read_history(member.histories) if isinstance(e, Finished)}
+        assert before <= finished
+    mended.touch()
+    member.start()
+    stage.wait_until_committed({0: records}, 60.0)
+    member.terminate()
+    assert member.wait(15.0) == 0, stage.logs()
+    assert seen(member, Started) == set(range(records)) - before
+    assert not [e for e in read_history(member.histories) if isinstance(e, CommitFailed)]
+    judged(29, stage)
+
+
+def test_row_29_a_limit_that_nobody_told_of_costs_one_refused_request(
+    kafka: Any, stage_on: Callable[..., Any], eventually: Callable[..., None], tmp_path: Path
+) -> None:
+    """The broker takes 1024 bytes, the client assumes 4096: refused once, then it keeps within 1024."""
+    stage = stage_on(kafka, 1)
+    fill(stage, RECORDS)
+    arguments = ["--bootstrap", kafka.bootstrap, "--group", stage.group, "--topic", stage.topic]
+    arguments += ["--mended", str(tmp_path / "never")]
+    member = MemberProcess(MEMBER, arguments, name="held", directory=tmp_path, witness=stage.witness)
+    stage.members.append(member)
+    member.start()
+    eventually(lambda: starts(member) == RECORDS, stage.logs)
+    eventually(lambda: len(Commit(stage).kept) >= KEPT_MIN, lambda: Commit(stage).text)
+    member.kill()
+    refused = [e for e in read_history(member.histories) if isinstance(e, CommitFailed)]
+    assert len(refused) == 1
+    assert len(Commit(stage).text) <= EVENT_HUBS_METADATA_BYTES_MAX

@@ -1,0 +1,112 @@
+"""What is finished above a commit, on a real broker: kept by it, and dropped where an operator rewinds."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+import ehkafka
+from ehkafka.progress.ranges import SavedRanges, decode
+from ehkafka.testing.topics import commits, produce
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.broker
+
+
+class Blocking:
+    """A handler that blocks at some offsets until it is let go; keeps what it started and finished."""
+
+    def __init__(self, *stuck: int) -> None:
+        self.started: list[int] = []
+        self.finished: list[int] = []
+        self.go = threading.Event()
+        self._stuck = stuck
+
+    def __call__(self, record: ehkafka.Record) -> None:
+        """Handle a record."""
+        self.started.append(record.offset())
+        if record.offset() in self._stuck:
+            assert self.go.wait(60.0)
+        self.finished.append(record.offset())
+
+
+def saved(stage: Any) -> tuple[int, tuple[tuple[int, int], ...]]:
+    """Return the group's commit of partition 0 and what it says is finished above."""
+    for found in commits(stage.broker.bootstrap, stage.group, stage.topic):
+        said = decode(found.metadata or "", found.offset)
+        return found.offset, said.finished if isinstance(said, SavedRanges) else ()
+    return -1, ()
+
+
+def leave_stuck(stage: Any, eventually: Callable[..., None]) -> Blocking:
+    """Run 20 records with 7 and 9 stuck, until the commit says so, and leave without them."""
+    produce(stage.broker.bootstrap, stage.topic, [(b"k%d" % n, b"x") for n in range(20)], partition=0)
+    handler = Blocking(7, 9)
+    app = stage.app(handler, commit_interval_s=0.1)
+    app.start()
+    eventually(lambda: saved(stage) == (7, ((8, 9), (10, 20))), lambda: saved(stage))
+    with pytest.raises(ehkafka.AbandonedError):
+        app.stop(drain=False, timeout_s=0.3)
+    return handler
+
+
+@pytest.fixture
+def narrow(kafka: Any, stage_on: Callable[..., Any]) -> Any:
+    """Return a stage with a topic of one partition."""
+    return stage_on(kafka, 1)
+
+
+def test_p1_only_what_had_no_outcome_is_handled_again(narrow: Any, eventually: Callable[..., None]) -> None:
+    """P1: the broker gives the metadata back as it was; the next app handles two records."""
+    first = leave_stuck(narrow, eventually)
+    assert saved(narrow) == (7, ((8, 9), (10, 20)))
+    second = Blocking()
+    narrow.app(second, commit_interval_s=0.1).start()
+    narrow.wait_until_committed({0: 20})
+    first.go.set()
+    assert sorted(second.started) == [7, 9]
+
+
+@pytest.mark.parametrize("keeps_text", [True, False])
+def test_c10_a_rewind_drops_what_was_finished_above(
+    narrow: Any, eventually: Callable[..., None], keeps_text: bool
+) -> None:
+    """C10: the operator moves the commit back, with or without the old text: all of it is handled again."""
+    first = leave_stuck(narrow, eventually)
+    (before,) = commits(narrow.broker.bootstrap, narrow.group, narrow.topic)
+    operator = Consumer({"bootstrap.servers": narrow.broker.bootstrap, "group.id": narrow.group})
+    text = before.metadata if keeps_text else ""
+    operator.commit(offsets=[TopicPartition(narrow.topic, 0, 3, metadata=text or "")], asynchronous=False)
+    operator.close()
+    second = Blocking()
+    narrow.app(second, commit_interval_s=0.1).start()
+    narrow.wait_until_committed({0: 20})
+    first.go.set()
+    assert sorted(second.started) == list(range(3, 20))
+
+
+def test_p1_the_last_commit_of_a_stop_tells_the_next_owner(
+    narrow: Any, eventually: Callable[..., None]
+) -> None:
+    """P1: no commit tick came: what was finished above the stuck records goes with the very last commit."""
+    produce(narrow.broker.bootstrap, narrow.topic, [(b"k%d" % n, b"x") for n in range(20)], partition=0)
+    first, second = Blocking(7, 9), Blocking(7, 9)
+    # Nothing but the last commit of an epoch can tell.
+    options = {"commit_interval_s": 600.0, "drain_s": 0.2}
+    apps = [narrow.app(handler, **options) for handler in (first, second)]
+    apps[0].start()
+    eventually(lambda: len(first.finished) == 18, "all but the stuck")
+    with pytest.raises(ehkafka.AbandonedError):
+        apps[0].stop(timeout_s=0.3)
+    second.go.set()
+    apps[1].start()
+    eventually(lambda: len(second.finished) == 2, lambda: second.finished)
+    assert sorted(second.finished) == [7, 9]
+    first.go.set()
+    apps[1].stop()
+    assert narrow.committed() == {0: 20}

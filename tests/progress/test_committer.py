@@ -1,0 +1,149 @@
+"""The committer against a consumer that answers as told: metadata never costs a commit, listeners hear."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from ehkafka.errors import EngineError
+from ehkafka.progress.committer import Committer
+from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
+from ehkafka.progress.position import Progress
+from ehkafka.records import TopicPartition
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+TOO_LARGE = KafkaError.OFFSET_METADATA_TOO_LARGE
+
+
+class Broker:
+    """Stands in for the consumer: refuses metadata that is longer than it takes."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.requests: list[list[tuple[int, int, str | None]]] = []
+
+    def commit(self, offsets: list[KafkaPartition], *, asynchronous: bool) -> Any:
+        """Answer a synchronous commit as confluent-kafka does; remember an asynchronous one."""
+        self.requests.append([(p.partition, p.offset, p.metadata) for p in offsets])
+        if asynchronous:
+            return None
+        answers = self.answers(offsets)
+        if all(answer.error is not None for answer in answers):
+            raise KafkaException(answers[0].error)
+        return answers
+
+    def answers(self, offsets: list[KafkaPartition]) -> list[Any]:
+        """Return what a request with these offsets is answered with."""
+        return [_Answered(p, self._error(p)) for p in offsets]
+
+    def _error(self, offset: KafkaPartition) -> KafkaError | None:
+        return KafkaError(TOO_LARGE) if len(offset.metadata or "") > self.bytes_max else None
+
+
+class _Answered:
+    def __init__(self, offset: KafkaPartition, error: KafkaError | None) -> None:
+        self.topic, self.partition, self.error = offset.topic, offset.partition, error
+
+
+class Office:
+    """A committer with all that it tells."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.ledger = CommitLedger(CommitPacing(60.0))
+        self.events: list[Any] = []
+        self.fatal: list[Any] = []
+        self.lengths: list[int] = []
+        self.committer = Committer(
+            self.ledger,
+            clock=lambda: self.now_s,
+            emit=self.events.append,
+            fatal=self.fatal.append,
+            on_metadata_refused=self.lengths.append,
+        )
+        for partition in (P0, P1):
+            self.ledger.assigned(partition, 1, None)
+
+
+@pytest.fixture
+def office() -> Office:
+    """Return a committer of two partitions."""
+    return Office()
+
+
+POSITIONS = {P0: Position(1, 10, None, "much too long"), P1: Position(1, 20, None, "short")}
+
+
+@pytest.mark.parametrize("way", ["in a revoke", "at a stop"])
+def test_p2_a_synchronous_commit_goes_again_at_once_without_metadata(office: Office, way: str) -> None:
+    """P2: of two partitions one is refused for its metadata: it alone goes again, without, before the end."""
+    broker = Broker(5)
+    if way == "in a revoke":
+        office.committer.commit_now(broker, POSITIONS)  # type: ignore[arg-type]
+    else:
+        office.committer.commit_within(broker, POSITIONS, 5.0)  # type: ignore[arg-type]
+    assert broker.requests == [[(0, 10, "much too long"), (1, 20, "short")], [(0, 10, None)]]
+    assert office.ledger.dirty(POSITIONS) == {}
+    assert office.lengths == [13]
+    assert office.committer.trouble is None
+
+
+def test_p2_when_all_are_refused_all_go_again(office: Office) -> None:
+    """P2: confluent-kafka raises then, and says nothing of single partitions."""
+    broker = Broker(1)
+    office.committer.commit_now(broker, POSITIONS)  # type: ignore[arg-type]
+    assert broker.requests[1] == [(0, 10, None), (1, 20, None)]
+    assert office.ledger.dirty(POSITIONS) == {}
+
+
+def test_p2_a_broker_that_refuses_no_metadata_for_its_length_is_not_asked_for_ever(office: Office) -> None:
+    """P2: the refusal of a commit without metadata is a failed commit like any other."""
+    broker = Broker(-1)
+    office.committer.commit_now(broker, POSITIONS)  # type: ignore[arg-type]
+    assert len(broker.requests) == 2
+    assert office.committer.trouble is not None
+    office.committer.send(broker, POSITIONS, 0)  # type: ignore[arg-type]
+    office.committer.on_commit(KafkaError(TOO_LARGE), [])
+    assert not office.ledger.due(0.5, 0)
+
+
+def test_p2_an_asynchronous_one_is_due_again_at_once(office: Office) -> None:
+    """P2: the interval of a minute does not keep the position from the broker."""
+    broker = Broker(5)
+    office.committer.send(broker, POSITIONS, 0)  # type: ignore[arg-type]
+    sent = [KafkaPartition("t", 0, 10, metadata="much too long"), KafkaPartition("t", 1, 20)]
+    office.committer.on_commit(None, broker.answers(sent))
+    assert office.ledger.due(0.0, 0)
+    office.committer.send(broker, POSITIONS, 0)  # type: ignore[arg-type]
+    assert broker.requests[1] == [(0, 10, None)]
+
+
+def test_a_listener_hears_of_what_was_stored_alone(office: Office) -> None:
+    """By partition: the epoch and the progress, ranges and anchor included; not what was refused."""
+    heard: list[Any] = []
+    office.committer.listen(heard.append)
+    broker = Broker(5)
+    finished = ((22, 30), (31, 40))
+    positions = {**POSITIONS, P1: Position(3, 20, 7, None, finished, 8, (19, 1_700_000_000_000))}
+    office.ledger.assigned(P1, 3, None)
+    office.committer.send(broker, positions, 0)  # type: ignore[arg-type]
+    sent = [KafkaPartition("t", 0, 10, metadata="much too long"), KafkaPartition("t", 1, 20)]
+    office.committer.on_commit(None, broker.answers(sent))
+    assert heard == [{P1: (3, Progress(20, 7, finished, 1_700_000_000_000, (19, 1_700_000_000_000), 8))}]
+
+
+def test_a_listener_that_fails_ends_the_app_and_not_the_callback(office: Office) -> None:
+    """An exception that left the callback would make librdkafka drop a batch."""
+
+    def fail(_acknowledged: object) -> None:
+        raise ValueError("no luck")
+
+    office.committer.listen(fail)
+    office.committer.send(Broker(5), POSITIONS, 0)  # type: ignore[arg-type]
+    office.committer.on_commit(None, [])
+    (failure,) = office.fatal
+    assert isinstance(failure, EngineError)
+    assert "no luck" in str(failure)

@@ -1,0 +1,119 @@
+"""What a commit says: within its limit, told once, and never at the price of a busy poll thread."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from ehkafka.events import ProgressTruncated
+from ehkafka.progress.ranges import SavedRanges, decode
+from ehkafka.progress.saving import CHEAP_RECORDS, ProgressSaver, metadata_bytes_max
+from ehkafka.settings import Settings
+from ehkafka.testing.lane_bench import LaneBench
+
+
+def half_finished(count: int) -> tuple[LaneBench, Any]:
+    """Return an assignment with so many records, of which a random half is finished and the first is not."""
+    chance = random.Random(5)
+    bench = LaneBench()
+    assignment = bench.assign()
+    bench.receive(assignment, " ".join(["a0", *(f"{chance.choice('ab')}{n}" for n in range(1, count))]))
+    bench.finish(bench.begin_key("b"))
+    return bench, assignment
+
+
+def position(saver: ProgressSaver, assignment: Any, unfinished_records: int = 0) -> Any:
+    """Return what would be committed."""
+    look = saver.look(assignment, unfinished_records)
+    assert look is not None
+    return saver.position(look)
+
+
+@pytest.mark.parametrize(
+    ("is_event_hubs", "asked", "bytes_max"),
+    [(True, None, 1023), (False, None, 4095), (True, 500, 500), (True, 5000, 1023), (False, 0, 0)],
+)
+def test_p2_the_limit_is_the_services_or_lower(
+    is_event_hubs: bool, asked: int | None, bytes_max: int
+) -> None:
+    """P2: just below 1024 on Event Hubs and 4096 elsewhere; the user may lower it."""
+    settings = Settings(group="g", start="earliest", commit_metadata_bytes_max=asked)
+    assert metadata_bytes_max(settings, is_event_hubs=is_event_hubs) == bytes_max
+
+
+def test_p2_what_is_dropped_is_told_once_until_it_fits_again() -> None:
+    """P2: one event for a phase, with what fits and what does not; a new one after it fitted."""
+    told: list[Any] = []
+    saver = ProgressSaver(64, told.append)
+    bench, assignment = half_finished(400)
+    first = position(saver, assignment)
+    assert len(first.metadata) <= 64
+    assert position(saver, assignment).metadata == first.metadata
+    (event,) = told
+    assert isinstance(event, ProgressTruncated)
+    said = decode(first.metadata, 0)
+    assert isinstance(said, SavedRanges)
+    assert not said.is_complete
+    assert event.kept_offsets == sum(end - start for start, end in said.finished)
+    assert event.kept_offsets + event.dropped_offsets == sum(e - s for s, e in first.finished)
+    saver.bytes_max = 4000
+    assert position(saver, assignment).finished == first.finished
+    saver.bytes_max = 64
+    position(saver, assignment)
+    assert len(told) == 2
+    assert bench.dispatcher.unfinished_records > 0
+
+
+def test_p2_with_zero_nothing_is_looked_for_unless_somebody_mirrors() -> None:
+    """P2: off costs nothing; a mirror gets the ranges all the same."""
+    saver = ProgressSaver(0)
+    _, assignment = half_finished(20)
+    assert position(saver, assignment).finished == ()
+    saver.is_mirrored = True
+    found = position(saver, assignment)
+    assert found.finished
+    assert found.metadata is None
+
+
+def test_p2_a_large_backlog_is_looked_through_only_where_records_stay() -> None:
+    """P2: with more unfinished than is cheap, detail comes once records are left from before a commit."""
+    saver = ProgressSaver(4000)
+    _, assignment = half_finished(20)
+    assert position(saver, assignment, CHEAP_RECORDS + 1).finished == ()
+    assert position(saver, assignment, CHEAP_RECORDS + 1).finished
+    saver.forget(assignment.partition, assignment.epoch)
+    assert position(saver, assignment, CHEAP_RECORDS + 1).finished == ()
+    assert position(saver, assignment, CHEAP_RECORDS).finished
+
+
+def test_p2_a_refusal_lowers_the_limit_until_nothing_is_said() -> None:
+    """P2: first to what Event Hubs documents, then by half, then to nothing; never up."""
+    saver = ProgressSaver(4095)
+    steps = []
+    while saver.bytes_max:
+        saver.refused(saver.bytes_max)
+        steps.append(saver.bytes_max)
+    assert steps == [1023, 511, 255, 127, 0]
+    saver.refused(4000)
+    assert saver.bytes_max == 0
+
+
+def test_the_anchor_is_the_latest_record_below_whose_timestamp_is_known() -> None:
+    """P5: at a batch's end it is the record just before; within a batch the one at the end of an earlier."""
+    bench = LaneBench()
+    assignment = bench.assign()
+    saver = ProgressSaver(0)
+    bench.receive(assignment, "a0 b1")
+    bench.receive(assignment, "c2 d3")
+    for lane in bench.begin(3):
+        bench.finish(lane)
+    found = position(saver, assignment)
+    assert found.next_offset == 3
+    timestamp_ms = found.anchor[1]
+    assert found.progress().anchor == (1, timestamp_ms)
+    assert found.progress().last_timestamp_ms is None
+    bench.finish(bench.begin()[0])
+    last = position(saver, assignment).progress()
+    assert (last.next_offset, last.anchor) == (4, (3, last.last_timestamp_ms))
