@@ -102,14 +102,15 @@ class Assembly:
         desk = self._desk(spec, exchange, letters, make_record)
         if isinstance(spec.on_failure, DeadLetter):
             dispatcher.verdicts.divert = desk.divert
+        keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else make_record)
         deferrals = PendingAnswers(
             complete=exchange.complete,
             complete_in_begin=exchange.complete_in_begin,
             desk=desk,
             emit=self.bus.emit,
             history=self.history,
+            is_running=lambda message: exchange.is_running(message, keys.keys([message])[0]),
         )
-        keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else make_record)
         parts = HandlerParts(dispatcher, exchange, keys, desk, deferrals, make_record)
         workers, attempts = self._pools.pool(spec, parts)
         name = f"{spec.name}({', '.join(spec.topics)})"
@@ -152,9 +153,7 @@ class Assembly:
             history=self.history,
         )
 
-    def context(
-        self, specs: Sequence[HandlerSpec], hooks: PartitionHooks
-    ) -> IntakeContext:
+    def context(self, specs: Sequence[HandlerSpec], hooks: PartitionHooks) -> IntakeContext:
         """Return the poll thread's collaborators."""
         settings, bus = self.settings, self.bus
         is_event_hubs = self.endpoint.is_event_hubs

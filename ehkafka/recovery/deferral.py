@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+import weakref
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
@@ -32,6 +33,13 @@ class Home(Protocol):
 
     def late(self, state: State, /) -> None:
         """Hear of an answer that counts for nothing."""
+
+
+class Keeper(Protocol):
+    """Knows the records of one handler."""
+
+    def is_handling(self, message: Message, /) -> bool | None:
+        """Tell whether a record is with its handler now; None where that is not known. Any thread."""
 
 
 class Deferred:
@@ -114,6 +122,9 @@ class Deferred:
 # Tokens of records whose handlers have not returned yet, by the message's `id`. `defer` adds, the record's
 # worker takes out; each step is one atomic operation of the dict.
 DEFERRED: dict[int, Deferred] = {}
+# Who can tell whether a record is with its handler: one for each handler of a run. Replaced, never changed.
+_keepers: tuple[weakref.ref[Keeper], ...] = ()
+_keepers_lock = threading.Lock()
 # Why nothing can be deferred in this process; a child that runs handlers sets it.
 _refusal: str | None = None
 
@@ -123,9 +134,9 @@ def defer(message: Message, deadline_s: float = DEADLINE_S) -> Deferred:
 
     For handlers with `raw=True`; others call `record.defer()`. Its key waits, no worker is held and no
     commit passes it. Without an answer within `deadline_s` seconds the attempt fails with a
-    `TimeoutError`. When the handler raises after all, that counts and the token is void. Call it from
-    within the handler only. Raises `ValueError` for a deadline that cannot be, `RuntimeError` for a record
-    that is deferred already or cannot be.
+    `TimeoutError`. When the handler raises after all, that counts and the token is void. Raises
+    `ValueError` for a deadline that cannot be, `RuntimeError` for a record that is deferred already, cannot
+    be, or is not with its handler: nobody would wait for the answer.
     """
     is_number = isinstance(deadline_s, int | float) and not isinstance(deadline_s, bool)
     if not is_number or not math.isfinite(deadline_s) or not 0 < deadline_s <= DEADLINE_S_MAX:
@@ -139,10 +150,24 @@ def defer(message: Message, deadline_s: float = DEADLINE_S) -> Deferred:
             f"{WAITING_MAX} records are deferred whose handlers have not returned; call defer() from within "
             "the record's own handler only"
         )
+    known = [keeper.is_handling(message) for one in _keepers if (keeper := one()) is not None]
+    if False in known and True not in known:
+        where = f"{message.topic()}[{message.partition()}]@{message.offset()}"
+        raise RuntimeError(
+            f"{where} is not with its handler, or deferred already: nothing would wait for the token. Call "
+            "defer() before the handler returns, once"
+        )
     token = Deferred(message, float(deadline_s), time.monotonic())
     if DEFERRED.setdefault(id(message), token) is not token:
         raise RuntimeError("the record is deferred already; keep the token of the first defer()")
     return token
+
+
+def add_keeper(keeper: Keeper) -> None:
+    """Ask `keeper`, while it lives, about each record that is to be deferred. Before its run starts."""
+    global _keepers  # noqa: PLW0603 - one list of the whole process
+    with _keepers_lock:
+        _keepers = (*(one for one in _keepers if one() is not None), weakref.ref(keeper))
 
 
 def refuse_to_defer(reason: str) -> None:

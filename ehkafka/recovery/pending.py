@@ -16,7 +16,7 @@ from ehkafka.events import DeferredAnswerDropped, UserCodeFailed
 from ehkafka.lanes.order import describe_key
 from ehkafka.records import Outcome
 from ehkafka.recovery.decision import AwaitHead, HoldHead
-from ehkafka.recovery.deferral import DEFERRED
+from ehkafka.recovery.deferral import DEFERRED, add_keeper
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.history import History
     from ehkafka.lanes.lane import Lane
-    from ehkafka.records import TopicPartition
+    from ehkafka.records import Message, TopicPartition
     from ehkafka.recovery.decision import Decision, Ticket, Verdict
     from ehkafka.recovery.deferral import Deferred, State
 
@@ -37,7 +37,7 @@ _WHY_LATE: dict[State, str] = {
 }
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class PendingAnswers:
     """One handler's deferred records. `complete` and `complete_in_begin` are its exchange's."""
 
@@ -46,9 +46,19 @@ class PendingAnswers:
     desk: Callable[[Lane, BaseException], Decision]
     emit: Callable[[Event], None]
     history: History | None = None
+    # Tells whether a record is with its handler, as `Keeper.is_handling` does.
+    is_running: Callable[[Message], bool | None] = lambda _message: None
     clock: Callable[[], float] = time.monotonic
     # Tokens that wait for an answer. Workers add, whoever answers takes out; the poll thread reads copies.
     waiting: dict[Deferred, DeferredHead] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Let `defer` ask about this handler's records."""
+        add_keeper(self)
+
+    def is_handling(self, message: Message) -> bool | None:
+        """Tell whether a record is with its handler now; None where that is not known. Any thread."""
+        return self.is_running(message)
 
     def claims(self, lane: Lane) -> bool:
         """Tell whether a head was deferred whose handler has just returned: then hand the lane in.

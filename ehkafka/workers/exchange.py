@@ -20,13 +20,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from ehkafka.lanes.express_mode import ExpressMode
+from ehkafka.lanes.running import is_running
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Hashable, Iterator
 
     from ehkafka.lanes.chunk import Chunk
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.lane import Lane
+    from ehkafka.records import Message
     from ehkafka.recovery.decision import Ticket, Verdict
     from ehkafka.workers.rate import Pace
 
@@ -105,6 +107,13 @@ class Exchange:
     def complete_in_begin(self, ticket: Ticket, verdict: Verdict) -> None:
         """Say it from within the ticket's own `begin`: whoever called that settles it next."""
         self._answers.append((ticket, verdict))
+
+    def is_running(self, message: Message, key: Hashable) -> bool | None:
+        """Tell whether a record is with its handler; None where that is not known. Waits for the lock."""
+        if self.closed:
+            return None
+        with self.locked() as dispatcher:
+            return is_running(dispatcher, message, key)
 
     def count_finished(self) -> int:
         """Return how many records have finished, those handed in a moment ago included. Waits for the lock.

@@ -11,6 +11,7 @@ import pytest
 import ehkafka
 from ehkafka.events import DeferredAnswerDropped, HandlerFailed, StaleResult, UserCodeFailed
 from ehkafka.recovery.deferral import DEFERRED
+from ehkafka.testing.simulated_message import SimulatedMessage
 
 
 class Deferring:
@@ -286,18 +287,42 @@ def test_tasks_of_an_event_loop_may_answer(lab: Any, wait_for: Any) -> None:
     loop.close()
 
 
-def test_a_defer_outside_of_the_handler_is_told(lab: Any, events: Any, wait_for: Any) -> None:
-    """Nothing waits for that record any more; the token would never come to anything."""
+@pytest.mark.parametrize("order_by", [ehkafka.by_key, lambda record: record.key()])
+def test_a_defer_outside_of_the_handler_is_refused_at_once(lab: Any, wait_for: Any, order_by: Any) -> None:
+    """Nothing waits for that record any more, or something does already."""
     kept: list[Any] = []
-    lab.produce("a")
-    app = lab.app(kept.append)
+    tokens: list[Any] = []
+    lab.produce("a a b")
+
+    def work(record: Any) -> None:
+        kept.append(record)
+        if record.key() == b"b":
+            helper = threading.Thread(target=lambda: tokens.append(record.defer()))
+            helper.start()
+            helper.join()
+
+    app = lab.app(work, order_by=order_by)
+    app.start()
+    wait_for(lambda: lab.committed() == 2 and tokens)
+    for record in kept:
+        with pytest.raises(RuntimeError, match=r"t\[0\]@\d is not with its handler, or deferred already"):
+            record.defer()
+    assert not DEFERRED
+    tokens[0].finish()
+    wait_for(lambda: lab.committed() == 3)
+    app.stop()
+
+
+def test_a_defer_after_the_last_look_is_told(lab: Any, events: Any, wait_for: Any) -> None:
+    """Where nobody could tell at the call: nothing waits for it, and the log says so when its time is up."""
+    app = lab.app(lab.recorder())
     app.add_hook(events)
     app.start()
-    wait_for(lambda: lab.committed() == 1)
-    kept[0].defer(deadline_s=0.01)
+    message = SimulatedMessage("another", 0, 0, b"a")
+    ehkafka.defer(message, deadline_s=0.01)
     (told,) = wait_for(lambda: events.of(UserCodeFailed))
     assert told.where == "defer"
-    assert "t[0]@0" in told.error
+    assert "another[0]@0" in told.error
     app.stop()
     DEFERRED.clear()
 
