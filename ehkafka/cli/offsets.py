@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka import ConfigurationError
 from ehkafka.checks import LastRecords
 from ehkafka.cli import offsets_text as text
+from ehkafka.cli.check_target import chosen_target
 from ehkafka.cli.offsets_output import put_json, put_text
 from ehkafka.cli.tail import notice
 from ehkafka.cli.tail_from import parse_from
@@ -24,6 +25,7 @@ from ehkafka.offsets.source import WRITTEN, Format, Wanted, choose, read_store
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from pathlib import Path
 
     from ehkafka.offsets import PartitionView, Plan
     from ehkafka.offsets.source import CheckpointStore
@@ -40,6 +42,19 @@ class Acting:
     only: tuple[int, ...] = ()
     watch_s: float = 3.0
     as_json: bool = False
+
+
+def group_offsets(
+    topic: str,
+    group: str | None,
+    app: str | None,
+    endpoint: str | None,
+    config: Path | None,
+    timeout_s: float,
+) -> GroupOffsets:
+    """Return the group on the topic that the options mean. Raises `ConfigurationError`."""
+    target = chosen_target(app, endpoint, group=group, topics=[topic], config=config)
+    return GroupOffsets(target, topic, timeout_s=timeout_s)
 
 
 def wanted_checkpoints(
@@ -143,9 +158,8 @@ def _carry_out(group: GroupOffsets, plan: Plan, acting: Acting, *, headline: str
         after = LagReport.of(move(group, plan, watch_s=acting.watch_s))
         shown |= {"after": text.report_as_dict(after)}
         if not acting.as_json:
-            said = (
-                f"Moved {len(plan.positions)} partitions." if plan.positions else "There was nothing to move."
-            )
+            count = f"Moved {len(plan.positions)} of {len(plan.moves)} partitions."
+            said = count if plan.positions else "There was nothing to move."
             put_text(f"{said} The group stands here, as read back:\n\n{text.report_as_text(after)}")
     elif not acting.as_json:
         last = "Add --yes to do it." if plan.positions else "There is nothing to move."

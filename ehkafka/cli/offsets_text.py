@@ -43,8 +43,8 @@ def view_as_dict(view: PartitionView) -> dict[str, Any]:
 
 def plan_as_text(plan: Plan) -> str:
     """Return what would change, partition by partition."""
-    rows = [(m.partition, _log(m), m.before, _after(m), _effect(m)) for m in plan.moves]
-    return columns(("PARTITION", "LOG", "NOW", "THEN", ""), rows)
+    rows = [(m.partition, _log(m), m.before, _after(m), m.to_read, _effect(m)) for m in plan.moves]
+    return columns(("PARTITION", "LOG", "NOW", "THEN", "TO READ", ""), rows)
 
 
 def plan_as_dict(plan: Plan) -> list[dict[str, Any]]:
@@ -140,9 +140,10 @@ def _effect(move: Move) -> str:
     said = []
     if move.after is not None and not move.changes:
         said.append("unchanged")
+    elif move.after is not None and move.before is None:
+        said.append("first commit")
     elif move.skipped_records > 0:
-        unread = "not read" if move.before is None else "skipped"
-        said.append(f"{move.skipped_records} {unread}")
+        said.append(f"skips {move.skipped_records}")
     elif move.skipped_records < 0:
         said.append(f"{-move.skipped_records} again")
     if move.note:

@@ -29,6 +29,20 @@ _PROPERTY = f"{PREFIX}PROPERTY_"
 _OTHERS = {
     f"{PREFIX}{name}" for name in ("REQUIRE_BROKER", "CACHE_DIR", "MAVEN_URL", "LONG", "SIMULATION_SEEDS")
 }
+# Of `BlobMirror.from_env`.
+_MIRROR = {
+    f"{PREFIX}MIRROR_{name}"
+    for name in (
+        "CLIENT_ID",
+        "CONNECTION_STRING",
+        "CONNECTION_STRING_FILE",
+        "CONTAINER",
+        "CONTAINER_URL",
+        "CREDENTIAL",
+        "INTERVAL_S",
+        "NAMESPACE",
+    )
+}
 # What Kubernetes sets in every pod beside a service named ehkafka or ehkafka-….
 _KUBERNETES = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_(TCP|UDP|SCTP)(_.+)?)?)$")
 
@@ -86,7 +100,7 @@ def _named(name: str) -> str:
 
 
 def _check_names(environ: Mapping[str, str]) -> None:
-    known = {CONFIG_VARIABLE, *(PREFIX + name.upper() for name in (*TYPES, *ENDPOINT_KEYS))}
+    known = {CONFIG_VARIABLE, *_MIRROR, *(PREFIX + name.upper() for name in (*TYPES, *ENDPOINT_KEYS))}
     for name in sorted(environ):
         if not name.startswith(PREFIX) or name in known | _OTHERS or _KUBERNETES.search(name):
             continue

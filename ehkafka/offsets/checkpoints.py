@@ -118,6 +118,9 @@ def _compared(export: Export, store: CheckpointStore) -> Export:
         return export
     found = found_in(there)
     before = found.next_offset if isinstance(found, Found) else None
+    if before == export.next_offset:
+        # Not written again: an offset of the SDK's own would be lost for nothing.
+        return Export(export.partition, export.next_offset, None, before, "says so already")
     note = "" if isinstance(found, Found) else "replaces what cannot be read"
     if before is not None and export.next_offset is not None and before > export.next_offset:
         note = f"goes back by {before - export.next_offset}"

@@ -40,10 +40,13 @@ class Move:
     @property
     def skipped_records(self) -> int:
         """Offsets that will not be read because of it; negative: that will be read again."""
-        if self.after is None or self.log is None:
-            return 0
-        before = self.log.start if self.before is None else self.before
-        return self.after - before
+        return 0 if self.after is None or self.before is None else self.after - self.before
+
+    @property
+    def to_read(self) -> int | None:
+        """What is left to read then; None where nobody knows."""
+        then = self.before if self.after is None else self.after
+        return None if self.log is None or then is None or self.is_refused else max(0, self.log.end - then)
 
 
 @dataclass(frozen=True, slots=True)

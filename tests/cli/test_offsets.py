@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner
 
 from ehkafka.checkpoints.body import checkpoint_body, checkpoint_metadata, ownership_metadata
@@ -54,6 +54,13 @@ def committed(broker: EmbeddedBroker) -> dict[int, int]:
     """Return the group's commits."""
     found = commits(broker.bootstrap, "g", "t")
     return {one.partition: one.offset for one in found if one.offset >= 0}
+
+
+def commit_from_outside(broker: EmbeddedBroker, partition: int, offset: int) -> None:
+    """Commit as somebody else would."""
+    other = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
+    other.commit(offsets=[TopicPartition("t", partition, offset)], asynchronous=False)
+    other.close()
 
 
 def sdk_folder(folder: Path, positions: dict[int, str], host: str = HOST) -> str:
@@ -146,7 +153,7 @@ def test_e5_an_import_moves_to_the_next_sequence_number(broker: EmbeddedBroker, 
     assert code == 0, error
     assert f"from {HOST}/t/$default (sdk) in {folder}" in text
     assert "kept: no checkpoint" in text
-    assert "Moved 2 partitions" in text
+    assert "Moved 2 of 3 partitions" in text
     assert committed(broker) == {0: 5, 2: 1}
 
 
@@ -199,14 +206,7 @@ def test_commits_that_move_while_watched_refuse(
     """E5: somebody consumes, whatever the broker says of members; nothing is moved."""
     reset(broker, "--to", "2", "--yes")
 
-    def meanwhile(_seconds: float) -> None:
-        other = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
-        from confluent_kafka import TopicPartition  # noqa: PLC0415 - here alone
-
-        other.commit(offsets=[TopicPartition("t", 1, 3)], asynchronous=False)
-        other.close()
-
-    monkeypatch.setattr("ehkafka.offsets.moving._watch", meanwhile)
+    monkeypatch.setattr("ehkafka.offsets.moving._watch", lambda _s: commit_from_outside(broker, 1, 3))
     code, _text, error = ehkafka(broker, "offsets", "reset", "t", "--to", "5", "--yes")
     assert code == 5
     assert "the commit of partition 1 moved from 2 to 3 while it was watched" in error
@@ -236,13 +236,22 @@ def test_what_is_exported_is_imported_again(broker: EmbeddedBroker, tmp_path: Pa
 
 def test_an_export_says_that_it_goes_back(broker: EmbeddedBroker, tmp_path: Path) -> None:
     """Over an SDK's checkpoint that is further on; the one that is there is shown."""
-    folder = sdk_folder(tmp_path, {0: "8"})
-    reset(broker, "--to", "4", "--partition", "0", "--yes")
+    folder = sdk_folder(tmp_path, {0: "8", 1: "2"})
+    reset(broker, "--to", "0=4", "--to", "1=3", "--yes")
     code, text, _ = ehkafka(
         broker, "offsets", "export", "t", "--to", folder, "--to-namespace", HOST, "--json"
     )
     assert code == 0
-    first = orjson.loads(text)["checkpoints"][0]
+    found = orjson.loads(text)["checkpoints"]
+    assert found[1] == {
+        "partition": 1,
+        "before": 3,
+        "after": None,
+        "read_back": None,
+        "blob": None,
+        "note": "says so already",
+    }
+    first = found[0]
     assert (first["before"], first["after"]) == (9, 4)
     assert "goes back by 5" in first["note"]
     assert "offset in it is lost" in first["note"]
@@ -282,6 +291,16 @@ def test_lag_of_a_group_that_nobody_lists(broker: EmbeddedBroker) -> None:
     assert code == 0
     assert text.splitlines()[-1] == "total lag 3"
     assert ehkafka(broker, "lag", "t", "--fail-over", "2")[0] == 6
+
+
+def test_a_commit_outside_of_its_log_is_no_lag_of_nothing(broker: EmbeddedBroker) -> None:
+    """Ahead of the end nothing is left to read, and yet --fail-over fails: it is another log."""
+    commit_from_outside(broker, 1, 25)
+    reset(broker, "--to", "0=latest", "--to", "2=latest", "--yes")
+    code, text, _ = ehkafka(broker, "lag", "t", "--fail-over", "1000")
+    assert code == 6
+    assert "15 ahead of the log's end" in text
+    assert text.splitlines()[-1] == "total lag 0"
 
 
 def test_lag_watched_ends_when_it_is_too_much(broker: EmbeddedBroker) -> None:

@@ -1,0 +1,122 @@
+"""Plans and their carrying out, with a group that answers as told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ehkafka.errors import GroupInUseError, OffsetGapError
+from ehkafka.intake.gap import LogBounds
+from ehkafka.offsets.members import Member
+from ehkafka.offsets.moving import move
+from ehkafka.offsets.plan import planned
+from ehkafka.offsets.view import LagReport, PartitionView
+
+WHERE = "home, topic t, group g"
+
+
+def view(partition: int, committed: int | None, start: int = 0, end: int = 100) -> PartitionView:
+    """Return where a group stands."""
+    return PartitionView(partition, LogBounds(start, end), committed)
+
+
+class Group:
+    """A group whose commits are what was committed, unless somebody else is told to commit."""
+
+    group, topic, where, timeout_s, target = "g", "t", WHERE, 1.0, None
+
+    def __init__(self, *views: PartitionView) -> None:
+        self.now = {one.partition: one for one in views}
+        self.requests: list[dict[int, int]] = []
+        self.overruled: dict[int, int] = {}
+
+    def views(self) -> dict[int, PartitionView]:
+        """Where it stands now."""
+        return dict(self.now)
+
+    def committed(self) -> dict[int, int | None]:
+        """Its commits."""
+        return {number: one.committed for number, one in self.now.items()}
+
+    def commit(self, positions: dict[int, int]) -> None:
+        """Take a commit, or what somebody else makes of it."""
+        self.requests.append(dict(positions))
+        for number, offset in (positions | self.overruled).items():
+            self.now[number] = view(number, offset)
+
+
+@pytest.fixture(autouse=True)
+def members(monkeypatch: pytest.MonkeyPatch) -> list[Member]:
+    """Return the members that the broker tells."""
+    found: list[Member] = []
+    monkeypatch.setattr("ehkafka.offsets.moving.members_of", lambda *_arguments: found)
+    return found
+
+
+def moved(group: Any, wanted: dict[int, int], **options: Any) -> dict[int, PartitionView]:
+    """Plan and move."""
+    return move(group, planned(group.views(), wanted, **options), watch_s=0)
+
+
+def test_only_what_changes_is_committed_in_one_request() -> None:
+    """An unchanged partition and one that is not wanted cost nothing."""
+    group = Group(view(0, 5), view(1, 6), view(2, None))
+    after = moved(group, {0: 5, 1: 7})
+    assert group.requests == [{1: 7}]
+    assert {number: one.committed for number, one in after.items()} == {0: 5, 1: 7, 2: None}
+
+
+def test_nothing_to_move_asks_nobody(members: list[Member]) -> None:
+    """Not even whether somebody consumes."""
+    members.append(Member("app", "host", (0,)))
+    group = Group(view(0, 5))
+    moved(group, {0: 5})
+    assert group.requests == []
+
+
+def test_a_refused_partition_keeps_all_where_they_are() -> None:
+    """Each is named with its log; nothing is committed."""
+    group = Group(view(0, 5), view(1, 60, start=50), view(2, 5))
+    with pytest.raises(OffsetGapError) as refused:
+        moved(group, {0: 7, 1: 40, 2: 101, 9: 1})
+    said = str(refused.value)
+    assert said.startswith(WHERE)
+    assert "partition 1: 40 is 10 before the log's start (50–100)" in said
+    assert "partition 2: 101 is 1 ahead of the log's end (0–100)" in said
+    assert "partition 9: the topic has no such partition" in said
+    assert "Nothing was moved" in said
+    assert group.requests == []
+
+
+def test_clamped_positions_are_the_nearest_end() -> None:
+    """At both ends; the end itself is a position."""
+    group = Group(view(0, 60, start=50), view(1, 5), view(2, 5))
+    moved(group, {0: 40, 1: 101, 2: 100}, clamp=True)
+    assert group.requests == [{0: 50, 1: 100, 2: 100}]
+
+
+def test_members_that_the_broker_tells_refuse(members: list[Member]) -> None:
+    """They are named, and nothing is committed."""
+    members += [Member("app", "/10.0.0.1", (0,))] * 5
+    group = Group(view(0, 5))
+    with pytest.raises(
+        GroupInUseError, match=r"5 member\(s\), app on /10.0.0.1.* and 2 more. Nothing was moved"
+    ):
+        moved(group, {0: 7})
+    assert group.requests == []
+
+
+def test_what_is_read_back_must_be_what_was_committed() -> None:
+    """Somebody else commits: that is told, with both offsets."""
+    group = Group(view(0, 5))
+    group.overruled = {0: 6}
+    with pytest.raises(GroupInUseError, match="partition 0 was moved to 7, but 6 was read back"):
+        moved(group, {0: 7})
+
+
+def test_lag_without_a_commit_is_the_whole_log() -> None:
+    """Who watches the lag must not be told that all is well because the group has lost its commits."""
+    report = LagReport.of({1: view(1, None, 40), 0: view(0, 90)})
+    assert [one.lag for one in report.views] == [10, 60]
+    assert (report.total, report.fails(70), report.fails(69)) == (70, False, True)

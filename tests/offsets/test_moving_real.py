@@ -1,0 +1,225 @@
+"""A group's offsets on Apache Kafka, with checkpoints that the Azure SDK wrote into Blob Storage."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+from confluent_kafka import Consumer
+from typer.testing import CliRunner
+
+import ehkafka
+from ehkafka.cli.commands import cli
+from ehkafka.testing.topics import commits, produce
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ehkafka.testing.azurite import Azurite
+    from ehkafka.testing.kafka import KafkaBroker
+
+pytestmark = pytest.mark.broker
+
+HOST = "home.servicebus.windows.net"
+RECORDS = 20
+HOUR_MS = 3_600_000
+
+
+class Group:
+    """A topic of three partitions and a group of its own, and the command for them."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.topic = f"offsets-{uuid.uuid4().hex[:8]}"
+        self.name = f"g-{self.topic}"
+
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        """Run a command; return its exit code, stdout and stderr."""
+        where = ["--group", self.name, "--endpoint", self.bootstrap]
+        ended = CliRunner().invoke(cli, [*arguments, *where])
+        return ended.exit_code, ended.stdout, ended.stderr
+
+    def reset(self, *arguments: str) -> tuple[int, str, str]:
+        """Reset without a watch."""
+        return self.run("offsets", "reset", self.topic, "--watch-for", "0", "--yes", *arguments)
+
+    def committed(self) -> dict[int, int]:
+        """Return the group's commits."""
+        found = commits(self.bootstrap, self.name, self.topic)
+        return {one.partition: one.offset for one in found if one.offset >= 0}
+
+
+@pytest.fixture
+def group(kafka: KafkaBroker) -> Group:
+    """Return a topic with records, half of them an hour old."""
+    made = Group(kafka.bootstrap)
+    kafka.create_topic(made.topic, 3)
+    now_ms = int(time.time() * 1000)
+    for partition in range(3):
+        for start_ms in (now_ms - HOUR_MS, now_ms):
+            records = [(b"k", b"v")] * (RECORDS // 2)
+            produce(made.bootstrap, made.topic, records, partition=partition, timestamp_ms=start_ms)
+    return made
+
+
+@pytest.fixture
+def container(azurite: Azurite, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Any]]:
+    """Return a new container's name and the Azure SDK's own checkpoint store in it."""
+    from azure.eventhub.extensions.checkpointstoreblob import BlobCheckpointStore  # noqa: PLC0415 - slow
+
+    name = f"c{uuid.uuid4().hex[:12]}"
+    azurite.create_container(name)
+    monkeypatch.setenv("EHKAFKA_MIRROR_CONNECTION_STRING", azurite.connection_string())
+    with BlobCheckpointStore.from_connection_string(azurite.connection_string(), name) as store:
+        yield name, store
+
+
+def checkpoint(topic: str, partition: int, number: int, consumer_group: str = "$Default") -> dict[str, Any]:
+    """Return what the SDK is told to keep."""
+    return {
+        "fully_qualified_namespace": HOST,
+        "eventhub_name": topic,
+        "consumer_group": consumer_group,
+        "partition_id": str(partition),
+        "sequence_number": number,
+        "offset": str(number * 100),
+    }
+
+
+def test_e5_the_sdks_own_checkpoints_are_imported(group: Group, container: tuple[str, Any]) -> None:
+    """E5: committed = sequence number + 1, and the container is as it was."""
+    name, store = container
+    for partition, number in ((0, 4), (1, 0), (2, RECORDS - 1)):
+        store.update_checkpoint(checkpoint(group.topic, partition, number))
+    store.update_checkpoint(checkpoint("other", 0, 7))
+    code, text, error = group.run(
+        "offsets", "import", group.topic, "--from", name, "--watch-for", "0", "--yes"
+    )
+    assert code == 0, error
+    assert f"{HOST}/{group.topic}/$default (sdk)" in text
+    assert group.committed() == {0: 5, 1: 1, 2: RECORDS}
+    assert len(store.list_checkpoints(HOST, group.topic, "$default")) == 3
+    code, text, _ = group.run("offsets", "diff", group.topic, "--from", name)
+    assert "all that is there agrees" in text
+
+
+def test_e5_consumers_of_the_sdk_that_still_run_are_told(group: Group, container: tuple[str, Any]) -> None:
+    """E5: their ownership is a minute old at most; the preview says which partitions."""
+    name, store = container
+    store.update_checkpoint(checkpoint(group.topic, 1, 4))
+    keys = ("fully_qualified_namespace", "eventhub_name", "consumer_group", "partition_id")
+    mine = {key: value for key, value in checkpoint(group.topic, 1, 0).items() if key in keys}
+    store.claim_ownership([{**mine, "owner_id": "somebody"}])
+    code, text, error = group.run("offsets", "import", group.topic, "--from", name)
+    assert code == 0
+    assert "still own partitions 1 " in " ".join(error.split())
+    assert "Nothing was moved" in text
+
+
+@pytest.mark.parametrize("how", ["described", "by the commit alone"])
+def test_e5_a_live_group_is_refused(group: Group, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """E5: by its members where the broker tells them, else by the broker's answer to the commit."""
+    if how != "described":
+        monkeypatch.setattr("ehkafka.offsets.moving.members_of", lambda *_arguments: None)
+    group.reset("--to", "2")
+    quick = {"session.timeout.ms": 3000, "heartbeat.interval.ms": 300, "enable.auto.commit": False}
+    consumer = Consumer({"bootstrap.servers": group.bootstrap, "group.id": group.name, **quick})
+    try:
+        consumer.subscribe([group.topic])
+        while not consumer.assignment():
+            consumer.poll(0.05)
+        code, _text, error = group.reset("--to", "earliest")
+        owners = group.run("owners", group.topic, "--json")[1]
+    finally:
+        consumer.close()
+    assert code == 5
+    assert ("1 member(s), rdkafka" if how == "described" else "UNKNOWN_MEMBER_ID") in error
+    assert f"topic {group.topic}, group {group.name}" in error
+    assert group.committed() == {0: 2, 1: 2, 2: 2}
+    rows = orjson.loads(owners)["partitions"]
+    assert [row["state"] for row in rows] == (["held"] * 3)
+    # Nobody is left: the same goes through.
+    assert group.reset("--to", "earliest")[0] == 0
+
+
+def test_a_reset_to_a_time_goes_by_the_records_timestamps(group: Group) -> None:
+    """A time ago, a moment, and one behind the last record."""
+    half = RECORDS // 2
+    assert group.reset("--to", "-10m")[0] == 0
+    assert group.committed() == {0: half, 1: half, 2: half}
+    moment = datetime.fromtimestamp(time.time() - 2 * 3600, UTC).isoformat()
+    assert group.reset("--to", f"0={moment}", "--to", "1=2100-01-01T00:00:00Z")[0] == 0
+    assert group.committed() == {0: 0, 1: RECORDS, 2: half}
+
+
+def test_what_retention_deleted_is_named(
+    group: Group, kafka: KafkaBroker, container: tuple[str, Any]
+) -> None:
+    """A checkpoint before the log's start is refused; --clamp takes the start."""
+    name, store = container
+    kafka.delete_records(group.topic, 0, 10)
+    store.update_checkpoint(checkpoint(group.topic, 0, 3))
+    arguments = ["offsets", "import", group.topic, "--from", name, "--watch-for", "0", "--yes"]
+    code, _text, error = group.run(*arguments)
+    assert code == 3
+    assert f"partition 0: 4 is 6 before the log's start (10–{RECORDS})" in error
+    assert group.committed() == {}
+    assert group.run(*arguments, "--clamp")[0] == 0
+    assert group.committed() == {0: 10}
+
+
+@pytest.mark.parametrize("form", ["sdk", "eph", "functions"])
+def test_a_container_takes_the_offsets_and_gives_them_back(
+    group: Group, container: tuple[str, Any], form: str
+) -> None:
+    """Export, reset, import: the same offsets, whatever the format."""
+    name, _store = container
+    group.reset("--to", "0=4", "--to", "1=9", "--to", "2=latest")
+    export = ["offsets", "export", group.topic, "--to", name, "--format", form, "--to-namespace", HOST]
+    code, text, error = group.run(*export, "--yes")
+    assert code == 0, error
+    assert "Written and read back" in text
+    again = group.run(*export, "--yes")[1]
+    assert again.count("says so already") == 3
+    group.reset("--to", "0=3")
+    assert group.run(*export, "--yes")[0] == 0, "over what is there"
+    group.reset("--to", "0=4")
+    assert group.run(*export, "--yes")[0] == 0
+    group.reset("--to", "earliest")
+    code, _text, error = group.run(
+        "offsets", "import", group.topic, "--from", name, "--watch-for", "0", "--yes"
+    )
+    assert code == 0, error
+    assert group.committed() == {0: 4, 1: 9, 2: RECORDS}
+
+
+def test_the_app_goes_on_where_the_import_put_it(group: Group, container: tuple[str, Any]) -> None:
+    """E5: the first record is the one after the last that the SDK had processed."""
+    name, store = container
+    for partition in range(3):
+        store.update_checkpoint(checkpoint(group.topic, partition, 14))
+    assert group.run("offsets", "import", group.topic, "--from", name, "--watch-for", "0", "--yes")[0] == 0
+    seen: list[tuple[int, int]] = []
+    enough = threading.Event()
+    app = ehkafka.App(group=group.name, endpoint=ehkafka.Endpoint.kafka(group.bootstrap), start="earliest")
+
+    @app.handler(group.topic, order_by=ehkafka.by_partition)
+    def handle(record: ehkafka.Record) -> None:
+        seen.append((record.partition(), record.offset()))
+        if len(seen) == 15:
+            enough.set()
+
+    app.start()
+    try:
+        assert enough.wait(30.0)
+        wrong = group.reset("--to", "earliest")
+    finally:
+        app.stop()
+    assert wrong[0] == 5
+    assert sorted(seen) == [(partition, offset) for partition in range(3) for offset in range(15, 20)]
+    assert group.committed() == dict.fromkeys(range(3), RECORDS)
