@@ -414,5 +414,5 @@ def test_chunks_keep_every_promise_whatever_comes_between(history: type[ExpressH
     from hypothesis.stateful import run_state_machine_as_test  # noqa: PLC0415 - beside its only use
 
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        history, settings=settings(max_examples=150, stateful_step_count=50, deadline=None)
+        history, settings=settings(max_examples=100, stateful_step_count=50, deadline=None)
     )

@@ -1,4 +1,7 @@
-"""Random histories of one dispatcher, with a model that knows every record's fate."""
+"""Random histories of one dispatcher's lanes, with a model that knows every record's fate.
+
+Those with chunks: `test_express_histories`.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
 
-from ehkafka.lanes.chunk import Chunk
-from ehkafka.lanes.lane import Lane
 from ehkafka.records import Outcome
 from ehkafka.recovery.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 from ehkafka.testing.lane_bench import LaneBench
 
 if TYPE_CHECKING:
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.lane import Lane
     from ehkafka.recovery.decision import Decision, Ticket, Verdict
 
 PARTITIONS = 3
@@ -31,12 +33,11 @@ class DispatcherHistory(RuleBasedStateMachine):
     """
 
     scope = "partition"
-    express = False
     epochs = Bundle("epochs")
 
     def __init__(self) -> None:
         super().__init__()
-        self.bench = LaneBench(self.scope, express=self.express)  # type: ignore[arg-type]
+        self.bench = LaneBench(self.scope)  # type: ignore[arg-type]
         self.epochs_of: dict[int, Assignment] = {}
         self.next_offsets = dict.fromkeys(range(PARTITIONS), 0)
         self.unfinished: dict[Assignment, dict[int, str]] = {}
@@ -277,11 +278,7 @@ class DispatcherHistory(RuleBasedStateMachine):
 
     def _work(self) -> None:
         while (one := self.bench.dispatcher.begin()) is not None:
-            if isinstance(one, Chunk):
-                list(one.iterator)  # type: ignore[arg-type]
-                self.bench.settle(one)
-            else:
-                self.bench.finish(one)
+            self.bench.finish(one)
 
     def teardown(self) -> None:
         """In the end all that may run runs, and nothing is left of it."""
@@ -307,114 +304,13 @@ class DispatcherHistory(RuleBasedStateMachine):
         assert self.bench.is_empty()
 
 
-class ExpressHistory(DispatcherHistory):
-    """The same with chunks, which may be turned on and off and ended early at any time."""
-
-    express = True
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.turn(on=True)
-        for partition in range(PARTITIONS):
-            self.assign(partition, opened=True)
-            self.receive(partition, list("abcab"), 0)
-        # Begun and not handed in: the chunk, and its record whose handler runs, in a lane of nobody's.
-        self.begun: list[list[Any]] = []
-
-    @rule(on=st.sampled_from([True, True, False]))
-    def turn(self, on: bool) -> None:
-        """Run chunks from here on, or lanes."""
-        express = self.bench.dispatcher.express
-        assert express is not None
-        express.on = on
-
-    @rule()
-    def begin(self) -> None:
-        """Take a lane or a chunk."""
-        for one in self.bench.begin():
-            if isinstance(one, Chunk):
-                self.begun.append([one, None])
-            else:
-                self.lent.append((one, None))
-
-    @precondition(lambda self: self.begun)
-    @rule(data=st.data(), decision=st.sampled_from([None, None, RetryHead(1.0, "later"), HoldHead("poison")]))
-    def run_chunk(self, data: st.DataObject, decision: Decision | None) -> None:
-        """Let the handler of a chunk's record return, or raise, and call it for the next; or hand it in."""
-        index = data.draw(st.integers(0, len(self.begun) - 1))
-        chunk, running = self.begun[index]
-        assignment = chunk.assignment
-        if running is not None and decision is not None:
-            lane = self.bench.dispatcher.end_early(chunk)
-            assert lane is not None
-            assert lane.head is running.head
-            lane.decision = decision
-            del self.begun[index]
-            self.finished_unsettled.pop(chunk, None)
-            self.bench.settle(lane)
-            return
-        if running is not None and assignment in self.unfinished:
-            del self.unfinished[assignment][running.head.offset()]
-            self.finished_unsettled[chunk] = self.finished_unsettled.get(chunk, 0) + 1
-        self.begun[index][1] = None
-        message = next(chunk.iterator, None)
-        if message is None:
-            self._hand_chunk_in(index)
-            return
-        self._assert_in_order(assignment, message.offset(), message.key().decode())
-        self.begun[index][1] = Lane(message.key(), assignment, message)
-
-    @precondition(lambda self: self.begun)
-    @rule()
-    def steal(self) -> None:
-        """End a chunk after the record that runs."""
-        for chunk, _ in self.begun:
-            self.bench.dispatcher.end_early(chunk)
-
-    def _hand_chunk_in(self, index: int) -> None:
-        chunk, _ = self.begun.pop(index)
-        self.finished_unsettled.pop(chunk, None)
-        self.bench.settle(chunk)
-
-    def _running(self) -> list[tuple[Lane, Assignment | None]]:
-        mine = [(lane, lane.assignment) for _, lane in self.begun if lane is not None]
-        # A stolen record is in a lane as well, which is the same record.
-        return super()._running() + mine
-
-    def _unsettled(self) -> dict[Assignment, int]:
-        found: dict[Assignment, int] = {}
-        for one, count in self.finished_unsettled.items():
-            if isinstance(one, Chunk):
-                # Ended early: what was before the record that ran is counted already.
-                stolen = one.lane is not None
-                count = int(stolen and self._record_of(one) is None) if stolen else count  # noqa: PLW2901
-                if one is not self.bench.dispatcher.express.out and not stolen:  # type: ignore[union-attr]
-                    count = 0  # noqa: PLW2901
-            found[one.assignment] = found.get(one.assignment, 0) + count
-        return found
-
-    def _record_of(self, chunk: Chunk) -> Lane | None:
-        return next(lane for one, lane in self.begun if one is chunk)
-
-    def _lent_lanes(self) -> set[Lane]:
-        return super()._lent_lanes() | {chunk.lane for chunk, _ in self.begun if chunk.lane is not None}
-
-    def teardown(self) -> None:
-        """In the end all that may run runs."""
-        for index in reversed(range(len(self.begun))):
-            for message in self.begun[index][0].iterator:
-                assert message is not None
-            self._hand_chunk_in(index)
-        super().teardown()
-
-
 class SharedDispatcherHistory(DispatcherHistory):
     """The same with one lane for a key over all partitions."""
 
     scope = "handler"
 
 
-@pytest.mark.parametrize("history", [DispatcherHistory, SharedDispatcherHistory, ExpressHistory])
+@pytest.mark.parametrize("history", [DispatcherHistory, SharedDispatcherHistory])
 def test_random_histories_keep_every_promise(history: type[DispatcherHistory]) -> None:
     """C9: commits, order, counters and lanes are right after every step of random histories."""
     from hypothesis.stateful import run_state_machine_as_test  # noqa: PLC0415 - beside its only use

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.lanes.express_mode import MEMORY_RECORDS, PAUSE_MIN_S, ExpressMode
-from ehkafka.workers.exchange import STEAL_S
+from ehkafka.records import Outcome
+from ehkafka.recovery.decision import AwaitHead
+from ehkafka.workers.exchange import STEAL_S, Exchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -243,3 +245,86 @@ def test_j6_costs_that_cross_every_bound_keep_the_order(pool: Callable[..., Any]
         assert assignment.watermark() == offset
     if express:
         assert made.chunk_records > 0
+
+
+def a_chunk_that_runs(
+    pool: Callable[..., Any], *, begun: bool
+) -> tuple[Any, Any, list[float], threading.Lock]:
+    """Return a pool without threads, its chunk of three with a worker, the time, and a sleeper's gate."""
+    made = pool(1, express=True)
+    made.close()
+    made.exchange.closed = False
+    exchange = made.exchange
+    now = [0.0]
+    exchange._clock = lambda: now[0]
+    exchange.cost_s = 1e-6
+    made.receive(made.assign(), 0, [b"a", b"b", b"c"])
+    chunk = made.dispatcher.begin()
+    if begun:
+        next(chunk.iterator)
+    runner, gate = threading.Lock(), threading.Lock()
+    gate.acquire()
+    assert not exchange.steps_back(runner)
+    assert exchange.publish(gate)
+    return made, chunk, now, gate
+
+
+def is_stolen(pool: Callable[..., Any], *, begun: bool) -> tuple[bool, bool]:
+    """Let a chunk stand still for long; tell whether its rest was taken, and a sleeper woken for it."""
+    made, chunk, now, gate = a_chunk_that_runs(pool, begun=begun)
+    for _ in range(3):
+        made.exchange.watch()
+        now[0] += 1.1 * STEAL_S
+    return made.dispatcher.express.out is not chunk, gate.acquire(blocking=False)
+
+
+def test_the_rest_of_a_chunk_is_taken_and_somebody_woken_for_it(pool: Callable[..., Any]) -> None:
+    """O2: in one look, and never before the first record."""
+    assert is_stolen(pool, begun=True) == (True, True)
+    assert is_stolen(pool, begun=False) == (False, False)
+
+
+def test_mutant_a_chunk_is_ended_before_its_first_record(
+    pool: Callable[..., Any], mutate: Callable[..., None]
+) -> None:
+    """A worker that only waits for its turn would lose its chunk again and again."""
+    mutate(Exchange, "_watch_chunk", "if seen is not chunk or not started:", "if seen is not chunk:")
+    assert is_stolen(pool, begun=False) != (False, False)
+
+
+def test_mutant_nobody_is_woken_for_what_was_taken(
+    pool: Callable[..., Any], mutate: Callable[..., None]
+) -> None:
+    """The runner is the one that is held up: without a new one the rest waits behind the slow record."""
+    mutate(Exchange, "_watch_chunk", "self._runner = None", "pass")
+    assert is_stolen(pool, begun=True) == (True, False)
+
+
+def wakes_for_an_answer(pool: Callable[..., Any]) -> bool:
+    """Answer an awaited record whose key has another one; tell whether a sleeper was woken for that."""
+    made = pool(1)
+    made.close()
+    made.exchange.closed = False
+    made.receive(made.assign(), 0, [b"a", b"a"])
+    lane = made.dispatcher.begin()
+    tickets: list[Any] = []
+    lane.decision = AwaitHead("elsewhere", tickets.append)
+    made.exchange.returned.append(lane)
+    made.exchange.settle()
+    gate = threading.Lock()
+    gate.acquire()
+    assert made.exchange.publish(gate)
+    made.exchange.complete(tickets[0], Outcome.FINISHED)
+    assert made.dispatcher.ready
+    return gate.acquire(blocking=False)
+
+
+def test_a_settle_that_makes_work_wakes_somebody(pool: Callable[..., Any]) -> None:
+    """Whoever settles an answer may be no worker at all."""
+    assert wakes_for_an_answer(pool)
+
+
+def test_mutant_a_settle_wakes_nobody(pool: Callable[..., Any], mutate: Callable[..., None]) -> None:
+    """Then the next record of the key lies there until the poll thread looks."""
+    mutate(Exchange, "complete", "self.wake_one()", "pass")
+    assert not wakes_for_an_answer(pool)
