@@ -87,6 +87,7 @@ class Mirroring:
             mirror.acknowledged(stored, time.monotonic() - committer.waited_s())
 
         committer.listen(on_acknowledged)
+        context.owned.saver.is_mirrored = True
         context.restore.sources.append(MirrorRanges(mirror))
         context.on_epoch_begin = mirror.assigned
         context.on_epoch_end = mirror.ended
