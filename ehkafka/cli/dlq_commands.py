@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ehkafka.cli.exits import CODES, reported
+from ehkafka.cli.options import App, Config, Debug, Endpoint, Json, Timeout
 
 LIST_HELP = f"""List what a dead-letter topic holds: how many of what, and the newest ones.
 
@@ -77,19 +77,6 @@ Since = Annotated[
     str | None,
     typer.Option(metavar="PLACE", help="Only what failed since then: -10m (s, m, h, d), or a moment."),
 ]
-App = Annotated[
-    str | None, typer.Option("--app", metavar="MODULE:APP", help="Use the endpoint of this ehkafka.App.")
-]
-Endpoint = Annotated[
-    str | None, typer.Option("--endpoint", metavar="HOST:PORT", help="A broker's bootstrap address.")
-]
-Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that each step may take.")]
-Config = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE", help="A TOML file of settings, as for `ehkafka config`."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
 @dlq.command("list", help=LIST_HELP)

@@ -1,13 +1,24 @@
-"""`ehkafka offsets …`, `lag` and `owners`: options and help texts, and nothing of what they do."""
+"""`ehkafka offsets …`: options and help texts, and nothing of what they do."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ehkafka.cli.exits import CODES, reported
+from ehkafka.cli.options import (
+    AppOfGroup,
+    ClientId,
+    Config,
+    Credential,
+    Debug,
+    Endpoint,
+    Group,
+    Json,
+    Timeout,
+    Topic,
+)
 
 SHOW_HELP = f"""Show where a group stands in each partition of a topic.
 
@@ -92,38 +103,6 @@ Examples:
 Exit codes:
 {CODES}
 """
-LAG_HELP = f"""Show how far a group is behind: committed, end and lag of each partition, and the sum.
-
-Asks for commits and log ends only, so it works for a group that nobody lists or that has no members. A
-partition without a commit counts with its whole log.
-
-\b
-Examples:
-  ehkafka lag readings --app shop.readings:app
-  ehkafka lag readings --group shop --endpoint localhost:9092 --watch
-  ehkafka lag readings --group shop --fail-over 10000     exit code 6 when it is more
-
-\b
-Exit codes:
-{CODES}
-"""
-OWNERS_HELP = f"""Show who has which partition, when they last said so, and how far each is behind.
-
-Owners write beside the mirror, of idle partitions, too. Without a mirror, what the broker tells of the group.
-
-\b
-Examples:
-  ehkafka owners readings --group shop --mirror checkpoints
-  ehkafka owners readings --app shop.readings:app --json
-
-\b
-Environment:
-  EHKAFKA_MIRROR_…   names the mirror as for the app itself, when there is no --mirror
-
-\b
-Exit codes:
-{CODES}
-"""
 
 offsets = typer.Typer(
     help="Show, move, import, export and compare a group's offsets.",
@@ -132,24 +111,6 @@ offsets = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic, or event hub.")]
-Group = Annotated[str | None, typer.Option(help="The consumer group. Default: the app's, or the file's.")]
-App = Annotated[
-    str | None,
-    typer.Option("--app", metavar="MODULE:APP", help="Use the endpoint and group of this ehkafka.App."),
-]
-Endpoint = Annotated[
-    str | None, typer.Option("--endpoint", metavar="HOST:PORT", help="A broker's bootstrap address.")
-]
-Timeout = Annotated[
-    float, typer.Option("--timeout", min=0.1, max=3600.0, help="Seconds that each step may take.")
-]
-Config = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE", help="A TOML file of settings, as for `ehkafka config`."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Partition = Annotated[
     list[int] | None, typer.Option(min=0, help="Only this partition; may be given several times.")
 ]
@@ -180,16 +141,6 @@ FromFormat = Annotated[
         "--format", metavar="NAME", help="sdk, eph, functions, eph-python, go, dapr or ehkafka. Default: any."
     ),
 ]
-Credential = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="For a container's URL: default, managed_identity, workload_identity, service_principal or cli.",
-    ),
-]
-ClientId = Annotated[
-    str | None, typer.Option("--client-id", metavar="ID", help="Of a user-assigned identity.")
-]
 Prefix = Annotated[str, typer.Option("--prefix", metavar="TEXT", help="What the blobs' names begin with.")]
 
 
@@ -198,7 +149,7 @@ def show(
     topic: Topic,
     *,
     group: Group = None,
-    app: App = None,
+    app: AppOfGroup = None,
     endpoint: Endpoint = None,
     timeout_s: Timeout = 10.0,
     config: Config = None,
@@ -209,7 +160,7 @@ def show(
     from ehkafka.cli import offsets as work  # noqa: PLC0415 - `run` needs none of it
 
     with reported(debug=debug):
-        work.show(_group_offsets(topic, group, app, endpoint, config, timeout_s), as_json=as_json)
+        work.show(work.group_offsets(topic, group, app, endpoint, config, timeout_s), as_json=as_json)
 
 
 @offsets.command("reset", help=RESET_HELP)
@@ -229,7 +180,7 @@ def reset(
     yes: Yes = False,
     watch_s: Watch = 3.0,
     group: Group = None,
-    app: App = None,
+    app: AppOfGroup = None,
     endpoint: Endpoint = None,
     timeout_s: Timeout = 10.0,
     config: Config = None,
@@ -243,7 +194,7 @@ def reset(
         acting = work.Acting(
             yes=yes, clamp=clamp, only=tuple(partition or ()), watch_s=watch_s, as_json=as_json
         )
-        work.reset(_group_offsets(topic, group, app, endpoint, config, timeout_s), to, acting)
+        work.reset(work.group_offsets(topic, group, app, endpoint, config, timeout_s), to, acting)
 
 
 @offsets.command("import", help=IMPORT_HELP)
@@ -263,7 +214,7 @@ def import_checkpoints(
     yes: Yes = False,
     watch_s: Watch = 3.0,
     group: Group = None,
-    app: App = None,
+    app: AppOfGroup = None,
     endpoint: Endpoint = None,
     timeout_s: Timeout = 10.0,
     config: Config = None,
@@ -281,7 +232,7 @@ def import_checkpoints(
         acting = work.Acting(
             yes=yes, clamp=clamp, only=tuple(partition or ()), watch_s=watch_s, as_json=as_json
         )
-        there = _group_offsets(topic, group, app, endpoint, config, timeout_s)
+        there = work.group_offsets(topic, group, app, endpoint, config, timeout_s)
         work.import_checkpoints(
             there, open_source(source, credential=credential, client_id=client_id), wanted, acting
         )
@@ -306,7 +257,7 @@ def export_checkpoints(
     partition: Partition = None,
     yes: Yes = False,
     group: Group = None,
-    app: App = None,
+    app: AppOfGroup = None,
     endpoint: Endpoint = None,
     timeout_s: Timeout = 10.0,
     config: Config = None,
@@ -318,7 +269,7 @@ def export_checkpoints(
     from ehkafka.offsets.source import open_source  # noqa: PLC0415
 
     with reported(debug=debug):
-        there = _group_offsets(topic, group, app, endpoint, config, timeout_s)
+        there = work.group_offsets(topic, group, app, endpoint, config, timeout_s)
         target = {
             "namespace": to_namespace or there.target.endpoint.name,
             "hub": topic,
@@ -343,7 +294,7 @@ def diff(
     from_format: FromFormat = None,
     prefix: Prefix = "",
     group: Group = None,
-    app: App = None,
+    app: AppOfGroup = None,
     endpoint: Endpoint = None,
     timeout_s: Timeout = 10.0,
     config: Config = None,
@@ -358,92 +309,7 @@ def diff(
         wanted = work.wanted_checkpoints(
             topic, namespace=from_namespace, hub=from_hub, group=from_group, form=from_format, prefix=prefix
         )
-        there = _group_offsets(topic, group, app, endpoint, config, timeout_s)
+        there = work.group_offsets(topic, group, app, endpoint, config, timeout_s)
         work.diff(
             there, open_source(source, credential=credential, client_id=client_id), wanted, as_json=as_json
         )
-
-
-def lag(
-    topic: Topic,
-    *,
-    watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
-    every_s: Annotated[
-        float, typer.Option("--every", min=0.2, max=3600.0, help="Seconds between two looks of --watch.")
-    ] = 2.0,
-    fail_over: Annotated[
-        int | None,
-        typer.Option(
-            "--fail-over",
-            min=0,
-            metavar="N",
-            help="End with exit code 6 when the total lag is more, or a commit is outside of its log.",
-        ),
-    ] = None,
-    group: Group = None,
-    app: App = None,
-    endpoint: Endpoint = None,
-    timeout_s: Timeout = 10.0,
-    config: Config = None,
-    as_json: Json = False,
-    debug: Debug = False,
-) -> None:
-    """Show how far a group is behind."""
-    from ehkafka.cli import lag as work  # noqa: PLC0415 - `run` needs none of it
-
-    with reported(debug=debug):
-        there = _group_offsets(topic, group, app, endpoint, config, timeout_s)
-        if watch:
-            code = work.watch_lag(there, fail_over=fail_over, as_json=as_json, every_s=every_s)
-        else:
-            code = work.lag(there, fail_over=fail_over, as_json=as_json)
-    raise typer.Exit(code)
-
-
-def owners(
-    topic: Topic,
-    *,
-    mirror: Annotated[
-        str | None,
-        typer.Option("--mirror", metavar="PLACE", help="The mirror: a container's name or URL, or a folder."),
-    ] = None,
-    credential: Credential = None,
-    client_id: ClientId = None,
-    namespace: Annotated[
-        str | None,
-        typer.Option(metavar="HOST", help="As the mirror names it. Default: the endpoint's host name."),
-    ] = None,
-    group: Group = None,
-    app: App = None,
-    endpoint: Endpoint = None,
-    timeout_s: Timeout = 10.0,
-    config: Config = None,
-    as_json: Json = False,
-    debug: Debug = False,
-) -> None:
-    """Show who has which partition."""
-    from ehkafka.cli import owners as work  # noqa: PLC0415 - `run` needs none of it
-    from ehkafka.offsets.source import mirror_from_environment, open_source  # noqa: PLC0415
-
-    with reported(debug=debug):
-        there = _group_offsets(topic, group, app, endpoint, config, timeout_s)
-        if mirror is None:
-            store = mirror_from_environment()
-        else:
-            store = open_source(mirror, credential=credential, client_id=client_id)
-        work.owners(there, store, namespace or there.target.endpoint.name, as_json=as_json)
-
-
-def _group_offsets(
-    topic: str,
-    group: str | None,
-    app: str | None,
-    endpoint: str | None,
-    config: Path | None,
-    timeout_s: float,
-) -> Any:
-    from ehkafka.cli.check_target import chosen_target  # noqa: PLC0415 - `run` needs none of it
-    from ehkafka.offsets import GroupOffsets  # noqa: PLC0415
-
-    target = chosen_target(app, endpoint, group=group, topics=[topic], config=config)
-    return GroupOffsets(target, topic, timeout_s=timeout_s)

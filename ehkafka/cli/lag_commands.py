@@ -1,0 +1,126 @@
+"""`ehkafka lag` and `ehkafka owners`: options and help texts, and nothing of what they do."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ehkafka.cli.exits import CODES, reported
+from ehkafka.cli.options import (
+    AppOfGroup,
+    ClientId,
+    Config,
+    Credential,
+    Debug,
+    Endpoint,
+    Group,
+    Json,
+    Timeout,
+    Topic,
+)
+
+LAG_HELP = f"""Show how far a group is behind: committed, end and lag of each partition, and the sum.
+
+Asks for commits and log ends only, so it works for a group that nobody lists or that has no members. A
+partition without a commit counts with its whole log.
+
+\b
+Examples:
+  ehkafka lag readings --app shop.readings:app
+  ehkafka lag readings --group shop --endpoint localhost:9092 --watch
+  ehkafka lag readings --group shop --fail-over 10000     exit code 6 when it is more
+
+\b
+Exit codes:
+{CODES}
+"""
+OWNERS_HELP = f"""Show who has which partition, when they last said so, and how far each is behind.
+
+Owners write beside the mirror, of idle partitions, too. Without a mirror, what the broker tells of the group.
+
+\b
+Examples:
+  ehkafka owners readings --group shop --mirror checkpoints
+  ehkafka owners readings --app shop.readings:app --json
+
+\b
+Environment:
+  EHKAFKA_MIRROR_…   names the mirror as for the app itself, when there is no --mirror
+
+\b
+Exit codes:
+{CODES}
+"""
+
+
+def lag(
+    topic: Topic,
+    *,
+    watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
+    every_s: Annotated[
+        float, typer.Option("--every", min=0.2, max=3600.0, help="Seconds between two looks of --watch.")
+    ] = 2.0,
+    fail_over: Annotated[
+        int | None,
+        typer.Option(
+            "--fail-over",
+            min=0,
+            metavar="N",
+            help="End with exit code 6 when the total lag is more, or a commit is outside of its log.",
+        ),
+    ] = None,
+    group: Group = None,
+    app: AppOfGroup = None,
+    endpoint: Endpoint = None,
+    timeout_s: Timeout = 10.0,
+    config: Config = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show how far a group is behind."""
+    from ehkafka.cli import lag as work  # noqa: PLC0415 - `run` needs none of it
+    from ehkafka.cli.offsets import group_offsets  # noqa: PLC0415
+
+    with reported(debug=debug):
+        there = group_offsets(topic, group, app, endpoint, config, timeout_s)
+        if watch:
+            code = work.watch_lag(there, fail_over=fail_over, as_json=as_json, every_s=every_s)
+        else:
+            code = work.lag(there, fail_over=fail_over, as_json=as_json)
+    raise typer.Exit(code)
+
+
+def owners(
+    topic: Topic,
+    *,
+    mirror: Annotated[
+        str | None,
+        typer.Option("--mirror", metavar="PLACE", help="The mirror: a container's name or URL, or a folder."),
+    ] = None,
+    credential: Credential = None,
+    client_id: ClientId = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(metavar="HOST", help="As the mirror names it. Default: the endpoint's host name."),
+    ] = None,
+    group: Group = None,
+    app: AppOfGroup = None,
+    endpoint: Endpoint = None,
+    timeout_s: Timeout = 10.0,
+    config: Config = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show who has which partition."""
+    from ehkafka.cli import owners as work  # noqa: PLC0415 - `run` needs none of it
+    from ehkafka.cli.offsets import group_offsets  # noqa: PLC0415
+    from ehkafka.offsets.source import mirror_from_environment, open_source  # noqa: PLC0415
+
+    with reported(debug=debug):
+        there = group_offsets(topic, group, app, endpoint, config, timeout_s)
+        if mirror is None:
+            store = mirror_from_environment()
+        else:
+            store = open_source(mirror, credential=credential, client_id=client_id)
+        work.owners(there, store, namespace or there.target.endpoint.name, as_json=as_json)

@@ -1,0 +1,48 @@
+"""Options that several commands share: one name, one meaning, one help text. Read by typer alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+App = Annotated[
+    str | None, typer.Option("--app", metavar="MODULE:APP", help="Use the endpoint of this ehkafka.App.")
+]
+AppOfGroup = Annotated[
+    str | None,
+    typer.Option("--app", metavar="MODULE:APP", help="Use the endpoint and group of this ehkafka.App."),
+]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting; may be given several times."),
+]
+ClientId = Annotated[
+    str | None, typer.Option("--client-id", metavar="ID", help="Of a user-assigned identity.")
+]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="A TOML file of settings. Default: EHKAFKA_CONFIG, else ehkafka.toml if it is there.",
+    ),
+]
+Credential = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="For a container's URL: default, managed_identity, workload_identity, service_principal or cli.",
+    ),
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+Endpoint = Annotated[
+    str | None, typer.Option("--endpoint", metavar="HOST:PORT", help="A broker's bootstrap address.")
+]
+Group = Annotated[str | None, typer.Option(help="The consumer group. Default: the app's, or the file's.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Timeout = Annotated[
+    float, typer.Option("--timeout", min=0.1, max=3600.0, help="Seconds that each step may take.")
+]
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic, or event hub.")]
