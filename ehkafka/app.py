@@ -210,6 +210,11 @@ class App(Registration, Configurable):
         return self._state
 
     @property
+    def mirror(self) -> MirrorChoice | None:
+        """The mirror that the app was given."""
+        return self._mirror
+
+    @property
     def topics(self) -> tuple[str, ...]:
         """The topics of all handlers, sorted."""
         return tuple(sorted({topic for spec in self._specs for topic in spec.topics}))

@@ -1,13 +1,12 @@
 """Looks at a broker from outside: `run_checks` probes the way to it, `TopicReader` reads a topic.
 
-Neither joins a group or moves a position that anybody uses. The one thing ever written is the commit of
-`commit.py`, to a group of our own name.
+Neither joins a group or moves a position that anybody uses. All that is ever written is the commit of
+`commit.py`, to a group of our own name, and a blob of our own beside the mirror (`mirror.py`).
 
 `plan` (pure) says which steps there are and what each needs; `run` goes through them, each on a thread of
 its own and never longer than its time-out; every other module named after a step is that step's probe.
 What a probe found is a `CheckResult` (`result`), out of which `cleaning` has struck secrets and control
-characters. Called by the command line, on the main thread. A further probe, such as one for a blob
-container, is a module here, an entry of `run.PROBES` and a step of `plan`.
+characters. Called by the command line, on the main thread. A further probe is a module here, an entry of `run.PROBES` and a step of `plan`.
 """
 
 from __future__ import annotations

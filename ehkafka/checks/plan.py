@@ -41,7 +41,7 @@ GROUP = Key("group")
 
 
 def steps_after_settings(
-    addresses: Sequence[str | None], topics: Sequence[str], *, has_token: bool
+    addresses: Sequence[str | None], topics: Sequence[str], *, has_token: bool, has_mirror: bool = False
 ) -> tuple[Step, ...]:
     """Return the steps that follow the settings, for these addresses and topics."""
     named: Sequence[str | None] = topics or [None]
@@ -57,6 +57,7 @@ def steps_after_settings(
         *(Step(Key("offsets", topic), (Key("partitions", topic),)) for topic in named),
         Step(Key("clock"), (AUTH,)),
         Step(Key("commit"), (AUTH,), seen),
+        *([Step(Key("mirror"), (SETTINGS,))] if has_mirror else []),
     )
 
 

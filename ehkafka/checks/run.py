@@ -18,6 +18,7 @@ from ehkafka.checks import (
     dns,
     group,
     kafka,
+    mirror,
     oauth_token,
     offsets,
     partitions,
@@ -56,6 +57,7 @@ PROBES: Mapping[str, Probe] = {
     "offsets": offsets.look,
     "clock": clock.look,
     "commit": commit.look,
+    "mirror": mirror.look,
 }
 # A probe keeps its time by itself and says what it waited for; what hangs beyond that is cut off.
 GRACE_S = 1.0
@@ -79,7 +81,8 @@ def run_checks(
         take(Step(SETTINGS))
         addresses: list[str | None] = [*inspection.addresses] or [None]
         mechanism = inspection.mechanism if inspection.properties else None
-        for step in steps_after_settings(addresses, target.topics, has_token=mechanism == "OAUTHBEARER"):
+        wanted = {"has_token": mechanism == "OAUTHBEARER", "has_mirror": target.mirror is not None}
+        for step in steps_after_settings(addresses, target.topics, **wanted):
             take(step)
     finally:
         inspection.close()

@@ -11,6 +11,7 @@ from ehkafka.secret import HiddenProperties
 
 if TYPE_CHECKING:
     from ehkafka.app import App
+    from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
     from ehkafka.endpoint.properties import Assignor
 
@@ -36,6 +37,7 @@ class Target:
 
     assignor: Assignor = "default"
     instance_id: str | None = None
+    mirror: MirrorChoice | None = None
 
     @classmethod
     def of_app(cls, app: App, *, group: str | None = None, topics: tuple[str, ...] = ()) -> Self:
@@ -48,6 +50,7 @@ class Target:
             consumer=settings.consumer,
             assignor=settings.assignor,
             instance_id=settings.instance_id if group in (None, settings.group) else None,
+            mirror=app.mirror,
         )
 
     def client_properties(self) -> dict[str, Any]:

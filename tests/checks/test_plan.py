@@ -7,7 +7,7 @@ import pytest
 from ehkafka.checks.plan import AUTH, SETTINGS, TOKEN, Key, blocker, steps_after_settings
 from ehkafka.checks.result import CheckResult, Report, Status
 
-STEPS = steps_after_settings(["a:1", "b:1"], ["orders"], has_token=True)
+STEPS = steps_after_settings(["a:1", "b:1"], ["orders"], has_token=True, has_mirror=True)
 BY_KEY = {step.key: step for step in STEPS}
 
 
@@ -16,9 +16,15 @@ def test_each_address_and_topic_has_its_own_steps() -> None:
     names = [step.key.name for step in STEPS]
     assert names == [
         *("dns", "tcp", "tls", "kafka") * 2, "token", "auth", "topic", "partitions", "group", "offsets",
-        "clock", "commit",
+        "clock", "commit", "mirror",
     ]  # fmt: skip
     assert len(BY_KEY) == len(STEPS)
+
+
+def test_without_a_mirror_there_is_no_step_for_one() -> None:
+    """Nobody is told of what he does not have."""
+    steps = steps_after_settings(["a:1"], [], has_token=False)
+    assert Key("mirror") not in {step.key for step in steps}
 
 
 def test_every_need_is_a_step_that_comes_before() -> None:

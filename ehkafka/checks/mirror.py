@@ -1,0 +1,59 @@
+"""Step `mirror`: whether the mirror's store answers and takes writes, and what it will cost in writes.
+
+Writes one small blob of its own, always under the same name, so that no checkpoint moves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ehkafka.checkpoints.store import StoreConflictError, StoreError
+from ehkafka.checkpoints.store_mirror import writes_per_month
+from ehkafka.checks.finding import SETTINGS_CODE, Finding, NotMeasured, Trouble
+from ehkafka.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from ehkafka.checks.inspection import Inspection
+
+OWN_BLOB = "ehkafka/check"
+ADVICE = (
+    "Give each group a container of its own, in the app's region, in an account without hierarchical "
+    "namespace, and without soft delete and versioning of blobs: each would keep every old checkpoint."
+)
+
+
+def look(inspection: Inspection, _subject: str | None) -> Finding:
+    """Read and write once."""
+    choice = inspection.target.mirror
+    if choice is None:
+        raise NotMeasured("the app has no mirror")
+    try:
+        store = choice.open_store()
+    except ConfigurationError as error:
+        raise Trouble(str(error), "Correct it.", exit_code=SETTINGS_CODE) from error
+    try:
+        there = store.read(OWN_BLOB)
+        version = there.version if there is not None else None
+        store.write(OWN_BLOB, metadata={"by": "ehkafka check"}, body=b"", expected=version)
+    except StoreConflictError:
+        # Another check was quicker, so the store takes writes.
+        pass
+    except StoreError as error:
+        said, _, fix = str(error).partition(". ")
+        raise Trouble(said, fix or "See what the store wants.") from error
+    finally:
+        store.close()
+    partitions = _partitions(inspection)
+    writes = writes_per_month(partitions, choice.interval_s)
+    return Finding(
+        f"{store.name} takes writes; at most {writes:,} writes a month for {partitions} partitions, every "
+        f"{choice.interval_s:g} s where they move. {ADVICE}",
+        {"store": store.name, "writes_per_month_max": writes, "interval_s": choice.interval_s},
+    )
+
+
+def _partitions(inspection: Inspection) -> int:
+    """Return how many partitions the target's topics have, 1 as long as that is not known."""
+    cluster = inspection.cluster
+    known = cluster.topics if cluster is not None else {}
+    return sum(len(known[topic].partitions) for topic in inspection.target.topics if topic in known) or 1
