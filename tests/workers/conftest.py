@@ -138,6 +138,15 @@ def pool() -> Iterator[Callable[..., Pool]]:
 
 
 @pytest.fixture
+def switch_often() -> Iterator[None]:
+    """Switch threads as often as the interpreter can."""
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before_s)
+
+
+@pytest.fixture
 def mutate(monkeypatch: pytest.MonkeyPatch) -> Callable[[type, str, str, str], None]:
     """Rewrite a line of a method for one test; fails if the line is no longer there."""
     rewritten: dict[tuple[type, str], str] = {}

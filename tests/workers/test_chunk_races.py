@@ -21,7 +21,7 @@ from ehkafka.records import TopicPartition
 from ehkafka.testing.simulated_message import SimulatedMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 
 LIMIT_S = 20.0
@@ -29,14 +29,7 @@ PARTITION = TopicPartition("t", 0)
 # More with the environment's word, for the night: 100 000 take three times as long.
 STEALS = int(os.environ.get("EHKAFKA_STEALS", "30000"))
 
-
-@pytest.fixture(autouse=True)
-def switch_often() -> Iterator[None]:
-    """Switch threads as often as the interpreter can."""
-    before_s = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before_s)
+pytestmark = pytest.mark.usefixtures("switch_often")
 
 
 def steals(pool: Any, wanted: int, *, for_s: float) -> str | None:

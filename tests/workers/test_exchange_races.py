@@ -6,7 +6,6 @@ No broker: the test plays the poll thread. Threads are switched as often as the 
 from __future__ import annotations
 
 import random
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -18,20 +17,13 @@ from ehkafka.records import TopicPartition
 from ehkafka.testing.simulated_message import SimulatedMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 
 PARTITION = TopicPartition("t", 0)
 LIMIT_S = 30.0
 
-
-@pytest.fixture(autouse=True)
-def switch_often() -> Iterator[None]:
-    """Switch threads as often as the interpreter can."""
-    before_s = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before_s)
+pytestmark = pytest.mark.usefixtures("switch_often")
 
 
 # --- lanes that are freed and born again ------------------------------------------------------------

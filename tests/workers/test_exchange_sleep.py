@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 import threading
 import time
 from collections import deque
@@ -17,20 +16,13 @@ from ehkafka.testing.simulated_message import SimulatedMessage
 from ehkafka.workers.exchange import QUICK_S, Exchange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 
 PARTITION = TopicPartition("t", 0)
 LIMIT_S = 30.0
 
-
-@pytest.fixture(autouse=True)
-def switch_often() -> Iterator[None]:
-    """Switch threads as often as the interpreter can."""
-    before_s = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before_s)
+pytestmark = pytest.mark.usefixtures("switch_often")
 
 
 def trickle(pool: Any, records: int, *, waits_s: float) -> str | None:
