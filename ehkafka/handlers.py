@@ -81,6 +81,8 @@ class HandlerSpec:
             raise ConfigurationError(f"{where}: null_key={self.null_key!r}; use one of {get_args(NullKey)}.")
         if type(self.raw) is not bool:
             raise ConfigurationError(f"{where}: raw={self.raw!r}; use True or False.")
+        if self.express is not None and type(self.express) is not bool:
+            raise ConfigurationError(f"{where}: express={self.express!r}; use True, False or None.")
         if self.headers not in get_args(HeaderMode):
             raise ConfigurationError(f"{where}: headers={self.headers!r}; use one of {get_args(HeaderMode)}.")
         self._check_workers(where)

@@ -144,7 +144,8 @@ class FlowControl:
             for load in loads
             if load.partition in self.paused
             and load.backlog_records <= records // 2
-            and load.backlog_bytes <= size // 2
+            # What is left of no records is no load, see `Dispatcher.receive`.
+            and (load.backlog_bytes <= size // 2 or not load.backlog_records)
             and (
                 load.partition not in self.parked_full
                 or (
@@ -162,6 +163,8 @@ class FlowControl:
     def _half_empty(self, backlog_records: int, backlog_bytes: int, *parked: int) -> bool:
         """Tell whether the backlog fell to half, with room for a batch or two beside what is parked."""
         limits = self.limits
+        if not backlog_records:
+            backlog_bytes = 0
         records, size = self._room(backlog_records, backlog_bytes, *parked)
         return (
             backlog_records <= limits.backlog_records_max // 2

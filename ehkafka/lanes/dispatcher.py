@@ -130,6 +130,10 @@ class Dispatcher:
         """
         assignment.note_received(messages, now_s)
         self.received_records += len(messages)
+        # A raw handler may have replaced a value: counted out with another size than it was counted in.
+        for counted in (assignment, self):
+            if not counted.backlog_records:
+                counted.backlog_bytes = 0
         if skipped:
             messages = self._without_skipped(assignment, messages, skipped)
         if assignment.finished_before is not None:

@@ -153,7 +153,7 @@ def test_f5_a_diverted_key_that_comes_quicker_than_its_letters_pauses_its_partit
     wait_for(lambda: handler.count(2) == 50)
     # Its share of 20, half its share of the backlog, and what a batch or two brought.
     assert 20 <= app.snapshot().partitions[1].parked_records <= 20 + 25 + 20
-    assert paused(app) == [1]
+    wait_for(lambda: paused(app) == [1])  # the other one may have filled its share for a moment
     app.stop(drain=False)
 
 

@@ -56,6 +56,7 @@ def test_a_function_that_nobody_would_run_is_refused_where_it_is_given(
         ({"on_failure": False}, r"on_failure=False; use Stop\(\)"),
         ({"on_failure": 0}, r"on_failure=0; use Stop\(\)"),
         ({"raw": "no"}, "raw='no'; use True or False"),
+        ({"express": "no"}, "express='no'; use True, False or None"),
     ],
 )
 def test_a_value_of_another_kind_is_refused_and_not_taken_for_the_default(
@@ -63,7 +64,7 @@ def test_a_value_of_another_kind_is_refused_and_not_taken_for_the_default(
 ) -> None:
     """What Python takes for false is no policy, and what it takes for true no choice."""
     with pytest.raises(ehkafka.ConfigurationError, match=words):
-        lab.app(recorder, **options)
+        lab.app().handler("t", **options)(recorder)
 
 
 def test_f7_a_letter_function_that_only_makes_a_coroutine_has_saved_nothing(
@@ -178,4 +179,13 @@ def test_f9_records_without_a_key_leave_no_fate_behind(
     app = lab.app(fails, on_failure=ehkafka.DeadLetter(lambda _letter: None, after=after))
     app.start()
     wait_for(lambda: lab.committed() == 6)
+    app.stop()
+
+
+def test_b1_a_raw_handler_that_replaces_values_does_not_fill_the_backlog(lab: Any, wait_for: Any) -> None:
+    """B1: sizes are counted as they come and go; what differs is forgotten whenever nothing is left."""
+    lab.broker.produce("t", [(b"%d" % number, b"x" * 1_000) for number in range(400)], partition=0)
+    app = lab.app(lambda message: message.set_value(b""), raw=True, backlog_bytes_max=50_000)
+    app.start()
+    wait_for(lambda: lab.committed() == 400)
     app.stop()
