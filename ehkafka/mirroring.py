@@ -12,7 +12,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.checkpoints.layout import Layout
+from ehkafka.checkpoints.layout import Layout, namespace_of
 from ehkafka.checkpoints.mirror import Mirror
 from ehkafka.endpoint.client import open_consumer
 from ehkafka.endpoint.properties import consumer_properties
@@ -58,7 +58,7 @@ class Mirroring:
         self._bus = bus
         self._mirror: Mirror | None = None
         if choice is not None:
-            layout = Layout(choice.namespace or _host(endpoint), settings.group)
+            layout = Layout(choice.namespace or namespace_of(endpoint.name), settings.group)
             check_topics(layout, topics)
             self._mirror = Mirror(
                 choice.open_store(),
@@ -139,7 +139,3 @@ def run_name() -> str:
     host = "".join(c for c in socket.gethostname() if c.isascii() and (c.isalnum() or c in "-._"))
     return f"{host[:_HOST_CHARACTERS_MAX] or 'host'}-{os.getpid()}-{secrets.token_hex(4)}"
 
-
-def _host(endpoint: Endpoint) -> str:
-    """Return the endpoint's host, without what no folder may have."""
-    return endpoint.name.replace("/", "-").replace(" ", "-")

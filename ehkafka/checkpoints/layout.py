@@ -75,6 +75,11 @@ def place_of(name: str) -> Place | None:
     return None
 
 
+def namespace_of(endpoint_name: str) -> str:
+    """Return what stands for a broker in names: its endpoint's name, without what no folder may have."""
+    return endpoint_name.replace("/", "-").replace(" ", "-")
+
+
 def _is_partition(text: str) -> bool:
     # `isdecimal` alone takes the digits of every script.
     return text.isascii() and text.isdecimal() and len(text) <= 10

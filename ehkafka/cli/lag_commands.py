@@ -46,7 +46,7 @@ Examples:
 
 \b
 Environment:
-  EHKAFKA_MIRROR_…   names the mirror as for the app itself, when there is no --mirror
+  EHKAFKA_MIRROR_…   names the mirror when neither --mirror nor the app does
 
 \b
 Exit codes:
@@ -115,12 +115,11 @@ def owners(
     """Show who has which partition."""
     from ehkafka.cli import owners as work  # noqa: PLC0415 - `run` needs none of it
     from ehkafka.cli.offsets import group_offsets  # noqa: PLC0415
-    from ehkafka.offsets.source import mirror_from_environment, open_source  # noqa: PLC0415
+    from ehkafka.offsets.source import mirror_of_target, open_source  # noqa: PLC0415
 
     with reported(debug=debug):
         there = group_offsets(topic, group, app, endpoint, config, timeout_s)
-        if mirror is None:
-            store = mirror_from_environment()
-        else:
+        store, named = mirror_of_target(there.target)
+        if mirror is not None:
             store = open_source(mirror, credential=credential, client_id=client_id)
-        work.owners(there, store, namespace or there.target.endpoint.name, as_json=as_json)
+        work.owners(there, store, namespace or named, as_json=as_json)

@@ -21,7 +21,7 @@ from ehkafka.offsets import GroupOffsets, LagReport, move
 from ehkafka.offsets.checkpoints import compared, exports, running_owners, wanted_positions, write_exports
 from ehkafka.offsets.compare import compare, mirror_of
 from ehkafka.offsets.plan import planned
-from ehkafka.offsets.source import WRITTEN, Format, Wanted, choose, read_store
+from ehkafka.offsets.source import WRITTEN, Format, Wanted, choose, mirrored_positions, read_store
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -131,7 +131,8 @@ def export_checkpoints(
 def diff(group: GroupOffsets, store: CheckpointStore, wanted: Wanted, *, as_json: bool) -> None:
     """Print what group, mirror and the SDK say of each partition."""
     found = list(read_store(store, wanted.prefix))
-    mirror = mirror_of(found, group.topic, group.group)
+    mirror = mirrored_positions(group.target, group.topic, group.group)
+    mirror |= mirror_of(found, group.topic, group.group)
     others = [one for one in found if one.origin.format.value != "ehkafka"]
     chosen = choose(others, wanted, store.name) if others else None
     with group:

@@ -15,11 +15,16 @@ from ehkafka.checkpoints.formats import Format
 from ehkafka.checkpoints.formats_choose import Wanted, choose, read_store
 from ehkafka.checkpoints.formats_folder import BlobList, CheckpointFolder
 from ehkafka.checkpoints.formats_write import WRITTEN
+from ehkafka.checkpoints.layout import Layout, namespace_of
 from ehkafka.checkpoints.store import CheckpointStore
 from ehkafka.errors import ConfigurationError
+from ehkafka.offsets.compare import mirror_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from ehkafka.checkpoints.store_mirror import MirrorChoice
+    from ehkafka.checks.target import Target
 
 __all__ = [
     "WRITTEN",
@@ -27,7 +32,8 @@ __all__ = [
     "Format",
     "Wanted",
     "choose",
-    "mirror_from_environment",
+    "mirror_of_target",
+    "mirrored_positions",
     "open_source",
     "read_store",
 ]
@@ -71,12 +77,30 @@ def open_source(
     raise ConfigurationError(f"There is nothing at {where!r}.{hint} Give {FORMS}.")
 
 
-def mirror_from_environment(environ: Mapping[str, str] | None = None) -> CheckpointStore | None:
-    """Return the mirror that the environment names, None where it names none. Raises `ConfigurationError`."""
+def mirror_of_target(
+    target: Target, environ: Mapping[str, str] | None = None
+) -> tuple[CheckpointStore | None, str]:
+    """Return the app's mirror, else the environment's, and the namespace in its names.
+
+    The store is None where there is neither. Raises `ConfigurationError`.
+    """
     environ = os.environ if environ is None else environ
-    if not any(environ.get(f"EHKAFKA_MIRROR_{name}") for name in ("CONTAINER_URL", "CONTAINER")):
-        return None
-    return BlobMirror.from_env(environ).open_store()
+    choice: MirrorChoice | None = target.mirror
+    variables = ("EHKAFKA_MIRROR_CONTAINER_URL", "EHKAFKA_MIRROR_CONTAINER")
+    if choice is None and any(map(environ.get, variables)):
+        choice = BlobMirror.from_env(environ)
+    name = namespace_of(target.endpoint.name)
+    if choice is None:
+        return None, name
+    return choice.open_store(), choice.namespace or name
+
+
+def mirrored_positions(target: Target, topic: str, group: str) -> dict[int, int]:
+    """Return what the app's own mirror says, by partition; nothing without one. Raises `StoreError`."""
+    store, namespace = mirror_of_target(target)
+    if store is None:
+        return {}
+    return mirror_of(read_store(store, Layout(namespace, group).prefix(topic, "checkpoint")), topic, group)
 
 
 def _without_secret(url: str) -> str:

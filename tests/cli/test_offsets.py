@@ -10,11 +10,13 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner
 
+from ehkafka import App, Endpoint
 from ehkafka.checkpoints.body import checkpoint_body, checkpoint_metadata, ownership_metadata
 from ehkafka.checkpoints.checkpoint import Checkpoint, Ownership
 from ehkafka.checkpoints.file_store import FileStore
 from ehkafka.checkpoints.formats_folder import CheckpointFolder
 from ehkafka.checkpoints.layout import Layout
+from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.cli.commands import cli
 from ehkafka.testing.embedded import EmbeddedBroker
 from ehkafka.testing.topics import commits
@@ -349,6 +351,33 @@ def test_owners_shows_idle_and_silent_ones(broker: EmbeddedBroker, tmp_path: Pat
     code, text, _ = ehkafka(broker, "owners", "t", "--mirror", str(tmp_path), "--namespace", HOST)
     assert "idle" in text
     assert "1 owners, 3 partitions, total lag 13" in text
+
+
+def test_j2_owners_of_a_running_app(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    """J2: every partition has the app as its owner while it runs, idle ones too, and nobody afterwards."""
+    mirror = StoreMirror(store=FileStore(tmp_path), interval_s=0.1, namespace=HOST)
+    app = App(group="g", endpoint=Endpoint.kafka(broker.bootstrap), start="latest", mirror=mirror)
+    app.handler("t")(lambda _record: None)
+
+    def owners() -> list[Any]:
+        code, text, error = ehkafka(
+            broker, "owners", "t", "--mirror", str(tmp_path), "--namespace", HOST, "--json"
+        )
+        assert code == 0, error
+        return list(orjson.loads(text)["partitions"])
+
+    app.start()
+    try:
+        deadline_s = time.monotonic() + 30.0
+        while {row["state"] for row in owners()} != {"held"}:
+            assert time.monotonic() < deadline_s
+        rows = owners()
+    finally:
+        app.stop()
+    assert len({row["owner"] for row in rows}) == 1
+    assert [row["lag"] for row in rows] == [0, 0, 0]
+    assert all(row["last_modified"] for row in rows)
+    assert {row["state"] for row in owners()} == {"released"}
 
 
 def test_a_group_has_to_be_named(broker: EmbeddedBroker) -> None:
