@@ -158,7 +158,8 @@ class Assembly:
         settings, bus = self.settings, self.bus
         is_event_hubs = self.endpoint.is_event_hubs
         ledger = CommitLedger(commit_pacing(settings, is_event_hubs=is_event_hubs))
-        saver = ProgressSaver(metadata_bytes_max(settings, is_event_hubs=is_event_hubs), bus.emit)
+        bytes_max = metadata_bytes_max(settings, is_event_hubs=is_event_hubs)
+        saver = ProgressSaver(bytes_max, bus.emit, time.monotonic)
         check_start_topics(settings.start, [topic for spec in specs for topic in spec.topics])
         starts = {t: spec.start for spec in specs for t in spec.topics if spec.start is not None}
         limits = FlowLimits(
@@ -182,7 +183,7 @@ class Assembly:
                 emit=bus.emit,
                 fatal=self.fail,
                 history=self.history,
-                on_metadata_refused=saver.refused,
+                saver=saver,
             ),
             positions=PositionFinder(
                 lambda topic: starts.get(topic, settings.start),

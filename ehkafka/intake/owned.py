@@ -50,10 +50,13 @@ class OwnedPartitions(dict["TopicPartition", OwnedPartition]):
 
     def positions(self) -> dict[TopicPartition, Position]:
         """Compute what could be committed now. Takes each route's lock once; O(backlog) at most."""
-        unfinished_records = sum(assignment.unfinished_records for assignment in self.assignments())
+        saver = self.saver
+        detail = saver.begin_tick(sum(assignment.unfinished_records for assignment in self.assignments()))
         found: list[Look] = []
         for route, assignments in self.by_route(self).values():
             with route.exchange.locked():
-                looks = [self.saver.look(assignment, unfinished_records) for assignment in assignments]
+                looks = [saver.look(assignment, detail) for assignment in assignments]
             found += [look for look in looks if look is not None]
-        return {look.assignment.partition: self.saver.position(look) for look in found}
+        positions = {look.assignment.partition: saver.position(look) for look in found}
+        saver.end_tick(detail)
+        return positions

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ehkafka.history import History
     from ehkafka.progress.ledger import CommitLedger, Position
     from ehkafka.progress.position import Progress
+    from ehkafka.progress.saving import ProgressSaver
 
     # The error of the whole request, and the partitions, each with its own error.
     _Answer = tuple[KafkaError | None, Sequence[KafkaPartition]]
@@ -34,7 +35,10 @@ if TYPE_CHECKING:
 
 
 class Committer:
-    """Commits positions of one consumer. `fatal` is told of what waiting does not mend."""
+    """Commits positions of one consumer. `fatal` is told of what waiting does not mend.
+
+    `saver` is who made the positions' metadata: it is told when the broker finds that too long.
+    """
 
     def __init__(
         self,
@@ -44,14 +48,14 @@ class Committer:
         emit: Callable[[Event], None],
         fatal: Callable[[EhkafkaError], None],
         history: History | None = None,
-        on_metadata_refused: Callable[[int], None] = lambda _longest_bytes: None,
+        saver: ProgressSaver | None = None,
     ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._emit = emit
         self._fatal = fatal
         self._history = history
-        self._on_metadata_refused = on_metadata_refused
+        self._saver = saver
         self._on_acknowledged: OnAcknowledged | None = None
         self._sent_s = 0.0
         # Why the last commit failed; None since one was acknowledged. Read by `App.health`.
@@ -67,6 +71,8 @@ class Committer:
         """
         self._on_acknowledged = on_acknowledged
         self._ledger.keeps_ranges = True
+        if self._saver is not None:
+            self._saver.is_mirrored = True
 
     def send(
         self, consumer: Consumer, positions: Mapping[TopicPartition, Position], finished_records: int
@@ -110,6 +116,18 @@ class Committer:
             self._answered(dirty, *answer)
             if not _names_metadata(*answer):
                 return
+
+    def commit_once(
+        self, consumer: Consumer, positions: Mapping[TopicPartition, Position]
+    ) -> tuple[KafkaError | None, Sequence[KafkaPartition]]:
+        """Commit what is dirty, wait, and return the broker's words: no second try, whatever they are.
+
+        On any thread, one at a time, and never beside another call of this committer.
+        """
+        dirty = self._begin_now(positions)
+        answer = _commit_and_wait(consumer, dirty)
+        self._answered(dirty, *answer)
+        return answer
 
     def commit_within(
         self, consumer: Consumer, positions: Mapping[TopicPartition, Position], timeout_s: float
@@ -211,7 +229,8 @@ class Committer:
         """See that they are sent again at once without: a commit never fails for what it says beside."""
         self._ledger.refuse_metadata(sent)
         longest_bytes = max((len(position.metadata or "") for position in sent.values()), default=0)
-        self._on_metadata_refused(longest_bytes)
+        if self._saver is not None:
+            self._saver.refused(longest_bytes)
 
     def _note_request(self, positions: Mapping[TopicPartition, Position]) -> None:
         if self._history is not None:
@@ -243,10 +262,11 @@ _MENDS_ITSELF = {CommitError.RETRY, CommitError.REJOIN, CommitError.METADATA}
 
 
 def _as_offsets(positions: Mapping[TopicPartition, Position]) -> list[KafkaPartition]:
-    return [_as_offset(partition, position) for partition, position in positions.items()]
+    return [as_offset(partition, position) for partition, position in positions.items()]
 
 
-def _as_offset(partition: TopicPartition, position: Position) -> KafkaPartition:
+def as_offset(partition: TopicPartition, position: Position) -> KafkaPartition:
+    """Return a position as confluent-kafka takes and returns it."""
     optional: dict[str, Any] = {}  # the C constructor takes no None
     if position.metadata is not None:
         optional["metadata"] = position.metadata

@@ -375,7 +375,6 @@ def test_a_listener_hears_what_each_acknowledgement_stored(lab: Any, recorder: A
     app.start()
     wait_for(lambda: app._runtime is not None)
     app._runtime.context.committer.listen(heard.append)
-    app._runtime.context.owned.saver.is_mirrored = True
     wait_for(lambda: heard and heard[-1][T0][1].finished == ((3, 4), (5, 10)))
     epoch, progress = heard[-1][T0]
     assert (epoch, progress.next_offset, progress.leader_epoch) == (1, 2, 0)

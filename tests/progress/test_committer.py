@@ -12,6 +12,7 @@ from ehkafka.errors import EngineError
 from ehkafka.progress.committer import Committer
 from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
 from ehkafka.progress.position import Progress
+from ehkafka.progress.saving import ProgressSaver
 from ehkafka.records import TopicPartition
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -56,13 +57,13 @@ class Office:
         self.ledger = CommitLedger(CommitPacing(60.0))
         self.events: list[Any] = []
         self.fatal: list[Any] = []
-        self.lengths: list[int] = []
+        self.saver = ProgressSaver(4095)
         self.committer = Committer(
             self.ledger,
             clock=lambda: self.now_s,
             emit=self.events.append,
             fatal=self.fatal.append,
-            on_metadata_refused=self.lengths.append,
+            saver=self.saver,
         )
         for partition in (P0, P1):
             self.ledger.assigned(partition, 1, None)
@@ -87,7 +88,7 @@ def test_p2_a_synchronous_commit_goes_again_at_once_without_metadata(office: Off
         office.committer.commit_within(broker, POSITIONS, 5.0)  # type: ignore[arg-type]
     assert broker.requests == [[(0, 10, "much too long"), (1, 20, "short")], [(0, 10, None)]]
     assert office.ledger.dirty(POSITIONS) == {}
-    assert office.lengths == [13]
+    assert office.saver.bytes_max < len("much too long")
     assert office.committer.trouble is None
 
 
@@ -125,6 +126,7 @@ def test_a_listener_hears_of_what_was_stored_alone(office: Office) -> None:
     """By partition: the epoch and the progress, ranges and anchor included; not what was refused."""
     heard: list[Any] = []
     office.committer.listen(heard.append)
+    assert office.saver.is_mirrored
     broker = Broker(5)
     finished = ((22, 30), (31, 40))
     positions = {**POSITIONS, P1: Position(3, 20, 7, None, finished, 8, (19, 1_700_000_000_000))}

@@ -25,10 +25,13 @@ def half_finished(count: int) -> tuple[LaneBench, Any]:
 
 
 def position(saver: ProgressSaver, assignment: Any, unfinished_records: int = 0) -> Any:
-    """Return what would be committed."""
-    look = saver.look(assignment, unfinished_records)
+    """Return what would be committed at a tick."""
+    detail = saver.begin_tick(unfinished_records)
+    look = saver.look(assignment, detail)
     assert look is not None
-    return saver.position(look)
+    found = saver.position(look)
+    saver.end_tick(detail)
+    return found
 
 
 @pytest.mark.parametrize(
@@ -86,6 +89,31 @@ def test_p2_a_large_backlog_is_looked_through_only_where_records_stay() -> None:
     saver.forget(assignment.partition, assignment.epoch)
     assert position(saver, assignment, CHEAP_RECORDS + 1).finished == ()
     assert position(saver, assignment, CHEAP_RECORDS).finished
+
+
+def test_p2_looking_through_a_large_backlog_takes_a_twentieth_of_the_time() -> None:
+    """P2: between two looks a position that stays says the same again, so that no commit is made of it."""
+    now_s = 0.0
+
+    def clock() -> float:
+        nonlocal now_s
+        now_s += 0.5  # so each look takes half a second
+        return now_s
+
+    saver = ProgressSaver(4000, clock=clock)
+    bench, assignment = half_finished(20)
+    many = CHEAP_RECORDS + 1
+    position(saver, assignment, many)
+    now_s += 20.0
+    detailed = position(saver, assignment, many)
+    assert detailed.finished
+    bench.receive(assignment, "c20 d21")
+    bench.finish(bench.begin_key("d"))
+    assert position(saver, assignment, many) is detailed
+    now_s += 9.0
+    assert position(saver, assignment, many).finished[-1] == (21, 22)
+    bench.finish(bench.begin_key("a"))
+    assert position(saver, assignment, many).metadata is None
 
 
 def test_p2_a_refusal_lowers_the_limit_until_nothing_is_said() -> None:
