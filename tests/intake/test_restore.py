@@ -1,0 +1,152 @@
+"""What is restored at an assignment: said by the commit, or by another place that knows that very commit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from ehkafka.errors import EndpointError
+from ehkafka.events import ProgressIgnored
+from ehkafka.intake.positions import Begin
+from ehkafka.intake.restore import Restore, stored
+from ehkafka.progress.position import Progress
+from ehkafka.progress.ranges import encode
+from ehkafka.records import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+FEW = ((11, 13),)
+MORE = ((11, 13), (15, 40))
+
+
+class Logs:
+    """Stands in for the consumer: says where logs begin and end."""
+
+    def __init__(self, end: int = 100, error: KafkaError | None = None) -> None:
+        self.end = end
+        self.error = error
+        self.asked = 0
+
+    def offsets_for_times(self, asked: list[KafkaPartition], timeout: float) -> list[KafkaPartition]:
+        """Answer for the log's beginning or end."""
+        self.asked += 1
+        if self.error is not None:
+            raise KafkaException(self.error)
+        ends = {OFFSET_BEGINNING: 0}
+        return [KafkaPartition(p.topic, p.partition, ends.get(p.offset, self.end)) for p in asked]
+
+
+class Source:
+    """Another place that knows progress."""
+
+    name = "a test's copy"
+
+    def __init__(self, **known: Progress) -> None:
+        self.known = {TopicPartition("t", int(name[1:])): progress for name, progress in known.items()}
+        self.asked: list[dict[TopicPartition, int]] = []
+
+    def progress_at(self, commits: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Progress]:
+        """Return all it knows, whatever was asked."""
+        self.asked.append(dict(commits))
+        return self.known
+
+
+def begin(partition: TopicPartition, finished: Any = (), bytes_max: int = 1000, *, text: str = "") -> Begin:
+    """Return where a partition begins whose group committed 10, with what the commit says."""
+    text = encode(10, finished, 0, bytes_max).text or text
+    return Begin(partition, 10, KafkaPartition(*partition, 10, metadata=text))
+
+
+def find(restore: Restore, logs: Logs, *begins: Begin) -> Any:
+    """Return what is restored."""
+    return restore.find(logs, begins)  # type: ignore[arg-type]
+
+
+def test_nothing_to_restore_asks_nobody() -> None:
+    """P1: no commit, or one without metadata: the broker is not asked where logs end."""
+    logs = Logs()
+    assert find(Restore(), logs, Begin(P0, OFFSET_BEGINNING), begin(P1)) == {}
+    assert logs.asked == 0
+
+
+def test_a_source_is_asked_for_what_the_commits_do_not_say() -> None:
+    """P1: not for a partition without a commit, nor for one whose commit says everything."""
+    source = Source()
+    restore = Restore(sources=[source])
+    find(restore, Logs(), begin(P0, FEW), begin(P1), Begin(TopicPartition("t", 2), 5))
+    assert source.asked == [{P1: 10}]
+
+
+def test_a_source_that_knows_more_than_fitted_into_the_commit_is_believed() -> None:
+    """P1: the mirror saves what the limit dropped; where it knows less, the commit is believed."""
+    long = tuple((start, start + 1 + start % 7) for start in range(12, 90, 9))
+    fuller = Source(p0=Progress(10, 0, long, None, None, 4))
+    cut = begin(P0, long, 25)
+    found = find(Restore(sources=[fuller]), Logs(), cut)[P0]
+    assert (found.finished, found.source, found.leader_epoch, found.text) == (long, "a test's copy", 4, None)
+    poorer = Source(p0=Progress(10, 0, long[:1], None))
+    found = find(Restore(sources=[poorer]), Logs(), cut)[P0]
+    assert found.source == "the group's commit"
+    assert poorer.asked == [{P0: 10}]
+
+
+@pytest.mark.parametrize("next_offset", [9, 11])
+def test_p4_a_source_of_another_commit_counts_for_nothing(next_offset: int) -> None:
+    """P4: older or newer than the group's commit: the commit decides."""
+    source = Source(p0=Progress(next_offset, 0, MORE, None), p1=Progress(10, 0, MORE, None))
+    assert find(Restore(sources=[source]), Logs(), begin(P0)) == {}
+
+
+def test_ranges_beyond_the_log_are_told_and_dropped() -> None:
+    """C10: another log of that name; the other partition keeps its own."""
+    told: list[Any] = []
+    restore = Restore(told.append)
+    found = find(restore, Logs(end=20), begin(P0, MORE), begin(P1, FEW))
+    assert list(found) == [P1]
+    (ignored,) = told
+    assert isinstance(ignored, ProgressIgnored)
+    assert ignored.partition == P0
+
+
+def test_a_broker_that_does_not_tell_where_logs_end_costs_repeats_only() -> None:
+    """P3: nothing is restored, the reason is told, and the assignment goes on."""
+    told: list[Any] = []
+    logs = Logs(error=KafkaError(KafkaError._TIMED_OUT))
+    assert find(Restore(told.append), logs, begin(P0, FEW)) == {}
+    assert "could not be read" in told[0].reason
+
+
+def test_p3_the_same_metadata_is_told_once() -> None:
+    """P3: a partition that comes again and again with the same foreign text is one warning."""
+    told: list[Any] = []
+    restore = Restore(told.append)
+    for text in ("theirs", "theirs", "theirs, too"):
+        find(restore, Logs(), begin(P0, text=text))
+    assert len(told) == 2
+
+
+def test_p3_foreign_metadata_fails_where_that_is_asked_for() -> None:
+    """P3: but not our own text of another position, which a rewind leaves."""
+    restore = Restore(on_foreign="fail")
+    with pytest.raises(EndpointError, match="not written by ehkafka"):
+        find(restore, Logs(), begin(P0, text="theirs"))
+    assert find(restore, Logs(), begin(P0, text=encode(9, FEW, 0, 1000).text or "")) == {}
+
+
+def test_what_is_stored_is_what_was_understood() -> None:
+    """C5: foreign text is as good as none, our own is known with its ranges: neither is dirty as it is."""
+    ours = begin(P0, FEW)
+    restored = find(Restore(), Logs(), ours)[P0]
+    position = stored(ours, 3, restored)
+    assert position is not None
+    assert (position.epoch, position.next_offset, position.finished) == (3, 10, FEW)
+    assert position.metadata == encode(10, FEW, 0, 1000).text
+    foreign = stored(begin(P0, text="theirs"), 3, None)
+    assert foreign is not None
+    assert foreign.metadata is None
+    assert stored(Begin(P0, 10), 3, None) is None
