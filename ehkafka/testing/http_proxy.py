@@ -9,12 +9,12 @@ from __future__ import annotations
 import http.client
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from types import TracebackType
 
 HOST = "127.0.0.1"
@@ -28,6 +28,8 @@ class Request:
 
     method: str
     path: str
+    # Names in lower case.
+    headers: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,8 @@ class _Connection(BaseHTTPRequestHandler):
         """Nobody reads it."""
 
     def _serve(self) -> None:
-        proxy, request = self.server.proxy, Request(self.command, self.path)
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        proxy, request = self.server.proxy, Request(self.command, self.path, headers)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         fault = proxy.fault(request)
         if fault is not None and fault.latency_s:

@@ -16,6 +16,7 @@ import random
 import sys
 import threading
 import time
+from pathlib import Path
 
 import ehkafka
 from ehkafka.testing import JsonLinesHistory
@@ -45,16 +46,28 @@ def make_app(options: argparse.Namespace, history: JsonLinesHistory) -> ehkafka.
         history=history,
         instance_id=options.instance_id,
         assignor=options.assignor,
+        mirror=mirror(options),
         consumer=dict(pair.split("=", 1) for pair in options.consumer),
         **{name: json.loads(value) for name, value in (pair.split("=", 1) for pair in options.setting)},
     )
     least_ms, most_ms = options.handler_ms
 
     @app.handler(options.topic, workers=options.workers)
-    def handle(_record: ehkafka.Record) -> None:
+    def handle(record: ehkafka.Record) -> None:
+        if record.offset() == options.stuck:
+            threading.Event().wait()
         time.sleep(random.uniform(least_ms, most_ms) / 1000)
 
     return app
+
+
+def mirror(options: argparse.Namespace) -> ehkafka.BlobMirror | None:
+    """Return the mirror that the command line names."""
+    if options.container is None:
+        return None
+    return ehkafka.BlobMirror.connection_string(
+        Path(options.storage), options.container, interval_s=0.2, namespace="ns"
+    )
 
 
 def parse() -> argparse.Namespace:
@@ -66,6 +79,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--instance-id")
     parser.add_argument("--assignor", default="default")
     parser.add_argument("--handler-ms", type=least_and_most, default=(0.0, 0.0), metavar="LEAST-MOST")
+    parser.add_argument("--stuck", type=int, help="an offset whose handler never returns")
+    parser.add_argument("--container", help="mirror the commits there")
+    parser.add_argument("--storage", help="a file with the storage account's connection string")
     parser.add_argument("--workers", type=int, default=16)
     parser.add_argument("--consumer", action="append", default=[], metavar="PROPERTY=VALUE")
     parser.add_argument("--setting", action="append", default=[], metavar="NAME=JSON")

@@ -1,0 +1,202 @@
+"""The mirror beside a real broker, in real Blob Storage: read by others, used when offsets are gone."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from azure.eventhub.extensions.checkpointstoreblob import BlobCheckpointStore
+from azure.storage.blob import ContainerClient
+from confluent_kafka.admin import AdminClient
+
+import ehkafka
+from ehkafka.checkpoints.body import read_checkpoint
+from ehkafka.events import MirrorUsed
+from ehkafka.testing import read_history
+from ehkafka.testing.history_event import Started
+from ehkafka.testing.topics import produce
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from ehkafka.checkpoints.checkpoint import Checkpoint
+    from ehkafka.testing.azurite import Azurite
+
+pytestmark = pytest.mark.broker
+
+NAMESPACE = "Home.ServiceBus.Windows.net"
+
+
+class Storage:
+    """A container of a test's own, and what is in it."""
+
+    def __init__(self, azurite: Azurite) -> None:
+        self.name = f"c{uuid.uuid4().hex[:12]}"
+        self.connection_string = azurite.connection_string()
+        azurite.create_container(self.name)
+
+    def mirror(self, namespace: str = NAMESPACE) -> ehkafka.BlobMirror:
+        """Return a mirror there."""
+        return ehkafka.BlobMirror.connection_string(
+            self.connection_string, self.name, interval_s=0.2, namespace=namespace
+        )
+
+    def client(self) -> ContainerClient:
+        """Return the SDK's own client."""
+        return ContainerClient.from_connection_string(self.connection_string, self.name)
+
+    def checkpoints(self, group: str) -> dict[int, Checkpoint]:
+        """What the bodies of a group's checkpoints say."""
+        found = {}
+        with self.client() as client:
+            for blob in client.list_blobs():
+                if f"/{group}/checkpoint/" in blob.name:
+                    checkpoint = read_checkpoint(client.download_blob(blob.name).readall())
+                    assert checkpoint is not None
+                    found[int(blob.name.rpartition("/")[2])] = checkpoint
+        return found
+
+
+@pytest.fixture
+def storage(azurite: Azurite) -> Storage:
+    """Return a new container."""
+    return Storage(azurite)
+
+
+class Told:
+    """A hook that keeps events."""
+
+    def __init__(self) -> None:
+        self.events: list[ehkafka.Event] = []
+
+    def on_event(self, event: ehkafka.Event) -> None:
+        """Keep it."""
+        self.events.append(event)
+
+
+@pytest.fixture
+def sdk(storage: Storage) -> Iterator[BlobCheckpointStore]:
+    """Return the checkpoint store of the SDK for Event Hubs."""
+    store = BlobCheckpointStore.from_connection_string(storage.connection_string, storage.name)
+    yield store
+    store.close()
+
+
+def test_e6_the_sdk_s_listing_and_keda_s_rule_read_the_right_numbers(
+    stage: Any, storage: Storage, sdk: BlobCheckpointStore, eventually: Callable[..., None]
+) -> None:
+    """E6: `sequencenumber` is the last processed one; KEDA's lag, last enqueued less that, is the group's.
+
+    The Python SDK would resume by `offset`, which the mirror cannot know: it shows as the text `None`, so
+    that nothing resumes at a wrong place.
+    """
+    load = stage.load()
+    load.produce(500)
+    app = stage.app(mirror=storage.mirror(), commit_interval_s=0.1)
+    app.start()
+    stage.wait_until_committed(load.ends)
+    eventually(
+        lambda: {p: c.next_offset for p, c in storage.checkpoints(stage.group).items()} == load.ends, ""
+    )
+    app.stop()
+    listed = sdk.list_checkpoints(NAMESPACE, stage.topic, stage.group)
+    assert {int(one["partition_id"]): one["sequence_number"] for one in listed} == {
+        partition: end - 1 for partition, end in load.ends.items()
+    }
+    assert {one["offset"] for one in listed} == {"None"}
+    load.produce(100)
+    # KEDA: partitions whose checkpoint is behind count with last enqueued - sequencenumber.
+    lags = {
+        int(one["partition_id"]): load.ends[int(one["partition_id"])] - 1 - one["sequence_number"]
+        for one in listed
+    }
+    assert sum(lags.values()) == 100
+
+
+def test_p5_a_group_whose_offsets_are_gone_resumes_from_the_mirror(
+    stage: Any, storage: Storage, eventually: Callable[..., None]
+) -> None:
+    """P5: the broker forgot the group; nothing is handled twice, and the log says where it began and why."""
+    load = stage.load()
+    load.produce(400)
+    first = stage.app(mirror=storage.mirror(), commit_interval_s=0.1)
+    first.start()
+    stage.wait_until_committed(load.ends)
+    first.stop()
+    begins = dict(load.ends)
+    assert {p: c.next_offset for p, c in storage.checkpoints(stage.group).items()} == begins
+    admin = AdminClient({"bootstrap.servers": stage.broker.bootstrap})
+    admin.delete_consumer_groups([stage.group])[stage.group].result(10.0)
+    assert set(stage.committed().values()) == {None}
+    load.produce(100)
+    seen: list[tuple[int, int]] = []
+    told = Told()
+    second = stage.app(
+        lambda record: seen.append((record.partition(), record.offset())),
+        mirror=storage.mirror(),
+        commit_interval_s=0.1,
+    )
+    second.add_hook(told)
+    second.start()
+    stage.wait_until_committed(load.ends)
+    second.stop()
+    assert len(seen) == 100
+    assert all(offset >= begins[partition] for partition, offset in seen)
+    used = {e.partition.partition: e.next_offset for e in told.events if isinstance(e, MirrorUsed)}
+    assert used == begins
+
+
+def test_p5_a_topic_made_anew_is_not_resumed_by_number(
+    stage: Any, storage: Storage, eventually: Callable[..., None]
+) -> None:
+    """P5: the same names over another log: refused with both timestamps, nothing is skipped."""
+    load = stage.load()
+    load.produce(100)
+    first = stage.app(mirror=storage.mirror(), commit_interval_s=0.1)
+    first.start()
+    stage.wait_until_committed(load.ends)
+    first.stop()
+    stage.broker.delete_topic(stage.topic)
+    stage.broker.create_topic(stage.topic, 8)
+    produce(stage.broker.bootstrap, stage.topic, [(b"k", b"x")] * 200, partition=0)
+    for partition in range(1, 8):
+        produce(stage.broker.bootstrap, stage.topic, [(b"k", b"x")] * 200, partition=partition)
+    eventually(lambda: set(stage.committed().values()) == {None}, "the commits of the deleted topic are gone")
+    handled: list[int] = []
+    second = stage.app(lambda record: handled.append(record.offset()), mirror=storage.mirror())
+    second.start()
+    assert second.wait(30.0)
+    with pytest.raises(ehkafka.EndpointError, match=r"of another log: the record at \d+ was of .* and is of"):
+        second.stop()
+    assert handled == []
+
+
+def test_after_a_kill_the_mirror_alone_spares_what_was_finished(
+    stage_on: Callable[..., Any],
+    kafka: Any,
+    storage: Storage,
+    tmp_path: Path,
+    eventually: Callable[..., None],
+) -> None:
+    """After kill -9 with 500 finished above a stuck one, and bare commits, the stuck one alone runs again."""
+    stage = stage_on(kafka, 1)
+    produce(kafka.bootstrap, stage.topic, [(b"k%d" % n, b"x") for n in range(501)], partition=0)
+    secret = tmp_path / "storage"
+    secret.write_text(storage.connection_string)
+    secret.chmod(0o600)
+    options = ["--storage", str(secret), "--container", storage.name]
+    options += ["--setting", "commit_metadata_bytes_max=0", "--setting", "commit_interval_s=0.1"]
+    member = stage.member("member", *options, "--stuck", "0")
+    member.start()
+    eventually(
+        lambda: [c.finished for c in storage.checkpoints(stage.group).values()] == [((1, 501),)], stage.logs
+    )
+    member.kill()
+    second = stage.member("second", *options)
+    second.start()
+    stage.wait_until_committed({0: 501})
+    second.terminate()
+    assert second.wait(15.0) == 0, stage.logs()
+    assert [e.offset for e in read_history(second.histories) if isinstance(e, Started)] == [0]
