@@ -108,6 +108,37 @@ def test_e5_the_sdks_own_checkpoints_are_imported(group: Group, container: tuple
     assert "all that is there agrees" in text
 
 
+@pytest.mark.parametrize(
+    ("name", "key", "said"),
+    [
+        ("not-there", None, "Create the container, or correct its name"),
+        (None, "c2VjcmV0LWtleQ==", "mend the key"),
+    ],
+)
+def test_a_container_that_cannot_be_read_is_one_message(
+    group: Group,
+    container: tuple[str, Any],
+    azurite: Azurite,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str | None,
+    key: str | None,
+    said: str,
+) -> None:
+    """What is wrong and the next step, no traceback and no key; nothing is moved."""
+    if key is not None:
+        parts = azurite.connection_string().split(";")
+        wrong = [f"AccountKey={key}" if part.startswith("AccountKey=") else part for part in parts]
+        monkeypatch.setenv("EHKAFKA_MIRROR_CONNECTION_STRING", ";".join(wrong))
+    code, _text, error = group.run(
+        "offsets", "import", group.topic, "--from", name or container[0], "--yes", "--watch-for", "0"
+    )
+    assert code == 3
+    assert said in " ".join(error.split())
+    assert "Traceback" not in error
+    assert key is None or key not in error
+    assert group.committed() == {}
+
+
 def test_e5_consumers_of_the_sdk_that_still_run_are_told(group: Group, container: tuple[str, Any]) -> None:
     """E5: their ownership is a minute old at most; the preview says which partitions."""
     name, store = container
