@@ -154,9 +154,8 @@ class SimulatedWorker:
         message = next(chunk.iterator, None)
         if message is None:
             return self._then(self._hand_chunk_in)
-        express = self._member.dispatcher.express
-        assert express is not None
-        key = express.key_of_first(chunk)  # what has started last, which is this one
+        # Read anew: the checker must not be told what the chunk remembers.
+        (key,) = self._member.reader.keys([message])
         # What is told of it; a lane of its own it gets only if it must.
         self._of_chunk = Lane(key, chunk.assignment, message)
         self._member.started(self._of_chunk, self.name)

@@ -18,8 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from ehkafka.lanes.chunk import Chunk
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.order import KeyFailure, KeyReader, by_key
-from ehkafka.records import TopicPartition
-from ehkafka.recovery.decision import HoldHead, RetryHead, SkipHead
+from ehkafka.records import Outcome, TopicPartition
+from ehkafka.recovery.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 from ehkafka.testing.simulated_message import SimulatedMessage
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.lane import Lane
-    from ehkafka.recovery.decision import Decision
+    from ehkafka.recovery.decision import Decision, Ticket
 
 PARTITIONS = 2
 WORKERS = 3
@@ -222,11 +222,33 @@ class ExpressHistory(RuleBasedStateMachine):
         else:
             self.take_failure_in(worker)
 
-    @rule(number=numbers, times=st.integers(2, 12))
-    def run_on(self, number: int, times: int) -> None:
+    @rule(number=numbers, times=st.integers(2, 12), settles=st.booleans())
+    def run_on(self, number: int, times: int, settles: bool) -> None:
         """Let one worker go on for a while without a failure."""
         for _ in range(times):
             self.step(number, False, SkipHead("never"))
+        if settles:
+            self.settle()
+
+    @rule(number=numbers, how=decisions, is_letter=st.booleans())
+    def fail(self, number: int, how: Decision, is_letter: bool) -> None:
+        """Let one worker's handler raise, up to the end of it; a dead letter holds its key."""
+        worker = self.workers[number]
+        if worker.state != "runs":
+            return
+        assert worker.one is not None
+        assignment, offset = worker.one.assignment, worker.message.offset()
+        tickets: list[Ticket] = []
+        self.leave_handler(worker, AwaitHead("letter", tickets.append, "hold_key") if is_letter else how)
+        self.take_failure_in(worker)
+        self.settle()
+        outbox = self.dispatcher.verdicts.outbox
+        while outbox:
+            ticket = outbox.popleft()
+            ticket.decision.begin(ticket)
+        for ticket in tickets:
+            self.left(assignment, offset, has_outcome=True)
+            self.dispatcher.verdicts.complete(ticket, Outcome.DEAD_LETTERED, self.now_s)
 
     def look(self, worker: Worker) -> None:
         """Start the next record, or hand in."""
@@ -264,6 +286,7 @@ class ExpressHistory(RuleBasedStateMachine):
         assert not assignment.halted or offset <= assignment.drain_limit, f"{offset} starts in a drain"
         epoch = self.epochs[assignment.partition.partition]
         assert epoch.assignment is assignment
+        assert self.lane_key(key) not in assignment.fates, f"{offset} starts though its key is held"
         assert offset in epoch.open, f"{offset} has its outcome already"
         if self.ordered(key):
             earlier = [o for o, k in epoch.open.items() if k == key and o < offset]
@@ -376,6 +399,8 @@ class ExpressHistory(RuleBasedStateMachine):
         for key in (b"a", b"b", b"c", b"d", POISON):
             self.dispatcher.holds.resume_key(self.lane_key(key))
         for epoch in self.epochs.values():
+            epoch.assignment.fates.clear()
+        for epoch in self.epochs.values():
             if not epoch.assignment.opened:
                 self.dispatcher.open(epoch.assignment)
         for _ in range(4_000):
@@ -387,7 +412,7 @@ class ExpressHistory(RuleBasedStateMachine):
             self.now_s += 1.0
             self.dispatcher.holds.unpark_due(self.now_s)
             for lane in list(self.dispatcher.holds.held):
-                self.dispatcher.holds.release(lane)
+                self.dispatcher.holds.retry_key(lane.key)
             if self.is_quiet() and not self.dispatcher.ready:
                 break
         for epoch in self.epochs.values():

@@ -454,6 +454,16 @@ def _a_users_function_is_asked_twice() -> bool:
     return asked != [0, 1]
 
 
+def _the_rest_of_a_chunk_has_wrong_keys() -> bool:
+    bench = _express_bench(order_by=lambda message: message.key())
+    bench.receive(bench.assign(), "a0 b1 c2")
+    first = _start(bench, 1)
+    bench.dispatcher.end_early(first)
+    bench.dispatcher.settle([first], 0.0)  # type: ignore[list-item]
+    lane = bench.dispatcher.end_early(_start(bench, 1))
+    return lane is None or lane.head is None or lane.key != lane.head.key()
+
+
 def _a_chunk_runs_a_record_without_a_key() -> bool:
     def order_by(message: Message) -> object:
         return {b"a": 1}[message.key()]
@@ -566,6 +576,7 @@ EXPRESS_MUTANTS = [
         Express.end_early,
         "chunk.keys[len(chunk.messages) :]",
         "chunk.keys[: len(rest)]",
+        _the_rest_of_a_chunk_has_wrong_keys,
     ),
     (
         "what goes behind lanes leaves its keys in the chunk",
@@ -597,8 +608,8 @@ EXPRESS_MUTANTS = [
     (
         "the watermark passes chunks that were cut",
         Express.cut,
-        "assignment.leave_from(abandoned[0].offset())",
-        "pass",
+        "assignment.note_abandoned(abandoned)",
+        "assignment.abandoned_records += len(abandoned)",
     ),
 ]
 
