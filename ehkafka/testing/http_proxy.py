@@ -117,8 +117,8 @@ class _Connection(BaseHTTPRequestHandler):
         """Nobody reads it."""
 
     def _serve(self) -> None:
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        proxy, request = self.server.proxy, Request(self.command, self.path, headers)
+        named = {name.lower(): value for name, value in self.headers.items()}
+        proxy, request = self.server.proxy, Request(self.command, self.path, named)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         fault = proxy.fault(request)
         if fault is not None and fault.latency_s:
