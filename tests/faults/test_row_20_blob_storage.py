@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
+from ehkafka.records import TopicPartition
 from ehkafka.testing.history_event import CommitAcknowledged
 from ehkafka.testing.http_proxy import Fault, HttpProxy
 
@@ -77,6 +78,7 @@ def test_row_20_blob_storage_s_troubles_are_not_consumption_s(
                     partition = int(request.path.partition("?")[0].rpartition("/")[2])
                     if int(number) + 1 > acknowledged(memory).get(partition, 0):
                         ahead.append(f"{request.path}: {number}")
+                    stage.witness.mirrored({TopicPartition(stage.topic, partition): int(number) + 1})
                 return fault
 
             return look
