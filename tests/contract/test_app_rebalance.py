@@ -21,6 +21,8 @@ from ehkafka.events import (
 from ehkafka.testing import ApiKey
 from ehkafka.testing.history_event import CommitRequested, Revoked
 
+T0 = ehkafka.TopicPartition("t", 0)
+
 
 class Keeper:
     """A hook that keeps every event."""
@@ -113,7 +115,8 @@ def test_r2_a_handler_longer_than_the_drain_budget_is_left_behind(lab: Any, wait
     gate = first.block(b"slow")
     for partition in range(4):
         lab.produce("slow a b", topic="t4", partition=partition)
-    one = lab.app(first, "t4", drain_s=0.4, consumer=UNHURRIED)
+    # Without metadata, of which nobody can tell whether this broker takes it while the group moves.
+    one = lab.app(first, "t4", drain_s=0.4, consumer=UNHURRIED, commit_metadata_bytes_max=0)
     one.add_hook(keeper)
     two = lab.app(second, "t4", consumer=UNHURRIED)
     one.start()
@@ -129,7 +132,7 @@ def test_r2_a_handler_longer_than_the_drain_budget_is_left_behind(lab: Any, wait
     # The poll loop was away for the budget and the commit, not for the handler.
     assert 0.3 < max(silences_s) < 2.5
     # Eager: the first member lost all four and got two back, where the slow records run again and wait.
-    assert {event.abandoned_records for event in keeper.of(PartitionRevoked)} == {1}
+    assert {e.abandoned_records for e in keeper.of(PartitionRevoked) if e.epoch == 1} == {1}
     assert one.snapshot().stale_records == 0
     gate.set()
     wait_for(lambda: one.snapshot().stale_records >= 4)
@@ -275,7 +278,8 @@ def test_r7_a_member_over_its_poll_interval_comes_back_and_commits_no_old_result
     wait_for(lambda: app.snapshot().partitions)
     lab.produce("a slow b")
     wait_for(lambda: recorder.count == 2)
-    wait_for(lambda: lab.committed() == 1)
+    wait_for(lambda: app._runtime.context.ledger.acknowledged(T0) is not None)
+    wait_for(lambda: app._runtime.context.ledger.acknowledged(T0).finished == ((2, 3),))
     hung: list[float] = []
     watch = app._runtime.loop.watch
 
@@ -294,7 +298,8 @@ def test_r7_a_member_over_its_poll_interval_comes_back_and_commits_no_old_result
     wait_for(lambda: app.snapshot().stale_records == 1)
     app.stop()
     assert recorder.offsets()[:3] == [0, 1, 2]
-    assert sorted(recorder.offsets()[3:]) == [1, 2]
+    # That 2 had ended was saved with the last commit.
+    assert recorder.offsets()[3:] == [1]
 
 
 def test_r9_an_outage_longer_than_the_session_needs_no_restart(lab: Any, wait_for: Any, stays: Any) -> None:
