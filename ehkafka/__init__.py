@@ -14,6 +14,9 @@ one key never overlap or swap within an assignment; a slow or failing key delays
 backlog's limit; nothing is dropped silently. DESIGN.md has the reasons.
 """
 
+import typing
+
+from ehkafka.adapting import adapt
 from ehkafka.app import App
 from ehkafka.batches import Batch
 from ehkafka.checkpoints.blob_mirror import BlobMirror
@@ -41,6 +44,9 @@ from ehkafka.recovery.signals import RejectRecord, RetryLater, SkipRecord
 from ehkafka.telemetry.snapshot import Health, PartitionSnapshot, Snapshot
 from ehkafka.workers.processes import Processes
 
+if typing.TYPE_CHECKING:
+    from ehkafka.consumer import Consumer, DeserializingConsumer
+
 __version__ = "0.1.0.dev0"
 
 __all__ = [
@@ -49,8 +55,10 @@ __all__ = [
     "Batch",
     "BlobMirror",
     "ConfigurationError",
+    "Consumer",
     "DeadLetter",
     "Deferred",
+    "DeserializingConsumer",
     "EhkafkaError",
     "Endpoint",
     "EndpointError",
@@ -76,9 +84,21 @@ __all__ = [
     "Stop",
     "TopicNotFoundError",
     "TopicPartition",
+    "adapt",
     "by_key",
     "by_partition",
     "by_topic_partition",
     "defer",
     "unordered",
 ]
+
+_LAZY = frozenset({"Consumer", "DeserializingConsumer"})
+
+
+def __getattr__(name: str) -> typing.Any:
+    """Load the drop-in when it is asked for: an app does not need it."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ehkafka import consumer  # noqa: PLC0415 - see above
+
+    return getattr(consumer, name)

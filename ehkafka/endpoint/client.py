@@ -39,6 +39,13 @@ def open_consumer(properties: Mapping[str, Any], **callbacks: Any) -> confluent_
     return _open(confluent_kafka.Consumer, "consumer", properties, callbacks)
 
 
+def initialise_consumer(
+    initialise: Callable[[dict[str, Any]], object], properties: Mapping[str, Any]
+) -> None:
+    """Open the consumer that a class of confluent-kafka's kind is about to be; errors as `open_consumer`."""
+    _open(initialise, "consumer", properties, {})
+
+
 def open_producer(properties: Mapping[str, Any], **callbacks: Any) -> confluent_kafka.Producer:
     """Open a producer; errors as for `open_consumer`."""
     return _open(confluent_kafka.Producer, "producer", properties, callbacks)

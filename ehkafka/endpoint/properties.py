@@ -143,11 +143,11 @@ def consumer_properties(
         refusals.check_instance_id(asked["group.instance.id"])
     defaults = {default.name: default.value for default in _CONSUMER_DEFAULTS}
     result = {**defaults, **asked, **{rule.name: rule.value for rule in owned}}
-    _set_timings(result, is_embedded=endpoint.kind == "embedded")
+    set_timings(result, is_embedded=endpoint.kind == "embedded")
     refusals.check_timings(result, is_event_hubs=endpoint.is_event_hubs)
     if endpoint.is_event_hubs:
         refusals.check_protocol(result, is_emulator=endpoint.kind == "emulator")
-        _check_idle_times(result)
+        check_idle_times(result)
     return result
 
 
@@ -207,7 +207,7 @@ def producer_properties(endpoint: Endpoint, overrides: Mapping[str, Any]) -> dic
         _to_numbers(result, ("request.timeout.ms",), _REQUEST_TIMEOUT)
         refusals.check_protocol(result, is_emulator=endpoint.kind == "emulator")
         refusals.check_produce(result)
-        _check_idle_times(result)
+        check_idle_times(result)
     return result
 
 
@@ -252,7 +252,7 @@ def _membership(group: str, assignor: str, instance_id: str | None) -> list[Owne
     return rules
 
 
-def _set_timings(result: dict[str, Any], *, is_embedded: bool) -> None:
+def set_timings(result: dict[str, Any], *, is_embedded: bool) -> None:
     """Fill in the group's timings; those left open follow the session time-out that was asked."""
     session_ms = _EMBEDDED_SESSION_TIMEOUT_MS if is_embedded else _SESSION_TIMEOUT_MS
     heartbeat_ms = _EMBEDDED_HEARTBEAT_MS if is_embedded else _HEARTBEAT_MS
@@ -265,7 +265,8 @@ def _set_timings(result: dict[str, Any], *, is_embedded: bool) -> None:
     _to_numbers(result, tuple(defaults), defaults)
 
 
-def _check_idle_times(result: dict[str, Any]) -> None:
+def check_idle_times(result: dict[str, Any]) -> None:
+    """Refuse, for Event Hubs, ages at which Azure has already dropped the connection."""
     _to_numbers(result, ("metadata.max.age.ms", "connections.max.idle.ms"), {})
     refusals.check_idle_times(result)
 

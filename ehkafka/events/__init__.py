@@ -20,6 +20,7 @@ from ehkafka.events.commit import (
     ProgressTruncated,
 )
 from ehkafka.events.connection import ClientLogged, ConnectionTrouble, Throttled
+from ehkafka.events.consumer import DropInDeviated
 from ehkafka.events.counters import CounterName
 from ehkafka.events.credential import (
     CredentialRotated,
@@ -83,6 +84,7 @@ __all__ = [
     "DeadLetterFailed",
     "DeferredAnswerDropped",
     "Draining",
+    "DropInDeviated",
     "Event",
     "HandlerFailed",
     "HandlerResized",

@@ -76,17 +76,22 @@ class Committer:
 
     def send(
         self, consumer: Consumer, positions: Mapping[TopicPartition, Position], finished_records: int
-    ) -> None:
-        """Start one asynchronous commit of what is dirty; nothing if nothing is."""
+    ) -> KafkaError | None:
+        """Start one asynchronous commit of what is dirty; nothing if nothing is.
+
+        Return why the client refused to, if it did; that is reported already.
+        """
         self._sent_s = self._clock()
         dirty = self._ledger.plan(positions, self._sent_s, finished_records)
         if not dirty:
-            return
+            return None
         self._note_request(dirty)
         try:
             consumer.commit(offsets=_as_offsets(dirty), asynchronous=True)
         except KafkaException as error:
             self._refused(self._ledger.landed(), error.args[0])
+            return error.args[0]  # type: ignore[no-any-return]
+        return None
 
     def waited_s(self) -> float:
         """Return for how long the last request has been under way, were it unanswered."""

@@ -47,7 +47,7 @@ LAYERS: list[set[str]] = [
         "telemetry.sentences",
         "telemetry.wording",
     },
-    {"batch_handlers", "express", "intake", "handlers", "invoking", "middleware"},
+    {"adapting", "batch_handlers", "express", "intake", "handlers", "invoking", "middleware"},
     {"telemetry"},
     {"checks"},
     {"offsets", "recovery.redrive", "recovery.redrive_group", "recovery.redrive_run"},
@@ -66,7 +66,7 @@ LAYERS: list[set[str]] = [
         "runtime",
         "signals",
     },
-    {"app"},
+    {"app", "consumer"},
     {""},  # the façade
     {"testing", "cli"},
 ]
@@ -109,6 +109,7 @@ OWNERS = {
         "recovery.redrive",
         "intake",
         "progress",
+        "consumer",
         "checks",
         "offsets",
         "testing",

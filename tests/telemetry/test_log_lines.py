@@ -27,6 +27,10 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
     ),
     (events.AppStopping("SIGTERM", drain=True, deadline_s=25.0), ["SIGTERM", "with a drain", "25 s"]),
     (events.Draining(12.3, 40), ["40 records", "12 s"]),
+    (
+        events.DropInDeviated("coalescing", "commits share a request"),
+        ["commits share a request", "as_confluent={'coalescing'}"],
+    ),
     (events.AppStopped(4, 17), ["exit code 4", "17 records", "redelivered"]),
     (events.PartitionAssigned(READINGS_0, 3, "offset 17"), ["readings[0]", "epoch 3", "offset 17"]),
     (

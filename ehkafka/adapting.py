@@ -1,0 +1,54 @@
+"""`adapt`: a handler written against `confluent_kafka.Message`, as an app calls handlers.
+
+A `Record` has every reading method of a `Message`, so most handlers need no adapting. This is for those
+that want the very object: they check its type, pickle it, or set its value. No state, no thread.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.records import Record
+
+
+def adapt(handler: Callable[[Any], Any]) -> Callable[[Record], Any]:
+    """Return a handler of records that calls `handler` with the `confluent_kafka.Message` of each.
+
+    Plain and async functions, and objects with `__call__` of either kind. What it returns and raises is
+    passed on. Raises `ConfigurationError` for what cannot be called.
+
+    ```python
+    app.handler("orders")(ehkafka.adapt(handle_message))
+    ```
+    """
+    if not callable(handler) or inspect.isclass(handler):
+        raise ConfigurationError(
+            f"adapt: {handler!r} is no function; give the function that takes a confluent_kafka.Message."
+        )
+    if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
+        getattr(handler, "__call__", None)
+    ):
+
+        async def adapted_async(record: Record) -> Any:
+            return await handler(record.message)
+
+        return _named_as(handler, adapted_async)
+
+    def adapted(record: Record) -> Any:
+        return handler(record.message)
+
+    return _named_as(handler, adapted)
+
+
+def _named_as(handler: Callable[..., Any], adapted: Callable[..., Any]) -> Callable[..., Any]:
+    names = [name for name in functools.WRAPPER_ASSIGNMENTS if name != "__annotations__"]
+    functools.update_wrapper(adapted, handler, assigned=names, updated=())
+    del vars(adapted)["__wrapped__"]  # its signature is not the handler's
+    return adapted

@@ -1,0 +1,111 @@
+"""Commits that were asked for and not yet sent: which of them share a request, and who is answered what.
+
+Pure but for confluent-kafka's value classes; its owner has the lock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from confluent_kafka import OFFSET_INVALID, KafkaError
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from ehkafka.progress.committer import as_offset
+from ehkafka.progress.ledger import Position
+from ehkafka.records import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+Answer = tuple[KafkaError | None, list[KafkaPartition]]
+"""The error of the whole request, and the partitions, each with its own: what `on_commit` gets."""
+
+
+AS_MARKED = Position(0, OFFSET_INVALID)
+"""Stands for wherever the marks of a partition are when the request is made."""
+
+
+@dataclass(slots=True, eq=False)
+class Ask:
+    """One commit that was asked for. `listed`: what the answer names, in this order."""
+
+    positions: Mapping[TopicPartition, Position]
+    listed: Sequence[TopicPartition]
+    # Whether `on_commit` is to hear of it.
+    is_told: bool = False
+    # Written once, under the owner's lock.
+    answer: Answer | None = None
+
+    def answered(self, error: KafkaError | None, stored: Mapping[TopicPartition, KafkaPartition]) -> Answer:
+        """Return what it is answered, given what the broker said of the request that it was part of."""
+        partitions = [self._partition(partition, stored.get(partition)) for partition in self.listed]
+        return error, partitions
+
+    def _partition(self, partition: TopicPartition, said: KafkaPartition | None) -> KafkaPartition:
+        position = self.positions.get(partition)
+        if position is None:
+            return KafkaPartition(*partition, OFFSET_INVALID)
+        if position is AS_MARKED:
+            return said or KafkaPartition(*partition, OFFSET_INVALID)
+        if said is not None and (said.error is not None or said.offset == position.next_offset):
+            return said
+        return as_offset(partition, position)
+
+
+@dataclass(slots=True)
+class Request:
+    """What goes out as one: the newest position of each partition, and everybody who waits for it."""
+
+    positions: dict[TopicPartition, Position]
+    asks: list[Ask]
+    # Where partitions stand that are not sent, because nothing has moved since.
+    unmoved: dict[TopicPartition, Position] = field(default_factory=dict)
+
+    def is_answered_by(self, partitions: Sequence[KafkaPartition]) -> bool:
+        """Tell whether an answer that names these is to this request."""
+        named = {TopicPartition(p.topic, p.partition): p.offset for p in partitions}
+        return named == {p: position.next_offset for p, position in self.positions.items()}
+
+    def answer(self, error: KafkaError | None, partitions: Sequence[KafkaPartition]) -> None:
+        """Answer everybody."""
+        stored = {p: as_offset(p, position) for p, position in self.unmoved.items()}
+        stored |= {TopicPartition(p.topic, p.partition): p for p in partitions}
+        for ask in self.asks:
+            ask.answer = ask.answered(error, stored)
+
+
+@dataclass(slots=True)
+class Asks:
+    """Those that wait. The position asked for last counts, also where it goes back."""
+
+    _positions: dict[TopicPartition, Position] = field(default_factory=dict)
+    # Of asks that nobody waits for only the positions are kept.
+    _asks: list[Ask] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self._positions) or bool(self._asks)
+
+    def add(self, ask: Ask, *, is_awaited: bool) -> None:
+        """Take another one."""
+        self._positions.update(ask.positions)
+        if is_awaited or ask.is_told:
+            self._asks.append(ask)
+
+    def take(self) -> Request:
+        """Return all as one request."""
+        request = Request(self._positions, self._asks)
+        self._positions, self._asks = {}, []
+        return request
+
+    def drop(self, partitions: Sequence[TopicPartition], error: KafkaError) -> list[Ask]:
+        """Give up those of partitions that are lost; return who is answered by that."""
+        lost = set(partitions)
+        for partition in lost:
+            self._positions.pop(partition, None)
+        given_up = [ask for ask in self._asks if lost.issuperset(ask.positions)]
+        self._asks = [ask for ask in self._asks if ask not in given_up]
+        for ask in given_up:
+            ask.answer = ask.answered(error, {})
+        return given_up

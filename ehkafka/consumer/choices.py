@@ -1,0 +1,70 @@
+"""What a program asked its consumer for: the properties that the drop-in reads itself, and what is ours.
+
+Pure. Reads librdkafka's spellings of flags and numbers; what it cannot read it leaves to librdkafka, whose
+error the program expects. Called once per consumer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from ehkafka.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SyncCommit = Literal["acknowledged", "deferred"]
+
+_TRUE = frozenset({"true", "t", "1"})
+_AUTO_COMMIT_S = 5.0
+UNMARKED_RECORDS_MAX = 50_000
+UNMARKED_BYTES_MAX = 128 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the drop-in does for one program. `auto_commit_s`: None where only closing commits."""
+
+    auto_commit: bool
+    auto_commit_s: float | None
+    auto_store: bool
+    contiguous: bool
+    sync_commit: SyncCommit
+    unmarked_records_max: int
+    unmarked_bytes_max: int
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work. Raises `ConfigurationError`."""
+        if self.sync_commit not in get_args(SyncCommit):
+            raise ConfigurationError(
+                f"Consumer: sync_commit={self.sync_commit!r} is unknown; use 'acknowledged', which waits for "
+                "the broker, or 'deferred', which returns at once."
+            )
+        for name in ("unmarked_records_max", "unmarked_bytes_max"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ConfigurationError(f"Consumer: {name}={value!r}: give a whole number from 1 on.")
+
+
+def flattened(config: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one set of properties, laid over one another as confluent-kafka does."""
+    result = {**config, **more}
+    inner = result.pop("default.topic.config", None)
+    return result | inner if isinstance(inner, dict) else result
+
+
+def auto_commit_s(config: Mapping[str, Any]) -> float | None:
+    """Return the interval of automatic commits; librdkafka's 0 is none."""
+    given = config.get("auto.commit.interval.ms")
+    try:
+        interval_s = _AUTO_COMMIT_S if given is None else int(given) / 1000
+    except (TypeError, ValueError):
+        return None  # librdkafka says what is wrong with it
+    return interval_s if interval_s > 0 else None
+
+
+def is_true(config: Mapping[str, Any], name: str) -> bool:
+    """Tell whether a flag whose default is true is so."""
+    value = config.get(name)
+    return value is None or str(value).strip().lower() in _TRUE

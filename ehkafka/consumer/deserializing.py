@@ -1,0 +1,43 @@
+"""`ehkafka.DeserializingConsumer`: confluent-kafka's deserializing on top of the drop-in.
+
+confluent-kafka's class calls `poll`, `close` and the constructor of whatever comes next in the order of
+classes; here that is `ehkafka.Consumer`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import confluent_kafka
+
+from ehkafka.consumer.consumer import Consumer
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+class _Chosen(Consumer):
+    """What confluent-kafka's constructor hands on the properties to, and those alone."""
+
+    _choices: dict[str, Any]
+
+    def __init__(self, conf: dict[str, Any]) -> None:
+        super().__init__(conf, **self._choices)
+
+
+class DeserializingConsumer(confluent_kafka.DeserializingConsumer[Any, Any], _Chosen):
+    """A drop-in for `confluent_kafka.DeserializingConsumer`; takes what `ehkafka.Consumer` takes beside."""
+
+    def __init__(self, conf: dict[str, Any], **choices: Any) -> None:
+        self._choices = choices
+        super().__init__(conf)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        """Close, the deserializers too."""
+        self.close()
+        return None

@@ -1,0 +1,60 @@
+"""Where the drop-in does something else than confluent-kafka: the catalogue, and who has been told.
+
+Values, and one set per consumer. Each deviation is told once, when it first matters; each has a name under
+which `Consumer(as_confluent=…)` switches it off.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, get_args
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.events.consumer import DropInDeviated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from ehkafka.events import Event
+
+Deviation = Literal["bare_commit", "coalescing", "auto_commit", "callbacks", "settings"]
+
+DEVIATIONS: Mapping[Deviation, str] = MappingProxyType(
+    {
+        "bare_commit": "commit() without arguments takes the positions at the call; confluent-kafka takes "
+        "them later, when the next batch may have moved them past records that nobody has handled",
+        "coalescing": "commits asked for while one is on its way share the next request, and asynchronous "
+        "ones keep the pace of Event Hubs; each is answered. confluent-kafka sends one request each",
+        "auto_commit": "enable.auto.commit commits what a poll returned once a later poll has begun; "
+        "confluent-kafka commits, at close too, what may still be in the hands of the program",
+        "callbacks": "an exception in a callback comes out of poll() or consume(), and the records that "
+        "were about to be returned are returned by the next call; confluent-kafka drops them",
+        "settings": "on Event Hubs, settings that the service needs are added and those that it does not "
+        "take are refused; confluent-kafka passes all of them on",
+    }
+)
+
+
+class Deviating:
+    """Which deviations one consumer has, and which of them were told."""
+
+    def __init__(self, as_confluent: Collection[Deviation], emit: Callable[[Event], None]) -> None:
+        known = get_args(Deviation)
+        given = [as_confluent] if isinstance(as_confluent, str) else as_confluent
+        if unknown := [name for name in given if name not in known]:
+            raise ConfigurationError(
+                f"Consumer: as_confluent={unknown[0]!r} is unknown; use some of {', '.join(known)}."
+            )
+        self._off = frozenset(given)
+        self._emit = emit
+        self._told: set[Deviation] = set()
+
+    def has(self, name: Deviation) -> bool:
+        """Tell whether the drop-in does this in its own way."""
+        return name not in self._off
+
+    def tell(self, name: Deviation) -> None:
+        """Log it, the first time."""
+        if name not in self._told:
+            self._told.add(name)
+            self._emit(DropInDeviated(name, DEVIATIONS[name]))

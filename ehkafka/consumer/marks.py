@@ -1,0 +1,174 @@
+"""The contiguous guard: which delivered records the program has marked done, and where that lets a commit go.
+
+The lanes' bookkeeping with a lane for each record, so that any order will do; the program's threads are the
+workers. What is delivered and not marked is bounded: a partition that holds too much is paused until half
+of it is marked. A record's size and offset are kept, never the message: its value may be anything by now.
+
+`delivered`, `look` and `ended` are the polling thread's; `mark` and `position` may come from any.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from typing import TYPE_CHECKING, Any, cast
+
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from ehkafka.intake.flow import FlowControl, FlowLimits
+from ehkafka.intake.resume import resume
+from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.progress.saving import ProgressSaver
+from ehkafka.records import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from confluent_kafka import Consumer, Message
+
+    from ehkafka import records
+    from ehkafka.progress.ledger import Position
+
+# Records that one look hands out at most, so that the bounds hold for programs that take many at once.
+BATCH_RECORDS_MAX = 1_000
+
+
+class _Delivered:
+    """What is kept of a record that is not marked."""
+
+    __slots__ = ("_leader_epoch", "_offset", "_size_bytes", "_timestamp")
+
+    def __init__(self, message: Message) -> None:
+        self._offset = message.offset()
+        self._leader_epoch = message.leader_epoch()
+        self._timestamp = message.timestamp()
+        self._size_bytes = len(message)
+
+    def offset(self) -> int:
+        return cast("int", self._offset)
+
+    def leader_epoch(self) -> int | None:
+        return self._leader_epoch
+
+    def timestamp(self) -> tuple[int, int]:
+        return self._timestamp
+
+    def __len__(self) -> int:
+        return self._size_bytes
+
+
+class Marks:
+    """Delivered records of one consumer. `consumer` is confluent-kafka's own view of it."""
+
+    def __init__(self, consumer: Consumer, *, records_max: int, bytes_max: int) -> None:
+        self._consumer = consumer
+        batch = max(1, min(BATCH_RECORDS_MAX, records_max // 2))
+        self._flow = FlowControl(FlowLimits(records_max, bytes_max, batch))
+        self._saver = ProgressSaver()
+        self._lock = threading.Lock()
+        # Under the lock.
+        self._dispatcher = Dispatcher()
+        self._epochs = itertools.count(1)
+        # Polling thread. What the program itself has paused stays so; what was ours when it was paused may
+        # come back, and librdkafka remembers the pause.
+        self.paused_by_program: set[TopicPartition] = set()
+        self._left_paused: set[TopicPartition] = set()
+
+    @property
+    def unmarked_records(self) -> int:
+        """How many records are delivered and not marked."""
+        return self._dispatcher.backlog_records
+
+    def room(self, records: int) -> int:
+        """Return how many records may be taken now of so many wanted; at least one, for the callbacks."""
+        dispatcher = self._dispatcher
+        wanted = self._flow.batch_size(dispatcher.backlog_records, dispatcher.backlog_bytes)
+        if wanted == 0:
+            self._pause(self._flow.to_pause_all(dispatcher.assignments.values()))
+        return max(1, min(records, wanted))
+
+    def delivered(self, messages: Sequence[Message]) -> None:
+        """These are handed to the program."""
+        good = [message for message in messages if message.error() is None]
+        for (topic, number), batch in itertools.groupby(good, lambda m: (m.topic(), m.partition())):
+            kept = [_Delivered(message) for message in batch]
+            self._receive(TopicPartition(cast("str", topic), cast("int", number)), kept)
+        if good:
+            self._flow.note_batch(max(map(len, good)))
+            held = self._dispatcher.assignments
+            self._pause(self._flow.to_pause(list(held.values()), len(held)))
+
+    def mark(self, partition: TopicPartition, offset: int) -> bool:
+        """The program is done with a record; False if that is of no use any more."""
+        with self._lock:
+            assignment = self._dispatcher.assignments.get(partition)
+            lane = assignment.lanes.get(offset) if assignment is not None else None
+            if lane is not None:
+                # A worker's turn of one record. Nobody else takes lanes here.
+                lane.running = True
+                lane.advance()
+                self._dispatcher.settle([lane], time.monotonic())
+        return assignment is not None
+
+    def position(self, partition: TopicPartition) -> Position | None:
+        """Return up to where a commit may go, None for a partition that is not ours. O(unmarked)."""
+        with self._lock:
+            assignment = self._dispatcher.assignments.get(partition)
+            look = self._saver.look(assignment) if assignment is not None else None
+        return self._saver.position(look) if look is not None else None
+
+    def partitions(self) -> list[TopicPartition]:
+        """Return the partitions of which something was delivered."""
+        with self._lock:
+            return list(self._dispatcher.assignments)
+
+    def look(self) -> None:
+        """Let go on what has room again."""
+        if self._left_paused:
+            back = self._left_paused - self.paused_by_program
+            self._left_paused.clear()
+            self._consumer.resume([KafkaPartition(*partition) for partition in back])
+        if not self._flow.paused:
+            return
+        dispatcher = self._dispatcher
+        going = self._flow.to_resume(
+            list(dispatcher.assignments.values()), dispatcher.backlog_records, dispatcher.backlog_bytes
+        )
+        free = [partition for partition in going if partition not in self.paused_by_program]
+        if free:
+            resume(self._consumer, [dispatcher.assignments[partition] for partition in free])
+
+    def is_held(self, partition: TopicPartition) -> bool:
+        """Tell whether the flow control keeps a partition paused."""
+        return partition in self._flow.paused
+
+    def ended(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are not ours any more: late marks count for nothing."""
+        for partition in partitions:
+            with self._lock:
+                assignment = self._dispatcher.assignments.get(partition)
+                if assignment is not None:
+                    self._dispatcher.end(assignment)
+            if partition in self._flow.paused:
+                self._left_paused.add(partition)
+            self._flow.forget(partition)
+
+    def _receive(self, partition: TopicPartition, kept: list[_Delivered]) -> None:
+        with self._lock:
+            assignment = self._dispatcher.assignments.get(partition)
+            if assignment is not None and kept[0].offset() < (assignment.received_next or 0):
+                # The program has gone back: what it was given before is given again.
+                self._dispatcher.end(assignment)
+                assignment = None
+            if assignment is None:
+                assignment = self._dispatcher.assign(partition, next(self._epochs))
+            messages = cast("list[records.Message]", kept)
+            keys: list[Any] = [message.offset() for message in kept]
+            self._dispatcher.receive(assignment, messages, keys, time.monotonic())
+            # No worker takes lanes here; who is done is said by `mark`.
+            self._dispatcher.ready.clear()
+
+    def _pause(self, partitions: list[TopicPartition]) -> None:
+        if partitions:
+            self._consumer.pause([KafkaPartition(*partition) for partition in partitions])

@@ -1,0 +1,176 @@
+"""What one drop-in consumer is made of, and in which order its parts come up and end.
+
+`Parts` is made before librdkafka's client exists, because its callbacks go into the client's properties;
+`join` brings both together. Constructed and closed by the consumer, on its program's thread.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import confluent_kafka
+
+from ehkafka.consumer.auto_commit import AutoCommit
+from ehkafka.consumer.choices import Choices, auto_commit_s, flattened, is_true
+from ehkafka.consumer.commits import Commits
+from ehkafka.consumer.deviations import Deviating
+from ehkafka.consumer.guarded import Guarded
+from ehkafka.consumer.marks import Marks
+from ehkafka.consumer.mirrored import Mirrored
+from ehkafka.consumer.positions import Returned, Stored
+from ehkafka.consumer.telling import Telling
+from ehkafka.endpoint.client import check_client_version
+from ehkafka.endpoint.credential_watch import CredentialWatch
+from ehkafka.endpoint.drop_in import drop_in_properties, endpoint_of
+from ehkafka.endpoint.limits import COMMIT_INTERVAL_S_MIN
+from ehkafka.errors import ConfigurationError
+from ehkafka.progress.committer import Committer
+from ehkafka.progress.ledger import CommitLedger, CommitPacing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from ehkafka.checkpoints.store_mirror import MirrorChoice
+    from ehkafka.consumer.deviations import Deviation
+    from ehkafka.endpoint import Endpoint
+
+_CALLBACKS = ("error_cb", "stats_cb", "throttle_cb", "on_commit")
+# How often a rotated key is looked for.
+CREDENTIAL_LOOK_S = 1.0
+
+
+class BareConsumer:
+    """confluent-kafka's own methods of a consumer that overrides them."""
+
+    def __init__(self, consumer: confluent_kafka.Consumer) -> None:
+        kind: Any = confluent_kafka.Consumer
+        for name in ("assign", "commit", "committed", "pause", "position", "resume", "seek"):
+            setattr(self, name, getattr(kind, name).__get__(consumer))
+
+
+class Parts:
+    """The parts of one consumer."""
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        more: Mapping[str, Any],
+        *,
+        endpoint: Endpoint | None,
+        mirror: MirrorChoice | None,
+        as_confluent: Collection[Deviation],
+        **choices: Any,
+    ) -> None:
+        """Raise `ConfigurationError` for what cannot work."""
+        asked = flattened(config, more)
+        self.telling = Telling()
+        self.deviating = Deviating(as_confluent, self.telling.emit)
+        self.choices = Choices(
+            auto_commit=is_true(asked, "enable.auto.commit") and self._emulates(choices["contiguous"]),
+            auto_commit_s=auto_commit_s(asked),
+            auto_store=is_true(asked, "enable.auto.offset.store") and not choices["contiguous"],
+            **choices,
+        )
+        self.endpoint = self._endpoint(endpoint, asked)
+        self.is_event_hubs = self.endpoint is not None and self.endpoint.is_event_hubs
+        self.guarded = Guarded()
+        self.on_commit: Callable[..., Any] | None = None
+        self.properties = self._properties(asked)
+        self.returned = Returned()
+        self.stored = Stored()
+        now_s = time.monotonic()
+        self.auto = AutoCommit(self.choices.auto_commit_s, now_s) if self.choices.auto_commit else None
+        self.mirror = Mirrored(mirror, self.endpoint, asked, self.telling.emit)
+        credential = self.endpoint.credential if self.endpoint is not None else None
+        self.credential = CredentialWatch(credential, self.telling.emit)
+        self.next_credential_look_s = 0.0 if credential is not None else float("inf")
+        self.marks: Marks | None = None
+        self.commits: Commits | None = None
+
+    def join(self, consumer: confluent_kafka.Consumer) -> None:
+        """Take up the client that was just opened."""
+        bare: Any = BareConsumer(consumer)
+        if self.choices.contiguous:
+            limits = self.choices.unmarked_records_max, self.choices.unmarked_bytes_max
+            self.marks = Marks(bare, records_max=limits[0], bytes_max=limits[1])
+        spacing_s = COMMIT_INTERVAL_S_MIN if self.is_event_hubs else 0.0
+        ledger = CommitLedger(CommitPacing(spacing_s, spacing_s=spacing_s))
+        committer = Committer(
+            ledger, clock=time.monotonic, emit=self.telling.emit, fatal=lambda _told_by_the_answer: None
+        )
+        self.mirror.use(self.properties)
+        self.mirror.start(committer)
+        if self.deviating.has("coalescing"):
+            marked = {} if self.marks is None else {"marked": self.marks.position}
+            self.commits = Commits(bare, committer, ledger, clock=time.monotonic, **marked)
+        self.credential.start(consumer)
+
+    def close(self) -> None:
+        """End everything but the client."""
+        self.credential.stop()
+        self.next_credential_look_s = float("inf")
+        if self.commits is not None:
+            self.commits.stop()
+
+    def closed(self) -> None:
+        """The client has gone; nothing more is acknowledged."""
+        self.mirror.stop()
+        self.telling.close()
+
+    def _emulates(self, contiguous: object) -> bool:
+        emulates = self.deviating.has("auto_commit")
+        if contiguous and not (emulates and self.deviating.has("coalescing")):
+            raise ConfigurationError(
+                "Consumer: contiguous=True decides itself what a commit may pass; leave 'auto_commit' and "
+                "'coalescing' out of as_confluent."
+            )
+        return emulates
+
+    def _endpoint(self, endpoint: Endpoint | None, asked: Mapping[str, Any]) -> Endpoint | None:
+        if endpoint is None and self.deviating.has("settings"):
+            return endpoint_of(asked)
+        return endpoint
+
+    def _properties(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        result = dict(asked)
+        # A logger is no property to librdkafka, and callbacks are checked by confluent-kafka.
+        callables = {name: result.pop(name) for name in (*_CALLBACKS, "logger") if name in result}
+        if self.endpoint is not None:
+            check_client_version()
+            result = drop_in_properties(self.endpoint, result)
+            if self.is_event_hubs:
+                self.deviating.tell("settings")
+        if self.choices.auto_commit:
+            result["enable.auto.commit"] = False
+        if self.choices.contiguous:
+            result["enable.auto.offset.store"] = False
+        return result | self._callbacks(callables)
+
+    def _callbacks(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        result = dict(given)
+        on_commit = result.get("on_commit")
+        self.on_commit = on_commit if callable(on_commit) else None
+        if self.deviating.has("coalescing") and (on_commit is None or callable(on_commit)):
+            result["on_commit"] = self._hear
+        if self.deviating.has("callbacks"):
+            for name in _CALLBACKS:
+                if callable(result.get(name)):
+                    result[name] = self.guarded.guard(result[name])
+        return result
+
+    def _hear(self, error: confluent_kafka.KafkaError | None, partitions: list[Any]) -> None:
+        """Take librdkafka's answer to an asynchronous commit, inside `poll`, `consume` or `close`."""
+        commits = self.commits
+        assert commits is not None
+        if commits.on_commit(error, partitions):
+            self.tell_answers()
+        elif self.on_commit is not None:
+            self.on_commit(error, partitions)
+
+    def tell_answers(self) -> None:
+        """Let the program hear what its commits were answered. May raise what `on_commit` raises."""
+        while self.commits is not None and self.commits.answers:
+            answer = self.commits.answers.popleft()
+            if self.on_commit is not None:
+                self.on_commit(*answer)

@@ -1,0 +1,145 @@
+"""What happens around the program's rebalance callbacks.
+
+On the polling thread, inside `poll`, `consume` or `close`. Before a partition leaves, what was asked to be
+committed of it is sent; of a lost one it is given up. Never commits what nobody asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import confluent_kafka
+
+from ehkafka.records import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from confluent_kafka import TopicPartition as KafkaPartition
+
+    from ehkafka.consumer.parts import Parts
+
+    Callback = Callable[[Any, list[KafkaPartition]], Any]
+
+_assign: Any = confluent_kafka.Consumer.assign
+_incremental_assign: Any = confluent_kafka.Consumer.incremental_assign
+
+
+class Rebalances:
+    """Follows the assignment of one consumer."""
+
+    def __init__(self, parts: Parts, ask_auto: Callable[[Sequence[TopicPartition]], None]) -> None:
+        self._parts = parts
+        self._ask_auto = ask_auto
+        self._assigned: set[TopicPartition] = set()
+        # While a callback runs: whatever it assigns or unassigns, this room follows the rebalance.
+        self._is_busy = False
+        # Whether the program has assigned something itself in its callback.
+        self._did_assign = False
+        self.is_cooperative = "cooperative" in str(parts.properties.get("partition.assignment.strategy"))
+
+    def callbacks(self, given: dict[str, Callback]) -> dict[str, Callback]:
+        """Return what librdkafka is to call instead of the program's callbacks."""
+        on_assign, on_revoke = given.get("on_assign"), given.get("on_revoke")
+        on_lost = given.get("on_lost", on_revoke)
+
+        def assigned(consumer: Any, partitions: list[KafkaPartition]) -> None:
+            self._assign(consumer, partitions, on_assign)
+
+        def revoked(consumer: Any, partitions: list[KafkaPartition]) -> None:
+            self._revoke(consumer, partitions, on_revoke)
+
+        def lost(consumer: Any, partitions: list[KafkaPartition]) -> None:
+            self._lose(consumer, partitions, on_lost)
+
+        guard = self._parts.guarded.guard if self._parts.deviating.has("callbacks") else _unguarded
+        return {"on_assign": guard(assigned), "on_revoke": guard(revoked), "on_lost": guard(lost)}
+
+    def assigned(self, partitions: Iterable[KafkaPartition], *, anew: bool) -> None:
+        """The program has assigned these itself; `anew`: instead of all others."""
+        self._did_assign = True
+        if self._is_busy:
+            return
+        if anew:
+            self._end(list(self._assigned))
+        self._begin(_names(partitions))
+
+    def unassigned(self, partitions: Iterable[KafkaPartition] | None) -> None:
+        """The program has unassigned these itself; None: all."""
+        self._did_assign = True
+        if not self._is_busy:
+            self._end(list(self._assigned) if partitions is None else _names(partitions))
+
+    def end_all(self) -> None:
+        """The consumer has gone."""
+        self._end(list(self._assigned))
+
+    def _assign(self, consumer: Any, partitions: list[KafkaPartition], callback: Callback | None) -> None:
+        names = _names(partitions)
+        begin_at = self._parts.mirror.begin_at(consumer, partitions)
+        self._begin(names)
+        self._is_busy, self._did_assign = True, False
+        try:
+            if callback is not None:
+                callback(consumer, begin_at)
+        finally:
+            self._is_busy = False
+        if not self._did_assign and any(place.offset >= 0 for place in begin_at):
+            (_incremental_assign if self.is_cooperative else _assign)(consumer, begin_at)
+
+    def _revoke(self, consumer: Any, partitions: list[KafkaPartition], callback: Callback | None) -> None:
+        names = _names(partitions)
+        self._ask_auto(names)
+        self._is_busy = True
+        try:
+            if callback is not None:
+                callback(consumer, partitions)
+        finally:
+            self._is_busy = False
+            if self._parts.commits is not None:
+                self._parts.commits.flush()
+            self._end(names)
+
+    def _lose(self, consumer: Any, partitions: list[KafkaPartition], callback: Callback | None) -> None:
+        names = _names(partitions)
+        if self._parts.commits is not None:
+            self._parts.commits.drop(names)
+        self._is_busy = True
+        try:
+            if callback is not None:
+                callback(consumer, partitions)
+        finally:
+            self._is_busy = False
+            self._end(names)
+
+    def _begin(self, names: list[TopicPartition]) -> None:
+        self._forget(names)
+        self._assigned.update(names)
+        self._note_topics()
+        self._parts.mirror.assigned(names)
+
+    def _end(self, names: list[TopicPartition]) -> None:
+        self._forget(names)
+        self._assigned.difference_update(names)
+        self._note_topics()
+        self._parts.mirror.ended(names)
+
+    def _forget(self, names: list[TopicPartition]) -> None:
+        parts = self._parts
+        parts.returned.forget(names)
+        parts.stored.forget(names)
+        if parts.marks is not None:
+            parts.marks.ended(names)
+        if parts.commits is not None:
+            parts.commits.forget(names)
+
+    def _note_topics(self) -> None:
+        self._parts.returned.one_topic = len({name.topic for name in self._assigned}) == 1
+
+
+def _names(partitions: Iterable[KafkaPartition]) -> list[TopicPartition]:
+    return [TopicPartition(p.topic, p.partition) for p in partitions]
+
+
+def _unguarded(callback: Callback) -> Callback:
+    return callback

@@ -1,0 +1,69 @@
+"""Client properties of the drop-in consumer: the program's own, with what an endpoint needs beside them.
+
+Pure but for the embedded broker, which starts when its address is asked. The program's values win wherever
+the service permits them; what is unsafe on Event Hubs is refused as for an app. Where nobody speaks of Event
+Hubs nothing is added and nothing refused: what confluent-kafka takes is taken. Opens no client.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.endpoint import refusals
+from ehkafka.endpoint.bootstrap import bootstrap_hosts, is_event_hubs_host
+from ehkafka.endpoint.endpoint import Endpoint
+from ehkafka.endpoint.properties import check_idle_times, set_timings
+from ehkafka.endpoint.property_names import in_one_spelling
+from ehkafka.endpoint.refusals import Owned
+from ehkafka.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_NAMES = ("bootstrap.servers", "metadata.broker.list")
+_ON_EVENT_HUBS = (
+    Owned(
+        "group.protocol",
+        value="classic",
+        reason="Event Hubs documents the classic group protocol alone",
+        fix="Leave it out",
+    ),
+)
+
+
+def endpoint_of(config: Mapping[str, Any]) -> Endpoint | None:
+    """Return the endpoint that a program's properties describe, if that is a namespace of Event Hubs."""
+    servers = next((config[name] for name in _NAMES if config.get(name)), None)
+    if not isinstance(servers, str):
+        return None
+    try:
+        hosts = bootstrap_hosts(servers)
+    except ConfigurationError:
+        return None  # librdkafka says what is wrong with it
+    return Endpoint.kafka(servers) if any(map(is_event_hubs_host, hosts)) else None
+
+
+def drop_in_properties(endpoint: Endpoint, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a consumer of this endpoint needs with a program's properties, secrets in the clear.
+
+    Raises `ConfigurationError` naming property, value, owner or limit, and the fix.
+    """
+    asked = in_one_spelling(config, "Consumer(…)")
+    connection = endpoint.client_properties()
+    refusals.check_connection(connection, asked)
+    result = {**connection, **asked}
+    if endpoint.is_event_hubs or endpoint.kind == "embedded":
+        set_timings(result, is_embedded=endpoint.kind == "embedded")
+    if endpoint.is_event_hubs:
+        _check(endpoint, result)
+    return result
+
+
+def _check(endpoint: Endpoint, properties: dict[str, Any]) -> None:
+    refusals.check_group(properties.get("group.id"), is_event_hubs=True)
+    refusals.check_owned(properties, _ON_EVENT_HUBS)
+    refusals.check_timings(properties, is_event_hubs=True)
+    refusals.check_protocol(properties, is_emulator=endpoint.kind == "emulator")
+    check_idle_times(properties)
+    if "group.instance.id" in properties:
+        refusals.check_instance_id(properties["group.instance.id"])
