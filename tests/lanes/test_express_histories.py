@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -49,6 +49,8 @@ class Epoch:
     # Without an outcome, in order; those of them whose handler runs.
     open: dict[int, bytes] = field(default_factory=dict)
     running: set[int] = field(default_factory=set)
+    # Those whose handler has returned.
+    handled: set[int] = field(default_factory=set)
     watermark: int = 0
     # Whether all that was started below it was to be finished before the end, and could be.
     leaves_no_hole: bool = False
@@ -179,10 +181,12 @@ class ExpressHistory(RuleBasedStateMachine):
         epoch = self.epochs.get(partition)
         if epoch is None or epoch.assignment.halted:
             return
+        # Past a held head all is repeated anyway.
+        holds = any(lane in self.dispatcher.holds.held for lane in epoch.assignment.lanes.values())
         self.dispatcher.drain(epoch.assignment, below_started=below_started)
-        epoch.leaves_no_hole = below_started
-        limit = epoch.assignment.drain_limit
-        assert all(offset <= limit for offset in epoch.running) or not below_started
+        epoch.leaves_no_hole = below_started and not holds
+        if epoch.leaves_no_hole:
+            assert max(epoch.running, default=-1) <= epoch.assignment.drain_limit
 
     def end(self, partition: int) -> None:
         """End an epoch, however far its drain is; the next one begins at its commit."""
@@ -196,13 +200,12 @@ class ExpressHistory(RuleBasedStateMachine):
         if epoch.watermark:
             self.next_offsets[partition] = epoch.watermark
         if drained and epoch.leaves_no_hole and not holds:
-            repeated = [o for o in epoch.keys if o >= epoch.watermark and o not in epoch.open]
-            done = [o for o in repeated if any(w < o for w in epoch.open)]
-            assert not done, f"{done} have finished and will be handled again"
+            repeated = [offset for offset in epoch.handled if offset >= epoch.watermark]
+            assert not repeated, f"{repeated} have finished and will be handled again"
 
     def lane_key(self, key: bytes) -> Hashable:
         """Return what the order function makes of a key."""
-        return key if self.reader.keys([SimulatedMessage("t", 0, 0, b"a")]) == [b"a"] else ("own", key)  # type: ignore[list-item]
+        return ("own", key) if self.express.keeps_keys else key
 
     # What the workers do.
 
@@ -317,6 +320,7 @@ class ExpressHistory(RuleBasedStateMachine):
         epoch.running.discard(offset)
         if has_outcome:
             del epoch.open[offset]
+            epoch.handled.add(offset)
 
     def take_failure_in(self, worker: Worker) -> None:
         """End the chunk, and hand the failed record's lane in with what was decided."""
@@ -369,9 +373,10 @@ class ExpressHistory(RuleBasedStateMachine):
             left = [o for o in epoch.open if not self.is_abandoned(assignment, o)]
             assert assignment.unfinished_records >= len(left)
             if self.is_quiet():
-                assert there == sorted(left)
-                assert assignment.unfinished_records == len(left)
-                assert assignment.abandoned_records == len(epoch.open) - len(left)
+                # What failed above a drain's limit may still be on hold.
+                assert set(left) <= set(there) <= set(epoch.open)
+                assert assignment.unfinished_records == len(there)
+                assert assignment.abandoned_records == len(epoch.open) - len(there)
         out = self.express.out
         assert out is None or (out.assignment.chunks and out.assignment.chunks[0] is out)
 
@@ -439,5 +444,12 @@ def test_chunks_keep_every_promise_whatever_comes_between(history: type[ExpressH
     from hypothesis.stateful import run_state_machine_as_test  # noqa: PLC0415 - beside its only use
 
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        history, settings=settings(max_examples=100, stateful_step_count=50, deadline=None)
+        history,
+        # Without the phase that explains: it traces every line, on the interpreters before 3.12.
+        settings=settings(
+            max_examples=80,
+            stateful_step_count=50,
+            deadline=None,
+            phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
+        ),
     )
