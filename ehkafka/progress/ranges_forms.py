@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from bisect import bisect_right
 from collections import Counter
-from itertools import accumulate
+from itertools import accumulate, chain, zip_longest
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ class Bitmap:
         """Return all of the runs in this form."""
         if sum(runs) > BODY_BYTES_MAX * 8 - 8:
             return None
-        parts = ["0" * run if number % 2 == 0 else "1" * run for number, run in enumerate(runs)]
-        return _pack("".join(parts))
+        parts = zip_longest(map("0".__mul__, runs[0::2]), map("1".__mul__, runs[1::2]), fillvalue="")
+        return _pack("".join(chain.from_iterable(parts)))
 
     def read(self, body: bytes) -> list[int]:
         """Return the runs."""
@@ -108,7 +108,8 @@ class ExponentialGolomb:
         codes = [
             {run: _golomb(run, order) for run in set(runs[kind::2])} for kind, order in enumerate(orders)
         ]
-        bits = "".join([codes[number % 2][run] for number, run in enumerate(runs)])
+        unfinished, finished = (map(codes[kind].__getitem__, runs[kind::2]) for kind in (0, 1))
+        bits = "".join(chain.from_iterable(zip_longest(unfinished, finished, fillvalue="")))
         if len(bits) > BODY_BYTES_MAX * 8 - 16:
             return None
         return bytes([orders[0] << 4 | orders[1]]) + _pack(bits)
@@ -131,7 +132,8 @@ class ExponentialGolomb:
         sizes = [
             {run: _golomb_bits(run, order) for run in set(runs[kind::2])} for kind, order in enumerate(orders)
         ]
-        needed = [sizes[number % 2][run] for number, run in enumerate(runs)]
+        unfinished, finished = (map(sizes[kind].__getitem__, runs[kind::2]) for kind in (0, 1))
+        needed = list(chain.from_iterable(zip_longest(unfinished, finished, fillvalue=0)))
         return _whole_runs(runs, needed, (body_bytes - 1) * 8 - 1)
 
     @staticmethod

@@ -310,21 +310,6 @@ def test_a_commit_carries_the_leader_epoch(narrow: Any) -> None:
     assert commit.leader_epoch == 0
 
 
-def test_too_much_metadata_is_left_out_of_the_commit(narrow: Any, eventually: Callable[..., None]) -> None:
-    """P2: metadata above the broker's limit is refused once and then left out; the position is committed."""
-    fill(narrow, 1)
-    app = narrow.app(Seen(), commit_interval_s=0.1)
-    app.start()
-    eventually(lambda: app.snapshot().partitions, "the app has its partition")
-    owned = next(iter(app._runtime.context.owned.values()))
-    owned.assignment.metadata = "m" * 2000
-    fill(narrow, 9)
-    narrow.wait_until_committed({0: 10})
-    assert app.state == "running"
-    assert app.snapshot().counters["CommitFailed"] == 1
-    eventually(lambda: app.health().ok, lambda: f"healthy again: {app.health().reasons}")
-
-
 def test_partitions_that_are_added_are_picked_up(narrow: Any) -> None:
     """Row 23: partitions added while the app runs are read from their start, within the metadata's age."""
     fill(narrow, 3)

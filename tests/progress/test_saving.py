@@ -91,7 +91,7 @@ def test_p2_a_large_backlog_is_looked_through_only_where_records_stay() -> None:
     assert position(saver, assignment, CHEAP_RECORDS).finished
 
 
-def test_p2_looking_through_a_large_backlog_takes_a_twentieth_of_the_time() -> None:
+def test_p2_looking_takes_a_twentieth_of_the_time() -> None:
     """P2: between two looks a position that stays says the same again, so that no commit is made of it."""
     now_s = 0.0
 
