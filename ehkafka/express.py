@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ehkafka.workers.protocol import RunChunk
 
 # What `handler(express=None)` means.
-ON_BY_DEFAULT = False
+ON_BY_DEFAULT = True
 
 
 def may_express(spec: HandlerSpec) -> bool:

@@ -43,7 +43,9 @@ def main(description: str) -> None:
     )
     parser.add_argument("--quick", action="store_true", help="W0, two of W2 and W9 only")
     parser.add_argument("--rounds", type=int, default=5, help="how often each side is measured (5)")
-    parser.add_argument("--only", default="", metavar="TEXT", help="only the rows that start with TEXT")
+    parser.add_argument(
+        "--only", action="append", metavar="TEXT", help="only the rows that start with TEXT; may be repeated"
+    )
     parser.add_argument(
         "--minutes", type=float, default=0.2, help="length of a run of W5 (0.2); retries of 30 s from 1.5 on"
     )
@@ -54,9 +56,9 @@ def main(description: str) -> None:
     if options.rounds < 1 or options.minutes <= 0 or not 0 < options.size <= 1:
         parser.error("--rounds, --minutes and --size must be above 0, --size at most 1")
     rows, topics = table(quick=options.quick, minutes=options.minutes, size=options.size)
-    chosen = [row for row in rows if row.work.startswith(options.only)]
+    chosen = [row for row in rows if row.work.startswith(tuple(options.only or [""]))]
     if not chosen:
-        parser.error(f"no row starts with {options.only!r}")
+        parser.error(f"no row starts with {' or '.join(options.only)}")
     console = Console(stderr=True)
     with CommitThrottle() as proxy:
         far = {"far": Listener(advertised_port=proxy.port)}
