@@ -6,6 +6,11 @@ from typing import Literal
 
 # Beside the one that each kind of event has under its class name.
 CounterName = Literal[
-    "events_dropped", "hook_errors", "pause_refused", "records_lost", "records_too_old", "records_unassigned",
+    "events_dropped",
+    "hook_errors",
+    "pause_refused",
+    "records_lost",
+    "records_too_old",
+    "records_unassigned",
     "records_restored",
 ]
