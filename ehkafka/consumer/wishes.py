@@ -35,7 +35,7 @@ class Wishes:
         positions = self.positions(message, offsets)
         if positions is None:
             return None
-        listed = [partition for partition, _ in positions]
+        listed = sorted(partition for partition, _ in positions)  # as librdkafka answers
         marks = self._parts.marks
         if marks is None:
             return Ask(dict(positions), listed)

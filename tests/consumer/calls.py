@@ -1,0 +1,389 @@
+"""Every documented call of a consumer, in one of two classes; prints what each of them did, line by line.
+
+    python calls.py confluent_kafka|ehkafka SCENARIO BOOTSTRAP TOPIC PROPERTIES
+
+The topic has two partitions of ten records each. Run by `test_contract.py`, which compares the lines.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import time
+from contextlib import suppress
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer as Bare
+
+MODULE, SCENARIO, BOOTSTRAP, TOPIC, PROPERTIES = sys.argv[1:]
+CONSUMER: type[Bare] = importlib.import_module(MODULE).Consumer
+BASE = {"bootstrap.servers": BOOTSTRAP, "auto.offset.reset": "earliest", "log_level": 0} | json.loads(
+    PROPERTIES
+)
+LIMIT_S = 20.0
+CALLBACKS = {"on_commit", "stats_cb", "error_cb", "throttle_cb"}
+
+
+def open_consumer(group: str = "group", **properties: Any) -> Bare:
+    """Return a consumer of a group of this topic's own."""
+    dotted = {name if name in CALLBACKS else name.replace("_", "."): properties[name] for name in properties}
+    manual = {"group.id": f"{group}-{TOPIC}", "enable.auto.commit": False}
+    return CONSUMER(BASE | manual | dotted)
+
+
+def tell(what: str, result: Any) -> None:
+    """Print one line; names of this run look the same in every run."""
+    sys.stdout.write(f"{what}: {shown(result)}\n".replace(TOPIC, "TOPIC"))
+    sys.stdout.flush()
+
+
+def shown(value: Any) -> str:
+    """Return all that a program can read of a result."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(shown, value))}]"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(shown, value))})"
+    if isinstance(value, TopicPartition):
+        return f"{value!r} {value.metadata!r}"
+    if isinstance(value, Message):
+        error = value.error()
+        said = error.name() if error is not None else None
+        return f"message {value.partition()}@{value.offset()} {value.key()!r} {value.value()!r} {said}"
+    if isinstance(value, KafkaError):
+        return f"{value.name()} {value.str()!r}"
+    return repr(value)
+
+
+def call(what: str, function: Any, *arguments: Any, **named: Any) -> Any:
+    """Call, tell the result or the exception, and return the result."""
+    try:
+        result = function(*arguments, **named)
+    except KafkaException as error:
+        tell(what, f"raised KafkaException {shown(error.args[0])}")
+    except Exception as error:
+        tell(what, f"raised {type(error).__name__} {error}")
+    else:
+        tell(what, result)
+        return result
+    return None
+
+
+def read(consumer: Bare, count: int) -> list[Message]:
+    """Poll until there are so many records."""
+    found: list[Message] = []
+    ends_s = time.monotonic() + LIMIT_S
+    while len(found) < count and time.monotonic() < ends_s:
+        message = consumer.poll(0.1)
+        if message is not None and message.error() is None:
+            found.append(message)
+    return found
+
+
+def until(consumer: Bare, condition: Any) -> None:
+    """Poll until something has happened."""
+    ends_s = time.monotonic() + LIMIT_S
+    while not condition() and time.monotonic() < ends_s:
+        consumer.poll(0.05)
+
+
+def at(partition: int, *offset: int) -> TopicPartition:
+    """Return a partition of the topic."""
+    return TopicPartition(TOPIC, partition, *offset)
+
+
+def reading() -> None:
+    """Subscribe, poll, consume, position, pause, seek, and what else only reads."""
+    heard: set[str] = set()
+    consumer = open_consumer(
+        statistics_interval_ms=50,
+        stats_cb=lambda text: heard.add(f"statistics {sorted(json.loads(text)['topics'])}"),
+        error_cb=lambda error: heard.add(error.name()),
+        throttle_cb=lambda event: heard.add(type(event).__name__),
+    )
+    tell("memberid before", consumer.memberid())
+    call("poll before subscribe", consumer.poll, 0)
+    call("consume nothing", consumer.consume, 0, 0)
+    call("consume too many", consumer.consume, 2_000_000, 0)
+    call("consume too few", consumer.consume, -1, 0)
+    call("poll None", consumer.poll, None)
+    call("poll text", consumer.poll, "1")
+    call("subscribe to text", consumer.subscribe, TOPIC)
+    call("subscribe to numbers", consumer.subscribe, [1])
+    call("subscribe with no callback", consumer.subscribe, [TOPIC], on_assign=None)
+    call("subscribe to nothing", consumer.subscribe, [])
+    tell("subscribe", consumer.subscribe([TOPIC]))
+    records = read(consumer, 20)
+    tell("records", sorted(map(shown, records)))
+    tell("memberid", isinstance(consumer.memberid(), str))
+    tell("metadata", type(consumer.consumer_group_metadata()).__name__)
+    tell("assignment", sorted(consumer.assignment()))
+    call("position", consumer.position, [at(0), at(1), at(9)])
+    call("watermarks", consumer.get_watermark_offsets, at(0), 5.0)
+    call("watermarks cached", consumer.get_watermark_offsets, at(0), cached=True)
+    call("watermarks of text", consumer.get_watermark_offsets, "0")
+    call("times", consumer.offsets_for_times, [at(0, 4_000_000_000_000)], timeout=5.0)
+    tell("topics", sorted(consumer.list_topics(timeout=5.0).topics[TOPIC].partitions))
+    tell("cluster", isinstance(consumer.cluster_id(timeout=5.0), str))
+    call("pause", consumer.pause, [at(0)])
+    call("pause what is not ours", consumer.pause, [at(9)])
+    call("pause text", consumer.pause, "0")
+    call("resume", consumer.resume, [at(0)])
+    call("seek", consumer.seek, at(0, 7))
+    call("position after seek", consumer.position, [at(0)])
+    tell("read again", read(consumer, 3))
+    call("seek to the beginning", consumer.seek, at(1, OFFSET_BEGINNING))
+    tell("read again", read(consumer, 10))
+    call("seek what is not ours", consumer.seek, at(9, 0))
+    call("seek text", consumer.seek, "0")
+    call("committed", consumer.committed, [at(0), at(1)], timeout=5.0)
+    until(consumer, lambda: any(line.startswith("statistics") for line in heard))
+    tell("heard", sorted(heard))
+    call("unsubscribe", consumer.unsubscribe)
+    call("subscribe again", consumer.subscribe, [TOPIC])
+    call("unsubscribe", consumer.unsubscribe)
+    call("close", consumer.close)
+
+
+def committing() -> None:
+    """Commit and store in every way, and what the callback hears."""
+    heard: list[str] = []
+    consumer = open_consumer(on_commit=lambda error, parts: heard.append(f"{shown(error)} {shown(parts)}"))
+
+    def hear(what: str) -> None:
+        until(consumer, lambda: heard)
+        tell(f"{what} heard", heard[:])
+        heard.clear()
+
+    call("bare, nothing subscribed", consumer.commit, asynchronous=False)
+    consumer.subscribe([TOPIC])
+    records = read(consumer, 20)
+    last = {message.partition(): message for message in records}
+    for what, arguments in {
+        "both": {"message": last[0], "offsets": [at(0, 1)]},
+        "a message of text": {"message": "0"},
+        "offsets of text": {"offsets": "0"},
+        "offsets of numbers": {"offsets": [1]},
+        "no offsets": {"offsets": [], "asynchronous": False},
+        "an unknown argument": {"wrong": 1},
+    }.items():
+        call(f"commit {what}", consumer.commit, **arguments)
+    call("commit a message", consumer.commit, last[0], asynchronous=False)
+    call("committed", consumer.committed, [at(0), at(1)], timeout=5.0)
+    call("commit offsets", consumer.commit, offsets=[at(0, 3), at(1, 4)], asynchronous=False)
+    described = TopicPartition(TOPIC, 0, 5, "words")
+    call("commit with metadata", consumer.commit, offsets=[described], asynchronous=False)
+    call("committed", consumer.committed, [at(0), at(1)], timeout=5.0)
+    call("commit by position", consumer.commit, None, [at(0, 2)], False)
+    call("commit an offset that is none", consumer.commit, offsets=[at(0, -5)], asynchronous=False)
+    call(
+        "commit an unknown topic", consumer.commit, offsets=[TopicPartition("none", 0, 1)], asynchronous=False
+    )
+    call("commit a message, asynchronously", consumer.commit, last[1])
+    hear("a message")
+    call("commit offsets, asynchronously", consumer.commit, offsets=[at(1, 2), at(0, 1)])
+    hear("offsets")
+    call("bare", consumer.commit)
+    hear("bare")
+    call("bare again", consumer.commit)
+    hear("bare again")
+    call("bare and synchronous", consumer.commit, asynchronous=False)
+    call("go back", consumer.commit, offsets=[at(0, 0)], asynchronous=False)
+    call("bare after going back", consumer.commit, asynchronous=False)
+    call("store where that is off", consumer.store_offsets, last[0])
+    call("committed", consumer.committed, [at(0), at(1)], timeout=5.0)
+    call("commit before close", consumer.commit, offsets=[at(0, 6)])
+    call("close", consumer.close)
+    tell("close heard", heard)
+    storing()
+
+
+def storing() -> None:
+    """Store offsets, commit them without arguments, and let closing commit."""
+    consumer = open_consumer("storing", enable_auto_offset_store=False)
+    consumer.subscribe([TOPIC])
+    last = {message.partition(): message for message in read(consumer, 20)}
+    call("bare, nothing stored", consumer.commit, asynchronous=False)
+    call("store nothing", consumer.store_offsets)
+    call("store both", consumer.store_offsets, last[0], [at(0, 1)])
+    call("store text", consumer.store_offsets, "0")
+    call("store a message", consumer.store_offsets, last[0])
+    call("store offsets", consumer.store_offsets, offsets=[at(1, 4)])
+    call("store what is not ours", consumer.store_offsets, offsets=[at(9, 4)])
+    call("bare", consumer.commit, asynchronous=False)
+    call("close", consumer.close)
+    consumer = open_consumer(
+        "storing", enable_auto_offset_store=False, enable_auto_commit=True, auto_commit_interval_ms=100
+    )
+    heard: list[int] = []
+    consumer.subscribe([TOPIC], on_assign=lambda _consumer, partitions: heard.append(len(partitions)))
+    until(consumer, lambda: heard)
+    call("store offsets", consumer.store_offsets, offsets=[at(1, 7)])
+    until(consumer, lambda: consumer.committed([at(1)], timeout=5.0)[0].offset == 7)
+    call("committed by itself", consumer.committed, [at(0), at(1)], timeout=5.0)
+    call("store offsets", consumer.store_offsets, offsets=[at(1, 9)])
+    call("close", consumer.close)
+    consumer = open_consumer("storing")
+    call("committed at close", consumer.committed, [at(0), at(1)], timeout=5.0)
+    consumer.close()
+
+
+def assigning() -> None:
+    """Assign by hand, in both ways; construct in all ways; use after close."""
+    consumer = open_consumer("assigning")
+    call("assign text", consumer.assign, "0")
+    call("assign numbers", consumer.assign, [1])
+    call("assign", consumer.assign, [at(0, 5)])
+    tell("assignment", sorted(consumer.assignment()))
+    tell("records", read(consumer, 5))
+    call("bare", consumer.commit, asynchronous=False)
+    call("assign anew", consumer.assign, [at(1, 8)])
+    tell("records", read(consumer, 2))
+    call("bare", consumer.commit, asynchronous=False)
+    call("unassign", consumer.unassign)
+    call("bare without assignment", consumer.commit, asynchronous=False)
+    call("incremental assign", consumer.incremental_assign, [at(0, 8)])
+    tell("records", read(consumer, 2))
+    call("incremental assign more", consumer.incremental_assign, [at(1, OFFSET_END)])
+    call("incremental assign twice", consumer.incremental_assign, [at(1)])
+    tell("assignment", sorted(p.partition for p in consumer.assignment()))
+    call("incremental unassign", consumer.incremental_unassign, [at(0)])
+    call("incremental unassign again", consumer.incremental_unassign, [at(0)])
+    tell("assignment", [p.partition for p in consumer.assignment()])
+    call("commit what is not assigned", consumer.commit, offsets=[at(0, 1)], asynchronous=False)
+    call("context manager", lambda: consumer.__enter__() is consumer)
+    call("leave it", consumer.__exit__, None, None, None)
+    used_after_close(consumer)
+    constructed()
+
+
+def used_after_close(consumer: Bare) -> None:
+    """Call everything on a closed consumer."""
+    for name, arguments in {
+        "close": (),
+        "poll": (0,),
+        "consume": (1, 0),
+        "commit": (),
+        "store_offsets": (),
+        "subscribe": ([TOPIC],),
+        "unsubscribe": (),
+        "assign": ([at(0)],),
+        "unassign": (),
+        "incremental_assign": ([at(0)],),
+        "incremental_unassign": ([at(0)],),
+        "assignment": (),
+        "position": ([at(0)],),
+        "committed": ([at(0)],),
+        "pause": ([at(0)],),
+        "resume": ([at(0)],),
+        "seek": (at(0, 0),),
+        "memberid": (),
+        "consumer_group_metadata": (),
+        "list_topics": (),
+        "get_watermark_offsets": (at(0),),
+        "offsets_for_times": ([at(0, 0)],),
+        "set_sasl_credentials": ("user", "password"),
+    }.items():
+        call(f"closed {name}", getattr(consumer, name), *arguments)
+    call("closed commit of offsets", consumer.commit, offsets=[at(0, 1)], asynchronous=False)
+
+
+def constructed() -> None:
+    """Construct in ways that work and in ways that do not."""
+    for what, arguments, named in (
+        ("without arguments", (), {}),
+        ("with text", ("group",), {}),
+        ("with two", ({}, {}), {}),
+        ("without group", (BASE,), {}),
+        ("with a typo", (BASE | {"group.id": "g", "sesion.timeout.ms": 1},), {}),
+        ("with a bad value", (BASE | {"group.id": "g", "enable.auto.commit": "perhaps"},), {}),
+        ("with a bad interval", (BASE | {"group.id": "g", "auto.commit.interval.ms": "x"},), {}),
+        ("with a bad callback", (BASE | {"group.id": "g", "on_commit": 1},), {}),
+        ("with a bad error callback", (BASE | {"group.id": "g", "error_cb": 1},), {}),
+    ):
+        call(f"construct {what}", CONSUMER, *arguments, **named)
+    for what, arguments, named in (
+        ("by keywords", (), BASE | {"group.id": "g"}),
+        ("by both", ({"group.id": "g"},), BASE),
+        ("with topic settings inside", (BASE | {"group.id": "g", "default.topic.config": {}},), {}),
+        ("with nothing where nothing is needed", (BASE | {"group.id": "g", "client.id": None},), {}),
+    ):
+        consumer = CONSUMER(*arguments, **named)
+        tell(f"construct {what}", isinstance(consumer, Bare))
+        consumer.close()
+
+
+def rebalancing(**properties: Any) -> None:
+    """Two members: who is told of what, and what committing in the callbacks does; patterns."""
+    heard: list[str] = []
+
+    def hear(what: str) -> Any:
+        def callback(consumer: Bare, partitions: list[TopicPartition]) -> None:
+            numbers = sorted(p.partition for p in partitions)
+            if numbers:  # a cooperative group may tell of nothing any number of times
+                heard.append(f"{what} {numbers} {consumer is first}")
+            if what == "revoked":
+                with suppress(KafkaException):  # the embedded broker takes none while a group rebalances
+                    consumer.commit(offsets=[at(number, 3) for number in numbers], asynchronous=False)
+
+        return callback
+
+    first = open_consumer("rebalancing", **properties)
+    first.subscribe(
+        [f"^{TOPIC}.*"], on_assign=hear("assigned"), on_revoke=hear("revoked"), on_lost=hear("lost")
+    )
+    read(first, 20)
+    tell("joined", heard[:])
+    heard.clear()
+    second = open_consumer("rebalancing", **properties)
+    second.subscribe([TOPIC])
+    ends_s = time.monotonic() + LIMIT_S
+    while len(second.assignment()) != 1 or len(first.assignment()) != 1:
+        first.poll(0.02)
+        second.poll(0.02)
+        assert time.monotonic() < ends_s, "no rebalance"
+    # Who gets which partition depends on the names that the broker gives.
+    tell("shared", [line.translate(str.maketrans("01", "xx")) for line in heard])
+    heard.clear()
+    call("close", second.close)
+    until(first, lambda: len(first.assignment()) == 2)
+    tell("alone again", [line.translate(str.maketrans("01", "xx")) for line in heard])
+    heard.clear()
+    call("close", first.close)
+    tell("closed", heard)
+    assigning_in_callbacks(**properties)
+
+
+def assigning_in_callbacks(**properties: Any) -> None:
+    """A callback that assigns itself, with a start of its own."""
+
+    def assign(consumer: Bare, partitions: list[TopicPartition]) -> None:
+        for partition in partitions:
+            partition.offset = 8
+        if properties:
+            consumer.incremental_assign(partitions)
+        else:
+            consumer.assign(partitions)
+
+    def revoke(consumer: Bare, partitions: list[TopicPartition]) -> None:
+        if properties:
+            consumer.incremental_unassign(partitions)
+        else:
+            consumer.unassign()
+
+    consumer = open_consumer("assigning", **properties)
+    consumer.subscribe([TOPIC], on_assign=assign, on_revoke=revoke)
+    tell("from a start of its own", sorted(map(shown, read(consumer, 4))))
+    call("bare", consumer.commit, asynchronous=False)
+    call("close", consumer.close)
+
+
+def cooperating() -> None:
+    """The same by the cooperative protocol."""
+    rebalancing(partition_assignment_strategy="cooperative-sticky")
+
+
+if __name__ == "__main__":
+    globals()[SCENARIO]()
+    sys.stdout.write("the end\n")
