@@ -107,8 +107,7 @@ def test_a_closed_pipe_ends_it_quietly(broker: EmbeddedBroker, tmp_path: Path) -
         process.stdout.close()
         while process.poll() is None:
             broker.produce("orders", [("more", b"x" * 1000)] * 100)
-        assert process.returncode == 0
-        assert process.stderr.read() == ""
+        assert (process.stderr.read(), process.returncode) == ("", 0)
 
 
 def test_json_is_one_object_a_line(broker: EmbeddedBroker) -> None:
