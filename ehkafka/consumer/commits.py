@@ -150,8 +150,8 @@ class Commits:
 
     # --- any thread -----------------------------------------------------------------------------------
 
-    def ask(self, ask: Ask) -> None:
-        """Have it committed soon; returns at once."""
+    def ask(self, ask: Ask, *, will_flush: bool = False) -> None:
+        """Have it committed soon; returns at once. With `will_flush` the caller sees to it right away."""
         with self._turn:
             if not self._asks:
                 self._work.notify()
@@ -159,7 +159,8 @@ class Commits:
             if self._sender is None and not self._is_stopped:
                 self._sender = threading.Thread(target=self._run, name="ehkafka-commits", daemon=True)
                 self._sender.start()
-        self.pump()
+        if not will_flush:
+            self.pump()
 
     def commit(self, ask: Ask) -> Answer:
         """Have it committed now, and return the broker's answer."""
@@ -186,11 +187,14 @@ class Commits:
     def _take_turn(self, ask: Ask) -> Request | None:
         """Wait until nobody is inside; return the request to send, None if somebody else has sent it."""
         self._waiting_threads += 1
+        is_late = False
         try:
             while ask.answer is None:
-                if not self._is_sending and self._may_enter():
-                    return self._begin()
-                self._turn.wait()
+                is_away = self._in_flight is not None and ask in self._in_flight.asks
+                # The polling thread sent it and has been away since: only its polling brings the answer.
+                if (not is_away or is_late) and self._may_enter():
+                    return self._begin(Request(dict(ask.positions), [ask]) if is_away else None)
+                is_late = not self._turn.wait(BUSY_S) and self._poller is None
         finally:
             self._waiting_threads -= 1
         return None
@@ -224,9 +228,9 @@ class Commits:
     def _pace_allows(self) -> bool:
         return self._clock() >= self._ledger.next_due_s()
 
-    def _begin(self) -> Request:
+    def _begin(self, request: Request | None = None) -> Request:
         self._is_sending = True
-        request = self._asks.take()
+        request = self._asks.take() if request is None else request
         self._look_at_marks(request)
         self._sent += 1
         # Each request is news to the ledger, also one that repeats a position or goes back.

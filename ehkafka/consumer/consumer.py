@@ -38,6 +38,7 @@ _poll: Any = confluent_kafka.Consumer.poll
 _consume: Any = confluent_kafka.Consumer.consume
 # confluent-kafka itself cuts longer waits into pieces of this length, to look for signals.
 PIECE_S = 0.2
+_REBALANCE_CALLBACKS = frozenset({"on_assign", "on_revoke", "on_lost"})
 # Once other threads commit: they get in between two pieces.
 SHARED_PIECE_S = 0.02
 
@@ -306,7 +307,8 @@ class Consumer(confluent_kafka.Consumer):
         if not positions:
             return
         if parts.commits is not None:
-            parts.commits.ask(Ask(positions, list(positions), is_told=parts.on_commit is not None))
+            ask = Ask(positions, list(positions), is_told=parts.on_commit is not None)
+            parts.commits.ask(ask, will_flush=partitions is not None)
         else:
             where = [as_offset(p, position) for p, position in positions.items()]
             super().commit(offsets=where, asynchronous=True)
@@ -318,7 +320,8 @@ class Consumer(confluent_kafka.Consumer):
         given = dict(zip(("on_assign", "on_revoke", "on_lost"), callbacks, strict=False)) | named
         parts = self._parts
         is_understood = isinstance(topics, list) and all(isinstance(topic, str) for topic in topics)
-        if not is_understood or len(callbacks) > 3 or not all(map(callable, given.values())):
+        is_understood &= len(callbacks) <= len(_REBALANCE_CALLBACKS) and given.keys() <= _REBALANCE_CALLBACKS
+        if not is_understood or not all(map(callable, given.values())):
             super().subscribe(topics, *callbacks, **named)
             return
         parts.mirror.subscribed(topics)

@@ -76,7 +76,12 @@ class Rebalances:
 
     def _assign(self, consumer: Any, partitions: list[KafkaPartition], callback: Callback | None) -> None:
         names = _names(partitions)
-        begin_at = self._parts.mirror.begin_at(consumer, partitions)
+        try:
+            begin_at = self._parts.mirror.begin_at(consumer, partitions)
+        except BaseException:
+            # Nothing is read: where librdkafka would begin could skip what was never handled.
+            (_incremental_assign if self.is_cooperative else _assign)(consumer, [])
+            raise
         self._begin(names)
         self._is_busy, self._did_assign = True, False
         try:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 CALLS = Path(__file__).with_name("calls.py")
 SCENARIOS = ("reading", "committing", "assigning", "rebalancing", "cooperating")
+TRIES = {name: 3 if name in {"rebalancing", "cooperating"} else 1 for name in SCENARIOS}
 RECORDS = 10
 RUN_S = 60.0
 QUICK = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 150, "fetch.wait.max.ms": 20}
@@ -28,7 +29,7 @@ QUICK = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 150, "fetch.wait.
 
 @pytest.fixture
 def on_embedded() -> Iterator[Callable[[str], list[str]]]:
-    """Return a function that runs both classes, each on an embedded broker of its own."""
+    """Return a function that tells how both classes differ, each on an embedded broker of its own."""
     with EmbeddedBroker() as one, EmbeddedBroker() as other:
 
         def places(topic: str) -> list[tuple[str, str, dict[str, Any]]]:
@@ -41,12 +42,12 @@ def on_embedded() -> Iterator[Callable[[str], list[str]]]:
                 found.append((broker.bootstrap, topic, properties))
             return found
 
-        yield lambda scenario: _compare(scenario, places("topic"))
+        yield lambda scenario: _differences(scenario, places(f"topic-{uuid.uuid4().hex}"))
 
 
 @pytest.fixture
 def on_kafka(kafka: KafkaBroker) -> Callable[[str], list[str]]:
-    """Return a function that runs both classes on Apache Kafka, each on a topic of its own."""
+    """Return a function that tells how both classes differ on Apache Kafka, each on a topic of its own."""
 
     def places() -> list[tuple[str, str, dict[str, Any]]]:
         found = []
@@ -58,33 +59,36 @@ def on_kafka(kafka: KafkaBroker) -> Callable[[str], list[str]]:
             found.append((kafka.bootstrap, topic, QUICK))
         return found
 
-    return lambda scenario: _compare(scenario, places())
+    return lambda scenario: _differences(scenario, places())
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_e7_calls_on_the_embedded_broker(on_embedded: Callable[[str], list[str]], scenario: str) -> None:
-    """E7: both classes say the same on the embedded broker."""
-    assert on_embedded(scenario)
+    """E7: both classes say the same on the embedded broker.
+
+    Its groups need sessions so short that a member may be lost on a busy machine: then once more.
+    """
+    assert any(not (found := on_embedded(scenario)) for _ in range(TRIES[scenario])), found
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_e7_calls_on_apache_kafka(on_kafka: Callable[[str], list[str]], scenario: str) -> None:
     """E7: both classes say the same on Apache Kafka."""
-    assert on_kafka(scenario)
+    assert not on_kafka(scenario)
 
 
 def _records(partition: int) -> list[tuple[str, bytes]]:
     return [(f"key-{partition}", b"value %d" % number) for number in range(RECORDS)]
 
 
-def _compare(scenario: str, places: list[tuple[str, str, dict[str, Any]]]) -> list[str]:
+def _differences(scenario: str, places: list[tuple[str, str, dict[str, Any]]]) -> list[str]:
+    """Run both classes, each at its place; return the lines that differ, theirs and ours."""
     with ThreadPoolExecutor() as pool:
         theirs, ours = pool.map(
             lambda module, place: _run(module, scenario, *place), ("confluent_kafka", "ehkafka"), places
         )
     assert theirs[-1] == "the end"
-    assert ours == theirs
-    return ours
+    return [] if ours == theirs else [f"{a}  //  {b}" for a, b in zip(theirs, ours, strict=False) if a != b]
 
 
 def _run(module: str, scenario: str, bootstrap: str, topic: str, properties: dict[str, Any]) -> list[str]:

@@ -1,0 +1,260 @@
+"""What is committed, when, and who hears of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+import ehkafka
+from ehkafka.testing.commit_throttle import CommitPolicy, CommitThrottle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ehkafka.testing import EmbeddedBroker
+
+    Open = Callable[..., ehkafka.Consumer]
+    Read = Callable[..., list[Any]]
+    Committed = Callable[[str], dict[int, int]]
+
+
+def until(consumer: ehkafka.Consumer, condition: Callable[[], object], limit_s: float = 15.0) -> None:
+    """Poll until something is so."""
+    ends_s = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < ends_s, "in vain"
+        assert consumer.poll(0.02) is None
+
+
+def test_a_bare_commit_takes_the_positions_at_the_call(
+    open_consumer: Open, read: Read, committed: Committed
+) -> None:
+    """What the next poll returns is not in the commit before it, however late that is sent."""
+    heard: list[Any] = []
+    consumer = open_consumer(
+        enable_auto_commit=False, on_commit=lambda error, parts: heard.append((error, parts[0].offset))
+    )
+    consumer.subscribe(["t"])
+    read(consumer, 10)
+    consumer.commit()
+    read(consumer, 50)
+    while not heard:
+        consumer.poll(0.02)
+    assert heard == [(None, 10)]
+    assert committed("t") == {0: 10}
+
+
+def test_auto_commit_leaves_the_latest_poll_alone(
+    open_consumer: Open, read: Read, committed: Committed
+) -> None:
+    """At an interval and at close, what the latest poll returned may still be in the program's hands."""
+    consumer = open_consumer(auto_commit_interval_ms=50)
+    consumer.subscribe(["t"])
+    read(consumer, 10)
+    time.sleep(0.1)  # an interval: whatever this waits for must not come
+    consumer.poll(0)
+    consumer.close()
+    assert committed("t") == {0: 10}
+
+
+def test_auto_commit_follows_the_polls(open_consumer: Open, read: Read, committed: Committed) -> None:
+    """Once a poll returned nothing more, all is committed at the interval, without a close."""
+    consumer = open_consumer(auto_commit_interval_ms=50)
+    consumer.subscribe(["t"])
+    read(consumer, 100)
+    until(consumer, lambda: committed("t") == {0: 100})
+
+
+def test_auto_commit_is_confluents_own_on_request(
+    open_consumer: Open, read: Read, committed: Committed
+) -> None:
+    """`as_confluent={"auto_commit"}`: closing commits what was returned last, as confluent-kafka does."""
+    consumer = open_consumer({"as_confluent": {"auto_commit"}})
+    consumer.subscribe(["t"])
+    read(consumer, 10)
+    consumer.close()
+    assert committed("t") == {0: 10}
+
+
+def test_close_flushes_only_what_was_asked_for(open_consumer: Open, read: Read, committed: Committed) -> None:
+    """An asynchronous commit right before the close is stored, and its answer heard; nothing else is."""
+    heard: list[Any] = []
+    consumer = open_consumer(enable_auto_commit=False, on_commit=lambda error, _parts: heard.append(error))
+    consumer.subscribe(["t"])
+    messages = read(consumer, 20)
+    for message in messages[:5]:
+        consumer.commit(message)
+    consumer.close()
+    assert committed("t") == {0: 5}
+    assert heard == [None] * 5
+
+
+def test_a_program_that_does_not_poll_commits_all_the_same(
+    open_consumer: Open, read: Read, committed: Committed
+) -> None:
+    """Behind a commit whose answer nobody can take, the next one still goes out."""
+    consumer = open_consumer(enable_auto_commit=False)
+    consumer.subscribe(["t"])
+    messages = read(consumer, 10)
+    consumer.commit(messages[3])
+    consumer.commit(messages[7])
+    ends_s = time.monotonic() + 15.0
+    while committed("t") != {0: 8}:
+        assert time.monotonic() < ends_s, committed("t")
+        time.sleep(0.02)
+
+
+def test_a_thread_commits_while_another_polls_without_a_pause(
+    open_consumer: Open, read: Read, committed: Committed
+) -> None:
+    """confluent-kafka lets the committing thread wait for as long as the other polls."""
+    consumer = open_consumer(enable_auto_commit=False)
+    consumer.subscribe(["t"])
+    last = read(consumer, 100)[-1]
+    answers: list[Any] = []
+    thread = threading.Thread(
+        target=lambda: answers.append(consumer.commit(last, asynchronous=False)), name="ehkafka-test-commit"
+    )
+    thread.start()
+    until(consumer, lambda: answers)
+    thread.join()
+    assert [answer.offset for answer in answers[0]] == [100]
+    assert committed("t") == {0: 100}
+
+
+def test_a_callback_that_raises_drops_no_record(open_consumer: Open, read: Read) -> None:
+    """The exception comes out of the call, and what was about to be returned comes with the next."""
+
+    class OwnError(Exception):
+        """What a program raises to end its loop."""
+
+    def fail(*_arguments: Any) -> None:
+        if len(offsets) < 100:
+            raise OwnError
+
+    offsets: list[int] = []
+    consumer = open_consumer(enable_auto_commit=False, statistics_interval_ms=10, stats_cb=fail)
+    consumer.subscribe(["t"])
+    raised = 0
+    ends_s = time.monotonic() + 15.0
+    while len(offsets) < 100:
+        assert time.monotonic() < ends_s
+        try:
+            offsets += [message.offset() for message in consumer.consume(7, 0.05)]
+        except OwnError:
+            raised += 1
+    assert raised
+    assert offsets == list(range(100))
+
+
+def test_a_deferred_synchronous_commit_returns_at_once(
+    broker: EmbeddedBroker, open_consumer: Open, read: Read, committed: Committed
+) -> None:
+    """`sync_commit="deferred"`: it names what it will commit, and close sees to it."""
+    consumer = open_consumer({"sync_commit": "deferred"}, enable_auto_commit=False)
+    consumer.subscribe(["t"])
+    messages = read(consumer, 10)
+    broker.set_rtt(0.5)
+    began_s = time.monotonic()
+    answers = [consumer.commit(message, asynchronous=False) for message in messages]
+    assert time.monotonic() - began_s < 0.4
+    broker.set_rtt(0.0)
+    assert [answer[0].offset for answer in answers] == list(range(1, 11))
+    consumer.close()
+    assert committed("t") == {0: 10}
+
+
+def test_what_is_lost_is_not_committed(open_consumer: Open, read: Read) -> None:
+    """A commit that confluent-kafka refuses is refused by its own words after the close."""
+    consumer = open_consumer(enable_auto_commit=False)
+    consumer.subscribe(["t"])
+    last = read(consumer, 10)[-1]
+    consumer.close()
+    with pytest.raises(RuntimeError, match="Consumer closed"):
+        consumer.commit(last)
+
+
+@pytest.fixture
+def slow(broker: EmbeddedBroker) -> Iterator[CommitThrottle]:
+    """Return a proxy before the broker that takes 1.1 s for each commit, as Event Hubs was seen to."""
+    with CommitThrottle(broker.bootstrap) as proxy:
+        broker.advertise("127.0.0.1", proxy.port)
+        busy = KafkaError.COORDINATOR_LOAD_IN_PROGRESS
+        proxy.policy = CommitPolicy(delay_s=1.1, per_s=2, excess_code=busy)
+        yield proxy
+
+
+def test_asynchronous_commits_of_each_message_share_requests(
+    slow: CommitThrottle, open_consumer: Open, read: Read, committed: Committed
+) -> None:
+    """A hundred commits take a few requests, one at a time, and each is answered."""
+    heard: list[Any] = []
+    consumer = open_consumer(enable_auto_commit=False, on_commit=lambda error, _parts: heard.append(error))
+    consumer.subscribe(["t"])
+    for message in read(consumer, 100):
+        consumer.commit(message)
+        consumer.poll(0)
+    consumer.close()
+    assert heard == [None] * 100
+    assert committed("t") == {0: 100}
+    assert len(slow.commits) <= 4
+
+
+def test_eight_threads_that_commit_synchronously_share_requests(
+    slow: CommitThrottle, open_consumer: Open, read: Read, committed: Committed
+) -> None:
+    """Each waits for its own answer; behind the first request all others go as one."""
+    consumer = open_consumer(enable_auto_commit=False)
+    consumer.subscribe(["t"])
+    messages = read(consumer, 8)
+    answers: list[int] = []
+
+    def commit(message: Any) -> None:
+        answers.append(consumer.commit(message, asynchronous=False)[0].offset)
+
+    threads = [threading.Thread(target=commit, args=(message,)) for message in messages]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == list(range(1, 9))
+    assert len(slow.commits) <= 3
+    assert slow.most_commits_in_flight == 1
+
+
+def test_a_refused_commit_is_refused_to_each_who_asked(
+    broker: EmbeddedBroker, open_consumer: Open, read: Read
+) -> None:
+    """Of a synchronous commit the broker's error is raised as confluent-kafka raises it."""
+    consumer = open_consumer(enable_auto_commit=False)
+    consumer.subscribe(["t"])
+    read(consumer, 1)
+    with pytest.raises(KafkaException) as refused:
+        consumer.commit(offsets=[TopicPartition("none", 3, 1)], asynchronous=False)
+    assert refused.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+
+
+def test_a_deserializing_consumer_commits_the_same_way(broker: EmbeddedBroker, committed: Committed) -> None:
+    """confluent-kafka's deserializing, on top of the drop-in."""
+    properties = broker.consumer_properties | {"group.id": "g", "auto.offset.reset": "earliest"}
+    deserializers = {
+        "value.deserializer": lambda value, _context: value.decode(),
+        "enable.auto.commit": False,
+    }
+    found: list[Any] = []
+    with ehkafka.DeserializingConsumer(properties | deserializers, contiguous=True) as consumer:
+        consumer.subscribe(["t"])
+        ends_s = time.monotonic() + 15.0
+        while len(found) < 10:
+            assert time.monotonic() < ends_s
+            message = consumer.poll(0.1)
+            if message is not None:
+                found.append(message)
+        consumer.store_offsets(found[1])
+        consumer.commit(found[0])
+    assert [message.value() for message in found] == ["v"] * 10
+    assert committed("t") == {0: 2}

@@ -1,0 +1,131 @@
+"""`contiguous=True`: records finished in any order, by any thread, and no commit past one that is not."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import TopicPartition
+
+import ehkafka
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.testing import EmbeddedBroker
+
+    Open = Callable[..., ehkafka.Consumer]
+    Read = Callable[..., list[Any]]
+    Committed = Callable[[str], dict[int, int]]
+
+CONTIGUOUS = {"contiguous": True}
+
+
+def test_a_commit_stays_below_what_is_not_marked(
+    open_consumer: Open, read: Read, committed: Committed
+) -> None:
+    """Record 3 is not done: whatever is marked behind it, the commit stays there; then it jumps."""
+    consumer = open_consumer(CONTIGUOUS, enable_auto_commit=False)
+    consumer.subscribe(["t"])
+    messages = read(consumer, 10)
+    for message in messages:
+        if message.offset() != 3:
+            consumer.store_offsets(message)
+    assert [p.offset for p in consumer.commit(asynchronous=False)] == [3]
+    assert [p.offset for p in consumer.commit(messages[3], asynchronous=False)] == [10]
+    assert committed("t") == {0: 10}
+
+
+def test_offsets_stand_for_the_record_before(open_consumer: Open, read: Read) -> None:
+    """`commit(offsets=…)` marks one record as `commit(message)` does, not all below."""
+    consumer = open_consumer(CONTIGUOUS, enable_auto_commit=False)
+    consumer.subscribe(["t"])
+    read(consumer, 5)
+    assert consumer.commit(offsets=[TopicPartition("t", 0, 5)], asynchronous=False)[0].offset == 0
+    assert consumer.commit(offsets=[TopicPartition("t", 0, 1)], asynchronous=False)[0].offset == 1
+
+
+def test_threads_mark_in_any_order(open_consumer: Open, read: Read, committed: Committed) -> None:
+    """Eight threads finish four partitions' records at random; auto commit follows up to the end."""
+    consumer = open_consumer(CONTIGUOUS, auto_commit_interval_ms=20)
+    consumer.subscribe(["t4"])
+    messages = read(consumer, 100)
+    ends: dict[int, int] = {}
+    for message in messages:
+        ends[message.partition()] = message.offset() + 1
+    random.Random(7).shuffle(messages)
+
+    def finish(mine: list[Any]) -> None:
+        for message in mine:
+            consumer.store_offsets(message)
+
+    threads = [threading.Thread(target=finish, args=(messages[n::8],)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    limit_s = time.monotonic() + 15.0
+    while committed("t4") != ends:
+        assert time.monotonic() < limit_s, committed("t4")
+        assert consumer.poll(0.02) is None
+
+
+def test_marks_that_stay_out_pause_the_partition(open_consumer: Open, read: Read) -> None:
+    """No more than the bound is delivered and not marked; marks let it go on."""
+    consumer = open_consumer({**CONTIGUOUS, "unmarked_records_max": 20}, enable_auto_commit=False)
+    consumer.subscribe(["t"])
+    held = read(consumer, 20)
+    for _ in range(5):
+        held += consumer.consume(10, 0.02)
+    assert len(held) <= 21  # one more may come with the call that looks for callbacks
+    for message in held:
+        consumer.store_offsets(message)
+    assert [message.offset() for message in read(consumer, 5)] == list(range(len(held), len(held) + 5))
+
+
+def test_a_record_given_again_is_open_again(open_consumer: Open, read: Read) -> None:
+    """After a seek back, what was marked before does not let the commit pass what was given again."""
+    consumer = open_consumer(CONTIGUOUS, enable_auto_commit=False)
+    consumer.subscribe(["t"])
+    messages = read(consumer, 10)
+    for message in messages:
+        consumer.store_offsets(message)
+    consumer.seek(TopicPartition("t", 0, 5))
+    again = read(consumer, 5)
+    assert [message.offset() for message in again] == [5, 6, 7, 8, 9]
+    assert consumer.commit(asynchronous=False)[0].offset == 5
+
+
+def test_it_needs_its_own_commits(open_consumer: Open) -> None:
+    """confluent-kafka's own commits would pass what is not marked."""
+    with pytest.raises(ehkafka.ConfigurationError, match="contiguous=True"):
+        open_consumer({**CONTIGUOUS, "as_confluent": {"coalescing"}})
+
+
+def test_adapt_hands_the_message_itself(broker: EmbeddedBroker) -> None:
+    """A handler written against `confluent_kafka.Message` gets that very object."""
+    from confluent_kafka import Message  # noqa: PLC0415 - the type is the point
+
+    seen: list[Any] = []
+    done = threading.Event()
+
+    def handle(message: Message) -> None:
+        """Keep what was given."""
+        seen.append(type(message))
+        if len(seen) == 100:
+            done.set()
+
+    adapted = ehkafka.adapt(handle)
+    assert adapted.__name__ == "handle"
+    properties = {name: value for name, value in broker.consumer_properties.items() if "servers" not in name}
+    app = ehkafka.App(
+        group="a", endpoint=ehkafka.Endpoint.kafka(broker.bootstrap), start="earliest", consumer=properties
+    )
+    app.handler("t")(adapted)
+    app.start()
+    assert done.wait(15.0)
+    app.stop()
+    assert set(seen) == {Message}
