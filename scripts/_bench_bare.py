@@ -31,20 +31,32 @@ BATCH_RECORDS = 1_000
 WAITING_RECORDS_MAX = 20_000
 
 
-def bare_consumer(bootstrap: str, topic: str, *, start: str = "earliest") -> confluent_kafka.Consumer:
+def bare_consumer(
+    bootstrap: str,
+    topic: str,
+    *,
+    start: str = "earliest",
+    kind: type[confluent_kafka.Consumer] = confluent_kafka.Consumer,
+) -> confluent_kafka.Consumer:
     """Return a subscribed consumer with the engine's properties."""
     properties = consumer_properties(
         ehkafka.Endpoint.kafka(bootstrap), f"bare-{uuid.uuid4()}", {}, assignor="default", instance_id=None
     )
     properties["auto.offset.reset"] = start
-    consumer = confluent_kafka.Consumer(properties)
+    consumer = kind(properties)
     consumer.subscribe([topic])
     return consumer
 
 
-def bare_loop(bootstrap: str, topic: str, records: int, *, parse: bool = False) -> dict[str, Any]:
-    """L-raw: read key and offset of each record and nothing else; L-json with `parse`."""
-    consumer = bare_consumer(bootstrap, topic)
+def bare_loop(
+    bootstrap: str, topic: str, records: int, *, parse: bool = False, drop_in: bool = False
+) -> dict[str, Any]:
+    """L-raw: read key and offset of each record and nothing else; L-json with `parse`.
+
+    With `drop_in` the same loop with the import changed.
+    """
+    kind = ehkafka.Consumer if drop_in else confluent_kafka.Consumer
+    consumer = bare_consumer(bootstrap, topic, kind=kind)
     seen, started_s = 0, None
     while seen < records:
         batch = consumer.consume(BATCH_RECORDS, 0) or consumer.consume(1, 0.05)

@@ -92,6 +92,12 @@ def _w0() -> list[Row]:
         Row("W0 no-op, `Record`", plain, bare, goal="≥ 0.65 of L-raw", express=True),
         Row("W0 no-op, raw `Message`", raw, bare, goal="≥ 0.80 of L-raw", express=True),
         Row(
+            "W0 drop-in `consume()`",
+            Side("bare_loop", options={**options, "drop_in": True}),
+            bare,
+            goal="≥ 0.90 of L-raw",
+        ),
+        Row(
             "W0 no-op, with retry and dead letters",
             Side("engine", options={**options, "letters_to": LETTERS}),
             plain,

@@ -1,0 +1,46 @@
+"""The drop-in's examples, before and after, print the same."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from ehkafka.testing import EmbeddedBroker
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "drop_in"
+RECORDS = 60
+RUN_S = 60.0
+
+
+def test_before_and_after_print_the_same() -> None:
+    """confluent-kafka's loop, the same with the import changed, the app, and the adapted handler."""
+    with EmbeddedBroker({"readings": 2}) as broker:
+        broker.produce("readings", [(f"room-{number % 5}", b"1") for number in range(RECORDS)])
+
+        def run(name: str) -> str:
+            command = [sys.executable, str(EXAMPLES / name), broker.bootstrap, str(RECORDS)]
+            ended = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S, check=False)
+            assert ended.returncode == 0, ended.stderr
+            return ended.stdout
+
+        with ThreadPoolExecutor() as pool:
+            said = list(pool.map(run, ("confluent_loop.py", "consumer.py", "app.py", "adapted.py")))
+    assert said[0].splitlines() == [f"room-{number}: {RECORDS // 5}" for number in range(5)]
+    assert set(said) == {said[0]}
+
+
+def test_the_first_step_changes_one_line() -> None:
+    """Beside the docstring and the group's name, so that both can be run, the loop is the same."""
+
+    def code(name: str) -> list[str]:
+        text = (EXAMPLES / name).read_text()
+        return text.split('"""', 2)[2].splitlines()
+
+    changed = [
+        (before, after)
+        for before, after in zip(code("confluent_loop.py"), code("consumer.py"), strict=True)
+        if before != after and "group.id" not in before
+    ]
+    assert changed == [("from confluent_kafka import Consumer", "from ehkafka import Consumer")]
