@@ -130,7 +130,8 @@ class Consumer(confluent_kafka.Consumer):
         """See `confluent_kafka.Consumer.poll`."""
         parts = self._parts
         parts.returned.begin()
-        self._look()
+        if parts.has_looks or (parts.commits is not None and parts.commits.answers):
+            self._look()
         if self._kept:
             message: Message | None = self._kept.popleft()
         else:

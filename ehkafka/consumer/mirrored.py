@@ -54,6 +54,8 @@ class Mirrored:
         self._lock = threading.Lock()
         self._epochs: dict[TopicPartition, int] = {}
         self._last_epoch = 0
+        # The group's commits of what is being assigned. The polling thread's alone.
+        self._commits: dict[TopicPartition, int] = {}
         if choice is None:
             return
         host = endpoint.name if endpoint is not None else str(config.get("bootstrap.servers", "kafka"))
@@ -100,6 +102,7 @@ class Mirrored:
             return list(partitions)
         asked = [KafkaPartition(p.topic, p.partition) for p in partitions]
         committed = consumer.committed(asked, timeout=COMMITTED_S)
+        self._commits = {_name(p): p.offset for p in committed if p.offset >= 0}
         without = [TopicPartition(p.topic, p.partition) for p in committed if p.offset < 0]
         found = self._start.find(without)
         return [
@@ -115,7 +118,7 @@ class Mirrored:
             with self._lock:
                 self._last_epoch += 1
                 epoch = self._epochs[partition] = self._last_epoch
-            self._mirror.assigned(partition, epoch)
+            self._mirror.assigned(partition, epoch, self._commits.pop(partition, None))
 
     def ended(self, partitions: Iterable[TopicPartition]) -> None:
         """These are not ours any more."""

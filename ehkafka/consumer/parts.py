@@ -85,6 +85,8 @@ class Parts:
         credential = self.endpoint.credential if self.endpoint is not None else None
         self.credential = CredentialWatch(credential, self.telling.emit)
         self.next_credential_look_s = 0.0 if credential is not None else float("inf")
+        # Whether the polling thread has something to look after at every poll.
+        self.has_looks = self.auto is not None or credential is not None or self.choices.contiguous
         self.marks: Marks | None = None
         self.commits: Commits | None = None
 

@@ -34,23 +34,30 @@ class Returned:
         # Written by the polling thread; replaced or updated in one step, read by any.
         self._earlier: Positions = {}
         self._latest: Positions = {}
-        # What the latest `poll` returned, not yet looked at.
+        # What the latest `poll` returned, and what earlier ones did of one partition, both not yet looked
+        # at: mostly the next one is of the same.
         self._message: Message | None = None
+        self._before: Message | None = None
         # Whether all that is assigned is of one topic. Written with the assignment.
         self.one_topic = False
 
     def begin(self) -> None:
         """A poll begins: what the one before returned has been in the program's hands."""
-        if self._message is not None:
-            self._earlier.update(_last_of([self._message]))
-            self._message = None
+        message = self._message
+        if message is not None:
+            before = self._before
+            if before is not None and not self._is_same_partition(before, message):
+                self._earlier.update(_last_of([before]))
+            self._before, self._message = message, None
         elif self._latest:
+            self._settle()
             self._earlier.update(self._latest)
             self._latest = {}
 
     def took_one(self, message: Message) -> None:
         """`poll` returns this; looked at later, because this is the path of every record."""
-        self._message = message
+        if message.error() is None:
+            self._message = message
 
     def took(self, messages: Sequence[Message]) -> None:
         """`consume` returns these. What was kept for the latest poll before them counts as well."""
@@ -66,26 +73,36 @@ class Returned:
 
     def earlier(self) -> Positions:
         """Return what polls before the latest one have returned."""
-        return dict(self._earlier)
+        # In this order, as in `now`: what moves in between is seen twice rather than not at all.
+        before = self._before
+        found = dict(self._earlier)
+        if before is not None:
+            found.update(_last_of([before]))
+        return found
 
     def now(self) -> Positions:
         """Return what polls have returned by now."""
-        # In this order: what `begin` moves in between is seen twice rather than not at all.
         message, latest = self._message, self._latest
-        found = dict(self._earlier)
+        found = self.earlier()
         found.update(latest)
         if message is not None:
             found.update(_last_of([message]))
         return found
 
-    def forget(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Drop partitions that are not ours any more; None: all. Polling thread."""
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """Drop partitions that are not ours any more. Polling thread."""
         self.begin()
-        if partitions is None:
-            self._earlier = {}
-            return
+        self._settle()
         for partition in partitions:
             self._earlier.pop(partition, None)
+
+    def _settle(self) -> None:
+        if self._before is not None:
+            self._earlier.update(_last_of([self._before]))
+            self._before = None
+
+    def _is_same_partition(self, one: Message, other: Message) -> bool:
+        return one.partition() == other.partition() and (self.one_topic or one.topic() == other.topic())
 
 
 class Stored:
@@ -102,11 +119,8 @@ class Stored:
         """Return what was stored last."""
         return dict(self._positions)
 
-    def forget(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Drop partitions that are not ours any more; None: all."""
-        if partitions is None:
-            self._positions = {}
-            return
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """Drop partitions that are not ours any more."""
         for partition in partitions:
             self._positions.pop(partition, None)
 
