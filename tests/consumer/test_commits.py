@@ -226,6 +226,26 @@ def test_eight_threads_that_commit_synchronously_share_requests(
     assert slow.most_commits_in_flight == 1
 
 
+def test_close_waits_for_a_commit_on_its_way(
+    slow: CommitThrottle, open_consumer: Open, read: Read, committed: Committed
+) -> None:
+    """Another thread's synchronous commit is answered before the consumer goes."""
+    consumer = open_consumer(enable_auto_commit=False)
+    consumer.subscribe(["t"])
+    last = read(consumer, 10)[-1]
+    answers: list[int] = []
+    thread = threading.Thread(
+        target=lambda: answers.append(consumer.commit(last, asynchronous=False)[0].offset)
+    )
+    thread.start()
+    while not slow.commits_in_flight:
+        time.sleep(0.005)
+    consumer.close()
+    thread.join()
+    assert answers == [10]
+    assert committed("t") == {0: 10}
+
+
 def test_a_refused_commit_is_refused_to_each_who_asked(
     broker: EmbeddedBroker, open_consumer: Open, read: Read
 ) -> None:
