@@ -75,10 +75,10 @@ class Mirror:
 
     # --- the poll thread -----------------------------------------------------------------------------
 
-    def assigned(self, partition: TopicPartition, epoch: int) -> None:
-        """A partition is ours from now on."""
+    def assigned(self, partition: TopicPartition, epoch: int, committed: int | None = None) -> None:
+        """A partition is ours from now on; the group has `committed` it so far, None if not at all."""
         with self._changed:
-            self._book.assigned(partition, epoch)
+            self._book.assigned(partition, epoch, committed)
             self._owners.assigned(partition, epoch)
             self._changed.notify()
 

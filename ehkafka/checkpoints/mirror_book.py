@@ -67,6 +67,8 @@ class _Entry:
     next_write_s: float = float("-inf")
     next_read_s: float = float("-inf")
     ended_at_s: float | None = None
+    # Whether `owed` is of an earlier epoch, and nothing was acknowledged in this one yet.
+    is_inherited: bool = False
     # An owner's name that was told: two apps that take turns are told of once.
     told_of: str | None = None
 
@@ -79,9 +81,18 @@ class MirrorBook:
     interval_s: float
     _entries: dict[TopicPartition, _Entry] = field(default_factory=dict)
 
-    def assigned(self, partition: TopicPartition, epoch: int) -> None:
-        """Begin an epoch: what was seen in an earlier one may have been replaced since."""
-        self._entries[partition] = _Entry(epoch)
+    def assigned(self, partition: TopicPartition, epoch: int, committed: int | None = None) -> None:
+        """Begin an epoch: what was seen in an earlier one may have been replaced since.
+
+        `committed` is where the group stands. What an earlier epoch owes is owed still if it is that: where
+        nothing more comes, no other commit would bring it into the mirror.
+        """
+        before, entry = self._entries.get(partition), _Entry(epoch)
+        self._entries[partition] = entry
+        if before is None or before.owed is None or before.behind_since_s is None:
+            return
+        if before.owed.progress.next_offset == committed:
+            entry.owed, entry.behind_since_s, entry.is_inherited = before.owed, before.behind_since_s, True
 
     def acknowledged(
         self, partition: TopicPartition, epoch: int, progress: Progress, requested_s: float, now_s: float
@@ -90,7 +101,7 @@ class MirrorBook:
         entry = self._entries.get(partition)
         if entry is None or entry.epoch != epoch:
             return
-        entry.owed = Owed(progress, requested_s)
+        entry.owed, entry.is_inherited = Owed(progress, requested_s), False
         self._note_behind(entry, now_s)
 
     def ended(self, partition: TopicPartition, epoch: int, now_s: float) -> None:
@@ -155,6 +166,9 @@ class MirrorBook:
         entry.seen = None if seen.is_foreign else seen
         if seen.is_foreign:
             entry.next_read_s = seen.at_s + FOREIGN_LOOK_S
+        elif entry.is_inherited and not _may_write(entry, self.owner):
+            # Whoever owned the partition meanwhile has written, and knew no less.
+            entry.owed, entry.is_inherited = None, False
         self._note_behind(entry, seen.at_s)
         self._drop_hopeless(partition, entry)
 

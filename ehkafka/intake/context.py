@@ -64,8 +64,8 @@ class IntakeContext:
     ages: AgeLimits | None = None
     history: History | None = None
     restore: Restore = field(default_factory=Restore)
-    # Told of each epoch's begin and end; must not block.
-    on_epoch_begin: Callable[[TopicPartition, int], None] = lambda _partition, _epoch: None
+    # Told of each epoch's begin, with the group's commit if there is one, and end; must not block.
+    on_epoch_begin: Callable[[TopicPartition, int, int | None], None] = lambda _partition, _epoch, _at: None
     on_epoch_end: Callable[[TopicPartition, int], None] = lambda _partition, _epoch: None
     # Told of each assignment that ends, before its records are abandoned. Caller has the lock.
     note_end: Callable[[Assignment], None] = lambda _assignment: None

@@ -225,7 +225,7 @@ class Membership:
                 assignment.received_next = begin.offset
         self.owned[partition] = OwnedPartition(route, assignment)
         context.ledger.assigned(partition, epoch, stored(begin, epoch, restored))
-        context.on_epoch_begin(partition, epoch)
+        context.on_epoch_begin(partition, epoch, begin.committed.offset if begin.committed else None)
         if context.history is not None:
             context.history.assigned(partition, epoch, begin.words)
         context.emit(PartitionAssigned(partition, epoch, begin.words))

@@ -141,6 +141,48 @@ def test_answers_of_other_epochs_count_for_nothing(book: MirrorBook) -> None:
     assert book.behind() == []
 
 
+def reassigned(book: MirrorBook, committed: int | None) -> None:
+    """Give a partition back that owes its commit at 5, and whose group stands at `committed` by then."""
+    book.acknowledged(T0, 1, progress(5, (7, 9), anchor=(4, 99)), requested_s=1.0, now_s=1.0)
+    book.ended(T0, 1, 1.0)
+    book.assigned(T0, 2, committed)
+    assert book.to_write(2.0) == []
+
+
+@pytest.mark.parametrize("there", [NOTHING, seen(3, at_s=2.0), seen(3, owner="me", at_s=2.0)])
+def test_what_was_owed_is_owed_still_after_a_rebalance_that_gives_it_back(
+    book: MirrorBook, there: Seen
+) -> None:
+    """Nothing else may ever be committed there, and the mirror would stay behind."""
+    reassigned(book, committed=5)
+    assert book.behind_s(4.0) == 3.0
+    book.was_read(T0, 2, there)
+    assert book.to_write(2.0) == [T0]
+    write = book.write(T0, 0)
+    assert write is not None
+    found = write.checkpoint
+    assert (write.epoch, found.next_offset, found.finished, found.anchor) == (2, 5, ((7, 9),), (4, 99))
+    book.was_written(T0, write, "2", 3.0)
+    assert book.behind() == []
+
+
+@pytest.mark.parametrize("committed", [None, 2, 6])
+def test_what_was_owed_is_forgotten_where_the_group_stands_elsewhere(
+    book: MirrorBook, committed: int | None
+) -> None:
+    """Somebody moved the group meanwhile: what we knew would be ahead of it, or is old."""
+    reassigned(book, committed)
+    book.was_read(T0, 2, seen(1, at_s=2.0))
+    assert (book.to_write(2.0), book.behind()) == ([], [])
+
+
+def test_what_was_owed_is_forgotten_where_another_owner_has_written_it(book: MirrorBook) -> None:
+    """His ranges above the commit are newer than ours, and the mirror is not behind."""
+    reassigned(book, committed=5)
+    book.was_read(T0, 2, seen(5, finished=((7, 12),), at_s=2.0))
+    assert (book.to_write(2.0), book.behind()) == ([], [])
+
+
 def test_what_an_ended_epoch_owes_is_written_once_and_only_forward(book: MirrorBook) -> None:
     """The last commit of a revoke is still mirrored, unless the next owner was quicker."""
     book.was_read(T0, 1, NOTHING)
@@ -208,8 +250,20 @@ class Group:
         """The group gives the partition to a process; the old owner is asleep and hears nothing of it."""
         if self.owner != who:
             self.owner = who
-            self.epochs[who] += 1
-            self.books[who].assigned(T0, self.epochs[who])
+            self.begin(who)
+
+    def again(self, who: int, _forward: int) -> None:
+        """A rebalance takes the partition away from its owner, who hears all answers, and gives it back."""
+        if self.owner == who:
+            while self.acks[who]:
+                self.hear(who, 0)
+            self.books[who].ended(T0, self.epochs[who], self.now_s)
+            self.begin(who)
+
+    def begin(self, who: int) -> None:
+        """Begin an epoch where the group stands."""
+        self.epochs[who] += 1
+        self.books[who].assigned(T0, self.epochs[who], self.committed)
 
     def commit(self, who: int, forward: int) -> None:
         """Only the owner's commit is taken; the answer comes later."""
@@ -261,7 +315,9 @@ class Group:
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["assign", "commit", "rewind", "hear", "hear", "read", "write", "write"]),
+            st.sampled_from(
+                ["assign", "again", "commit", "rewind", "hear", "hear", "read", "write", "write"]
+            ),
             st.integers(0, 1),
             st.integers(1, 3),
         ),
@@ -281,7 +337,8 @@ def test_p6_no_order_of_events_lets_a_sleeping_owner_take_the_mirror_back(
         group.step(what, who, 1)
     while group.acks[who]:
         group.step("hear", who, 1)
-    for what in ("read", "write", "read", "write"):
+    # Nothing comes after a rebalance that gives him the partition back.
+    for what in ("again", "read", "write", "read", "write"):
         group.step(what, who, 1)
     assert group.blob is not None
     assert group.blob[1].next_offset == group.committed

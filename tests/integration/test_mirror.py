@@ -11,9 +11,13 @@ from azure.storage.blob import ContainerClient
 from confluent_kafka.admin import AdminClient
 
 import ehkafka
+from ehkafka.checkpoints import outage
 from ehkafka.checkpoints.body import read_checkpoint
+from ehkafka.checkpoints.memory_store import MemoryStore
+from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.events import MirrorUsed
 from ehkafka.testing import read_history
+from ehkafka.testing.bad_store import BadStore
 from ehkafka.testing.history_event import Started
 from ehkafka.testing.topics import produce
 
@@ -171,6 +175,36 @@ def test_p5_a_topic_made_anew_is_not_resumed_by_number(
     with pytest.raises(ehkafka.EndpointError, match=r"of another log: the record at \d+ was of .* and is of"):
         second.stop()
     assert handled == []
+
+
+def test_a_rebalance_that_gives_a_partition_back_leaves_no_mirror_behind(
+    stage: Any, eventually: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was committed before it is mirrored after it, though no record comes any more."""
+    monkeypatch.setattr(outage, "LONGEST_WAIT_S", 0.1)
+    store = BadStore()
+    apps = [stage.app(mirror=StoreMirror(store=store, interval_s=0.1, namespace="ns")) for _ in range(2)]
+
+    def mirrored() -> dict[int, int]:
+        blobs = {
+            p: MemoryStore.read(store, f"ns/{stage.topic}/{stage.group}/checkpoint/{p}") for p in range(8)
+        }
+        checkpoints = {p: read_checkpoint(blob.body) for p, blob in blobs.items() if blob is not None}
+        return {p: found.next_offset for p, found in checkpoints.items() if found is not None}
+
+    apps[0].start()
+    eventually(lambda: len(apps[0].snapshot().partitions) == 8, "all partitions")
+    store.down = True
+    load = stage.load()
+    load.produce(200)
+    stage.wait_until_committed(load.ends)
+    apps[1].start()
+    eventually(lambda: all(len(app.snapshot().partitions) == 4 for app in apps), "four partitions each")
+    assert mirrored() != load.ends
+    store.down = False
+    eventually(lambda: mirrored() == load.ends, lambda: f"{load.ends} mirrored; {mirrored()} is")
+    stage.stop_apps()
+    assert mirrored() == load.ends
 
 
 def test_after_a_kill_the_mirror_alone_spares_what_was_finished(
