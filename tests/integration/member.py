@@ -1,7 +1,8 @@
 """A member of a consumer group as a program: one ehkafka app over one topic, with a history on disk.
 
 Started by `ehkafka.testing.processes.MemberProcess`. SIGTERM stops it; it leaves as well when its standard
-input ends. The exit code is the app's: 0, or that of the error which ended it.
+input ends. The exit code is the app's: 0, or that of the error which ended it, or 130 like that of
+`ehkafka run` when SIGTERM came while the broker was still waited for.
 
     python member.py --history h.jsonl --bootstrap 127.0.0.1:9092 --group g --topic t --handler-ms 0-5
 """
@@ -21,6 +22,8 @@ from pathlib import Path
 import ehkafka
 from ehkafka.testing import JsonLinesHistory
 
+INTERRUPTED = 130
+
 
 def main() -> int:
     """Run until a signal comes."""
@@ -34,6 +37,8 @@ def main() -> int:
         except ehkafka.EhkafkaError as error:
             logging.getLogger("member").exception("ended by an error")
             return error.exit_code
+        except KeyboardInterrupt:
+            return INTERRUPTED
     return 0
 
 
