@@ -32,9 +32,8 @@ def adapt(handler: Callable[[Any], Any]) -> Callable[[Record], Any]:
         raise ConfigurationError(
             f"adapt: {handler!r} is no function; give the function that takes a confluent_kafka.Message."
         )
-    if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
-        getattr(handler, "__call__", None)
-    ):
+    # An object may be called by a coroutine function of its class.
+    if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
 
         async def adapted_async(record: Record) -> Any:
             return await handler(record.message)

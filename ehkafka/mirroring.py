@@ -138,4 +138,3 @@ def run_name() -> str:
     """Return a name for this run that nobody else has: host, process, and eight random digits."""
     host = "".join(c for c in socket.gethostname() if c.isascii() and (c.isalnum() or c in "-._"))
     return f"{host[:_HOST_CHARACTERS_MAX] or 'host'}-{os.getpid()}-{secrets.token_hex(4)}"
-

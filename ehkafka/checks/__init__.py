@@ -6,7 +6,8 @@ Neither joins a group or moves a position that anybody uses. All that is ever wr
 `plan` (pure) says which steps there are and what each needs; `run` goes through them, each on a thread of
 its own and never longer than its time-out; every other module named after a step is that step's probe.
 What a probe found is a `CheckResult` (`result`), out of which `cleaning` has struck secrets and control
-characters. Called by the command line, on the main thread. A further probe is a module here, an entry of `run.PROBES` and a step of `plan`.
+characters. Called by the command line, on the main thread. A further probe is a module here, an entry of
+`run.PROBES` and a step of `plan`.
 """
 
 from __future__ import annotations

@@ -9,6 +9,6 @@ from ehkafka.telemetry.sentences.dispatch import sentence
 @sentence.register
 def _(event: DropInDeviated) -> str:
     return (
-        f"This consumer is not confluent-kafka's: {event.text}. Consumer(as_confluent={{{event.deviation!r}}}) "
-        "switches this off."
+        f"This consumer is not confluent-kafka's: {event.text}. "
+        f"Consumer(as_confluent={{{event.deviation!r}}}) switches this off."
     )
