@@ -11,7 +11,8 @@ from ehkafka.testing import EmbeddedBroker
 
 PROGRAM = Path(__file__).with_name("killed.py")
 RECORDS = 20_000
-TRIES = 8
+# Whether the next batch is committed depends on when librdkafka comes to it; the first loss is enough.
+TRIES = 30
 LIMIT_S = 20.0
 
 
