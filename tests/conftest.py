@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from typing import TYPE_CHECKING, NoReturn
@@ -37,6 +38,21 @@ def no_cloud_identity() -> Iterator[None]:
         patch.setenv("IDENTITY_ENDPOINT", DEAD_IDENTITY_ENDPOINT)
         patch.setenv("IDENTITY_HEADER", "no-identity-in-tests")
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def heard_interrupts() -> Iterator[None]:
+    """Let Ctrl-C be heard here and by the commands that tests start, as in a terminal.
+
+    A shell starts what it puts into the background with SIGINT ignored. Python then leaves it so, and every
+    process inherits it.
+    """
+    is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if is_ignored:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    if is_ignored:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -145,11 +145,14 @@ class KafkaBroker(KafkaAdmin):
         self._forget_process()
 
     def restart(self) -> None:
-        """Come back on the same ports with the same data, stopping gracefully first if still running."""
+        """Come back on the same ports with the same data, stopping gracefully first if still running.
+
+        With what `listeners` says by now, so that users and keys can be exchanged.
+        """
         if self._process is not None:
             self._process.terminate(STOP_TIMEOUT_S)
             self._forget_process()
-        self._there()  # a clear error when there is nothing to come back to
+        self._there().write(self.listeners, self._ports, self._properties)
         self._come_up(ports_may_change=False)
 
     def suspend(self) -> None:

@@ -48,7 +48,6 @@ class GuardedBroker(KafkaBroker):
         """Take this key from now on and no other. Apache Kafka reads its users at its start."""
         users = {"$ConnectionString": secret(key)}
         self.listeners[LISTENER] = dataclasses.replace(self.listeners[LISTENER], users=users)
-        self._write_files()
         self.kill()  # a graceful stop waits for its clients
         self.restart()
 
