@@ -10,7 +10,7 @@ CounterName = Literal[
     "hook_errors",
     "pause_refused",
     "records_lost",
+    "records_restored",
     "records_too_old",
     "records_unassigned",
-    "records_restored",
 ]

@@ -39,6 +39,7 @@ COUNTERS: Mapping[CounterName, str] = MappingProxyType(
         "hook_errors": "errors raised by hooks and log handlers",
         "pause_refused": "pauses before a stop that came too late: the partitions had just been lost",
         "records_lost": "offsets that the log no longer held when they were to be read, and those skipped",
+        "records_restored": "records received again whose outcome had been saved; not handled again",
         "records_too_old": "records older than max_age when they were received; skipped and committed past",
         "records_unassigned": "records fetched for a partition that was no longer ours; not handled here",
     }

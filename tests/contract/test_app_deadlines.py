@@ -112,9 +112,9 @@ def test_l8_a_retried_record_shows_its_last_error_once_it_is_too_old(lab: Any, w
             ok_while_young.append(app.health().ok)
             raise ValueError("no luck today")
 
-    lab.produce("a bad")
     app = lab.app(lab.recorder(work), retry=ehkafka.Retry(attempts=None, first_s=0.1, max_s=0.1), stuck_s=1.0)
     app.start()
+    lab.produce("a bad")  # not before: an app that starts is not healthy yet
     # One look for both: what a second one sees may be an attempt later.
     (reason,) = wait_for(lambda: app.health().reasons)
     assert reason.startswith("t[0]@1, key bad has been unfinished for 1 s (")
