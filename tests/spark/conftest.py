@@ -1,0 +1,97 @@
+"""One Spark session for all tests: starting the JVM costs seconds, a query in a running one far less."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ehkafka.errors import EhkafkaError, MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import NoReturn
+
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark_environment(
+    no_cloud_identity: None, without_broker: Callable[..., NoReturn], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, str]]:
+    """Set, for this process and all that it starts, what PySpark needs to run on loopback; return it."""
+    from ehkafka.testing.spark_java import find_spark_java_home  # noqa: PLC0415 - only for Spark's tests
+
+    if importlib.util.find_spec("pyspark") is None:
+        without_broker(MissingExtraError("pyspark is not installed: pip install 'ehkafka[spark]'"), "PySpark")
+    try:
+        java_home = find_spark_java_home()
+    except EhkafkaError as error:
+        without_broker(error, "Java for Spark")
+    variables = {
+        "JAVA_HOME": str(java_home),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_DIRS": str(tmp_path_factory.mktemp("spark-local")),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"):
+            patch.delenv(name, raising=False)  # of another Spark on the machine
+        yield variables
+
+
+@pytest.fixture(scope="session")
+def spark(
+    spark_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkSession]:
+    """Return the session, shared by all tests: two cores, tasks are tried four times, UTC, no page.
+
+    Use query names, checkpoint directories and topics of your own, and stop what you start.
+    """
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra that a laptop may lack
+
+    session = (
+        SparkSession.builder.master("local[2,4]")
+        .appName("ehkafka-tests")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.memory", "1g")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("spark-warehouse")))
+        # A log of all events, so that tests can look for secrets in it.
+        .config("spark.eventLog.enabled", "true")
+        .config("spark.eventLog.dir", f"file://{tmp_path_factory.mktemp('spark-events')}")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(autouse=True)
+def no_query_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that leaves a streaming query running: it would take the next one's cores."""
+    yield
+    if "spark" not in request.fixturenames:
+        return
+    running = request.getfixturevalue("spark").streams.active
+    for query in running:
+        query.stop()
+    assert not running, f"queries still ran after the test: {[query.name for query in running]}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark whoever asks for a session as slow: it takes five seconds to start."""
+    for item in items:
+        if "spark_environment" in getattr(item, "fixturenames", ()):
+            item.add_marker("slow")
+            item.add_marker("spark")
+
