@@ -1,0 +1,9 @@
+"""Kafka and Event Hubs records on Apache Spark through PySpark, without a JAR.
+
+`source/` is the data source of `spark.readStream.format("ehkafka")` and `spark.read.format("ehkafka")`;
+`secrets` names the way to the broker so that no secret is in a plan, a checkpoint or a log; `versions`
+says what of PySpark and Java is there. Importing this room needs no PySpark; using it does.
+
+The driver plans (Spark's planning process, one thread); each task reads its pieces in a worker process.
+Nothing here joins a consumer group.
+"""

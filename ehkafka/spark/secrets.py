@@ -1,0 +1,230 @@
+"""The way to the broker, named and never given: what is pickled says where a secret is, not what it is.
+
+A `NamedEndpoint` travels to executors inside readers; each process makes its `Endpoint` out of its own
+environment, files and modules, once. Options that hold a secret are refused with the name of the option
+that takes its place, and never repeated: Spark shows options in plans, event logs and its web page.
+Read on the driver (options) and in workers (endpoints), one thread each.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ehkafka.endpoint import Endpoint
+from ehkafka.endpoint.property_names import is_secret
+from ehkafka.errors import ConfigurationError, EhkafkaError, said
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Way = Literal["bootstrap", "connectionStringEnv", "connectionStringFile", "namespace", "endpointFactory"]
+
+WAYS: tuple[Way, ...] = (
+    "connectionStringEnv",
+    "connectionStringFile",
+    "namespace",
+    "endpointFactory",
+    "bootstrap",
+)
+"""Options of which one says how the broker is reached; `bootstrap` may stand beside the others."""
+
+ADDITIONS = ("credential", "credentialFactory", "clientId")
+"""Options that belong to `namespace`."""
+
+CLIENT_PREFIX = "kafka."
+
+_INSTEAD = (
+    "Name the secret instead of giving it: connectionStringEnv (a variable), connectionStringFile (a path),"
+    " credentialFactory or endpointFactory (module:function, called where the broker is reached)."
+)
+# What only ever stands in a secret's text.
+_SIGNS_OF_SECRET = ("sharedaccesskey", "sharedaccesssignature", "password=", "accountkey=", "begin private key")
+_SECRET_OPTIONS = ("connectionstring", "connection_string", "password", "token", "secret", "key", "credentials")
+# Names of the Java client → librdkafka's; None where there is nothing to set.
+_JAVA_NAMES: Mapping[str, str | None] = {
+    "fetch.max.wait.ms": "fetch.wait.max.ms",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+    "request.timeout.ms": "socket.timeout.ms",
+    "max.poll.records": None,
+    "default.api.timeout.ms": None,
+    "key.deserializer": None,
+    "value.deserializer": None,
+    "interceptor.classes": None,
+    "sasl.login.callback.handler.class": None,
+    "sasl.client.callback.handler.class": None,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedEndpoint:
+    """How to make an `Endpoint`. Holds no secret; hashable, picklable, shown in plans."""
+
+    way: Way
+    value: str
+    credential: str | None = None
+    credential_factory: str | None = None
+    client_id: str | None = None
+    # librdkafka's properties, none of them secret.
+    properties: tuple[tuple[str, str], ...] = ()
+
+    def endpoint(self) -> Endpoint:
+        """Return this process's endpoint, made at the first call.
+
+        Raises `ConfigurationError` that names the option and what is missing here.
+        """
+        key = (os.getpid(), self)
+        if key not in _ENDPOINTS:
+            _ENDPOINTS[key] = self._made()
+        return _ENDPOINTS[key]
+
+    def _made(self) -> Endpoint:
+        properties = dict(self.properties)
+        match self.way:
+            case "bootstrap":
+                return Endpoint.kafka(self.value, properties)
+            case "connectionStringEnv":
+                return Endpoint.connection_string(_variable(self.value), properties=properties)
+            case "connectionStringFile":
+                return Endpoint.connection_string(Path(self.value), properties=properties)
+            case "namespace":
+                credential = self._credential()
+                return Endpoint.entra(
+                    self.value, credential, client_id=self.client_id, properties=properties
+                )
+            case "endpointFactory":
+                return self._from_factory()
+
+    def _credential(self) -> Any:
+        if self.credential_factory is None:
+            return self.credential
+        return called("credentialFactory", self.credential_factory)
+
+    def _from_factory(self) -> Endpoint:
+        if self.properties:
+            raise ConfigurationError(
+                f"Options {CLIENT_PREFIX}… do not go with endpointFactory: give the endpoint its properties"
+                " in the factory."
+            )
+        made = called("endpointFactory", self.value)
+        if not isinstance(made, Endpoint):
+            raise ConfigurationError(
+                f"Option endpointFactory: {self.value} returned {type(made).__name__}, no ehkafka.Endpoint."
+            )
+        return made
+
+
+# Endpoints of this process; a forked child makes its own, because librdkafka and tokens need threads.
+_ENDPOINTS: dict[tuple[int, NamedEndpoint], Endpoint] = {}
+
+
+def named_endpoint(options: Mapping[str, str]) -> NamedEndpoint:
+    """Return the way that the options name; `options` has the names as in `WAYS` and `kafka.…`.
+
+    Raises `ConfigurationError` that names options, never their values.
+    """
+    properties = _properties(options)
+    bootstrap = options.get("bootstrap") or properties.pop("bootstrap.servers", None)
+    given: list[Way] = [way for way in WAYS[:-1] if way in options]
+    if len(given) > 1:
+        raise ConfigurationError(f"Options {' and '.join(given)} both name the broker: keep one.")
+    if not given:
+        _refuse_additions(options)
+        if not bootstrap:
+            raise ConfigurationError(
+                "No option names the broker: give one of connectionStringEnv, connectionStringFile,"
+                " namespace (Entra ID), endpointFactory or kafka.bootstrap.servers."
+            )
+        return NamedEndpoint(way="bootstrap", value=bootstrap, properties=_frozen(properties))
+    if given[0] != "namespace":
+        _refuse_additions(options)
+    elif "credential" in options and "credentialFactory" in options:
+        raise ConfigurationError("Options credential and credentialFactory exclude each other: keep one.")
+    if bootstrap:
+        properties["bootstrap.servers"] = bootstrap
+    return NamedEndpoint(
+        way=given[0],
+        value=options[given[0]],
+        credential=options.get("credential"),
+        credential_factory=options.get("credentialFactory"),
+        client_id=options.get("clientId"),
+        properties=_frozen(properties),
+    )
+
+
+def refuse_secrets(options: Mapping[str, str]) -> None:
+    """Refuse options that give a secret, by name or by what they hold. The value is not repeated."""
+    for name, value in options.items():
+        lower = name.lower()
+        is_client = lower.startswith(CLIENT_PREFIX)
+        is_named_so = is_secret(lower) if is_client else lower in _SECRET_OPTIONS
+        text = value.lower()
+        if is_named_so or any(sign in text for sign in _SIGNS_OF_SECRET):
+            raise ConfigurationError(
+                f"Option {name} gives a secret, and Spark shows options in plans and logs. {_INSTEAD}"
+            )
+
+
+def called(option: str, path: str) -> Any:
+    """Return what the function at `module:function` returns. Raises `ConfigurationError` by the option."""
+    module_name, _, function_name = path.partition(":")
+    if not module_name or not function_name:
+        raise ConfigurationError(f"Option {option}: {path!r} is no path such as package.module:function.")
+    try:
+        function = getattr(importlib.import_module(module_name), function_name)
+    except ImportError as error:
+        raise ConfigurationError(
+            f"Option {option}: {module_name} cannot be imported in process {os.getpid()} ({said(error)})."
+            " It must be on every executor: ship it with --py-files or install it there."
+        ) from None
+    except AttributeError:
+        raise ConfigurationError(f"Option {option}: {module_name} has no {function_name}.") from None
+    try:
+        return function()
+    except EhkafkaError:
+        raise
+    except Exception as error:
+        # Neither its text nor itself as the cause: a factory's error may hold what it read.
+        kind = type(error).__name__
+    raise ConfigurationError(f"Option {option}: {path} raised {kind}. Call it by itself to see why.")
+
+
+def _variable(name: str) -> str:
+    value = os.environ.get(name)
+    if not value:
+        raise ConfigurationError(
+            f"Option connectionStringEnv: the variable {name} is not set in this process. It must be set on"
+            f" the driver and on every executor: spark.executorEnv.{name}, or the cluster's own way to give"
+            " secrets to its machines."
+        )
+    return value
+
+
+def _refuse_additions(options: Mapping[str, str]) -> None:
+    for name in ADDITIONS:
+        if name in options:
+            raise ConfigurationError(f"Option {name} belongs to the option namespace, which is not given.")
+
+
+def _properties(options: Mapping[str, str]) -> dict[str, str]:
+    found = {}
+    for option, value in options.items():
+        if not option.startswith(CLIENT_PREFIX):
+            continue
+        name = option.removeprefix(CLIENT_PREFIX)
+        if name in _JAVA_NAMES:
+            ours = _JAVA_NAMES[name]
+            fix = f"write {CLIENT_PREFIX}{ours}" if ours else "leave it out"
+            raise ConfigurationError(
+                f"Option {option} is the Java client's; this source uses librdkafka: {fix}."
+            )
+        found[name] = value
+    return found
+
+
+def _frozen(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(properties.items()))

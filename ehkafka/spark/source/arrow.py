@@ -1,0 +1,173 @@
+"""Records as Arrow columns of the source's schema.
+
+The hot path of a task: whole columns are built from what the messages give, with as little work for each
+record as can be. Types and field names match what Spark makes of `schema.COLUMNS`, because it compares
+them. Called in tasks, on one thread.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import Message
+
+from ehkafka.headers.taking import take_headers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from ehkafka.spark.source.planning import Piece
+
+_HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+TYPES: Mapping[str, pa.DataType] = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestampType": pa.int32(),
+    "headers": pa.list_(pa.field("element", _HEADER)),
+}
+# Offsets into a column's bytes are 32 bits wide.
+_COLUMN_BYTES_MAX = 2**31 - 1
+# A producer may write any number; so many milliseconds are still microseconds in 64 bits.
+_MILLISECONDS_MAX = (2**63 - 1) // 1000
+
+
+def record_batches(
+    columns: Sequence[str], messages: Iterable[tuple[Piece, list[Message]]]
+) -> Iterator[pa.RecordBatch]:
+    """Yield a batch of these columns for each list of messages."""
+    schema = arrow_schema(columns)
+    for piece, records in messages:
+        yield record_batch(schema, piece, records)
+
+
+def arrow_schema(columns: Sequence[str]) -> pa.Schema:
+    """Return the Arrow schema of these columns."""
+    return pa.schema([pa.field(name, TYPES[name]) for name in columns])
+
+
+def record_batch(schema: pa.Schema, piece: Piece, records: list[Message]) -> pa.RecordBatch:
+    """Return the records, all of one piece and in offset order, as one batch."""
+    batch = _Batch(piece, records)
+    return pa.RecordBatch.from_arrays([_COLUMNS[name](batch) for name in schema.names], schema=schema)
+
+
+class _Batch:
+    """Records of one piece; the timestamps are read once for two columns."""
+
+    __slots__ = ("_times", "piece", "records")
+
+    def __init__(self, piece: Piece, records: list[Message]) -> None:
+        self.piece = piece
+        self.records = records
+        self._times: np.ndarray[Any, Any] | None = None
+
+    @property
+    def times(self) -> np.ndarray[Any, Any]:
+        """Pairs of librdkafka's timestamp type and milliseconds."""
+        if self._times is None:
+            flat = chain.from_iterable(map(Message.timestamp, self.records))
+            count = len(self.records)
+            self._times = np.fromiter(flat, np.int64, 2 * count).reshape(count, 2)
+        return self._times
+
+
+def _keys(batch: _Batch) -> pa.Array:
+    return _binary(list(map(Message.key, batch.records)))
+
+
+def _values(batch: _Batch) -> pa.Array:
+    return _binary(list(map(Message.value, batch.records)))
+
+
+def _topic(batch: _Batch) -> pa.Array:
+    return _repeated(batch.piece.topic, pa.string(), len(batch.records))
+
+
+def _partition(batch: _Batch) -> pa.Array:
+    return _repeated(batch.piece.partition, pa.int32(), len(batch.records))
+
+
+def _offsets(batch: _Batch) -> pa.Array:
+    records, count = batch.records, len(batch.records)
+    first, last = records[0].offset() or 0, records[-1].offset() or 0
+    # In offset order: without a gap between the two ends there is none at all.
+    if last - first == count - 1:
+        return pa.array(np.arange(first, last + 1, dtype=np.int64))
+    return pa.array(np.fromiter(map(Message.offset, records), np.int64, count))
+
+
+def _timestamps(batch: _Batch) -> pa.Array:
+    milliseconds = batch.times[:, 1]
+    is_too_far = np.abs(milliseconds) > _MILLISECONDS_MAX
+    # What microseconds cannot say is null: a record of a hostile producer must not end the query.
+    mask = is_too_far if is_too_far.any() else None
+    if mask is not None:
+        milliseconds = np.where(is_too_far, 0, milliseconds)
+    return pa.array(milliseconds * 1000, mask=mask).view(TYPES["timestamp"])
+
+
+def _timestamp_types(batch: _Batch) -> pa.Array:
+    # librdkafka counts from 0 (not available), the JVM from -1.
+    return pa.array((batch.times[:, 0] - 1).astype(np.int32))
+
+
+def _headers(batch: _Batch) -> pa.Array:
+    lists = list(map(take_headers, batch.records))
+    if not any(lists):
+        return pa.nulls(len(lists), TYPES["headers"])
+    pairs = list(chain.from_iterable(lists))
+    sizes = np.fromiter(map(len, lists), np.int32, len(lists))
+    ends = np.zeros(len(lists) + 1, np.int32)
+    np.cumsum(sizes, out=ends[1:])
+    # A record without headers has null, not an empty list, as in the JVM connector.
+    mask = np.append(sizes == 0, False)
+    entries = pa.StructArray.from_arrays(
+        [pa.array([name for name, _ in pairs], pa.string()), _binary([value for _, value in pairs])],
+        fields=list(_HEADER),
+    )
+    offsets = pa.array(ends, pa.int32(), mask=mask)
+    return pa.ListArray.from_arrays(offsets, entries, type=TYPES["headers"])
+
+
+def _binary(values: list[bytes | None]) -> pa.Array:
+    """Return a column of bytes; without a null by one copy of all."""
+    try:
+        joined = b"".join(values)  # type: ignore[arg-type]
+    except TypeError:  # a null among them
+        return pa.array(values, pa.binary())
+    if len(joined) > _COLUMN_BYTES_MAX:
+        raise OverflowError(f"{len(joined)} bytes in one batch of {len(values)} records")
+    ends = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(np.fromiter(map(len, values), np.int32, len(values)), out=ends[1:])  # type: ignore[arg-type]
+    return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(ends), pa.py_buffer(joined)])
+
+
+def _repeated(value: str | int, kind: pa.DataType, count: int) -> pa.Array:
+    """Return a constant column; slices of one that is kept cost nothing."""
+    size = 1 << (count - 1).bit_length()
+    return _constant(value, kind, size).slice(0, count)
+
+
+@lru_cache(maxsize=256)
+def _constant(value: str | int, kind: pa.DataType, size: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, kind), size)
+
+
+_COLUMNS: Mapping[str, Callable[[_Batch], pa.Array]] = {
+    "key": _keys,
+    "value": _values,
+    "topic": _topic,
+    "partition": _partition,
+    "offset": _offsets,
+    "timestamp": _timestamps,
+    "timestampType": _timestamp_types,
+    "headers": _headers,
+}

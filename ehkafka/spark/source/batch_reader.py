@@ -1,0 +1,76 @@
+"""The reader of `spark.read`: a range of each partition, planned once.
+
+`partitions` is called in Spark's planning process, `read` in workers; both on one thread.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.spark.source import begin
+from ehkafka.spark.source.log import Log
+from ehkafka.spark.source.loss import Loss
+from ehkafka.spark.source.partition import SourcePartition
+from ehkafka.spark.source.planning import pieces_between, plan
+from ehkafka.spark.source.start import LATEST, AtOffsets, AtWord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import InputPartition
+
+    from ehkafka.spark.source.options import SourceOptions
+    from ehkafka.spark.source.planning import Piece
+
+
+class SourceBatchReader(DataSourceReader):
+    """Reads what lies between two places of the log."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        start = options.start
+        if start == AtWord("latest") or (
+            isinstance(start, AtOffsets) and any(offset == LATEST for _, offset in start.offsets)
+        ):
+            raise ConfigurationError("Option startingOffsets: a batch that begins at latest reads nothing.")
+        if options.limit_records is not None:
+            raise ConfigurationError(
+                "Option maxOffsetsPerTrigger belongs to spark.readStream. Leave it out, or give endingOffsets."
+            )
+        self.options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the tasks; one without work when there is nothing to read."""
+        with Log(self.options) as log:
+            pieces = self._pieces(log)
+        shares = plan(pieces, self.options.tasks, split=self.options.split)
+        return [SourcePartition(share) for share in shares or [[]]]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """Yield a task's records, in a worker."""
+        # Not at the top: planning needs neither Arrow nor NumPy.
+        from ehkafka.spark.source.arrow import record_batches  # noqa: PLC0415
+        from ehkafka.spark.source.reading import messages  # noqa: PLC0415
+
+        assert isinstance(partition, SourcePartition)
+        return record_batches(self.options.columns, messages(self.options, partition.pieces))
+
+    def _pieces(self, log: Log) -> list[Piece]:
+        options, partitions = self.options, log.partitions()
+        starts = begin.offsets_of(options.start or AtWord("earliest"), log, partitions)
+        ends = begin.offsets_of(options.end or AtWord("latest"), log, partitions)
+        first = log.starts(partitions)
+        for partition, at in starts.items():
+            if at > ends[partition]:
+                raise ConfigurationError(
+                    f"{partition}: the query would begin at offset {at} and end at {ends[partition]}, before"
+                    " it. Correct the options starting… and ending…"
+                )
+            if at < first[partition] and at < ends[partition]:
+                loss = Loss(partition, at, ends[partition], first[partition], ends[partition])
+                loss.settle(fail=options.fail_on_data_loss)
+                starts[partition] = loss.resume_at
+        return pieces_between(starts, ends)

@@ -1,0 +1,109 @@
+"""Turns a start or an end into offsets of each partition. Pure over what `log` answers.
+
+Called once in the life of a checkpoint for the start, on the driver.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.spark.source.start import EARLIEST, LATEST, AtGroup, AtOffsets, AtTime, AtWord
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from ehkafka.records import TopicPartition
+    from ehkafka.spark.source.start import Place, Start
+
+
+class Bounds(Protocol):
+    """What is asked of the log."""
+
+    def starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return first offsets."""
+
+    def ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offsets after the last records."""
+
+    def at(self, moments_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """Return first offsets of a moment or later."""
+
+    def committed(
+        self, group: str, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int | None]:
+        """Return a group's commits."""
+
+
+def offsets_of(
+    place: Start, log: Bounds, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Return the offset of each partition. Raises `ConfigurationError` for a partition that none is for."""
+    match place:
+        case AtWord(word):
+            return log.starts(partitions) if word == "earliest" else log.ends(partitions)
+        case AtOffsets(offsets):
+            return _from_offsets(dict(offsets), log, partitions)
+        case AtTime():
+            return _from_time(place, log, partitions)
+        case AtGroup(group, otherwise):
+            return _from_group(group, otherwise, log, partitions)
+
+
+def _from_offsets(
+    offsets: Mapping[TopicPartition, int], log: Bounds, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, int]:
+    _check_named(offsets, partitions)
+    early = [one for one in partitions if offsets[one] == EARLIEST]
+    late = [one for one in partitions if offsets[one] == LATEST]
+    ends = log.ends(partitions)
+    if beyond := [one for one in partitions if offsets[one] > ends[one]]:
+        raise ConfigurationError(
+            f"The offset {offsets[beyond[0]]} given for {beyond[0]} lies behind the end of its log,"
+            f" {ends[beyond[0]]}: give one up to there, or -1 (latest)."
+        )
+    return {one: offsets[one] for one in partitions} | log.starts(early) | {one: ends[one] for one in late}
+
+
+def _from_time(
+    place: AtTime, log: Bounds, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, int]:
+    if place.moment_ms is not None:
+        moments = dict.fromkeys(partitions, place.moment_ms)
+    else:
+        moments = dict(place.by_partition)
+        _check_named(moments, partitions)
+        moments = {one: moments[one] for one in partitions}
+    found = log.at(moments)
+    older = [one for one in partitions if found[one] is None]
+    if older and place.after_last == "error":
+        raise ConfigurationError(
+            f"{older[0]} has no record at {moments[older[0]]} ms since 1970 or later, where the query is to"
+            " begin. Give an earlier moment, or startingOffsetsByTimestampStrategy=latest."
+        )
+    known = {one: offset for one, offset in found.items() if offset is not None}
+    return known | log.ends(older)
+
+
+def _from_group(
+    group: str, otherwise: Place | None, log: Bounds, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, int]:
+    found = log.committed(group, partitions)
+    without = [one for one in partitions if found[one] is None]
+    if without and otherwise is None:
+        raise ConfigurationError(
+            f"Group {group!r} has committed nothing on {without[0]}, where the query is to begin. Commit an"
+            " offset there, or give startingOffsetsWithoutCommit=earliest or latest."
+        )
+    known = {one: offset for one, offset in found.items() if offset is not None}
+    return known | (offsets_of(otherwise, log, without) if otherwise is not None and without else {})
+
+
+def _check_named(named: Mapping[TopicPartition, int], partitions: Collection[TopicPartition]) -> None:
+    """Both ways, as the JVM connector does: what is forgotten or misspelt must not begin somewhere."""
+    if missing := [one for one in partitions if one not in named]:
+        raise ConfigurationError(
+            f"The offsets given do not name {missing[0]}: name every partition (-2 is earliest, -1 latest)."
+        )
+    if unknown := sorted(set(named) - set(partitions)):
+        raise ConfigurationError(f"The offsets given name {unknown[0]}, which the query does not read.")

@@ -1,0 +1,32 @@
+"""The stream reader for PySpark 4.0 and 4.1, which tell neither the start nor a limit.
+
+The start is remembered from what Spark plans; at a restart it plans an empty range first, which tells it.
+The limit is our own. There is no Trigger.AvailableNow for Python sources: Spark refuses it itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.spark.source.reader_parts import StreamReaderParts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql.datasource import InputPartition
+
+
+class EarlyStreamReader(StreamReaderParts):
+    """Reads a stream where `latestOffset` has no arguments."""
+
+    _planned_end: dict[str, Any] | None = None
+
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802
+        """Return the end of the next batch, by the option maxOffsetsPerTrigger."""
+        start = self.initialOffset() if self._planned_end is None else self._planned_end
+        return self._stream.latest(start, self.options.limit_records)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return the tasks of a batch, and remember its end: the next one begins there."""
+        self._planned_end = end
+        return super().partitions(start, end)

@@ -1,0 +1,137 @@
+"""What the driver sees of the topics: their partitions, where the logs begin and end, a group's commits.
+
+The way in goes the same steps as `ehkafka check`, so that what is wrong is told in the same words, before
+the first batch. Joins no group, commits nothing. Used by one thread at a time, in Spark's planning process.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from confluent_kafka import KafkaException
+
+from ehkafka.checks.inspection import Inspection
+from ehkafka.checks.target import Target
+from ehkafka.checks.way_in import enter, reach_topic
+from ehkafka.endpoint.client import check_client_version, describe_error
+from ehkafka.errors import ConfigurationError, EndpointError, TopicNotFoundError
+from ehkafka.offsets.group import GroupOffsets
+from ehkafka.records import TopicPartition
+from ehkafka.spark.source import bounds
+from ehkafka.spark.source.client import client_properties
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from typing import TypeVar
+
+    from confluent_kafka import Consumer
+
+    from ehkafka.spark.source.options import SourceOptions
+
+    _Answer = TypeVar("_Answer")
+
+# What one question of the driver may take.
+TIMEOUT_S = 30.0
+
+
+class Log:
+    """The topics of one query. Opened by the first question; every method may raise `EndpointError`.
+
+    Opening raises `ConfigurationError`, `EndpointError` or `TopicNotFoundError`.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._timeout_s = min(TIMEOUT_S, options.timeout_s)
+        self._inspection: Inspection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """Return what the query reads now; a topic that has grown has more than before."""
+        consumer = self._consumer()
+        assigned = self._options.assigned
+        found = []
+        for topic in self.topics():
+            metadata = self._asked(lambda name=topic: consumer.list_topics(name, timeout=self._timeout_s))
+            numbers = metadata.topics[topic].partitions
+            if not numbers:
+                raise TopicNotFoundError(f"Topic {topic!r} is not there any more.")
+            found += [TopicPartition(topic, number) for number in numbers]
+        if missing := [one for one in assigned if one not in found]:
+            raise ConfigurationError(f"Option assign names {missing[0]}, which the topic does not have.")
+        return tuple(sorted(assigned or found))
+
+    def topics(self) -> tuple[str, ...]:
+        """Return the topics' names. Raises `ConfigurationError` when nothing names one."""
+        options = self._options
+        if options.assigned:
+            return tuple(sorted({one.topic for one in options.assigned}))
+        if options.topics:
+            return tuple(sorted(options.topics))
+        topic = options.endpoint.endpoint().default_topic
+        if topic is None:
+            raise ConfigurationError("No option names a topic: give subscribe, or assign.")
+        return (topic,)
+
+    def starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the first offsets that the logs still hold."""
+        consumer = self._consumer()
+        return self._asked(lambda: bounds.log_starts(consumer, partitions, self._timeout_s))
+
+    def ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offsets after the logs' last records."""
+        consumer = self._consumer()
+        return self._asked(lambda: bounds.log_ends(consumer, partitions, self._timeout_s))
+
+    def at(self, moments_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """Return the first offset of each moment or later, None where all records are older."""
+        consumer = self._consumer()
+        return self._asked(lambda: bounds.offsets_at(consumer, moments_ms, self._timeout_s))
+
+    def committed(
+        self, group: str, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int | None]:
+        """Return what the group has committed, None where nothing."""
+        endpoint = self._options.endpoint.endpoint()
+        found: dict[TopicPartition, int | None] = {}
+        for topic in sorted({one.topic for one in partitions}):
+            with GroupOffsets(Target(endpoint=endpoint, group=group), topic) as offsets:
+                found |= {TopicPartition(topic, number): at for number, at in offsets.committed().items()}
+        return {one: found.get(one) for one in partitions}
+
+    def close(self) -> None:
+        """Close the client. The next question would open another."""
+        if self._inspection is not None:
+            self._inspection.close()
+            self._inspection = None
+
+    def _consumer(self) -> Consumer:
+        if self._inspection is None:
+            self._inspection = self._opened()
+        return self._inspection.consumer()
+
+    def _opened(self) -> Inspection:
+        check_client_version()
+        options = self._options
+        endpoint, topics = options.endpoint.endpoint(), self.topics()
+        inspection = Inspection(Target(endpoint=endpoint, topics=topics), self._timeout_s)
+        inspection.use(client_properties(endpoint, options.group))
+        enter(inspection, lambda: [reach_topic(inspection, topic) for topic in topics] and None)
+        return inspection
+
+    def _asked(self, question: Callable[[], _Answer]) -> _Answer:
+        try:
+            return question()
+        except KafkaException as error:
+            said = describe_error(error.args[0])
+        # A connection that broke may have been refused a key that was rotated since: begin anew.
+        self.close()
+        raise EndpointError(
+            f"{self._options.endpoint.endpoint().name}, topic {', '.join(self.topics())}: the broker does not"
+            f" answer what the next batch needs: {said}"
+        )

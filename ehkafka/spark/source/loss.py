@@ -1,0 +1,68 @@
+"""Records that were to be read and are gone: what is said, and whether it ends the query. Pure.
+
+Used on the driver before a batch and in tasks while they read. `failOnDataLoss` decides; either way the
+partition and the offsets are named.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from ehkafka.errors import OffsetGapError
+
+if TYPE_CHECKING:
+    from ehkafka.records import TopicPartition
+
+_LOG = logging.getLogger("ehkafka.spark")
+
+
+class Loss(NamedTuple):
+    """Offsets from `wanted` to before `end` were to be read; the log holds `log_start` to `log_end`."""
+
+    partition: TopicPartition
+    wanted: int
+    end: int
+    log_start: int
+    log_end: int
+
+    @property
+    def resume_at(self) -> int:
+        """The next offset that can be read; the end of what was wanted where nothing of it is left."""
+        return min(self.log_start, self.end) if self.wanted < self.log_start else self.end
+
+    @property
+    def text(self) -> str:
+        """Name the gap."""
+        wanted = f"{self.partition}: offset {self.wanted} was to be read next"
+        log = f"the log holds {self.log_start} to {self.log_end}"
+        if self.wanted < self.log_start:
+            return f"{wanted}, but {log}: offsets {self.wanted} to {self.resume_at - 1} are gone (retention)"
+        return f"{wanted}, up to {self.end - 1}, but {log}: it was cut, or its topic was made anew"
+
+    def settle(self, *, fail: bool) -> None:
+        """Raise `OffsetGapError`, or warn and go on, as `failOnDataLoss` says."""
+        if fail:
+            raise self.error()
+        _LOG.warning("%s. The query goes on at offset %d (failOnDataLoss=false).", self.text, self.resume_at)
+
+    def error(self) -> OffsetGapError:
+        """Return what ends the query."""
+        return OffsetGapError(
+            f"{self.text}. To go on without them, set failOnDataLoss=false; to begin elsewhere, give the query"
+            " a new checkpointLocation and startingOffsets."
+        )
+
+
+class PartitionsGone(NamedTuple):
+    """Partitions that a checkpoint knows and the cluster has no more."""
+
+    partitions: tuple[TopicPartition, ...]
+
+    def settle(self, *, fail: bool) -> None:
+        """Raise `OffsetGapError`, or warn and go on without them, as `failOnDataLoss` says."""
+        names = ", ".join(map(str, self.partitions))
+        text = f"The checkpoint knows {names}, which the query no longer reads: deleted, or left out"
+        if fail:
+            raise OffsetGapError(f"{text}. To go on without, set failOnDataLoss=false.")
+        _LOG.warning("%s. The query goes on without (failOnDataLoss=false).", text)

@@ -1,0 +1,120 @@
+"""What Spark keeps of a stream: its positions as JSON, in one spelling.
+
+Pure. The shape is the JVM connector's, `{"topic": {"0": 23}}`, with two entries whose names no topic can
+have. Spark compares offsets as text, so the same positions must always give the same text: other key
+orders would make endless empty batches. Used by the stream reader on the driver, and by whoever reads a
+query's progress.
+
+`#start` is what makes a replay of the first batch exact. Spark asks `initialOffset()` anew whenever batch
+0 is planned, also after a restart, and writes down only where a batch ends. So the initial offset is a
+constant that names no position, and the end of batch 0 carries where it really began.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.records import TopicPartition
+
+_START = "#start"
+_GROUP = "#group"
+_UNRESOLVED = "unresolved"
+
+Positions = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOffset:
+    """Positions of a stream; `start` where its first batch began; `group` whose commits it began from."""
+
+    positions: Positions = field(default_factory=dict)
+    start: Positions | None = None
+    group: str | None = None
+    is_unresolved: bool = False
+
+    @classmethod
+    def initial(cls) -> Self:
+        """Return the offset before the first batch, the same at every call."""
+        return cls(is_unresolved=True)
+
+    @classmethod
+    def from_json(cls, value: Any) -> Self:
+        """Read what `to_json` wrote. Raises `ConfigurationError` for anything else."""
+        if not isinstance(value, dict):
+            raise _no_offset(value)
+        topics = {name: numbers for name, numbers in value.items() if not name.startswith("#")}
+        start, group = value.get(_START), value.get(_GROUP)
+        is_unresolved = start == _UNRESOLVED
+        if not (group is None or isinstance(group, str)):
+            raise _no_offset(value)
+        return cls(
+            positions=_positions(topics, value),
+            start=None if start is None or is_unresolved else _positions(start, value),
+            group=group,
+            is_unresolved=is_unresolved,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the value for Spark; equal offsets have equal text."""
+        value: dict[str, Any] = {}
+        if self.group is not None:
+            value[_GROUP] = self.group
+        if self.is_unresolved:
+            value[_START] = _UNRESOLVED
+        elif self.start is not None:
+            value[_START] = _by_topic(self.start)
+        return value | _by_topic(self.positions)
+
+
+def encode(positions: Positions) -> str:
+    """Return the text of these positions, in the one order."""
+    return json.dumps(_by_topic(positions))
+
+
+def decode(text: str) -> dict[TopicPartition, int]:
+    """Return the positions in an offset's text, as a checkpoint or a query's progress has it.
+
+    Raises `ConfigurationError` for text that is none.
+    """
+    return dict(read(text).positions)
+
+
+def read(text: str) -> StreamOffset:
+    """Return an offset from its text; errors as `decode`."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        raise _no_offset(text) from None
+    return StreamOffset.from_json(value)
+
+
+def _by_topic(positions: Positions) -> dict[str, dict[str, int]]:
+    value: dict[str, dict[str, int]] = {}
+    for partition in sorted(positions):
+        value.setdefault(partition.topic, {})[str(partition.partition)] = positions[partition]
+    return value
+
+
+def _positions(topics: Any, whole: object) -> dict[TopicPartition, int]:
+    positions = {}
+    if not isinstance(topics, dict):
+        raise _no_offset(whole)
+    for topic, numbers in topics.items():
+        if not isinstance(numbers, dict):
+            raise _no_offset(whole)
+        for number, offset in numbers.items():
+            if not number.isdecimal() or type(offset) is not int or offset < 0:
+                raise _no_offset(whole)
+            positions[TopicPartition(topic, int(number))] = offset
+    return positions
+
+
+def _no_offset(value: object) -> ConfigurationError:
+    return ConfigurationError(
+        f"The checkpoint holds no offset of the ehkafka source, but {str(value):.200}. It belongs to another"
+        " source, or is damaged: give the query a checkpointLocation of its own."
+    )

@@ -1,0 +1,161 @@
+"""The source's options, read and checked together. Pure.
+
+The names are the JVM connector's where it has one, in any case of letters, as Spark gives them. What is
+unknown, conflicting or unsafe is refused by name with the next step, before anything is opened. The
+result is frozen, picklable and holds no secret; it travels to every task. Called on the driver.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.records import TopicPartition  # noqa: TC001 - dataclasses resolve it when asked
+from ehkafka.spark import secrets
+from ehkafka.spark.secrets import NamedEndpoint  # noqa: TC001 - likewise
+from ehkafka.spark.source import option_text, schema
+from ehkafka.spark.source.boundary_options import end_from, start_from
+from ehkafka.spark.source.start import Place, Start  # noqa: TC001 - likewise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# What a task waits for records that must be there: JVM connector's default, Spark's network time-out.
+TIMEOUT_S = 120.0
+
+_OPTIONS = (
+    *secrets.WAYS,
+    *secrets.ADDITIONS,
+    "subscribe",
+    "assign",
+    "startingOffsets",
+    "startingOffsetsWithoutCommit",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "endingOffsets",
+    "endingTimestamp",
+    "endingOffsetsByTimestamp",
+    "groupId",
+    "maxOffsetsPerTrigger",
+    "failOnDataLoss",
+    "includeHeaders",
+    "columns",
+    "tasks",
+    "splitPartitions",
+    "kafkaConsumer.pollTimeoutMs",
+)
+# Options of the JVM connector that are refused, and why.
+_REFUSED: Mapping[str, str] = {
+    "subscribePattern": "name the topics with subscribe",
+    "minPartitions": "it would hand one partition to several tasks and so lose its order; the number of"
+    " tasks is the option tasks, and splitPartitions=true allows cuts where order does not matter",
+    "maxRecordsPerPartition": "it would hand one partition to several tasks and so lose its order;"
+    " bound the batch with maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger": "use a processing-time trigger",
+    "maxTriggerDelay": "use a processing-time trigger",
+    "groupIdPrefix": "no group is made up here; groupId names the one whose commits are the start",
+    "fetchOffset.numRetries": "librdkafka tries again by itself; kafkaConsumer.pollTimeoutMs bounds it",
+    "fetchOffset.retryIntervalMs": "librdkafka tries again by itself",
+    "kafkaConsumer.useDeprecatedOffsetFetching": "there is one way here",
+    "enable.auto.commit": "the source never commits",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """Everything a reader needs to know. `start` and `end` are None for the default of the query's kind."""
+
+    endpoint: NamedEndpoint
+    # Exactly one of the two is there, or none: then the connection string names the topic.
+    topics: tuple[str, ...] = ()
+    assigned: tuple[TopicPartition, ...] = ()
+    start: Start | None = None
+    end: Place | None = None
+    group: str | None = None
+    limit_records: int | None = None
+    fail_on_data_loss: bool = True
+    columns: tuple[str, ...] = schema.WITHOUT_HEADERS
+    # None: a task for each partition.
+    tasks: int | None = None
+    split: bool = False
+    timeout_s: float = TIMEOUT_S
+
+
+def options_from(mapping: Mapping[str, str]) -> SourceOptions:
+    """Return the options of a query. Raises `ConfigurationError` that names the option and the next step."""
+    secrets.refuse_secrets(mapping)
+    options = _in_our_spelling(mapping)
+    group = _group(options)
+    topics = option_text.names("subscribe", options["subscribe"]) if "subscribe" in options else ()
+    assigned = option_text.partitions("assign", options["assign"]) if "assign" in options else ()
+    if topics and assigned:
+        raise ConfigurationError("Options subscribe and assign exclude each other: keep one.")
+    return SourceOptions(
+        endpoint=secrets.named_endpoint(options),
+        topics=topics,
+        assigned=assigned,
+        start=start_from(options, group),
+        end=end_from(options),
+        group=group,
+        limit_records=_count(options, "maxOffsetsPerTrigger"),
+        fail_on_data_loss=_flag(options, "failOnDataLoss", default=True),
+        columns=_columns(options),
+        tasks=_count(options, "tasks"),
+        split=_flag(options, "splitPartitions", default=False),
+        timeout_s=(_count(options, "kafkaConsumer.pollTimeoutMs") or TIMEOUT_S * 1000) / 1000,
+    )
+
+
+def _in_our_spelling(mapping: Mapping[str, str]) -> dict[str, str]:
+    by_lower = {name.lower(): name for name in _OPTIONS}
+    refused = {name.lower(): name for name in _REFUSED}
+    found: dict[str, str] = {}
+    for given, value in mapping.items():
+        lower = given.lower()
+        if lower in refused:
+            raise ConfigurationError(f"Option {refused[lower]} is not taken: {_REFUSED[refused[lower]]}.")
+        name = by_lower.get(lower)
+        if name is None and lower.startswith(secrets.CLIENT_PREFIX):
+            name = lower  # librdkafka's names are in small letters
+        if name is None:
+            _refuse_unknown(given, by_lower)
+        if not value.strip():
+            raise ConfigurationError(f"Option {name} is empty: give a value, or leave it out.")
+        found[name] = value.strip()
+    return found
+
+
+def _refuse_unknown(given: str, by_lower: Mapping[str, str]) -> NoReturn:
+    close = difflib.get_close_matches(given.lower(), by_lower, n=1, cutoff=0.6)
+    hint = f"did you mean {by_lower[close[0]]}?" if close else f"there are {', '.join(_OPTIONS)}."
+    raise ConfigurationError(f"There is no option {given[:80]!r}; {hint}")
+
+
+def _group(options: dict[str, str]) -> str | None:
+    """Return the group, by our name or the JVM connector's, and take it out of the client's properties."""
+    given = options.pop("kafka.group.id", None)
+    group = options.get("groupId", given)
+    if given is not None and given != group:
+        raise ConfigurationError("Options groupId and kafka.group.id differ: keep groupId.")
+    return group
+
+
+def _columns(options: Mapping[str, str]) -> tuple[str, ...]:
+    with_headers = _flag(options, "includeHeaders", default=False)
+    if "columns" not in options:
+        return tuple(schema.COLUMNS) if with_headers else schema.WITHOUT_HEADERS
+    columns = schema.chosen(option_text.names("columns", options["columns"]))
+    if with_headers and "headers" not in columns:
+        raise ConfigurationError("Option includeHeaders wants headers, but columns leaves them out.")
+    return columns
+
+
+def _flag(options: Mapping[str, str], name: str, *, default: bool) -> bool:
+    return option_text.flag(name, options[name]) if name in options else default
+
+
+def _count(options: Mapping[str, str], name: str) -> int | None:
+    return option_text.count(name, options[name]) if name in options else None

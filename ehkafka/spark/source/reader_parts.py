@@ -1,0 +1,74 @@
+"""What the stream readers of all PySpark versions do alike.
+
+Made once on the driver, where it plans, and pickled to tasks, where it reads: the options travel, what was
+opened on the driver does not. Called in Spark's planning process and its workers, one thread each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.spark.source.log import Log
+from ehkafka.spark.source.partition import SourcePartition
+from ehkafka.spark.source.planning import plan
+from ehkafka.spark.source.stream import Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import InputPartition
+
+    from ehkafka.spark.source.options import SourceOptions
+
+
+class StreamReaderParts(DataSourceStreamReader):
+    """Everything but `latestOffset`, whose shape depends on PySpark's version."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        if options.end is not None:
+            raise ConfigurationError(
+                "Options ending… belong to spark.read: a stream has no end. Leave them out, or use"
+                " Trigger.AvailableNow."
+            )
+        self.options = options
+        self._open()
+
+    def _open(self) -> None:
+        self._log = Log(self.options)
+        self._stream = Stream(self.options, self._log)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"options": self.options}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.options = state["options"]
+        self._open()
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - PySpark's name
+        """Return the constant before batch 0; `Stream` says why it names no position."""
+        return self._stream.initial()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return the tasks of a batch."""
+        pieces = self._stream.pieces(start, end)
+        return [SourcePartition(share) for share in plan(pieces, self.options.tasks, split=self.options.split)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """Yield a task's records, in a worker."""
+        # Not at the top: planning needs neither Arrow nor NumPy.
+        from ehkafka.spark.source.arrow import record_batches  # noqa: PLC0415
+        from ehkafka.spark.source.reading import messages  # noqa: PLC0415
+
+        assert isinstance(partition, SourcePartition)
+        return record_batches(self.options.columns, messages(self.options, partition.pieces))
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Do nothing: Spark calls this one batch late, and not at all for the last one."""
+
+    def stop(self) -> None:
+        """Close what the driver opened."""
+        self._log.close()

@@ -1,0 +1,223 @@
+"""Reads pieces of partitions in a task: each offset range from its start to its end, and nothing else.
+
+A range's end may be an offset that no record has: a control record of a transaction, or one that was
+compacted away. Then the broker's word that its log ends, or the next record, tells that the range is read.
+Records that retention took before they were read are named, and `failOnDataLoss` decides. Within a
+partition the order is the log's. Called in Spark's Python worker (or anywhere else), on one thread.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from ehkafka.endpoint.client import describe_error
+from ehkafka.errors import EndpointError, TopicNotFoundError
+from ehkafka.records import TopicPartition
+from ehkafka.spark.source.consumers import borrowed
+from ehkafka.spark.source.bounds import log_bounds
+from ehkafka.spark.source.loss import Loss
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ehkafka.spark.source.bounds import Bounds
+    from ehkafka.spark.source.consumers import SourceConsumer
+    from ehkafka.spark.source.options import SourceOptions
+    from ehkafka.spark.source.planning import Piece
+
+# Large batches spread the cost of a call and of an Arrow batch; the bytes keep large records in bounds.
+BATCH_RECORDS_MAX = 20_000
+BATCH_RECORDS_FIRST = 2_000
+BATCH_BYTES = 16 * 1024 * 1024
+# How long a batch may wait to be full. A task's last batch is full when nothing is left to come.
+WAIT_S = 0.02
+# A refused credential is told by the way; librdkafka goes on trying, a task need not for minutes.
+REFUSED_S = 10.0
+
+_OUT_OF_LOG = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}  # noqa: SLF001
+_GONE = {KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART}  # noqa: SLF001
+_REFUSED = {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED}  # noqa: SLF001
+_FORBIDDEN = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}
+
+
+def messages(options: SourceOptions, pieces: Sequence[Piece]) -> Iterator[tuple[Piece, list[Message]]]:
+    """Yield the records of each piece, in lists of one piece and in offset order; never an empty list.
+
+    Pieces of one partition are read one after the other, others side by side. Raises `OffsetGapError`,
+    `EndpointError`, `TopicNotFoundError` or `ConfigurationError`.
+    """
+    if not pieces:
+        return
+    with borrowed(options) as lent:
+        for round_pieces in _rounds(pieces):
+            yield from _Reading(options, lent, round_pieces).batches()
+
+
+def _rounds(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
+    """Yield pieces that can be assigned together: a partition has one position."""
+    waiting: dict[TopicPartition, deque[Piece]] = {}
+    for piece in pieces:
+        if piece.end > piece.start:
+            waiting.setdefault(piece.where, deque()).append(piece)
+    while waiting:
+        yield [queue.popleft() for queue in waiting.values()]
+        waiting = {where: queue for where, queue in waiting.items() if queue}
+
+
+class _Reading:
+    """The reading of one piece each of some partitions."""
+
+    def __init__(self, options: SourceOptions, lent: SourceConsumer, pieces: list[Piece]) -> None:
+        self._options = options
+        self._consumer = lent.consumer
+        self._heard = lent.heard
+        self._open = {piece.where: piece for piece in pieces}
+        # The offset after the last one received.
+        self._next = {piece.where: piece.start for piece in pieces}
+        self._want_records = BATCH_RECORDS_FIRST
+        self._began_s = 0.0
+
+    def batches(self) -> Iterator[tuple[Piece, list[Message]]]:
+        self._heard.clear()
+        self._consumer.assign([KafkaPartition(*where, piece.start) for where, piece in self._open.items()])
+        self._has_progress()
+        while self._open:
+            got = self._consumer.consume(self._count(), WAIT_S)
+            if not got:
+                self._check_deadline()
+                continue
+            events = [message for message in got if message.error()] if any(map(Message.error, got)) else []
+            records = [message for message in got if not message.error()] if events else got
+            # Spark may take its time between two of ours: only waiting for the broker counts.
+            for piece, of_piece in self._by_piece(records):
+                yield piece, of_piece
+                self._has_progress()
+            # Afterwards: what is told of a partition's end is told behind its records.
+            for event in events:
+                self._hear(event)
+        self._consumer.unassign()
+
+    def _count(self) -> int:
+        """Return how many to ask for: what is left to come, so that the last call waits for nothing."""
+        left = sum(piece.end - self._next[where] for where, piece in self._open.items())
+        return max(1, min(left + len(self._open), self._want_records))
+
+    def _by_piece(self, got: list[Message]) -> Iterator[tuple[Piece, list[Message]]]:
+        for where, records in self._grouped(got):
+            piece = self._open.get(where)
+            if piece is None:
+                continue  # behind its end, from before it was unassigned
+            last = records[-1].offset() or 0
+            if last >= piece.end:
+                records = _before(records, piece.end)
+            self._next[where] = last + 1
+            if last + 1 >= piece.end:
+                self._close(where)
+            if records:
+                self._adapt(records)
+                yield piece, records
+
+    def _grouped(self, got: list[Message]) -> Iterator[tuple[TopicPartition, list[Message]]]:
+        """Yield the records of each partition, in their order."""
+        if len(self._next) == 1:
+            if got:
+                yield next(iter(self._next)), got
+            return
+        groups: dict[tuple[str | None, int | None], list[Message]] = {}
+        for topic, partition, message in zip(
+            map(Message.topic, got), map(Message.partition, got), got, strict=True
+        ):
+            groups.setdefault((topic, partition), []).append(message)
+        for (topic, partition), records in groups.items():
+            yield TopicPartition(str(topic), int(partition or 0)), records
+
+    def _hear(self, event: Message) -> None:
+        """Act on what came in place of a record. Raises what ends the task."""
+        error = event.error()
+        assert error is not None
+        where = TopicPartition(str(event.topic()), event.partition() or 0)
+        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+            self._hear_end(where, event.offset() or 0)
+        elif error.code() in _OUT_OF_LOG:
+            self._lose(where)
+        elif error.code() in _GONE:
+            raise TopicNotFoundError(f"{where} is not there any more: {describe_error(error)}")
+        elif error.code() in _FORBIDDEN:
+            raise EndpointError(f"{where} may not be read: {describe_error(error)}")
+        else:
+            self._heard.append(error)
+
+    def _hear_end(self, where: TopicPartition, offset: int) -> None:
+        """Take the broker's word that the log ends at `offset` for now."""
+        piece = self._open.get(where)
+        if piece is None:
+            return
+        if offset >= piece.end:
+            # What lay between was no record for us, or was compacted away.
+            self._close(where)
+        elif self._bounds(where).end < piece.end:
+            # The end was there when the batch was planned: the log was cut since.
+            self._lose(where)
+
+    def _lose(self, where: TopicPartition) -> None:
+        """Name what is gone; go on behind it, if that is allowed."""
+        piece = self._open.get(where)
+        if piece is None:
+            return
+        loss = Loss(where, self._next[where], piece.end, *self._bounds(where))
+        loss.settle(fail=self._options.fail_on_data_loss)
+        self._next[where] = loss.resume_at
+        if loss.resume_at >= piece.end:
+            self._close(where)
+            return
+        # librdkafka refuses to seek a partition that it has given up.
+        self._consumer.incremental_unassign([KafkaPartition(*where)])
+        self._consumer.incremental_assign([KafkaPartition(*where, loss.resume_at)])
+
+    def _bounds(self, where: TopicPartition) -> Bounds:
+        try:
+            return log_bounds(self._consumer, [where], self._options.timeout_s)[where]
+        except KafkaException as error:
+            said = describe_error(error.args[0])
+            raise EndpointError(f"{where}: the broker does not tell what its log holds: {said}") from None
+
+    def _close(self, where: TopicPartition) -> None:
+        """Be done with a partition; the last one is unassigned with all."""
+        del self._open[where]
+        if self._open:
+            self._consumer.incremental_unassign([KafkaPartition(*where)])
+
+    def _adapt(self, records: list[Message]) -> None:
+        """Ask for as many as the bytes allow, by the size of these."""
+        mean_bytes = sum(map(len, records)) // len(records)
+        self._want_records = min(BATCH_RECORDS_MAX, max(1, BATCH_BYTES // max(1, mean_bytes)))
+
+    def _has_progress(self) -> None:
+        self._began_s = time.monotonic()
+
+    def _check_deadline(self) -> None:
+        """Give up when nothing has come for too long; earlier when the broker has said why."""
+        waited_s = time.monotonic() - self._began_s
+        refused = [error for error in self._heard if error.code() in _REFUSED]
+        if waited_s < (min(REFUSED_S, self._options.timeout_s) if refused else self._options.timeout_s):
+            return
+        left = ", ".join(f"{where} from {self._next[where]} to {piece.end}" for where, piece in self._open.items())
+        heard = (refused or self._heard)[-1:]
+        why = f" Last heard: {describe_error(heard[0])}" if heard else ""
+        raise EndpointError(
+            f"No record came within {waited_s:.0f} s, though there are some: {left}.{why} Spark tries the task"
+            " again; if the broker is only slow, raise kafkaConsumer.pollTimeoutMs."
+        )
+
+
+def _before(records: list[Message], end: int) -> list[Message]:
+    """Return the records before an offset."""
+    kept = len(records)
+    while kept and (records[kept - 1].offset() or 0) >= end:
+        kept -= 1
+    return records[:kept]

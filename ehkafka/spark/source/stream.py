@@ -1,0 +1,152 @@
+"""A stream's decisions: where it begins, how far the next batch goes, what is read for it.
+
+No PySpark and no client in here; `log` is asked and may be any object with its methods. Everything that
+Spark may call again for the same batch gives the same answer: the start is resolved once and travels in
+the offset that Spark writes down. Owned by one reader in Spark's planning process, one thread.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.spark.source import begin, planning
+from ehkafka.spark.source.loss import Loss, PartitionsGone
+from ehkafka.spark.source.offsets import StreamOffset
+from ehkafka.spark.source.start import AtGroup, AtWord
+
+if TYPE_CHECKING:
+    from ehkafka.records import TopicPartition
+    from ehkafka.spark.source.offsets import Positions
+    from ehkafka.spark.source.options import SourceOptions
+    from ehkafka.spark.source.planning import Piece
+
+
+class StreamLog(begin.Bounds, Protocol):
+    """What a stream asks of the broker."""
+
+    def topics(self) -> tuple[str, ...]:
+        """Return the names of what is read, without asking the broker."""
+
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """Return what is read now."""
+
+
+class Stream:
+    """The state of one query: what Spark does not keep for us."""
+
+    def __init__(self, options: SourceOptions, log: StreamLog) -> None:
+        self._options = options
+        self._log = log
+        # Where batch 0 begins, while Spark has written nothing down yet.
+        self._begin: dict[TopicPartition, int] | None = None
+        # Of a query with Trigger.AvailableNow: it ends here, whatever comes meanwhile.
+        self._target: dict[TopicPartition, int] | None = None
+        # The logs' ends as last seen, for the query's progress.
+        self._seen: dict[TopicPartition, int] = {}
+        self._is_checked = False
+
+    def initial(self) -> dict[str, Any]:
+        """Return what Spark takes as the offset before batch 0."""
+        return StreamOffset.initial().to_json()
+
+    def latest(self, start_json: Any, limit_records: int | None) -> dict[str, Any]:
+        """Return the end of the next batch, `start_json` itself when there is nothing new.
+
+        Raises `ConfigurationError`, `EndpointError` or, by `failOnDataLoss`, `OffsetGapError`.
+        """
+        start = StreamOffset.from_json(start_json)
+        self._check_same(start)
+        partitions = self._log.partitions()
+        begun = self._resolved_begin(partitions) if start.is_unresolved else None
+        positions = start.positions if begun is None else begun
+        ends = self._seen = self._log.ends(partitions)
+        starts = self._starts_now(positions, ends)
+        ends = planning.limited(starts, self._up_to_target(starts, ends), limit_records)
+        if begun is None and ends == positions:
+            return dict(start_json)
+        return StreamOffset(ends, begun, self._group()).to_json()
+
+    def pieces(self, start_json: Any, end_json: Any) -> list[Piece]:
+        """Return what a batch reads; the same for the same two offsets. Errors as `latest`."""
+        start, end = StreamOffset.from_json(start_json), StreamOffset.from_json(end_json)
+        self._check_same(end)
+        starts = start.positions
+        if start.is_unresolved:
+            if end.start is None:
+                raise ConfigurationError(
+                    "The checkpoint does not say where its first batch began: it is of another version, or"
+                    " damaged. Give the query a new checkpointLocation."
+                )
+            starts = end.start
+        pieces = []
+        for partition, to in sorted(end.positions.items()):
+            # A partition that was added has never been read: from its beginning.
+            at = starts.get(partition, 0)
+            if to < at:
+                # Only without failOnDataLoss: the log was made anew and is read from its beginning.
+                Loss(partition, at, at, 0, to).settle(fail=self._options.fail_on_data_loss)
+                at = 0
+            if to > at:
+                pieces.append(planning.Piece(*partition, at, to))
+        return pieces
+
+    def prepare_available_now(self) -> None:
+        """Note the logs' ends: the query goes so far and then ends."""
+        self._target = self._log.ends(self._log.partitions())
+
+    def seen(self) -> dict[str, Any] | None:
+        """Return the logs' ends as last seen, for the query's progress; None before the first look."""
+        return StreamOffset(self._seen).to_json() if self._seen else None
+
+    def _group(self) -> str | None:
+        start = self._options.start
+        return start.group if isinstance(start, AtGroup) else None
+
+    def _resolved_begin(self, partitions: tuple[TopicPartition, ...]) -> dict[TopicPartition, int]:
+        """Return where the stream begins, looked up once: a second `latest` would be later."""
+        if self._begin is None:
+            place = self._options.start or AtWord("latest")
+            self._begin = begin.offsets_of(place, self._log, partitions)
+        return self._begin
+
+    def _starts_now(self, positions: Positions, ends: Positions) -> dict[TopicPartition, int]:
+        """Return where each partition of today goes on: one that was added begins with its log."""
+        fail = self._options.fail_on_data_loss
+        if gone := tuple(sorted(set(positions) - set(ends))):
+            PartitionsGone(gone).settle(fail=fail)
+        starts = {partition: positions.get(partition, 0) for partition in ends}
+        # Where logs begin is asked once: later the tasks find it out, and it costs a request each time.
+        first = {} if self._is_checked else self._log.starts(tuple(ends))
+        self._is_checked = True
+        for partition, at in starts.items():
+            if at < first.get(partition, 0):
+                Loss(partition, at, ends[partition], first[partition], ends[partition]).settle(fail=fail)
+                starts[partition] = first[partition]
+            elif at > ends[partition]:
+                Loss(partition, at, at, first.get(partition, 0), ends[partition]).settle(fail=fail)
+        return starts
+
+    def _up_to_target(self, starts: Positions, ends: Positions) -> Positions:
+        """Return the ends that a query with Trigger.AvailableNow may see."""
+        if self._target is None:
+            return ends
+        # A partition that was added since is left to the next run.
+        target = self._target
+        return {one: min(end, max(starts[one], target.get(one, 0))) for one, end in ends.items()}
+
+    def _check_same(self, offset: StreamOffset) -> None:
+        """Refuse a checkpoint of another topic or group."""
+        topics = {one.topic for one in offset.positions}
+        ours = set(self._log.topics())
+        if topics and not topics & ours:
+            raise ConfigurationError(
+                f"The checkpoint is of {', '.join(sorted(topics))}, but the query reads"
+                f" {', '.join(sorted(ours))}. Give each query a checkpointLocation of its own."
+            )
+        group = self._group()
+        if offset.group != group and offset.group is not None and group is not None:
+            raise ConfigurationError(
+                f"The checkpoint began with the commits of group {offset.group!r}, but groupId is {group!r}."
+                " Give each query a checkpointLocation of its own, or go on with the same group."
+            )

@@ -1,0 +1,43 @@
+"""Which PySpark and Java are there, and one clear error for each that will not do.
+
+Called on the driver before a query is built, and by whoever starts a session.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ehkafka.errors import ConfigurationError, MissingExtraError
+
+SOURCES_SINCE = (4, 0)
+"""Python data sources."""
+
+LIMITS_SINCE = (4, 2)
+"""Limits and Trigger.AvailableNow for them."""
+
+
+def check_pyspark() -> tuple[int, int]:
+    """Return PySpark's version. Raises `MissingExtraError`, or `ConfigurationError` for one that is too old."""
+    version = pyspark_version()
+    if version < SOURCES_SINCE:
+        found = ".".join(map(str, version))
+        raise ConfigurationError(
+            f"PySpark {found} has no data sources in Python; ehkafka's need 4.2, or 4.0 with less. Upgrade, or"
+            " use the JVM connector with ehkafka.spark.kafka_options(endpoint), which makes its options."
+        )
+    return version
+
+
+def gives_limits() -> bool:
+    """Tell whether Spark gives a source the limit of a batch (from 4.2 on)."""
+    return check_pyspark() >= LIMITS_SINCE
+
+
+def pyspark_version() -> tuple[int, int]:
+    """Return major and minor version. Raises `MissingExtraError` where there is no PySpark."""
+    try:
+        import pyspark  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise MissingExtraError("Spark needs PySpark: pip install 'ehkafka[spark]'") from None
+    numbers = re.findall(r"\d+", pyspark.__version__)
+    return int(numbers[0]), int(numbers[1])
