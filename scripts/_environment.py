@@ -37,7 +37,8 @@ class SetUpError(Exception):
 def set_up(groups: tuple[str, ...] = (), *, broker: bool = False) -> Path:
     """Make `.venv` hold ehkafka with its command line and these dependency groups; return its Python.
 
-    With `broker` the JARs of Apache Kafka, and Azurite, are in the cache afterwards as well.
+    With `broker` the JARs of Apache Kafka and of Spark's Kafka connector, and Azurite, are in the cache
+    afterwards as well.
     """
     require_python()
     installed = installed_groups()
@@ -47,7 +48,7 @@ def set_up(groups: tuple[str, ...] = (), *, broker: bool = False) -> Path:
         STAMP.write_text(json.dumps({"key": environment_key(), "groups": [*(installed or ()), *groups]}))
     if broker:
         command: list[str | Path] = [PYTHON, "-m", "ehkafka.testing.jars"]
-        step("Apache Kafka's JARs", command, "the reason is above; `scripts/check` runs without a broker.")
+        step("the JARs of Apache Kafka and of Spark's Kafka connector", command, "the reason is above; `scripts/check` runs without a broker.")
         command = [PYTHON, "-m", "ehkafka.testing.azurite_install"]
         step("Azurite", command, "the reason is above; `scripts/check` runs without Azurite.")
     return PYTHON

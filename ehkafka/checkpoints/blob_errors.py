@@ -32,7 +32,7 @@ _GRANT = (
 
 def explained(error: Exception, where: str) -> StoreError:
     """Return the store's error for whatever a call of the SDK raised; `where` is container and blob."""
-    status, code = _status(error), _code(error)
+    status, code = _status(error), error_code(error)
     said = " ".join(str(part) for part in (status, code) if part) or _network(error)
     if code in _MISSING or (status == 404 and code != "BlobNotFound"):
         return StoreMissingError(f"{where}: {said}. Create the container, or correct its name.")
@@ -47,7 +47,7 @@ def explained(error: Exception, where: str) -> StoreError:
 
 def is_missing_blob(error: Exception) -> bool:
     """Tell whether the service says that the container is there and the blob is not."""
-    return _status(error) == 404 and _code(error) == "BlobNotFound"
+    return _status(error) == 404 and error_code(error) == "BlobNotFound"
 
 
 def _status(error: Exception) -> int | None:
@@ -55,7 +55,8 @@ def _status(error: Exception) -> int | None:
     return status if isinstance(status, int) else None
 
 
-def _code(error: Exception) -> str:
+def error_code(error: Exception) -> str:
+    """Return the service's own word for what is wrong, or nothing."""
     found: Any = getattr(error, "error_code", None)
     text = str(getattr(found, "value", found) or "")
     # From the service, so from anybody: a word or nothing.

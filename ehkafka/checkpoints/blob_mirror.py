@@ -116,6 +116,10 @@ class BlobMirror:
             f"Set is {said}."
         )
 
+    def open_client(self, options: Options) -> tuple[Any, Any]:
+        """Return the SDK's client of the container, and the credential built for it, if one was; to be closed."""
+        return self._opener(options)
+
     def open_store(self) -> CheckpointStore:
         """Return the store; nothing is asked for before it is used."""
         built: list[Any] = []

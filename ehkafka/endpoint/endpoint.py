@@ -219,6 +219,12 @@ class Endpoint:
         """Whether the service's documented limits apply (a namespace, or its emulator)."""
         return self.kind in {"event-hubs", "emulator"}
 
+    @property
+    def credential_name(self) -> str | None:
+        """The Entra ID credential by its name; None for a credential object, and for other endpoints."""
+        chosen = None if self._entra is None else self._entra.chosen_credential
+        return None if chosen is None else chosen[0]
+
     def client_properties(self) -> dict[str, Any]:
         """Return what any client of this endpoint needs, as librdkafka properties, secrets in the clear.
 

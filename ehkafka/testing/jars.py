@@ -1,4 +1,4 @@
-"""Puts the JARs of an Apache Kafka broker into a cache directory, with Python alone.
+"""Puts JARs into a cache directory, with Python alone: an Apache Kafka broker's, and Spark's Kafka connector's.
 
 Responsible for the class path: `jgo` resolves the Maven artefacts and downloads them, no Java and no
 Maven take part. Only jgo's resolver is used: building a jgo "environment" would fetch a whole JDK 11
@@ -22,6 +22,7 @@ import sys
 import tempfile
 import zipfile
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,15 +34,50 @@ if TYPE_CHECKING:
 
     from jgo.maven import Artifact
 
+@dataclass(frozen=True, slots=True)
+class JarSet:
+    """What is downloaded together; `complete` takes the coordinates as the whole of it."""
+
+    name: str
+    version: str
+    coordinates: tuple[str, ...]
+    title: str
+    complete: bool = False
+
+    @property
+    def folder(self) -> str:
+        """Its folder's name in the cache: another one as soon as anything about it changes."""
+        digest = hashlib.sha256("+".join(self.coordinates).encode()).hexdigest()
+        return f"{self.name}-{self.version}-{digest[:8]}"
+
+
 KAFKA_VERSION = "4.2.0"
 LOG4J_VERSION = "2.25.1"
-COORDINATES = "+".join(
+KAFKA = JarSet(
+    "kafka",
+    KAFKA_VERSION,
     (
         f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
         # The `!` keeps log4j's own dependency management out; with it an old kafka-clients is picked.
         f"org.apache.logging.log4j:log4j-slf4j-impl:{LOG4J_VERSION}!",
         f"org.apache.logging.log4j:log4j-core:{LOG4J_VERSION}!",
-    )
+    ),
+    "Apache Kafka",
+)
+CONNECTOR_VERSION = "4.2.0"
+# The rest of what the connector names comes with Spark itself.
+CONNECTOR = JarSet(
+    "spark-kafka",
+    CONNECTOR_VERSION,
+    (
+        f"org.apache.spark:spark-sql-kafka-0-10_2.13:{CONNECTOR_VERSION}",
+        # Its own version of this one is not on Maven Central.
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+        "org.apache.kafka:kafka-clients:3.9.2",
+        "org.apache.commons:commons-pool2:2.13.1",
+    ),
+    "Spark's Kafka connector",
+    complete=True,
 )
 MAVEN_CENTRAL_URL = "https://repo.maven.apache.org/maven2"
 DOWNLOADS_AT_ONCE = 8
@@ -55,14 +91,23 @@ def kafka_jars(report: Callable[[str], None] = lambda _: None) -> list[Path]:
     `report` gets a short line for each finished file. Raises `MissingExtraError` when jgo is not
     installed and `EndpointError` when the download fails.
     """
+    return _cached(KAFKA, report)
+
+
+def connector_jars(report: Callable[[str], None] = lambda _: None) -> list[Path]:
+    """Return the JARs of `format("kafka")` for `spark.jars` (10 MB); otherwise as `kafka_jars`."""
+    return _cached(CONNECTOR, report)
+
+
+def _cached(wanted: JarSet, report: Callable[[str], None]) -> list[Path]:
     cache = cache_directory()
-    home = cache / f"kafka-{KAFKA_VERSION}-{hashlib.sha256(COORDINATES.encode()).hexdigest()[:8]}"
+    home = cache / wanted.folder
     jars = _finished_jars(home)
     if jars is None:
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _lock(cache / f"{home.name}.lock"):
             # Whoever held the lock before us may have finished the very same download.
-            jars = _finished_jars(home) or _install(home, report)
+            jars = _finished_jars(home) or _install(wanted, home, report)
     return jars
 
 
@@ -93,27 +138,27 @@ def _lock(path: Path) -> Iterator[None]:
         yield
 
 
-def _install(home: Path, report: Callable[[str], None]) -> list[Path]:
+def _install(wanted: JarSet, home: Path, report: Callable[[str], None]) -> list[Path]:
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            return _install_once(home, report)
+            return _install_once(wanted, home, report)
         except MissingExtraError:
             raise
         except Exception as error:  # jgo raises requests' errors, RuntimeError, AssertionError, …
             if attempt == ATTEMPTS:
-                raise _download_error(error) from error
+                raise _download_error(wanted, error) from error
             report(f"failed ({type(error).__name__}), trying once more")
     raise AssertionError  # the last attempt has returned or raised
 
 
-def _install_once(home: Path, report: Callable[[str], None]) -> list[Path]:
+def _install_once(wanted: JarSet, home: Path, report: Callable[[str], None]) -> list[Path]:
     """Download into a directory of our own and rename it as the last act."""
     staging = Path(tempfile.mkdtemp(prefix=f"{home.name}.", suffix=".part", dir=home.parent))
     try:
         jars = staging / "jars"
         jars.mkdir(mode=0o700)
         sizes = {}
-        for downloaded in _download(staging / "repository", report):
+        for downloaded in _download(wanted, staging / "repository", report):
             _read_through(downloaded)
             sizes[downloaded.name] = downloaded.stat().st_size
             downloaded.rename(jars / downloaded.name)
@@ -125,9 +170,9 @@ def _install_once(home: Path, report: Callable[[str], None]) -> list[Path]:
     return [home / name for name in sorted(sizes)]
 
 
-def _download(repository: Path, report: Callable[[str], None]) -> list[Path]:
+def _download(wanted: JarSet, repository: Path, report: Callable[[str], None]) -> list[Path]:
     report("resolving the Maven artefacts")
-    artifacts = _resolve(repository)
+    artifacts = _resolve(wanted, repository)
     paths = []
     with ThreadPoolExecutor(DOWNLOADS_AT_ONCE, "ehkafka-jars") as pool:
         for done in as_completed([pool.submit(artifact.resolve) for artifact in artifacts]):
@@ -136,13 +181,13 @@ def _download(repository: Path, report: Callable[[str], None]) -> list[Path]:
     return paths
 
 
-def _resolve(repository: Path) -> list[Artifact]:
+def _resolve(wanted: JarSet, repository: Path) -> list[Artifact]:
     """Return what Maven would put on the run-time class path; fetches POMs only."""
     try:
         from jgo.maven import MavenContext, PythonResolver  # noqa: PLC0415 - an optional dependency
         from jgo.parse import Endpoint  # noqa: PLC0415
     except ImportError as error:
-        message = f"The JARs of a Kafka broker are resolved by jgo, which is not installed; {INSTALL_HINT}"
+        message = f"The JARs of {wanted.title} are resolved by jgo, which is not installed; {INSTALL_HINT}"
         raise MissingExtraError(message) from error
     resolver = PythonResolver()
     context = MavenContext(
@@ -152,8 +197,11 @@ def _resolve(repository: Path) -> list[Artifact]:
         remote_repos={"central": maven_url()},
         timeout=REQUEST_TIMEOUT_S,
     )
-    wanted = [context.create_dependency(part) for part in Endpoint.parse(COORDINATES).coordinates]
-    named, transitive = resolver.resolve(wanted)
+    parts = Endpoint.parse("+".join(wanted.coordinates)).coordinates
+    dependencies = [context.create_dependency(part) for part in parts]
+    if wanted.complete:
+        return [each.artifact for each in dependencies]
+    named, transitive = resolver.resolve(dependencies)
     needed = [*named, *(each for each in transitive if each.scope in ("compile", "runtime"))]
     return [each.artifact for each in needed]
 
@@ -171,12 +219,12 @@ def _read_through(jar: Path) -> None:
         raise zipfile.BadZipFile(f"{jar.name} is damaged at {broken}")
 
 
-def _download_error(error: Exception) -> EndpointError:
+def _download_error(wanted: JarSet, error: Exception) -> EndpointError:
     # A mirror's URL may carry a password, and jgo's errors quote the URL.
     url = re.sub(r"//[^/@]*@", "//***@", maven_url())
     cause = str(error).replace(maven_url(), url)
     return EndpointError(
-        f"The JARs of Apache Kafka {KAFKA_VERSION} could not be downloaded from {url} "
+        f"The JARs of {wanted.title} {wanted.version} could not be downloaded from {url} "
         f"({type(error).__name__}: {cause}). Check the network and its proxy (HTTPS_PROXY, "
         "REQUESTS_CA_BUNDLE), or name a Maven mirror in EHKAFKA_MAVEN_URL, and try again; nothing "
         "unfinished was kept."
@@ -186,8 +234,10 @@ def _download_error(error: Exception) -> EndpointError:
 def main() -> int:
     """Fill the cache and say what a broker will run on."""
     try:
-        jars = kafka_jars(lambda line: print(f"  {line}", flush=True))  # noqa: T201 - a script's progress
-        print(f"Apache Kafka {KAFKA_VERSION}: {len(jars)} JARs in {jars[0].parent}, run by {find_java()}")  # noqa: T201
+        for wanted in (KAFKA, CONNECTOR):
+            jars = _cached(wanted, lambda line: print(f"  {line}", flush=True))  # noqa: T201 - a script's progress
+            print(f"{wanted.title} {wanted.version}: {len(jars)} JARs in {jars[0].parent}")  # noqa: T201
+        print(f"Kafka is run by {find_java()}")  # noqa: T201
     except EhkafkaError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return error.exit_code

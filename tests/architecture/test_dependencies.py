@@ -66,6 +66,7 @@ LAYERS: list[set[str]] = [
         "runtime",
         "signals",
     },
+    {"spark"},
     {"app", "consumer"},
     {""},  # the façade
     {"testing", "cli"},
@@ -112,11 +113,15 @@ OWNERS = {
         "consumer",
         "checks",
         "offsets",
+        "spark",
         "testing",
         "cli.demo",
     ),
-    "azure": ("endpoint.entra_credential", "checkpoints.blob", "testing"),
-    "orjson": ("records", "checkpoints", "checks", "testing", "cli"),
+    "azure": ("endpoint.entra_credential", "checkpoints.blob", "spark.sink", "testing"),
+    "orjson": ("records", "checkpoints", "checks", "spark.sink", "testing", "cli"),
+    "pyspark": ("spark",),
+    "pyarrow": ("spark",),
+    "pandas": (),
     "typer": ("cli",),
     "rich": ("cli",),
     "click": ("cli",),
@@ -239,8 +244,9 @@ def test_the_core_does_not_need_the_extras() -> None:
     import subprocess  # noqa: PLC0415 - a fresh interpreter is the point
 
     code = (
-        "import sys, ehkafka; "
-        "print([m for m in ('typer', 'rich', 'pytest', 'pydantic', 'ehkafka.testing', 'ehkafka.cli') "
+        "import sys, ehkafka, ehkafka.spark; "
+        "print([m for m in ('typer', 'rich', 'pytest', 'pydantic', 'pyspark', 'pyarrow', 'ehkafka.testing', "
+        "'ehkafka.cli') "
         "if m in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -25,7 +25,7 @@ class FakeMaven:
         self.failures: list[Exception] = []
         self.damaged = False
 
-    def download(self, repository: Path, report: Callable[[str], None]) -> list[Path]:
+    def download(self, wanted: jars.JarSet, repository: Path, report: Callable[[str], None]) -> list[Path]:
         """Do what `jars._download` does, or fail."""
         self.downloads += 1
         repository.mkdir()

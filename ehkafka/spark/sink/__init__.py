@@ -1,0 +1,19 @@
+"""`writeStream.format("ehkafka-blob")`: a stream's batches as JSON lines or Parquet in Azure Blob Storage.
+
+Two phases. Each task stages its rows as blocks of one blob, named by batch and partition; staged blocks
+are seen by nobody. When all tasks are through, the driver commits the blobs and writes the batch's manifest
+as the last act. A replayed batch has the same number and so the same names: what is complete is left alone,
+what is not is replaced. `names` tells the layout.
+
+```
+data_source  what Spark looks up: checks the options, hands out the writer   driver
+options      the options as values, without secrets                          pure
+place        which container, and how it is entered: secrets by their names  driver and executors
+container    the few calls of the storage SDK                                driver and executors
+stage        one task's rows → blocks                                        executors
+staged_blob  bytes → blocks                                                  executors
+json_lines, parquet   rows → bytes                                           executors
+commit       blobs, left-overs, manifest                                     driver
+manifest, names       what is written beside the rows, and where             pure
+```
+"""

@@ -1,0 +1,51 @@
+"""Which columns a file format cannot hold; told before the first batch. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from pyspark.sql import types
+
+from ehkafka.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ehkafka.spark.sink.options import FileFormat
+
+# By name: older versions of PySpark lack some.
+_NOT_FOR_FILES = {"VariantType", "CalendarIntervalType", "GeometryType", "GeographyType"}
+
+
+def check_columns(schema: types.StructType, file_format: FileFormat) -> None:
+    """Refuse duplicate names and types without a form in the format. Raises `ConfigurationError`."""
+    for name, kind in _all_types("", schema):
+        if isinstance(kind, types.StructType):
+            doubles = [each for each, count in Counter(kind.names).items() if count > 1]
+            if doubles:
+                raise ConfigurationError(
+                    f"Two columns are called {_below(name, doubles[0])!r}; rename one with withColumnRenamed"
+                )
+        elif type(kind).__name__ in _NOT_FOR_FILES:
+            raise ConfigurationError(
+                f"Column {name!r} is of type {kind.simpleString()}, which ehkafka-blob cannot write as "
+                f"{file_format}; turn it into text first, with to_json or cast"
+            )
+
+
+def _all_types(name: str, kind: types.DataType) -> Iterator[tuple[str, types.DataType]]:
+    """Yield a type and all inside it, each with the column's name as a query would write it."""
+    yield name, kind
+    if isinstance(kind, types.StructType):
+        for field in kind.fields:
+            yield from _all_types(_below(name, field.name), field.dataType)
+    elif isinstance(kind, types.ArrayType):
+        yield from _all_types(name, kind.elementType)
+    elif isinstance(kind, types.MapType):
+        yield from _all_types(name, kind.keyType)
+        yield from _all_types(name, kind.valueType)
+
+
+def _below(name: str, field: str) -> str:
+    return f"{name}.{field}" if name else field

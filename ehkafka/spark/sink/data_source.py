@@ -1,0 +1,96 @@
+"""What Spark looks up for `format("ehkafka-blob")`, and the writer that it asks for.
+
+Spark makes it in a process of the driver's, checks it there and pickles the writer for the executors; the
+commit of each batch runs in such a process again. So neither keeps anything but options, and no secret.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import datasource
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.spark.sink.columns import check_columns
+from ehkafka.spark.sink.options import sink_options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, MutableMapping, Sequence
+    from typing import NoReturn
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from ehkafka.spark.sink.message import Staged
+    from ehkafka.spark.sink.options import SinkOptions
+
+
+class BlobDataSource(datasource.DataSource):
+    """Writes streams, and nothing else."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        # Before anything else, so that a secret among them gets no further.
+        self._settings = sink_options(options)
+        super().__init__(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name for `format(…)`."""
+        return "ehkafka-blob"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> BlobStreamWriter:
+        """Return the writer of a query. Raises `ConfigurationError` for what cannot be written."""
+        if overwrite:
+            raise ConfigurationError(
+                "ehkafka-blob has no output mode complete: each batch would replace all the others. Use update "
+                "(every batch holds the rows that changed) or append"
+            )
+        check_columns(schema, self._settings.file_format)
+        return BlobStreamWriter(self._settings)
+
+    def schema(self) -> NoReturn:
+        """Refuse to be read."""
+        raise ConfigurationError(
+            "ehkafka-blob writes streams and reads nothing: read what it wrote with spark.read.json or .parquet"
+        )
+
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
+        """Refuse a batch query: it has no number to name blobs by."""
+        raise ConfigurationError(
+            "ehkafka-blob is for writeStream: its blobs are named by the number of a streaming batch. A batch "
+            "query goes through readStream with trigger(availableNow=True)"
+        )
+
+
+# With Arrow from PySpark 4.1; on 4.0 the class is there, and refuses to be used.
+_Writer: Any = getattr(datasource, "DataSourceStreamArrowWriter", datasource.DataSourceStreamWriter)
+
+
+class BlobStreamWriter(_Writer):  # type: ignore[misc]
+    """`write` runs on executors, `commit` and `abort` on the driver."""
+
+    def __init__(self, settings: SinkOptions) -> None:
+        if not hasattr(datasource, "DataSourceStreamArrowWriter"):
+            raise ConfigurationError(
+                "ehkafka-blob needs PySpark 4.1 or newer: 4.0 gives a sink no Arrow batches. Upgrade, or write "
+                "with foreachBatch"
+            )
+        self._settings = settings
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        """Stage the rows of one task."""
+        from ehkafka.spark.sink.stage import stage  # noqa: PLC0415 - the driver's processes do without it
+
+        return stage(self._settings, iterator)
+
+    def commit(self, messages: Sequence[Staged | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Make a batch visible."""
+        from ehkafka.spark.sink.commit import commit  # noqa: PLC0415 - executors do without it
+
+        commit(self._settings, messages, batchId)
+
+    def abort(self, messages: Sequence[Staged | None], batchId: int) -> None:  # noqa: N803
+        """Leave it: staged blocks are seen by nobody, and the service discards them after a week.
+
+        What a commit that broke off had made visible is replaced when Spark replays the batch.
+        """

@@ -1,0 +1,130 @@
+"""Which container the sink writes to and how it is entered, with every secret by its name alone.
+
+A `Place` goes to the executors in a pickle and into Spark's plans; what it names is read in the process that
+opens the client. Called on the driver (check) and on executors (open).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from ehkafka.checkpoints.blob_mirror import BlobMirror
+from ehkafka.errors import ConfigurationError
+from ehkafka.spark.secrets import called
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Each way with what may come beside it.
+_WAYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "containerUrl": ("credential", "clientId", "credentialFactory"),
+    "containerUrlEnv": (),
+    "containerUrlFile": (),
+    "connectionStringEnv": ("container",),
+    "connectionStringFile": ("container",),
+}
+PLACE_OPTIONS: Final = (*_WAYS, "container", "credential", "clientId", "credentialFactory")
+_FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`way` is the option that was given, `value` what it says: a name, a path, or a URL without a SAS."""
+
+    way: str
+    value: str
+    container: str | None = None
+    credential: str | None = None
+    client_id: str | None = None
+    credential_factory: str | None = None
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str]) -> Self:
+        """Choose the way that the options name. Raises `ConfigurationError` that repeats no value."""
+        given = {name: options[name] for name in PLACE_OPTIONS if options.get(name)}
+        ways = [name for name in _WAYS if name in given]
+        if len(ways) != 1:
+            raise ConfigurationError(
+                "ehkafka-blob needs one way to its container: containerUrl (https://<account>.blob.core.windows.net/"
+                "<container>, entered with an Entra ID identity), or container with connectionStringEnv or "
+                "connectionStringFile, or containerUrlEnv or containerUrlFile for a URL with a SAS. "
+                f"Given {'is none' if not ways else 'are ' + ' and '.join(ways)}"
+            )
+        way = ways[0]
+        beside = given.keys() - {way}
+        if strangers := sorted(beside - {*_WAYS[way]}):
+            raise ConfigurationError(f"Option {strangers[0]} does not go with {way}; leave one of them out")
+        if "container" in _WAYS[way] and "container" not in given:
+            raise ConfigurationError(f"Option {way} needs the container's name beside it, in option container")
+        if "credentialFactory" in given and beside & {"credential", "clientId"}:
+            raise ConfigurationError("Option credentialFactory makes the credential: leave credential and clientId out")
+        place = cls(
+            way,
+            given[way],
+            given.get("container"),
+            given.get("credential"),
+            given.get("clientId"),
+            given.get("credentialFactory"),
+        )
+        place._check()
+        return place
+
+    def open_client(self, options: dict[str, Any]) -> tuple[str, Any]:
+        """Return the container's name for people, and the SDK's client of it."""
+        found = self._described(self._credential())
+        client, _credential = found.open_client(options)
+        return found.name, client
+
+    def _credential(self) -> Any:
+        if self.credential_factory is None:
+            return self.credential
+        return called("credentialFactory", self.credential_factory)
+
+    def _check(self) -> None:
+        """Refuse what is wrong in itself, before any secret is read."""
+        if self.credential_factory and _FACTORY.fullmatch(self.credential_factory) is None:
+            raise ConfigurationError("Option credentialFactory is 'module:function', without arguments")
+        if self.way == "containerUrl":
+            if "?" in self.value:
+                raise ConfigurationError(
+                    "Option containerUrl has a query, which may be a SAS: name the URL by containerUrlEnv or "
+                    "containerUrlFile instead, so that it stays out of Spark's plans and logs"
+                )
+            self._described(None if self.credential_factory else self.credential)
+
+    def _described(self, credential: Any) -> BlobMirror:
+        """Return the container as the mirror describes it: the same rules hold for both."""
+        try:
+            if self.way == "containerUrl":
+                return BlobMirror(self.value, credential, client_id=self.client_id)
+            if self.way in {"containerUrlEnv", "containerUrlFile"}:
+                return BlobMirror(self._secret())
+            return BlobMirror.connection_string(self._secret(), self.container or "")
+        except ConfigurationError as error:
+            text = re.sub(r"^BlobMirror[\w.]*: ", "", str(error))
+        raise ConfigurationError(f"Option {self.way}: {text}")
+
+    def _secret(self) -> str:
+        """Read what the option names, in this process. Raises `ConfigurationError`."""
+        if self.way.endswith("Env"):
+            text = os.environ.get(self.value, "").strip()
+            problem = "is not set"
+        else:
+            try:
+                text = Path(self.value).read_text(encoding="utf-8").strip()
+                problem = "is empty"
+            except (OSError, UnicodeDecodeError) as error:
+                text, problem = "", f"cannot be read ({type(error).__name__})"
+        if not text:
+            what = "environment variable" if self.way.endswith("Env") else "file"
+            raise ConfigurationError(
+                f"Option {self.way}: the {what} {self.value!r} {problem} in the process on {socket.gethostname()}. "
+                "It has to be there on the driver and on every executor"
+                + (f" (spark.executorEnv.{self.value})" if self.way.endswith("Env") else "")
+            )
+        return text

@@ -1,0 +1,85 @@
+"""One task: its rows become staged blocks of one blob, which nobody sees yet.
+
+Runs on an executor, in Spark's Python worker, on the thread that runs the task. May run more than once for
+the same rows, at the same time even; only the attempt whose message reaches the driver counts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from pyspark import TaskContext
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.spark.sink.container import opened
+from ehkafka.spark.sink.json_lines import JsonLines
+from ehkafka.spark.sink.message import Staged
+from ehkafka.spark.sink.names import data_blob
+from ehkafka.spark.sink.parquet import ParquetFile
+from ehkafka.spark.sink.staged_blob import StagedBlob
+from ehkafka.spark.sink.utc_types import in_utc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from ehkafka.spark.sink.options import SinkOptions
+
+# Spark sets both for the tasks of a streaming batch; documented is neither.
+BATCH_PROPERTY = "streaming.sql.batchId"
+QUERY_PROPERTY = "sql.streaming.queryId"
+
+
+class _Rows(Protocol):
+    def write(self, batch: pa.RecordBatch) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def stage(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Staged:
+    """Stage all rows of this task; return what the driver commits."""
+    query, batch, partition = _where()
+    name = data_blob(options.path, batch, partition, options.ending)
+    container = opened(options.place)
+    blob = StagedBlob(lambda block, content: container.stage(name, block, content), options.block_bytes)
+    rows = _write(options, blob, batches)
+    blocks = blob.finish()
+    return Staged(query, batch, partition, name if blocks else "", blocks, rows, blob.tell())
+
+
+def _write(options: SinkOptions, blob: StagedBlob, batches: Iterator[pa.RecordBatch]) -> int:
+    """Write the rows; nothing at all where there are none, so that empty tasks make no blobs."""
+    rows = 0
+    file: _Rows | None = None
+    for given in batches:
+        if given.num_rows == 0:
+            continue
+        batch = in_utc(given)
+        if file is None:
+            file = _file(options, blob, batch.schema)
+        file.write(batch)
+        rows += batch.num_rows
+    if file is not None:
+        file.close()
+    return rows
+
+
+def _file(options: SinkOptions, blob: StagedBlob, schema: pa.Schema) -> _Rows:
+    if options.file_format == "parquet":
+        return ParquetFile(blob, schema, options.compression)
+    return JsonLines(blob, options.compression)
+
+
+def _where() -> tuple[str, int, int]:
+    """Return the query, its batch and this task's partition, as Spark tells them."""
+    context = TaskContext.get()
+    query = context.getLocalProperty(QUERY_PROPERTY) if context else None
+    batch = context.getLocalProperty(BATCH_PROPERTY) if context else None
+    if context is None or not query or batch is None or not batch.isdigit():
+        raise ConfigurationError(
+            f"ehkafka-blob names its blobs by the batch's number, and this Spark tells its tasks no number: the "
+            f"local properties {BATCH_PROPERTY} and {QUERY_PROPERTY} are not there. Use the micro-batch "
+            "trigger of an Apache Spark 4, or write with foreachBatch"
+        )
+    return query, int(batch), context.partitionId()

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import io
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+import pyarrow.parquet as pq
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.spark.sink import staged_blob
+from ehkafka.spark.sink.json_lines import JsonLines
+from ehkafka.spark.sink.parquet import ParquetFile
+from ehkafka.spark.sink.staged_blob import StagedBlob
+from ehkafka.spark.sink.utc_types import in_utc
+
+BERLIN = pa.timestamp("us", "Europe/Berlin")
+MOMENT = dt.datetime(2026, 1, 2, 3, 4, 5, 678900, tzinfo=dt.UTC)
+
+
+class Blocks:
+    """Keeps what is staged."""
+
+    def __init__(self) -> None:
+        self.staged: list[tuple[str, bytes]] = []
+
+    def stage(self, block: str, content: bytes) -> None:
+        """Take a block."""
+        self.staged.append((block, content))
+
+    def joined(self) -> bytes:
+        """Return the blob as a commit of all blocks would make it."""
+        return b"".join(content for _, content in self.staged)
+
+
+def awkward() -> Any:
+    """Return a batch with every kind of value, and with nulls."""
+    return pa.record_batch(
+        {
+            "text": pa.array(["ä\n\"'\u2028", None]),
+            "whole": pa.array([2**63 - 1, None], pa.int64()),
+            "real": pa.array([float("nan"), None]),
+            "exact": pa.array([Decimal("12345678901234567890.10"), None], pa.decimal128(38, 2)),
+            "raw": pa.array([b"\x00\xff", None], pa.binary()),
+            "day": pa.array([dt.date(2026, 1, 2), None]),
+            "moment": pa.array([MOMENT, None], BERLIN),
+            "wall": pa.array([dt.datetime(2026, 1, 2, 3, 4), None], pa.timestamp("us")),
+            "list": pa.array([[1.5, float("inf")], None]),
+            "map": pa.array([[("a", 1), ("b", None)], None], pa.map_(pa.string(), pa.int32())),
+            "inner": pa.array(
+                [{"moment": MOMENT, "low": float("-inf")}, None],
+                pa.struct([("moment", BERLIN), ("low", pa.float64())]),
+            ),
+        }
+    )
+
+
+def test_rows_become_one_json_object_a_line() -> None:
+    """Every kind of value has a form that a JSON reader takes, the one that Spark's to_json has."""
+    file = io.BytesIO()
+    JsonLines(file, "none").write(in_utc(awkward()))  # type: ignore[arg-type]
+    first, second = file.getvalue().splitlines()
+    assert json.loads(first, parse_float=Decimal) == {
+        "text": "ä\n\"'\u2028",
+        "whole": 2**63 - 1,
+        "real": "NaN",
+        "exact": Decimal("12345678901234567890.10"),
+        "raw": "AP8=",
+        "day": "2026-01-02",
+        "moment": "2026-01-02T03:04:05.678900Z",
+        "wall": "2026-01-02T03:04:00",
+        "list": [Decimal("1.5"), "Infinity"],
+        "map": {"a": 1, "b": None},
+        "inner": {"moment": "2026-01-02T03:04:05.678900Z", "low": "-Infinity"},
+    }
+    assert set(json.loads(second).values()) == {None}
+
+
+def test_equal_rows_make_equal_compressed_bytes() -> None:
+    """A replayed batch's blob is the same: no time of writing is in it."""
+    made = []
+    for _ in range(2):
+        file = io.BytesIO()
+        lines = JsonLines(file, "gzip")  # type: ignore[arg-type]
+        lines.write(in_utc(awkward()))
+        lines.close()
+        made.append(file.getvalue())
+    assert made[0] == made[1]
+    assert len(gzip.decompress(made[0]).splitlines()) == 2
+
+
+def test_parquet_gives_the_same_rows_back() -> None:
+    """All types survive; the rows of small batches share a row group."""
+    blocks = Blocks()
+    blob = StagedBlob(blocks.stage, 1024)
+    batch = in_utc(awkward().drop_columns(["real", "list"]))
+    file = ParquetFile(blob, batch.schema, "zstd")
+    for _ in range(10):
+        file.write(batch)
+    file.close()
+    assert blob.finish() == tuple(name for name, _ in blocks.staged)
+    found = pq.ParquetFile(io.BytesIO(blocks.joined()))
+    assert found.metadata.num_row_groups == 1
+    assert found.read().to_pylist() == batch.to_pylist() * 10
+    assert blob.tell() == len(blocks.joined())
+
+
+def test_a_large_parquet_file_is_written_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more than one row group waits in memory."""
+    monkeypatch.setattr("ehkafka.spark.sink.parquet.GROUP_ROWS", 5)
+    blocks = Blocks()
+    blob = StagedBlob(blocks.stage, 1 << 20)
+    file = ParquetFile(blob, pa.schema([("n", pa.int64())]), "none")
+    for start in range(0, 12, 3):
+        file.write(pa.record_batch({"n": pa.array(range(start, start + 3), pa.int64())}))
+    file.close()
+    blob.finish()
+    found = pq.ParquetFile(io.BytesIO(blocks.joined()))
+    assert [found.metadata.row_group(n).num_rows for n in range(found.metadata.num_row_groups)] == [6, 6]
+
+
+def test_bytes_are_cut_into_blocks_of_one_size() -> None:
+    """Every block is full but the last one; their ids are of one length, and of this attempt alone."""
+    blocks, other = Blocks(), Blocks()
+    for target in (blocks, other):
+        blob = StagedBlob(target.stage, 10)
+        for piece in (b"a" * 25, b"", b"b" * 4, b"c" * 11):
+            blob.write(piece)
+        blob.finish()
+    assert [len(content) for _, content in blocks.staged] == [10, 10, 10, 10]
+    assert blocks.joined() == b"a" * 25 + b"b" * 4 + b"c" * 11
+    names = [name for name, _ in blocks.staged + other.staged]
+    assert len(set(names)) == 8
+    assert {len(name) for name in names} == {38}
+
+
+def test_more_blocks_than_a_blob_can_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says what to change."""
+    monkeypatch.setattr(staged_blob, "BLOCKS_MAX", 2)
+    blob = StagedBlob(lambda _name, _content: None, 1)
+    with pytest.raises(ConfigurationError, match="raise blockBytes"):
+        blob.write(b"abc")
