@@ -27,9 +27,13 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from pyspark.sql import SparkSession
+
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
     from ehkafka.history import History
+    from ehkafka.spark.engine.app_parts import AppParts
+    from ehkafka.spark.engine.run import SparkRun
 
 State = Literal["new", "starting", "running", "stopping", "stopped"]
 
@@ -181,6 +185,19 @@ class App(Registration, Configurable):
     ) -> None:
         await asyncio.to_thread(self.stop)
 
+    def run_on_spark(self, spark: SparkSession, **choices: Any) -> SparkRun:
+        """Run the handlers inside the tasks of a Spark query, and return at once.
+
+        The same order per key, retries and dead letters; commits to the group and the mirror after each
+        finished batch. `choices` are those of `ehkafka.spark.engine.run.SparkChoices`: `checkpoint`,
+        `new_checkpoint`, `available_now`, `interval_s`, `max_records_per_batch`, `source_options`. Raises
+        `ConfigurationError` for what cannot run there, `GroupInUseError` while a consumer holds the group.
+        """
+        from ehkafka.spark.engine.run import SparkChoices, start_on_spark  # noqa: PLC0415 - an extra
+
+        self._must_be_at_rest()
+        return start_on_spark(self._parts_for_spark(), spark, SparkChoices(**choices))
+
     def resize(self, handler: str, *, workers: int) -> None:
         """Change how many workers a handler has while the app runs; `handler` is its function's name.
 
@@ -248,6 +265,25 @@ class App(Registration, Configurable):
             worker_set_up=self._worker_set_up,
             worker_tear_down=self._worker_tear_down,
             event_hooks=self._event_hooks,
+            history=self._history,
+            mirror=self._mirror,
+        )
+
+    def _parts_for_spark(self) -> AppParts:
+        from ehkafka.spark.engine.app_parts import AppParts  # noqa: PLC0415 - not for an app that runs here
+
+        return AppParts(
+            endpoint=self.endpoint,
+            settings=self.settings,
+            specs=tuple(self._specs),
+            middleware=tuple(self._middleware),
+            partition_hooks=self._partition_hooks,
+            on_error=self._on_error,
+            on_start=tuple(self._on_start),
+            on_stop=tuple(self._on_stop),
+            worker_set_up=self._worker_set_up,
+            worker_tear_down=self._worker_tear_down,
+            event_hooks=tuple(self._event_hooks),
             history=self._history,
             mirror=self._mirror,
         )

@@ -20,6 +20,19 @@ from ehkafka.cli.look_commands import CHECK_HELP, CONFIG_HELP, TAIL_HELP, check,
 from ehkafka.cli.offsets_commands import offsets
 from ehkafka.cli.options import Assignments, Config, Debug
 from ehkafka.cli.settings_given import Given
+from ehkafka.cli.spark_options import (
+    AvailableNow,
+    BatchRecords,
+    Checkpoint,
+    Engine,
+    EngineOption,
+    IntervalS,
+    Master,
+    NewCheckpoint,
+    SparkConf,
+    SparkGiven,
+)
+from ehkafka.cli.spark_run import run_on_spark
 from ehkafka.cli.stop_notice import StopNotice
 
 # New objects between two looks for cycles. A batch of records alone is more than Python's own 700.
@@ -37,6 +50,7 @@ Examples:
   ehkafka run examples/quickstart/app.py a file
   ehkafka run shop.orders --log-level debug
   ehkafka run shop.orders --config prod.toml --set drain_s=20
+  ehkafka run shop.orders --engine spark --checkpoint /mnt/orders
 
 \b
 Exit codes:
@@ -104,14 +118,35 @@ def run(
             help="Let Python's garbage collector look at new objects only, and less often.",
         ),
     ] = True,
+    engine: EngineOption = Engine.LOCAL,
+    master: Master = None,
+    checkpoint: Checkpoint = None,
+    new_checkpoint: NewCheckpoint = False,
+    available_now: AvailableNow = False,
+    interval_s: IntervalS = None,
+    batch_records: BatchRecords = None,
+    spark_conf: SparkConf = None,
     debug: Debug = False,
 ) -> None:
     """Run an app until a signal stops it or an error ends it."""
     with reported(debug=debug):
         log_to_stderr(log_level)
+        on_spark = SparkGiven(
+            master=master,
+            checkpoint=checkpoint,
+            new_checkpoint=new_checkpoint,
+            available_now=available_now,
+            interval_s=interval_s,
+            batch_records=batch_records,
+            conf=tuple(spark_conf or ()),
+        )
+        on_spark.check(engine)
         given = Given.read(config, assignments or ())
         found = load_app(app)
         given.apply(found)
+        if engine is Engine.SPARK:
+            run_on_spark(found, app, on_spark)
+            return
         found.add_hook(StopNotice(log_level.number))
         found.run(gc_freeze=tune_gc, gc_threshold=GC_THRESHOLD if tune_gc else None)
 

@@ -66,8 +66,8 @@ class FileSource:
                 " itself, so it is not repeated here: give the string as text, without Path(…)"
             )
         # Absolute, because a process may change its directory; not resolved, because mounts move links.
-        self._path = Path(text).absolute()
-        self.name = f"file {self._path}"
+        self.path = Path(text).absolute()
+        self.name = f"file {self.path}"
 
     def read(self) -> str:
         """Return the file's text; a byte-order mark is taken off."""
@@ -83,8 +83,8 @@ class FileSource:
 
     def _content(self) -> bytes:
         try:
-            if stat.S_ISREG(self._path.stat().st_mode):
-                with self._path.open("rb") as file:
+            if stat.S_ISREG(self.path.stat().st_mode):
+                with self.path.open("rb") as file:
                     return file.read(FILE_BYTES_MAX + 1)
             # A pipe would block, and have nothing to say when it is read again.
             said = "it is no regular file, so it cannot be read again when the key is rotated"

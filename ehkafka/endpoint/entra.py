@@ -38,6 +38,11 @@ class EntraConnection:
         self._credential = CredentialHolder(credential, client_id, self.namespace)
         self.tokens = TokenSource(self._credential.fetch, self.namespace.host)
 
+    @property
+    def chosen_credential(self) -> tuple[str, str | None] | None:
+        """The credential's name and client id; None where the caller gave an object."""
+        return self._credential.chosen
+
     def client_properties(self) -> dict[str, Any]:
         """Return what each client needs; asks for no token."""
         return {

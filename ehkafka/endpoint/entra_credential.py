@@ -44,6 +44,11 @@ class CredentialHolder:
     def __repr__(self) -> str:
         return f"<credential {self._name}>"
 
+    @property
+    def chosen(self) -> tuple[str, str | None] | None:
+        """The credential's name and client id, by which another process can make it; None: it was given."""
+        return (self._name, self._client_id) if self._given is None else None
+
     def fetch(self) -> object:
         """Ask for a token; may take long and raise anything. What it returns is not checked."""
         credential = self._given if self._given is not None else self._own()

@@ -135,7 +135,7 @@ OWNERS = {
     "hypothesis": (),
 }
 # What the command line may import: the façade, the submodules that are public with it, the testing kit.
-PUBLIC = ("", "cli", "testing", "events", "settings", "configuration", "checks", "offsets", "recovery")
+PUBLIC = ("", "cli", "testing", "events", "settings", "configuration", "checks", "offsets", "recovery", "spark")
 # The one module that may look up, lazily: the embedded endpoint starts the testing kit's broker.
 LOOKS_UP = "endpoint.embedded"
 

@@ -1,0 +1,99 @@
+"""Options of `ehkafka run --engine spark`, and what they may not be together. Read by typer and by `run`."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from ehkafka import ConfigurationError
+
+
+class Engine(enum.Enum):
+    """Where handlers run."""
+
+    LOCAL = "local"
+    SPARK = "spark"
+
+
+EngineOption = Annotated[
+    Engine, typer.Option("--engine", help="Run in this process, or inside the tasks of a Spark query.")
+]
+Master = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="Spark's master. Default: its configuration's, else this machine's cores."),
+]
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR", help="Where Spark keeps positions. Without, each start begins where the group stands."
+    ),
+]
+NewCheckpoint = Annotated[
+    bool, typer.Option("--new-checkpoint", help="Begin where the group stands, whatever DIR says.")
+]
+AvailableNow = Annotated[
+    bool, typer.Option("--available-now", help="End when what is there at the start is handled.")
+]
+IntervalS = Annotated[
+    float | None, typer.Option("--batch-interval", metavar="SECONDS", help="Time from batch to batch.", min=0.0)
+]
+BatchRecords = Annotated[
+    int | None, typer.Option("--batch-records", metavar="N", help="Records of a batch at most.", min=1)
+]
+SparkConf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--spark-conf", metavar="NAME=VALUE", help="A property of Spark's; may be given several times."
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkGiven:
+    """What was given for Spark."""
+
+    master: str | None
+    checkpoint: str | None
+    new_checkpoint: bool
+    available_now: bool
+    interval_s: float | None
+    batch_records: int | None
+    conf: tuple[str, ...]
+
+    def check(self, engine: Engine) -> None:
+        """Refuse Spark's options for another engine. Raises `ConfigurationError`."""
+        given = {
+            "--master": self.master,
+            "--checkpoint": self.checkpoint,
+            "--new-checkpoint": self.new_checkpoint,
+            "--available-now": self.available_now,
+            "--batch-interval": self.interval_s,
+            "--batch-records": self.batch_records,
+            "--spark-conf": self.conf,
+        }
+        named = [name for name, value in given.items() if value]
+        if engine is Engine.LOCAL and named:
+            raise ConfigurationError(f"{', '.join(named)}: only with --engine spark. Add that, or leave them out.")
+
+    def properties(self) -> dict[str, str]:
+        """Return Spark's properties by name. Raises `ConfigurationError`."""
+        found = {}
+        for one in self.conf:
+            name, equals, value = one.partition("=")
+            if not equals or not name.startswith("spark."):
+                raise ConfigurationError(f"--spark-conf {name!r}: write it as spark.some.name=value.")
+            found[name] = value
+        return found
+
+    def choices(self) -> dict[str, object]:
+        """Return what `App.run_on_spark` is given."""
+        given = {"interval_s": self.interval_s, "max_records_per_batch": self.batch_records}
+        return {
+            "checkpoint": self.checkpoint,
+            "new_checkpoint": self.new_checkpoint,
+            "available_now": self.available_now,
+            **{name: value for name, value in given.items() if value is not None},
+        }

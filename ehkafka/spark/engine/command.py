@@ -1,0 +1,87 @@
+"""`ehkafka run --engine spark`: a session, a query, and the signals that stop it.
+
+On the main thread of a driver of our own; a program with a session calls `App.run_on_spark` instead.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.signals import stop_signals
+from ehkafka.spark import versions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from ehkafka.app import App
+    from ehkafka.spark.engine.run import SparkRun
+
+_WAIT_S = 0.5
+# Spark's page listens on every address of the machine: whoever wants it turns it on.
+_QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+_LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+def run_until_stopped(
+    app: App, *, master: str | None, conf: Mapping[str, str], files: tuple[Path, ...] = (), **choices: Any
+) -> SparkRun:
+    """Run an app on Spark until a signal stops it or it ends. Raises what is wrong, or what ended it.
+
+    `master` is Spark's; None leaves it to the configuration, or takes this machine's cores. `files` are modules
+    that executors elsewhere need. The first SIGINT or SIGTERM lets the running batch end, the second leaves.
+    """
+    with session(master, conf) as spark:
+        for file in files:
+            spark.sparkContext.addPyFile(str(file))
+        folders = tuple(dict.fromkeys(str(folder) for folder in (Path.cwd(), *(file.parent for file in files))))
+        run: SparkRun | None = None
+
+        def stop(_name: str) -> None:
+            if run is None:
+                raise KeyboardInterrupt
+            run.request_stop()
+
+        def leave() -> None:
+            raise KeyboardInterrupt
+
+        with stop_signals(stop, leave):
+            run = app.run_on_spark(spark, folders=folders, **choices)
+            # In slices: a wait without end would keep signals from being handled on some platforms.
+            while not run.wait(_WAIT_S):
+                pass
+        return run
+
+
+@contextmanager
+def session(master: str | None, conf: Mapping[str, str]) -> Iterator[SparkSession]:
+    """Give a session of our own, ended afterwards. Raises `ConfigurationError` where Spark does not start."""
+    versions.check_pyspark()
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("ehkafka")
+    if master is not None:
+        builder = builder.master(master)
+    is_local = (master or "local").startswith("local")
+    for name, value in {**_QUIET, **(_LOCAL if is_local else {}), **conf}.items():
+        builder = builder.config(name, value)
+    try:
+        spark = builder.getOrCreate()
+    except Exception as error:
+        said = " ".join(str(error).split())[:500]
+        raise ConfigurationError(
+            f"Spark did not start: {said} It needs Java 17 or newer (JAVA_HOME), and a master that answers "
+            "(--master local[*] for this machine)."
+        ) from error
+    spark.sparkContext.setLogLevel(conf.get("spark.log.level", "ERROR"))
+    try:
+        yield spark
+    finally:
+        spark.stop()

@@ -1,0 +1,40 @@
+"""From an error inside a task, or inside Spark's planning process, to one sentence on the driver. Pure.
+
+A task's error travels as the text of a Python traceback inside of Java's. Ours are found in there by the
+name of their class.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ehkafka import errors
+from ehkafka.errors import EhkafkaError, EngineError
+
+if TYPE_CHECKING:
+    from typing import Final
+
+_OURS: Final = re.compile(r"ehkafka\.errors\.(\w+): ([^\n]+)")
+_TRACE_CHARACTERS_MAX = 2_000
+
+
+def as_told(error: EhkafkaError) -> EhkafkaError:
+    """Return an error with its text in one line, so that it can be found again in a traceback."""
+    told = type(error)(" ".join(str(error).split()))
+    told.__cause__ = error.__cause__
+    return told
+
+
+def failure_of(said: str) -> EhkafkaError:
+    """Return the error that ended a query, by what Spark says of it."""
+    found = _OURS.findall(said)
+    for name, text in reversed(found):
+        kind = getattr(errors, name, None)
+        if isinstance(kind, type) and issubclass(kind, EhkafkaError):
+            return kind(text.strip())
+    first = " ".join(said.split())[:_TRACE_CHARACTERS_MAX]
+    return EngineError(
+        f"The Spark query failed: {first} What its unfinished batch had handled is handled again at the next "
+        "start. The executors' logs have the whole error."
+    )

@@ -1,0 +1,169 @@
+"""Follows a running query: commits what its finished batches reached, ends it in order, says of what it died.
+
+One thread for each query, on the driver. It reads the query's progress instead of hearing a
+`StreamingQueryListener`: Spark's events come late, may be dropped when many wait, and the last ones may come
+after the query has stopped, while the progress is there from the moment at which its batch counts.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.errors import AbandonedError, EhkafkaError, EngineError
+from ehkafka.run_errors import death_of
+from ehkafka.spark.engine.failures import failure_of
+from ehkafka.spark.engine.results import COUNTS, batch_result
+from ehkafka.spark.source import offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from ehkafka.spark.engine.group import Group
+
+# Between two looks at the query's progress; in between, the client's callbacks are let through.
+LOOK_S = 0.1
+STOP_LOOK_S = 0.005
+
+
+class Follower:
+    """The thread. `start` once; `request_stop` from any thread; `done` is set when all has ended."""
+
+    def __init__(
+        self,
+        query: StreamingQuery,
+        group: Group,
+        *,
+        stop_file: Path,
+        stop_s: float,
+        on_end: Callable[[], None],
+    ) -> None:
+        """`stop_file` tells the source to plan no further batch. `on_end` is called last, on the thread."""
+        self._query = query
+        self._group = group
+        self._stop_file = stop_file
+        self.stop_s = stop_s
+        self._on_end = on_end
+        self.done = threading.Event()
+        # Set by `request_stop`; read by the thread.
+        self._stop_by_s: float | None = None
+        self._lock = threading.Lock()
+        # Under the lock: the first error.
+        self.failure: EhkafkaError | None = None
+        # Written by the thread, replaced and never changed.
+        self.counts: dict[str, int] = dict.fromkeys(COUNTS, 0)
+        self.batches = 0
+        self._seen_batch = -1
+        self._thread = threading.Thread(target=self._main, name="ehkafka-spark", daemon=True)
+
+    def start(self) -> None:
+        """Begin to follow."""
+        self._thread.start()
+
+    def request_stop(self, timeout_s: float | None = None) -> None:
+        """Let the running batch end, then stop the query; without waiting. The first request counts."""
+        if self._stop_by_s is None:
+            self._stop_by_s = time.monotonic() + (self.stop_s if timeout_s is None else timeout_s)
+
+    def fail(self, error: EhkafkaError) -> None:
+        """End the query with an error."""
+        with self._lock:
+            if self.failure is None:
+                self.failure = error
+        self.request_stop()
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether a thread is this one."""
+        return thread is self._thread
+
+    def _main(self) -> None:
+        try:
+            self._follow()
+        except BaseException as error:
+            self.fail(death_of("The thread that follows the Spark query", error))
+        finally:
+            self._finish()
+
+    def _follow(self) -> None:
+        while self._stop_by_s is None:
+            # In this order: a query that has ended by itself has told all its progress.
+            is_active = self._query.isActive
+            self._look()
+            if not is_active:
+                return
+            self._group.serve(LOOK_S)
+            if (lost := self._group.lost()) is not None:
+                self.fail(lost)
+        self._stop_between_batches(self._stop_by_s)
+
+    def _look(self) -> None:
+        """Take what has been finished since the last look."""
+        for progress in self._new_progress():
+            self._seen_batch = max(self._seen_batch, progress["batchId"])
+            result = batch_result(progress)
+            if result is not None:
+                self.batches += 1
+                self.counts = {name: self.counts[name] + result.counts[name] for name in COUNTS}
+            end = progress["sources"][0].get("endOffset")
+            if end is not None:
+                ends = offsets.StreamOffset.from_json(end if isinstance(end, dict) else json.loads(end)).positions
+                self._group.note(ends, {} if result is None else result.lasts)
+
+    def _new_progress(self) -> list[dict[str, Any]]:
+        last = self._query._jsq.lastProgress()  # type: ignore[attr-defined]  # noqa: SLF001 - its JSON, unparsed
+        if last is None or last.batchId() <= self._seen_batch:
+            return []
+        known = [json.loads(one.json()) for one in self._query._jsq.recentProgress()]  # type: ignore[attr-defined]  # noqa: SLF001
+        return [one for one in known if one["batchId"] > self._seen_batch and one["sources"]]
+
+    def _stop_between_batches(self, stop_by_s: float) -> None:
+        """Stop while no batch runs: `stop()` in the middle of one would cut its handlers off."""
+        self._stop_file.touch()
+        while self._query.isActive and time.monotonic() < stop_by_s:
+            # From now on a trigger that begins finds nothing new, so one look between two of them is enough.
+            if not self._query.status["isTriggerActive"]:
+                break
+            time.sleep(STOP_LOOK_S)
+        else:
+            if self._query.isActive:
+                self.fail(
+                    AbandonedError(
+                        "The running batch did not end within the stop's time, so it was cut off: none of its "
+                        "records is committed, and they are handled again. Give stop() more time, or the query "
+                        "a smaller max_records_per_batch."
+                    )
+                )
+        self._query.stop()
+
+    def _finish(self) -> None:
+        try:
+            self._end_query()
+            late = self._group.finish(self.stop_s)
+            if late and self.failure is None:
+                shown = ", ".join(map(str, late[:10]))
+                self.fail(
+                    AbandonedError(
+                        f"The last commit of {shown} failed ({self._group.trouble or 'no answer in time'}), so "
+                        "what was finished since the commit before is handled again."
+                    )
+                )
+        except BaseException as error:
+            self.fail(EngineError(f"The end of the Spark query failed: {error!r}. Please report it."))
+        finally:
+            try:
+                self._group.close(deadline_s=time.monotonic() + self.stop_s)
+            finally:
+                self._on_end()
+                self.done.set()
+
+    def _end_query(self) -> None:
+        if self._query.isActive:
+            self._query.stop()
+        self._look()
+        if (error := self._query.exception()) is not None:
+            self.fail(failure_of(str(error)))

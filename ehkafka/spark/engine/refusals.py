@@ -1,0 +1,109 @@
+"""What an app may have on one machine and cannot have on Spark, each with the reason and the fix.
+
+Called on the driver before anything is opened. A batch ends only when each of its records has an
+outcome, and its tasks know nothing of each other: all refusals follow from these two.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.recovery.policy import DeadLetter, Hold
+from ehkafka.recovery.retry import Retry
+from ehkafka.workers.processes import Processes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ehkafka.handlers import HandlerSpec
+    from ehkafka.settings import Settings
+    from ehkafka.spark.engine.app_parts import AppParts
+
+
+def check_app(parts: AppParts) -> None:
+    """Refuse what cannot run on Spark. Raises `ConfigurationError` that names it and the fix."""
+    if not parts.specs:
+        raise ConfigurationError("The app has no handler; register one with @app.handler('topic').")
+    for spec in parts.specs:
+        for reason in _reasons(spec):
+            raise ConfigurationError(f"On Spark, handler {spec.name!r}: {reason}")
+    for reason in (*_setting_reasons(parts.settings), *_hook_reasons(parts)):
+        raise ConfigurationError(f"On Spark, {reason}")
+
+
+def check_session(spark: Any) -> None:
+    """Refuse a session in which order could not be kept. Raises `ConfigurationError`."""
+    if not hasattr(spark, "_jsparkSession"):
+        raise ConfigurationError(
+            "The engine needs a classic Spark session, on the driver itself: a Spark Connect client cannot follow "
+            "its query. Start it with spark-submit, or use format('ehkafka') from there."
+        )
+    if str(spark.conf.get("spark.speculation", "false")).lower() == "true":
+        raise ConfigurationError(
+            "spark.speculation=true would run the handlers of one partition twice at the same time. Set it to "
+            "false for this session."
+        )
+
+
+def _reasons(spec: HandlerSpec) -> Iterator[str]:
+    policy = spec.on_failure
+    if isinstance(policy, Hold):
+        yield (
+            "on_failure=Hold() keeps a record without an outcome, and its batch would never end. Use Stop(), "
+            "Skip() or DeadLetter(…)."
+        )
+    if isinstance(policy, DeadLetter) and policy.after == "hold_key":
+        yield (
+            "DeadLetter(after='hold_key') keeps a key's next records without an outcome, and their batch would "
+            "never end. Use after='continue' or 'divert_key', which holds until the batch ends."
+        )
+    if isinstance(policy, DeadLetter) and policy.on_limit == "hold":
+        yield (
+            "DeadLetter(on_limit='hold') keeps records without an outcome, and their batch would never end. Use "
+            "on_limit='stop'."
+        )
+    if isinstance(spec.retry, Retry) and spec.retry.attempts is None:
+        yield "Retry(attempts=None) never ends, so neither would its batch. Give a number of attempts."
+    if spec.scope == "handler":
+        yield (
+            "scope='handler' makes one lane of a key in all partitions, and on Spark partitions are in "
+            "different processes. Use scope='partition', and have producers send a key to one partition."
+        )
+    if spec.rate_limit is not None:
+        yield (
+            "rate_limit= counts the calls of one process, and Spark runs several. Leave it out; "
+            "max_records_per_batch with a trigger interval bounds the whole query."
+        )
+    if isinstance(spec.workers, Processes) and spec.deadline_s is not None:
+        yield (
+            "deadline_s= ends a worker process of ours, and on Spark the task's own process runs the handler. "
+            "Leave deadline_s out, or make the handler an async def."
+        )
+
+
+def _setting_reasons(settings: Settings) -> Iterator[str]:
+    if settings.on_out_of_range == "latest":
+        yield (
+            "on_out_of_range='latest' would skip what the log still holds of a planned batch. Use 'stop' or "
+            "'earliest'."
+        )
+    if settings.on_parked_full != "pause_partition":
+        yield (
+            f"on_parked_full={settings.on_parked_full!r} does not apply: retries end within their batch, and "
+            "reading waits for them. Use 'pause_partition'."
+        )
+    if settings.reset:
+        yield (
+            "reset=True would begin anew at every start of the query. Move the group once: ehkafka offsets reset."
+        )
+
+
+def _hook_reasons(parts: AppParts) -> Iterator[str]:
+    if parts.partition_hooks.on_idle is not None:
+        yield (
+            "on_idle is never called: a batch has records, or there is none. Leave it out, or look at "
+            "SparkRun.query.lastProgress."
+        )
+    if parts.history is not None:
+        yield "history= is for tests in one process. Leave it out."

@@ -1,0 +1,53 @@
+"""The options by which executors find the broker that an app's endpoint leads to. No secret is among them.
+
+On the driver, before anything is opened. What cannot be named is refused with the options that can.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from ehkafka.endpoint.whereabouts import whereabouts
+from ehkafka.errors import ConfigurationError
+from ehkafka.spark import secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ehkafka.endpoint import Endpoint
+
+_OPTIONS = {
+    "variable": "connectionStringEnv",
+    "file": "connectionStringFile",
+    "namespace": "namespace",
+    "bootstrap": "kafka.bootstrap.servers",
+}
+_ADVICE = (
+    "On Spark, executors make the endpoint themselves. Give them the way: source_options={'connectionStringEnv':"
+    " 'NAME'}, or connectionStringFile, namespace with credential or credentialFactory, or endpointFactory:"
+    " 'module:function' that returns the Endpoint."
+)
+
+
+def way_in_options(
+    endpoint: Endpoint, given: Mapping[str, str], environ: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the options that name the broker: the given ones, if they do, else the endpoint's own way.
+
+    Raises `ConfigurationError` for an endpoint that cannot be named without its secret.
+    """
+    names = {name.lower() for name in given}
+    ways = {way.lower() for way in secrets.WAYS} | {"kafka.bootstrap.servers"}
+    if names & ways:
+        return {}
+    try:
+        found = whereabouts(endpoint, os.environ if environ is None else environ)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{error} {_ADVICE}") from None
+    options = {_OPTIONS[found.way]: found.value}
+    if found.credential is not None:
+        options["credential"] = found.credential
+    if found.client_id is not None:
+        options["clientId"] = found.client_id
+    return options | {f"{secrets.CLIENT_PREFIX}{name}": value for name, value in found.properties.items()}

@@ -1,0 +1,138 @@
+"""Apps for Spark's engine, tasks of theirs without a JVM, and handlers that write down what they were given.
+
+Handlers run in other processes than the tests, so they write to files: one line for each call.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import defaultdict
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import ehkafka
+from ehkafka.spark.engine.app_parts import AppParts
+from ehkafka.spark.engine.shipment import Shipment
+from ehkafka.spark.engine.work import TaskWork
+from ehkafka.spark.source.planning import Piece
+from ehkafka.testing.simulated_message import SimulatedMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from ehkafka.spark.engine.results import PartitionResult
+
+KEYS = 7
+
+
+def make_app(**settings: Any) -> ehkafka.App:
+    """Return an app that reaches no broker."""
+    return ehkafka.App(
+        **{
+            "group": "g",
+            "start": "earliest",
+            "endpoint": ehkafka.Endpoint.kafka("127.0.0.1:1"),
+            "stop_s": 5.0,
+            **settings,
+        }
+    )
+
+
+def parts_of(app: ehkafka.App) -> AppParts:
+    """Return what `App.run_on_spark` hands over."""
+    return app._parts_for_spark()
+
+
+def log_of(count: int, *, topic: str = "t", partition: int = 0, keys: int = KEYS, start: int = 0) -> list[Any]:
+    """Return the records of one partition, keys in turn."""
+    return [
+        SimulatedMessage(topic, partition, offset, b"k%d" % (offset % keys))
+        for offset in range(start, start + count)
+    ]
+
+
+def as_batches(*logs: Sequence[Any], size: int = 100) -> list[tuple[Piece, list[Any]]]:
+    """Return what reading gives for these partitions: parts of each, in turn."""
+    found = []
+    longest = max(map(len, logs))
+    for at in range(0, longest, size):
+        for log in logs:
+            if part := list(log[at : at + size]):
+                found.append((piece_of(log), part))
+    return found
+
+
+def piece_of(log: Sequence[Any]) -> Piece:
+    """Return the piece that a partition's records are."""
+    return Piece(log[0].topic(), log[0].partition(), log[0].offset(), log[-1].offset() + 1)
+
+
+def run_task(app: ehkafka.App, *logs: Sequence[Any], size: int = 100) -> list[PartitionResult]:
+    """Run an app's handlers over the records of some partitions, as one task."""
+    work = TaskWork(Shipment.of(parts_of(app)), app.endpoint, [piece_of(log) for log in logs])
+    return work.run(as_batches(*logs, size=size))
+
+
+class Journal:
+    """A file to which any process appends lines, and what it says. Picklable."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+
+    def note(self, *words: object) -> None:
+        """Append one line, whole also beside other processes."""
+        line = " ".join(map(str, words)) + "\n"
+        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(file, line.encode())
+        finally:
+            os.close(file)
+
+    def lines(self) -> list[list[str]]:
+        """Return the words of each line."""
+        try:
+            with open(self.path, encoding="utf-8") as file:  # noqa: PTH123 - a text for pickling
+                return [line.split() for line in file]
+        except FileNotFoundError:
+            return []
+
+    def handled(self) -> dict[tuple[str, int], list[int]]:
+        """Return the offsets of `note(topic, partition, offset, …)` lines, by partition, in order."""
+        found: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for words in self.lines():
+            found[words[0], int(words[1])].append(int(words[2]))
+        return dict(found)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    """Return a file for what handlers were given."""
+    return Journal(tmp_path / "journal")
+
+
+def wait_until(true: Callable[[], Any], timeout_s: float = 60.0) -> Any:
+    """Poll with a deadline; return the first true value."""
+    deadline_s = time.monotonic() + timeout_s
+    while not (value := true()):
+        assert time.monotonic() < deadline_s, f"waited {timeout_s} s in vain"
+        time.sleep(0.02)
+    return value
+
+
+def assert_key_order(calls: Iterable[tuple[Any, int]]) -> None:
+    """Fail when the offsets of one key do not ascend."""
+    last: dict[Any, int] = {}
+    for key, offset in calls:
+        assert last.get(key, -1) < offset, f"{key} was handled at {offset} after {last[key]}"
+        last[key] = offset
+
+
+@pytest.fixture
+def lab() -> SimpleNamespace:
+    """Return what the tests of this room share."""
+    shared = (make_app, parts_of, log_of, as_batches, piece_of, run_task, wait_until, assert_key_order)
+    return SimpleNamespace(**{one.__name__: one for one in shared})

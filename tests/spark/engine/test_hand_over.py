@@ -1,0 +1,69 @@
+"""Checkpoint against group, as values: what goes on, what is refused, and what the refusal says."""
+
+from __future__ import annotations
+
+import pytest
+
+from ehkafka.errors import ConfigurationError, EngineError, HandlerFailedError, OffsetGapError
+from ehkafka.records import TopicPartition
+from ehkafka.spark.engine.failures import as_told, failure_of
+from ehkafka.spark.engine.hand_over import Standing, check_hand_over
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+STANDING = Standing({P0: 200, P1: 90}, ({P0: 0, P1: 0}, {P0: 100, P1: 50}, {P0: 200, P1: 90}))
+
+
+def test_equal_positions_go_on() -> None:
+    """After a graceful stop both say the same, and nothing has to be mended."""
+    assert check_hand_over("/c", "g", STANDING, {P0: 200, P1: 90}) == {}
+
+
+def test_a_late_commit_of_ours_goes_on_where_the_checkpoint_stands() -> None:
+    """A driver that was killed before its last commits leaves the group at the end of an earlier batch."""
+    assert check_hand_over("/c", "g", STANDING, {P0: 100, P1: 90}) == {P0: 200}
+    assert check_hand_over("/c", "g", STANDING, {P0: 0, P1: 0}) == {P0: 200, P1: 90}
+
+
+def test_a_group_without_commits_goes_on_where_the_checkpoint_stands() -> None:
+    """Commits that have expired prove nothing about a consumer."""
+    assert check_hand_over("/c", "g", STANDING, {}) == {P0: 200, P1: 90}
+
+
+def test_a_group_ahead_is_refused_and_both_are_named() -> None:
+    """A consumer that ran in between handled records that the checkpoint would handle again."""
+    with pytest.raises(ConfigurationError) as refused:
+        check_hand_over("/c", "g", STANDING, {P0: 230, P1: 90})
+    text = str(refused.value)
+    assert "t[0]: checkpoint 200, group 230" in text
+    assert "t[1]" not in text
+    assert "consumer has handled records in between" in text
+    assert "--new-checkpoint" in text
+
+
+def test_a_group_that_stands_where_no_batch_ended_is_refused() -> None:
+    """An operator's rewind is never undone silently."""
+    with pytest.raises(ConfigurationError, match=r"t\[0\]: checkpoint 200, group 150\): somebody has moved"):
+        check_hand_over("/c", "g", STANDING, {P0: 150, P1: 90})
+
+
+def test_our_errors_are_found_in_what_spark_says() -> None:
+    """An error of a task is told on the driver as itself, in one line; the last one of a traceback counts."""
+    told = as_told(HandlerFailedError("Handler 'h' failed at t[0]@3: ValueError: two\nlines. Fix it."))
+    assert "\n" not in str(told)
+    said = (
+        "Job aborted: org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+        "ehkafka.errors.OffsetGapError: the handler's own\n\nThe above exception was the direct cause\n"
+        f"ehkafka.errors.HandlerFailedError: {told}\n\n\tat org.apache.spark.Foo\n"
+    )
+    found = failure_of(said)
+    assert type(found) is HandlerFailedError
+    assert str(found) == str(told)
+    assert type(failure_of("ehkafka.errors.OffsetGapError: gone")) is OffsetGapError
+
+
+def test_an_error_of_sparks_own_is_told_as_such() -> None:
+    """What is none of ours keeps its text and says where to look."""
+    found = failure_of("java.lang.OutOfMemoryError: heap")
+    assert type(found) is EngineError
+    assert "OutOfMemoryError: heap" in str(found)
+    assert "handled again" in str(found)

@@ -1,0 +1,80 @@
+"""What an app cannot have on Spark is refused before anything is opened, with the reason and the fix."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import ehkafka
+from ehkafka.errors import ConfigurationError
+from ehkafka.spark.engine.refusals import check_app, check_session
+from ehkafka.testing import MemoryHistory
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"on_failure": ehkafka.Hold()}, r"on_failure=Hold\(\).*would never end"),
+        ({"on_failure": ehkafka.DeadLetter("d", after="hold_key")}, "hold_key.*divert_key"),
+        ({"on_failure": ehkafka.DeadLetter("d", run_max=1, on_limit="hold")}, "on_limit='stop'"),
+        ({"retry": ehkafka.Retry(attempts=None)}, "attempts=None.*number of attempts"),
+        ({"scope": "handler"}, "scope='partition'"),
+        ({"rate_limit": 5.0}, "max_records_per_batch"),
+    ],
+)
+def test_what_a_handler_cannot_have(lab: Any, options: dict[str, Any], said: str) -> None:
+    """Each is refused by name: a batch must end, and its tasks know nothing of each other."""
+    app = lab.make_app()
+    app.handler("t", **options)(lambda record: None)
+    with pytest.raises(ConfigurationError, match=f"On Spark, handler.*{said}"):
+        check_app(lab.parts_of(app))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"on_out_of_range": "latest"}, "on_out_of_range"),
+        ({"on_parked_full": "stop"}, "on_parked_full='stop'"),
+        ({"reset": True}, "ehkafka offsets reset"),
+        ({"history": MemoryHistory()}, "history="),
+    ],
+)
+def test_what_settings_cannot_be(lab: Any, settings: dict[str, Any], said: str) -> None:
+    """Settings that mean nothing inside a batch are refused instead of being left out silently."""
+    app = lab.make_app(**settings)
+    app.handler("t")(lambda record: None)
+    with pytest.raises(ConfigurationError, match=said):
+        check_app(lab.parts_of(app))
+
+
+def test_on_idle_and_an_app_without_handlers_are_refused(lab: Any) -> None:
+    """on_idle would never be called; without a handler there is nothing to run."""
+    app = lab.make_app()
+    with pytest.raises(ConfigurationError, match="no handler"):
+        check_app(lab.parts_of(app))
+    app.handler("t")(lambda record: None)
+    check_app(lab.parts_of(app))
+    app.on_idle(lambda partition: None)
+    with pytest.raises(ConfigurationError, match="on_idle"):
+        check_app(lab.parts_of(app))
+
+
+def test_deadlines_of_processes_are_refused(lab: Any) -> None:
+    """A task's own process runs the handler, so no deadline could end it alone."""
+    app = lab.make_app()
+    app.handler("t", workers=ehkafka.Processes(2), deadline_s=1.0)(print)
+    with pytest.raises(ConfigurationError, match="async def"):
+        check_app(lab.parts_of(app))
+
+
+def test_sessions_that_could_break_the_order_are_refused() -> None:
+    """Speculation would run a partition's handlers twice at once; a Connect client is no driver."""
+    with pytest.raises(ConfigurationError, match="Spark Connect"):
+        check_session(SimpleNamespace())
+    session = SimpleNamespace(_jsparkSession=None, conf={"spark.speculation": "true"})
+    with pytest.raises(ConfigurationError, match="speculation"):
+        check_session(session)
+    session.conf = {}
+    check_session(session)

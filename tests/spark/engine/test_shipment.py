@@ -1,0 +1,97 @@
+"""What is sent to executors: handlers by value or name, and no secret."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import ehkafka
+from ehkafka.errors import ConfigurationError
+from ehkafka.spark.engine.shipment import Shipment, pack, unpack
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest.importorskip("pyspark")
+
+
+def test_a_function_inside_of_another_travels_by_value(lab: Any) -> None:
+    """What is unpacked handles as what was packed, named order functions being the very same ones."""
+    app, factor = lab.make_app(max_age=None), 3
+
+    @app.handler("t", order_by=ehkafka.by_partition, on_failure=ehkafka.DeadLetter("dead"))
+    def handle(record: Any) -> int:
+        return int(record) * factor
+
+    shipment = unpack(pack(Shipment.of(lab.parts_of(app))))
+    (spec,) = shipment.specs
+    assert spec.function(14) == 42
+    assert spec.order_by is ehkafka.by_partition
+    assert spec.on_failure == ehkafka.DeadLetter("dead")
+    assert shipment.as_settings().group == "g"
+
+
+@pytest.mark.parametrize("what", ["handler", "middleware", "on_error", "on_worker_start", "dead letters"])
+def test_what_cannot_be_pickled_is_named(lab: Any, what: str) -> None:
+    """A handler that cannot be pickled is one error on the driver, which names it and says what to do."""
+    app, lock = lab.make_app(), threading.Lock()
+
+    def guilty(*_arguments: object) -> None:
+        with lock:
+            pass
+
+    function = guilty if what == "handler" else lambda record: None
+    policy = ehkafka.DeadLetter(guilty) if what == "dead letters" else None
+    app.handler("t", on_failure=policy)(function)
+    if what == "middleware":
+        app.use(guilty)
+    elif what == "on_error":
+        app.on_error(guilty)
+    elif what == "on_worker_start":
+        app.on_worker_start(guilty)
+    named = {"handler": "handler 'guilty'", "middleware": "middleware 1 .'guilty'.", "dead letters": "the dead letters' function"}
+    with pytest.raises(ConfigurationError, match=rf"^{named.get(what, what)}.*cannot be sent.*on_worker_start"):
+        pack(Shipment.of(lab.parts_of(app)))
+
+
+def test_a_module_that_executors_lack_is_named(lab: Any, tmp_path: Path) -> None:
+    """Where a handler's module is missing, the error says so and how it gets there."""
+    (tmp_path / "shop_of_tests.py").write_text("def handle(record):\n    return 'handled'\n")
+    code = f"""
+import sys; sys.path.insert(0, {str(tmp_path)!r})
+import ehkafka, shop_of_tests
+from ehkafka.spark.engine.shipment import Shipment, pack
+app = ehkafka.App(group="g", start="earliest", endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1"))
+app.handler("t")(shop_of_tests.handle)
+sys.stdout.buffer.write(pack(Shipment.of(app._parts_for_spark()), folders=tuple(sys.argv[1:])))
+"""
+    packed = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+    with pytest.raises(ConfigurationError, match=r"cannot import 'shop_of_tests'.*--py-files"):
+        unpack(packed)
+    found = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, check=True).stdout
+    before = list(sys.path)
+    try:
+        assert unpack(found).specs[0].function(None) == "handled"
+    finally:
+        sys.path[:] = before
+        sys.modules.pop("shop_of_tests", None)
+
+
+def test_no_secret_travels(lab: Any) -> None:
+    """E1: neither the endpoint nor the consumer's properties are in what is sent."""
+    secret = "hunter2-" * 4
+    app = ehkafka.App(
+        group="g",
+        start=lambda _topic, _partition: "earliest",
+        endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1", {"sasl.password": secret}),
+        consumer={"ssl.key.password": secret},
+    )
+    app.handler("t", start="latest")(print)
+    packed = pack(Shipment.of(lab.parts_of(app)))
+    assert secret.encode() not in packed
+    assert secret.encode() not in pickle.loads(packed)[1]

@@ -1,0 +1,91 @@
+"""How executors find the broker of an app's endpoint: by a name of its secret, never by the secret."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import ehkafka
+from ehkafka.errors import ConfigurationError
+from ehkafka.spark.engine.way_in import way_in_options
+from ehkafka.spark.source.options import options_from
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY = "c2VjcmV0LWtleS1vZi10ZXN0cw=="
+STRING = f"Endpoint=sb://home.servicebus.windows.net/;SharedAccessKeyName=listen;SharedAccessKey={KEY}"
+
+
+def _checked(options: dict[str, str]) -> dict[str, str]:
+    """Return the options, taken by the source as they are and without the key."""
+    options_from({**options, "subscribe": "t"})
+    assert KEY not in str(options)
+    return options
+
+
+def test_a_variable_that_holds_the_connection_string_is_named() -> None:
+    """A literal connection string is found in the environment by what it says, spelling aside."""
+    endpoint = ehkafka.Endpoint.connection_string(STRING)
+    environ = {"PATH": "/bin", "BROKEN": "SharedAccessKey=", "EVENT_HUBS": f' "{STRING};" '}
+    assert _checked(way_in_options(endpoint, {}, environ)) == {"connectionStringEnv": "EVENT_HUBS"}
+
+
+def test_a_literal_connection_string_is_refused_without_repeating_it() -> None:
+    """E1: what cannot be named is refused with the options that can, and without the key."""
+    endpoint = ehkafka.Endpoint.connection_string(STRING)
+    with pytest.raises(ConfigurationError, match="connectionStringEnv.*endpointFactory") as refused:
+        way_in_options(endpoint, {}, {"OTHER": STRING.replace("c2", "d3")})
+    assert KEY not in str(refused.value)
+
+
+def test_a_file_is_named(tmp_path: Path) -> None:
+    """A connection string's file goes by its path."""
+    file = tmp_path / "eh"
+    file.write_text(STRING)
+    assert _checked(way_in_options(ehkafka.Endpoint.connection_string(file), {}, {})) == {
+        "connectionStringFile": str(file)
+    }
+
+
+def test_entra_is_named_by_namespace_and_credential() -> None:
+    """A credential chosen by name goes by its name; an object cannot, and the refusal says what can."""
+    endpoint = ehkafka.Endpoint.entra(
+        "home", "managed_identity", client_id="me", properties={"ssl.ca.location": "/ca.pem"}
+    )
+    assert _checked(way_in_options(endpoint, {}, {})) == {
+        "namespace": "home.servicebus.windows.net",
+        "credential": "managed_identity",
+        "clientId": "me",
+        "kafka.ssl.ca.location": "/ca.pem",
+    }
+
+    class Own:
+        def get_token(self, *_scopes: str) -> Any:
+            return None
+
+    with pytest.raises(ConfigurationError, match="credential object.*credentialFactory"):
+        way_in_options(ehkafka.Endpoint.entra("home", Own()), {}, {})
+
+
+def test_plain_kafka_and_the_embedded_broker_go_by_address() -> None:
+    """Properties without a secret go along; one with a secret is refused by its name."""
+    endpoint = ehkafka.Endpoint.kafka("one:9092,two:9092", {"client.rack": "r", "enable.ssl.certificate.verification": False})
+    assert _checked(way_in_options(endpoint, {}, {})) == {
+        "kafka.bootstrap.servers": "one:9092,two:9092",
+        "kafka.client.rack": "r",
+        "kafka.enable.ssl.certificate.verification": "false",
+    }
+    with pytest.raises(ConfigurationError, match=r"sasl\.password is a secret.*endpointFactory") as refused:
+        way_in_options(ehkafka.Endpoint.kafka("one:9092", {"sasl.password": KEY}), {}, {})
+    assert KEY not in str(refused.value)
+    with ehkafka.Endpoint.embedded({"t": 1}) as embedded:
+        options = _checked(way_in_options(embedded, {}, {}))
+        assert options == {"kafka.bootstrap.servers": embedded.client_properties()["bootstrap.servers"]}
+
+
+def test_a_way_that_was_given_counts() -> None:
+    """source_options that name the broker go before the endpoint's own way, whatever that is."""
+    endpoint = ehkafka.Endpoint.connection_string(STRING)
+    assert way_in_options(endpoint, {"endpointfactory": "shop:endpoint"}, {}) == {}
