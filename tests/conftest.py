@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
 # Nothing listens on port 1: azure-identity gets "connection refused" at once and asks nobody else.
 DEAD_IDENTITY_ENDPOINT = "http://127.0.0.1:1/msi/token"
 THREAD_GRACE_S = 5.0
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+# Chromium would otherwise look for updates and names; nothing but this machine's address resolves.
+LOOPBACK_ONLY = [
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    "--disable-background-networking",
+    "--disable-component-update",
+]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -167,3 +175,34 @@ def no_leaked_threads() -> Iterator[None]:
 
 def _is_leak(thread: threading.Thread) -> bool:
     return not thread.daemon or thread.name.startswith("ehkafka-")
+
+
+@pytest.fixture
+def browser_page() -> Iterator[Any]:
+    """Return a page of a real Chromium that reaches this machine alone.
+
+    The test fails if the page logged an error or asked for anything outside; what it expects to fail, it
+    adds to `page.expected_failures` as a part of the console's words.
+    """
+    try:
+        from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only when a test asks for it
+
+        chromium = next(filter(None, map(shutil.which, CHROMIUMS)))
+    except (ImportError, StopIteration):
+        missing = EhkafkaError("install one (apt install chromium) and pip install playwright")
+        if os.environ.get("EHKAFKA_NO_BROWSER") == "1":
+            pytest.skip(f"no Chromium: {missing}")
+        skip_or_fail(missing, "Chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=LOOPBACK_ONLY)
+        page = browser.new_page(viewport={"width": 1280, "height": 900}, device_scale_factor=1.5)
+        page.expected_failures = []
+        said: list[str] = []
+        page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: said.append(str(error)))
+        asked: set[str] = set()
+        page.on("request", lambda request: asked.add(request.url))
+        yield page
+        browser.close()
+    assert not [text for text in said if not any(part in text for part in page.expected_failures)]
+    assert not [url for url in asked if not url.startswith("http://127.0.0.1:")]

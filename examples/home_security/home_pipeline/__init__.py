@@ -1,0 +1,8 @@
+"""Home security from sensor to page: many homes' readings, counted per home, kept in blobs, shown.
+
+How a reading flows: `simulate` sends it to the topic `readings`; one of two engines counts it
+(`spark_engine`: Spark SQL with a watermark; `local_engine`: a batch handler of an `ehkafka.App`) and writes
+rows in the one `layout` to a blob container; `follower` reads new blobs into a `table`; `page` shows that.
+The page knows neither Kafka nor an engine, it reads blobs alone. `ledger` keeps what was sent, so that the
+numbers on the page can be checked.
+"""

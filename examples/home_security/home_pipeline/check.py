@@ -1,0 +1,95 @@
+"""Compares what the page's server answers with the simulator's ledger, number by number.
+
+Pure but for `ask`, which gets one answer of the server. Knows nothing of blobs or engines.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from home_pipeline.ledger import Ledger
+    from home_pipeline.readings import Reading
+
+MINUTE_S = 60
+ASK_S = 10.0
+
+
+def ask(address: str, path: str) -> Any:
+    """Return an answer of the page's server, on this machine."""
+    with urllib.request.urlopen(f"http://{address}{path}", timeout=ASK_S) as answer:  # noqa: S310 - see above
+        return json.load(answer)
+
+
+def expected_sensors(readings: list[Reading]) -> dict[str, dict[str, Any]]:
+    """Return what a home's page must show of these readings, by kind."""
+    kinds = sorted({reading.kind for reading in readings})
+    return {kind: _expected([one for one in readings if one.kind == kind]) for kind in kinds}
+
+
+def shown_sensors(home: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the same of the server's answer."""
+    names = ("unit", "count", "alarms", "total", "lowest", "highest", "last")
+    return {sensor["kind"]: {name: sensor[name] for name in names} for sensor in home["kinds"]}
+
+
+def differences(ledger: Ledger, address: str, *, homes: int = 20) -> Iterator[str]:
+    """Yield, in words, each number of the server that differs from the ledger's; minutes still open aside."""
+    shown = ask(address, "/api/overview")
+    end_s = (ledger.closing_us or 0) // 1_000_000 // MINUTE_S * MINUTE_S
+    begin_s = _first_minute(shown)
+    sent = sum(ledger.readings_between(begin_s, end_s).values())
+    seen = _between(shown, begin_s, end_s)
+    if sent != seen or not sent:
+        yield f"{sent} readings were sent between {begin_s} and {end_s}, the page has {seen}"
+    for home, readings in [*ledger.homes.items()][:homes]:
+        closed = [one for one in readings if begin_s <= one.at_us // 1_000_000 < end_s]
+        for kind, wanted in expected_sensors(closed).items():
+            found = _of_home(ask(address, f"/api/home/{home}"), kind, begin_s, end_s)
+            if found != (wanted["count"], wanted["lowest"], wanted["highest"]):
+                yield f"{home}, {kind}: the page has {found}, the ledger {wanted}"
+
+
+def _expected(readings: list[Reading]) -> dict[str, Any]:
+    values = [reading.value for reading in readings]
+    return {
+        "unit": readings[0].unit,
+        "count": len(readings),
+        "alarms": sum(reading.alarm for reading in readings),
+        "total": sum(values),
+        "lowest": min(values),
+        "highest": max(values),
+        "last": max(readings, key=lambda reading: reading.at_us).value,
+    }
+
+
+def _first_minute(shown: dict[str, Any]) -> int:
+    """Return the first minute of which nothing was deleted."""
+    begins = shown["windows"]["begin_s"]
+    if not begins:
+        return 0
+    kept_from_s = shown["as_of_s"] - shown["keep_s"]
+    oldest_s = int(begins[0]) // MINUTE_S * MINUTE_S
+    if oldest_s > kept_from_s:
+        return oldest_s
+    return int(kept_from_s) // MINUTE_S * MINUTE_S + MINUTE_S
+
+
+def _between(shown: dict[str, Any], begin_s: int, end_s: int) -> int:
+    places = [n for n, at_s in enumerate(shown["windows"]["begin_s"]) if begin_s <= at_s < end_s]
+    return sum(kind["readings"][place] for kind in shown["kinds"] for place in places)
+
+
+def _of_home(home: dict[str, Any], kind: str, begin_s: int, end_s: int) -> tuple[Any, Any, Any]:
+    places = [n for n, at_s in enumerate(home["minutes"]) if begin_s <= at_s < end_s]
+    found = next((sensor for sensor in home["kinds"] if sensor["kind"] == kind), None)
+    if found is None:
+        return 0, None, None
+    lows = [found["low"][place] for place in places if found["readings"][place]]
+    highs = [found["high"][place] for place in places if found["readings"][place]]
+    count = sum(found["readings"][place] for place in places)
+    return count, min(lows, default=None), max(highs, default=None)

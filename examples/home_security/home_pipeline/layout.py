@@ -1,0 +1,143 @@
+"""What lies in the container: blobs of JSON lines, a line for each home, sensor kind and window of time.
+
+Pure, and the same for both engines: `Row` with its writer and its one reader. Rows *add up*: a window of a
+home may come in one row (Spark writes it when the watermark has passed) or in several (the local engine
+writes what came since its last blob). Where they lie:
+
+```
+spark/batch=000000000007/part-00001.jsonl    counts when the batch's _manifest.json is there, too
+local/readings/00003/00000000000000001234.jsonl    counts as it is: partition, offset of the first record
+```
+
+A blob that counts never changes. A line without these columns, or none of JSON, is refused with its place.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+import orjson
+
+from home_pipeline import rules
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from home_pipeline.readings import Reading
+
+SUFFIX = ".jsonl"
+MANIFEST = "_manifest.json"
+_BATCH = re.compile(r"(^|/)batch=[0-9]+/[^/]*$")
+LINE_BYTES_MAX = 1_000
+_NAMES = tuple(re.compile(pattern) for pattern in (rules.HOME, rules.KIND, rules.UNIT))
+
+
+class LayoutError(ValueError):
+    """A blob is not of this layout: which one and which line."""
+
+
+class Row(NamedTuple):
+    """What one sensor kind of one home said in a window: how often, how high, how low, and last."""
+
+    home: str
+    kind: str
+    unit: str
+    begin_s: int
+    length_s: int
+    readings: int
+    alarms: int
+    total: float
+    low: float
+    high: float
+    last: float
+    last_at_us: int
+
+
+COLUMNS = Row._fields
+_INTEGERS = ("begin_s", "length_s", "readings", "alarms", "last_at_us")
+_NUMBERS = ("total", "low", "high", "last")
+
+
+def rows_of(readings: Iterable[Reading], windows: rules.Windows) -> list[Row]:
+    """Count readings into rows, sorted by home. Sums are exact while values are binary fractions."""
+    rows: dict[tuple[str, str, str, int], Row] = {}
+    for reading in readings:
+        key = (reading.home, reading.kind, reading.unit, windows.begin_s(reading.at_us))
+        known = rows.get(key)
+        new = _first(reading, windows)
+        rows[key] = new if known is None else added(known, new)
+    return [rows[key] for key in sorted(rows)]
+
+
+def added(one: Row, other: Row) -> Row:
+    """Return two rows of one home, kind and window as one."""
+    latest = one if one.last_at_us >= other.last_at_us else other
+    return Row(
+        *one[:5],
+        one.readings + other.readings,
+        one.alarms + other.alarms,
+        one.total + other.total,
+        min(one.low, other.low),
+        max(one.high, other.high),
+        latest.last,
+        latest.last_at_us,
+    )
+
+
+def encode(rows: Iterable[Row]) -> bytes:
+    """Return a blob's content."""
+    return b"".join(orjson.dumps(row._asdict()) + b"\n" for row in rows)
+
+
+def decode(body: bytes, name: str) -> list[Row]:
+    """Return a blob's rows. Raises `LayoutError`."""
+    rows = []
+    for number, line in enumerate(body.split(b"\n"), 1):
+        if line:
+            rows.append(_row(line, f"blob {name}, line {number}"))
+    return rows
+
+
+def complete(names: Collection[str]) -> list[str]:
+    """Return which of these names, a whole listing, are blobs of rows that count."""
+    manifests = {name.removesuffix(MANIFEST) for name in names if name.endswith(MANIFEST)}
+    return [
+        name
+        for name in names
+        if name.endswith(SUFFIX)
+        and (_BATCH.search(name) is None or name[: name.rindex("/") + 1] in manifests)
+    ]
+
+
+def _first(reading: Reading, windows: rules.Windows) -> Row:
+    value = reading.value
+    return Row(
+        reading.home,
+        reading.kind,
+        reading.unit,
+        windows.begin_s(reading.at_us),
+        windows.length_s,
+        1,
+        int(reading.alarm),
+        value,
+        value,
+        value,
+        value,
+        reading.at_us,
+    )
+
+
+def _row(line: bytes, where: str) -> Row:
+    if len(line) > LINE_BYTES_MAX:
+        raise LayoutError(f"{where}: a line of {len(line)} bytes, at most {LINE_BYTES_MAX} are ours")
+    try:
+        found = orjson.loads(line)
+        row = Row(*map(found.__getitem__, COLUMNS))
+        named = all(pattern.fullmatch(text) for pattern, text in zip(_NAMES, row[:3], strict=True))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise LayoutError(f"{where}: not a JSON object with {', '.join(COLUMNS)}") from None
+    counted = all(type(getattr(row, name)) is int and getattr(row, name) >= 0 for name in _INTEGERS)
+    if not named or not counted or not all(type(getattr(row, name)) in (int, float) for name in _NUMBERS):
+        raise LayoutError(f"{where}: a column has a value that cannot be")
+    return row

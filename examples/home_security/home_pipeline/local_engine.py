@@ -1,0 +1,123 @@
+"""The pipeline without Spark: a batch handler of an `ehkafka.App` counts readings and writes rows.
+
+    python -m home_pipeline.local_engine     # again in another terminal: a second member of the group
+
+Each batch holds whole partitions in order; for each partition it becomes one blob (see `chain`). The offsets
+are committed when the blobs are there. Settings come from the environment: HOME_SECURITY_BOOTSTRAP, what
+`container` names, and HOME_SECURITY_QUICK=1 for a broker whose rebalances wait for the session time-out.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from azure.core.exceptions import AzureError
+
+import ehkafka
+from home_pipeline.chain import Chain
+from home_pipeline.container import open_container
+from home_pipeline.layout import Row, rows_of
+from home_pipeline.rules import Windows, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from azure.storage.blob import ContainerClient
+
+TOPIC = "readings"
+GROUP = "home-security-minutes"
+RETRY_S = 2.0
+MAX_WAIT_S = 3.0
+"""How long readings wait for company, so that there are not too many blobs: 16 at most in that time."""
+# What the embedded broker needs: it lets a group form only after the session time-out.
+QUICK = {"session.timeout.ms": 3_000, "heartbeat.interval.ms": 300}
+_log = logging.getLogger("home-security")
+
+
+class Minutes:
+    """What the handler keeps: the chains of the partitions that this process has now."""
+
+    def __init__(self, container: ContainerClient, windows: Windows) -> None:
+        self._container = container
+        self._windows = windows
+        # An entry is used by one worker at a time (its partition is one lane); the lock is for the dict.
+        self._chains: dict[ehkafka.TopicPartition, Chain] = {}
+        self._lock = threading.Lock()
+        self.counted = 0
+
+    def keep(self, batch: ehkafka.Batch) -> None:
+        """Write a batch's records, partition by partition; what is written already is passed over."""
+        partitions: dict[ehkafka.TopicPartition, list[ehkafka.Record]] = defaultdict(list)
+        for record in batch:
+            partitions[ehkafka.TopicPartition(record.topic(), record.partition())].append(record)
+        try:
+            for partition, records in partitions.items():
+                count = self._chain(partition).append(records, self._rows)
+                with self._lock:
+                    self.counted += count
+        except AzureError as error:
+            _log.warning("storage does not take blobs (%s); the batch comes again", type(error).__name__)
+            raise ehkafka.RetryLater(after_s=RETRY_S) from None
+
+    def forget(self, partition: ehkafka.TopicPartition, _reason: str = "lost") -> None:
+        """Know nothing of a partition that others may write to from now on."""
+        with self._lock:
+            self._chains.pop(partition, None)
+
+    def _chain(self, partition: ehkafka.TopicPartition) -> Chain:
+        with self._lock:
+            if partition not in self._chains:
+                self._chains[partition] = Chain(self._container, partition.topic, partition.partition)
+            return self._chains[partition]
+
+    def _rows(self, records: Sequence[ehkafka.Record]) -> list[Row]:
+        readings = (parse(record.value(), record.timestamp()[1]) for record in records)
+        return rows_of((reading for reading in readings if reading is not None), self._windows)
+
+
+def make_app(endpoint: ehkafka.Endpoint, minutes: Minutes, *, max_records: int = 5_000) -> ehkafka.App:
+    """Return the app that feeds `minutes`, with up to so many records at once."""
+    app = ehkafka.App(group=GROUP, endpoint=endpoint, start="earliest")
+    app.on_revoked(minutes.forget)
+    app.on_lost(minutes.forget)
+    app.batch_handler(
+        TOPIC,
+        order_by=ehkafka.by_topic_partition,
+        max_records=max_records,
+        max_wait_s=MAX_WAIT_S,
+        workers=4,
+    )(minutes.keep)
+    return app
+
+
+def main() -> int:
+    """Run until a signal, or until standard input ends (`--while-stdin`)."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stdout)
+    logging.getLogger("azure").setLevel(logging.WARNING)
+    if "--while-stdin" in sys.argv:
+        threading.Thread(target=_end_with_stdin, daemon=True).start()
+    quick: dict[str, Any] = dict(QUICK) if os.environ.get("HOME_SECURITY_QUICK") == "1" else {}
+    endpoint = ehkafka.Endpoint.kafka(os.environ["HOME_SECURITY_BOOTSTRAP"], quick)
+    with open_container() as container:
+        minutes = Minutes(container, Windows(length_s=int(os.environ.get("HOME_SECURITY_WINDOW_S", "10"))))
+        max_records = int(os.environ.get("HOME_SECURITY_MAX_RECORDS", "5000"))
+        try:
+            make_app(endpoint, minutes, max_records=max_records).run()
+        finally:
+            _log.info("%d records counted", minutes.counted)
+    return 0
+
+
+def _end_with_stdin() -> None:
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

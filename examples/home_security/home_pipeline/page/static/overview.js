@@ -1,0 +1,100 @@
+// The operator's overview: how much comes, of what, from how many homes, and what is alarming.
+import { Chart, ago, at, bars, colour, element, faded, freshness, fromZero, kindColour, measure, notice, number, repeat, time, timeExact, title } from "./show.js";
+
+let latest = null;
+
+const rates = new Chart(at("rates"), { range: fromZero }, (index) => {
+  const { windows, kinds } = latest;
+  const lines = kinds.map((kind) => `${title(kind.kind)} ${number(kind.readings[index] / windows.length_s)} /s`);
+  return [timeExact(windows.begin_s[index]), ...lines];
+});
+const homes = new Chart(at("homes"), { range: fromZero }, (index) => [
+  time(latest.minutes.begin_s[index]), `${number(latest.minutes.homes[index])} homes`]);
+const alarms = new Chart(at("alarms"), { range: fromZero }, (index) => [
+  timeExact(latest.windows.begin_s[index]), `${number(latest.windows.alarms[index])} alarms`]);
+
+function set(name, value) {
+  document.querySelector(`[data-number="${name}"]`).textContent = value;
+}
+
+function tiles(answer) {
+  const { windows, kinds } = answer;
+  const recent = Math.min(3, windows.begin_s.length);
+  const sum = kinds.reduce((total, kind) => total + kind.readings.slice(-recent).reduce((a, b) => a + b, 0), 0);
+  if (recent) set("rate", number(sum / (recent * windows.length_s)));
+  at("rate-note").textContent = recent ? `over the last ${recent * windows.length_s} s shown` : "";
+  set("homes", number(answer.homes));
+  set("readings", number(answer.readings));
+  at("readings-note").textContent = `from ${number(answer.blobs)} blobs with ${number(answer.rows)} rows`;
+  const alarmed = windows.alarms.reduce((a, b) => a + b, 0);
+  set("alarms", number(alarmed));
+  at("alarm-note").textContent = answer.alarms.length ? `the latest at ${time(answer.alarms[0].minute_s)}` : "none so far";
+  at("alarm-tile").classList.toggle("alarmed", alarmed > 0);
+}
+
+// Stacked: each series is drawn as the sum of itself and all below it, the highest first.
+function stacked({ windows, kinds }) {
+  const sums = [];
+  let below = windows.begin_s.map(() => 0);
+  for (const kind of kinds) {
+    below = below.map((value, index) => value + kind.readings[index] / windows.length_s);
+    sums.push(below);
+  }
+  const card = colour("--card");
+  const series = kinds.map((kind) => {
+    const hue = kindColour(kind.kind);
+    return { stroke: card, width: 1.5, fill: hue, points: { show: false } };
+  });
+  return { series: series.reverse(), data: [windows.begin_s, ...sums.reverse()] };
+}
+
+function legend({ windows, kinds }) {
+  at("legend").replaceChildren(...kinds.map((kind) => {
+    const dot = element("i");
+    dot.style.background = kindColour(kind.kind);
+    const rate = element("b", "", number((kind.readings.at(-1) ?? 0) / (windows.length_s || 1)));
+    const entry = element("span", "", dot, `${title(kind.kind)} `, rate);
+    entry.dataset.kind = kind.kind;
+    entry.dataset.readings = kind.readings.reduce((a, b) => a + b, 0);
+    if (kind.new) entry.append(element("em", "badge", "new"));
+    return entry;
+  }));
+}
+
+function events(found) {
+  at("no-alarms").hidden = found.length > 0;
+  at("latest").replaceChildren(...found.map((alarm) => {
+    const link = element("a", "", `Home ${alarm.home.slice(5)}`);
+    link.href = `/home/${encodeURIComponent(alarm.home)}`;
+    const what = element("b", "", `${title(alarm.kind)} ${measure(alarm.high)} ${alarm.unit}`);
+    return element("li", "", element("time", "", time(alarm.minute_s)), link, what);
+  }));
+}
+
+function show(answer) {
+  latest = answer;
+  notice(answer.trouble);
+  freshness(answer);
+  tiles(answer);
+  legend(answer);
+  events(answer.alarms);
+  const { windows, minutes, kinds } = answer;
+  if (windows.begin_s.length > 1) {
+    const { series, data } = stacked(answer);
+    rates.show(kinds.map((kind) => kind.kind).join(), series, data);
+    alarms.show("alarms", [bars(colour("--alarm"))], [windows.begin_s, windows.alarms]);
+  }
+  if (minutes.begin_s.length) {
+    const accent = colour("--accent");
+    const series = minutes.begin_s.length > 2 ? { stroke: accent, width: 2, fill: faded(accent, 0.14), points: { show: false } } : bars(accent);
+    homes.show(minutes.begin_s.length > 2 ? "line" : "bars", [series], [minutes.begin_s, minutes.homes]);
+  }
+}
+
+at("find").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const wanted = at("home").value.trim().toLowerCase().replace(/^home-?/, "");
+  if (/^[0-9]{1,6}$/.test(wanted)) location.assign(`/home/home-${wanted.padStart(6, "0")}`);
+});
+
+repeat("/api/overview", show);

@@ -1,0 +1,183 @@
+"""The pipeline on Spark: `format("ehkafka")` in, windows per home in Spark SQL, `format("ehkafka-blob")` out.
+
+    python -m home_pipeline.spark_engine     # or spark-submit, on a cluster
+
+All native SQL: no Python function sees a reading. A window's row is written once, when the watermark has
+passed its end, and then never changes (output mode append). Spark keeps the offsets in its checkpoint: when
+the process is started again with the same one, it goes on where it was. Settings as in `local_engine`, and
+HOME_SECURITY_CHECKPOINT, a folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from home_pipeline import rules
+from home_pipeline.container import CONTAINER, STORAGE
+from home_pipeline.readings import SECOND_US
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.streaming import StreamingQuery
+
+TOPIC = "readings"
+PATH = "spark"
+READING = "home string, kind string, unit string, at bigint, value double, alarm boolean"
+STORAGE_BY_NAME = {"connectionStringEnv": STORAGE}
+"""The secret's name, never the secret: it is in no plan, no log and no checkpoint."""
+
+POLL_S = 0.2
+
+
+def counted(records: DataFrame, windows: rules.Windows) -> DataFrame:
+    """Return the rows of `layout` for records with the columns `value` and `timestamp`."""
+    readings = (
+        records.select("timestamp", F.from_json(F.col("value").cast("string"), READING).alias("reading"))
+        .select("timestamp", "reading.*")
+        .withColumn("unit", F.coalesce("unit", F.lit("")))
+        .where(_believed())
+        .withColumn("taken", F.timestamp_micros("at"))
+        .withWatermark("taken", f"{windows.delay_s} seconds")
+    )
+    window = F.window("taken", f"{windows.length_s} seconds")
+    return (
+        readings.groupBy("home", "kind", "unit", window)
+        .agg(
+            F.count("*").alias("readings"),
+            F.sum(F.col("alarm").cast("int")).alias("alarms"),
+            F.sum("value").alias("total"),
+            F.min("value").alias("low"),
+            F.max("value").alias("high"),
+            F.max_by("value", "at").alias("last"),
+            F.max("at").alias("last_at_us"),
+        )
+        .select(
+            "home",
+            "kind",
+            "unit",
+            F.unix_timestamp("window.start").alias("begin_s"),
+            F.lit(windows.length_s).alias("length_s"),
+            "readings",
+            F.coalesce("alarms", F.lit(0)).alias("alarms"),
+            "total",
+            "low",
+            "high",
+            "last",
+            "last_at_us",
+        )
+    )
+
+
+def start(
+    spark: SparkSession,
+    bootstrap: str,
+    container: str,
+    checkpoint: str,
+    *,
+    windows: rules.Windows,
+    trigger: dict[str, Any],
+    most: int | None = None,
+    storage: Mapping[str, str] = STORAGE_BY_NAME,
+) -> StreamingQuery:
+    """Start the query: from the topic's beginning, or where the checkpoint says."""
+    records = (
+        spark.readStream.format("ehkafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", TOPIC)
+        .option("startingOffsets", "earliest")
+        .option("columns", "value,timestamp")
+        # Several partitions a task, as many tasks as there are cores.
+        .option("tasks", spark.sparkContext.defaultParallelism)
+    )
+    if most is not None:
+        records = records.option("maxOffsetsPerTrigger", most)
+    return (
+        counted(records.load(), windows)
+        .writeStream.format("ehkafka-blob")
+        .options(**storage)
+        .option("container", container)
+        .option("checkpointLocation", checkpoint)
+        .outputMode("append")
+        .trigger(**trigger)
+        .queryName("home-security")
+        .start(PATH)
+    )
+
+
+def _believed() -> Column:
+    """Say `rules.parse` in SQL: the same patterns, the same bounds."""
+    clock_us = F.abs(F.col("at") - F.unix_micros("timestamp"))
+    return (
+        F.col("home").rlike(rf"\A{rules.HOME}\z")
+        & F.col("kind").rlike(rf"\A{rules.KIND}\z")
+        & F.col("unit").rlike(rf"\A{rules.UNIT}\z")
+        & (clock_us <= rules.CLOCK_TOLERANCE_US)
+        & (F.abs("value") <= rules.LARGEST)
+    )
+
+
+def session(cores: str = "local[2]") -> SparkSession:
+    """Return a session on this machine, or the one that spark-submit made."""
+    return (
+        SparkSession.builder.master(cores)
+        .appName("home-security")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.memory", "1g")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        # As many parts as cores: each costs a task and a blob in every batch.
+        .config("spark.sql.shuffle.partitions", "2")
+        # The checkpoint's old batches: the demo needs none of them.
+        .config("spark.sql.streaming.minBatchesToRetain", "10")
+        .getOrCreate()
+    )
+
+
+def main() -> int:
+    """Run until a signal, or until standard input ends."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--trigger-s", type=float, default=3.0)
+    parser.add_argument("--window-s", type=int, default=int(os.environ.get("HOME_SECURITY_WINDOW_S", "10")))
+    parser.add_argument("--while-stdin", action="store_true", help="end when standard input ends")
+    options = parser.parse_args()
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    if options.while_stdin:
+        threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
+    spark = session(options.master)
+    spark.sparkContext.setLogLevel("ERROR")
+    query = start(
+        spark,
+        os.environ["HOME_SECURITY_BOOTSTRAP"],
+        os.environ[CONTAINER],
+        os.environ["HOME_SECURITY_CHECKPOINT"],
+        windows=rules.Windows(length_s=options.window_s),
+        trigger={"processingTime": f"{int(options.trigger_s * 1000)} milliseconds"},
+        most=1_000_000,
+    )
+    while query.isActive and not stop.wait(POLL_S):
+        pass
+    failure = query.exception()
+    query.stop()
+    spark.stop()
+    if failure is not None:
+        print(f"the query ended: {failure}", file=sys.stderr)
+    return 1 if failure is not None else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

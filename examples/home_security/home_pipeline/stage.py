@@ -1,0 +1,63 @@
+"""The parts of the pipeline as processes: started with a log each, ended in the order that their caller wants.
+
+Called on one thread, by `run.py` and by tests. A part ends when its standard input does, so that none
+outlives who started it, however that ends.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+HERE = Path(__file__).resolve().parents[1]
+STOP_S = 30.0
+
+
+class Stage:
+    """What runs: each part a process with a log of its own, ended by the end of its standard input."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._environment = environment
+        self.parts: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str, module: str, *arguments: str) -> None:
+        """Start a module of the pipeline."""
+        with (self._folder / f"{name}.log").open("wb") as log:
+            self.parts[name] = subprocess.Popen(  # noqa: S603 - our own interpreter and modules
+                [sys.executable, "-m", f"home_pipeline.{module}", *arguments, "--while-stdin"],
+                cwd=HERE,
+                env=self._environment,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C is for this program alone: it ends the parts in order
+            )
+
+    def stop(self, name: str) -> int:
+        """End a part and return its exit code; kill it when it does not end by itself."""
+        part = self.parts.pop(name)
+        assert part.stdin is not None
+        part.stdin.close()
+        try:
+            return part.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            part.kill()
+            return part.wait()
+
+    def stop_all(self) -> None:
+        """End what still runs, the last started first."""
+        for name in [*self.parts][::-1]:
+            self.stop(name)
+
+    def failed(self) -> Iterator[str]:
+        """Yield, in words, which parts have ended that should run."""
+        for name, part in self.parts.items():
+            if part.poll() is not None:
+                said = (self._folder / f"{name}.log").read_text(errors="replace").strip()
+                yield f"{name} ended with code {part.returncode}:\n{said[-2000:]}"

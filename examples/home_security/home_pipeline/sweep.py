@@ -1,0 +1,40 @@
+"""Deletes blobs that the page no longer shows. In Azure a rule of the storage account's life cycle does this.
+
+The newest blob of each of the local engine's partitions stays: it says where the chain ends. So does what
+the sink keeps about itself. Called on one thread of the demo.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from home_pipeline.layout import MANIFEST, SUFFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from azure.storage.blob import ContainerClient
+
+
+def old(blobs: Iterable[tuple[str, datetime]], bound: datetime) -> list[str]:
+    """Return which of these blobs (name, last written) are older than the bound and needed by nobody."""
+    newest: dict[str, str] = {}
+    listed = sorted(blobs)
+    for name, _written in listed:
+        newest[name.rpartition("/")[0]] = name
+    kept = {name for folder, name in newest.items() if "/batch=" not in f"/{folder}"}
+    return [
+        name
+        for name, written in listed
+        if written < bound and name not in kept and name.endswith((SUFFIX, "/" + MANIFEST))
+    ]
+
+
+def sweep(container: ContainerClient, keep: timedelta) -> int:
+    """Delete what is older than `keep`; return how many blobs that were. Raises `AzureError`."""
+    listed = ((blob.name, blob.last_modified) for blob in container.list_blobs())
+    names = old(listed, datetime.now(UTC) - keep)
+    for name in names:
+        container.delete_blob(name)
+    return len(names)

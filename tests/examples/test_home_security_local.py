@@ -1,0 +1,147 @@
+"""The local engine: a batch handler, blobs in chains, members that come, are killed, and go."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from home_pipeline import check, simulate
+from home_pipeline.chain import Chain
+from home_pipeline.container import CONTAINER, STORAGE, create_container, open_container
+from home_pipeline.follower import Follower
+from home_pipeline.layout import Row, complete, decode
+from home_pipeline.ledger import read_ledger
+from home_pipeline.page import answers
+from home_pipeline.stage import Stage
+from home_pipeline.table import Table
+
+from ehkafka.testing import EmbeddedBroker
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from azure.storage.blob import ContainerClient
+
+    from ehkafka.testing.azurite import Azurite
+
+WAIT_S = 60.0
+READINGS = 20_000
+
+
+@pytest.fixture
+def container(azurite: Azurite, monkeypatch: pytest.MonkeyPatch) -> Iterator[ContainerClient]:
+    """Return a container of the test's own, which the environment names, too."""
+    monkeypatch.setenv(STORAGE, azurite.connection_string())
+    monkeypatch.setenv(CONTAINER, f"home-{secrets.token_hex(6)}")
+    with open_container() as opened:
+        create_container(opened)
+        yield opened
+
+
+def records(first: int, last: int) -> list[Any]:
+    return [SimpleNamespace(offset=lambda offset=offset: offset) for offset in range(first, last + 1)]
+
+
+def one_row(found: Sequence[Any]) -> list[Row]:
+    return [Row("home-000001", "motion", "", 0, 10, len(found), 0, 0.0, 0.0, 0.0, 0.0, found[-1].offset())]
+
+
+def test_a_record_is_in_a_chain_once_whoever_writes_it(container: ContainerClient) -> None:
+    """A paused owner, its successor and both again: overlapping ranges, each record counted once."""
+    paused, successor = (Chain(container, "readings", 3) for _ in range(2))
+    assert paused.append(records(0, 9), one_row) == 10
+    assert successor.append(records(5, 14), one_row) == 5
+    assert paused.append(records(10, 12), one_row) == 0  # it believes that the chain ends at 9
+    assert paused.append(records(10, 19), one_row) == 5
+    assert successor.append(records(15, 29), one_row) == 10
+    assert Chain(container, "readings", 3).end() == 29
+    assert Chain(container, "readings", 30).end() == -1
+    names = complete([blob.name for blob in container.list_blobs()])
+    rows = [row for name in names for row in decode(container.download_blob(name).readall(), name)]
+    assert sum(row.readings for row in rows) == 30
+
+
+def test_a_blob_of_strangers_is_passed_over_and_told(container: ContainerClient) -> None:
+    """What is not of the layout neither stops the page nor counts; it is read again by nobody."""
+    Chain(container, "readings", 0).append(records(0, 4), one_row)
+    container.upload_blob("local/readings/00000/zzz.jsonl", b"<html>")
+    table = Table(keep_s=600)
+    follower = Follower(container, table, poll_s=0.01)
+    try:
+        follower.start()
+        wait_until(lambda: follower.trouble is not None)
+        assert follower.trouble is not None
+        assert "1 blobs were passed over" in follower.trouble
+        assert table.ask("select readings from sums") == [(5,)]
+        assert follower.poll() == 0
+    finally:
+        follower.stop()
+        table.close()
+
+
+def test_members_come_and_are_killed_and_every_reading_counts_once(
+    container: ContainerClient, tmp_path: Path
+) -> None:
+    """A member is killed in the middle, two others take over: each home's numbers equal the ledger's."""
+    with EmbeddedBroker({"readings": 16}) as broker:
+        ledger_file = send(broker.bootstrap, tmp_path)
+        environment = os.environ | {
+            "HOME_SECURITY_BOOTSTRAP": broker.bootstrap,
+            "HOME_SECURITY_QUICK": "1",
+            "HOME_SECURITY_MAX_RECORDS": "500",
+        }
+        stage = Stage(tmp_path, environment)
+        try:
+            stage.start("first", "local_engine")
+            wait_until(lambda: len(list(container.list_blobs())) >= 5)
+            stage.parts["first"].kill()
+            stage.parts.pop("first").communicate()
+            stage.start("second", "local_engine")
+            stage.start("third", "local_engine")
+            shown = wait_for_table(container, ledger_file)
+            assert [stage.stop("second"), stage.stop("third")] == [0, 0]
+        finally:
+            stage.stop_all()
+    ledger = read_ledger(ledger_file)
+    assert sum(ledger.left_out.values()) > 10
+    for home, readings in ledger.homes.items():
+        assert check.shown_sensors(shown[home]) == check.expected_sensors(readings)
+
+
+def send(bootstrap: str, folder: Path, **other: Any) -> Path:
+    """Send the readings of 200 homes, all in the ledger in full; return the ledger's file."""
+    ledger_file = folder / "ledger.json"
+    given = ["--bootstrap", bootstrap, "--ledger", str(ledger_file), "--homes", "200", "--detailed-homes", "200"]
+    given += ["--count", str(READINGS), "--rate", "100", "--new-sensor-after-s", "100"]
+    given += [f"--{name.replace('_', '-')}={value}" for name, value in other.items()]
+    nobody: threading.Event = SimpleNamespace()  # type: ignore[assignment]
+    simulate.simulate(simulate.arguments().parse_args(given), nobody)
+    return ledger_file
+
+
+def wait_for_table(container: ContainerClient, ledger_file: Path) -> dict[str, Any]:
+    """Read the container until everything is there; return what the page would answer for each home."""
+    ledger = read_ledger(ledger_file)
+    wanted = sum(ledger.per_minute.values())
+    table = Table(keep_s=86_400)
+    follower = Follower(container, table)
+    try:
+        wait_until(lambda: follower.poll() >= 0 and table.ask("select readings from sums") >= [(wanted,)])
+        assert table.ask("select readings from sums") == [(wanted,)]
+        return {home: answers.home(table, home, 0.0) for home in ledger.homes}
+    finally:
+        table.close()
+
+
+def wait_until(is_so: Any) -> None:
+    """Wait until something is so."""
+    deadline_s = time.monotonic() + WAIT_S
+    while not is_so():
+        assert time.monotonic() < deadline_s, "it did not come about"
+        time.sleep(0.1)

@@ -1,0 +1,193 @@
+"""The home-security page: in Chromium, number by number against the ledger; and against hostile addresses."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import secrets
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from home_pipeline import check
+from home_pipeline.container import CONTAINER, STORAGE, create_container, open_container
+from home_pipeline.layout import encode, rows_of
+from home_pipeline.ledger import Ledger
+from home_pipeline.readings import Town
+from home_pipeline.rules import Windows, parse
+from home_pipeline.stage import Stage
+
+from ehkafka.testing.ports import free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from ehkafka.testing.azurite import Azurite
+
+RATE = 60
+MINUTES = 9
+START_S = 20.0
+# Beside the first and lively homes some that are hardly heard of.
+HOMES = (0, 7, 42, 99, 150, 201, 333, 399)
+
+
+@pytest.fixture(scope="module")
+def town() -> tuple[Ledger, list[bytes]]:
+    """Return the ledger of nine minutes of 400 homes, and what lies in the container for them."""
+    begin_us = (int(time.time()) // 60 - MINUTES) * 60_000_000
+    sent = Town(homes=400, rate=RATE, begin_us=begin_us, new_sensor_after_s=MINUTES * 60 - 150).sent()
+    ledger = Ledger(detailed_homes=400)
+    blobs = []
+    for _ in range(MINUTES * 6):
+        portion = [next(sent) for _ in range(RATE * 10)]
+        for one in portion:
+            ledger.note(one)
+        readings = [parse(one.value, one.timestamp_ms) for one in portion]
+        blobs.append(encode(rows_of([reading for reading in readings if reading], Windows())))
+    return ledger, blobs
+
+
+@pytest.fixture
+def address(
+    azurite: Azurite, town: tuple[Ledger, list[bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """Return where the page is served, as a process of its own, over a container with the town's blobs."""
+    monkeypatch.setenv(STORAGE, azurite.connection_string())
+    monkeypatch.setenv(CONTAINER, f"page-{secrets.token_hex(6)}")
+    with open_container() as container:
+        create_container(container)
+        for number, blob in enumerate(town[1]):
+            container.upload_blob(f"local/readings/00000/{number:020d}.jsonl", blob)
+    [port] = free_ports(1)
+    stage = Stage(tmp_path, os.environ)
+    stage.start("page", "page.server", "--port", str(port), "--keep-s", "3600")
+    served = f"127.0.0.1:{port}"
+    try:
+        wait_for(lambda: not [*stage.failed()] and readings_at(served) == sum(town[0].per_minute.values()), stage)
+        yield served
+        assert stage.stop("page") == 0
+    finally:
+        stage.stop_all()
+
+
+def test_the_page_shows_what_the_ledger_says(
+    address: str, town: tuple[Ledger, list[bytes]], browser_page: Any, tmp_path: Path
+) -> None:
+    """Each tile, legend entry and sensor card carries the number that the simulator's ledger gives."""
+    ledger, _blobs = town
+    browser_page.goto(f"http://{address}/")
+    browser_page.wait_for_selector("#rates canvas")
+    assert tile(browser_page, "readings") == sum(ledger.per_minute.values())
+    assert tile(browser_page, "alarms") == sum(n for (_, _, alarm), n in ledger.per_minute.items() if alarm)
+    shown = browser_page.eval_on_selector_all(
+        "#legend [data-kind]", "all => all.map(one => [one.dataset.kind, one.dataset.readings])"
+    )
+    by_kind = {kind: sum(n for (_, k, _), n in ledger.per_minute.items() if k == kind) for kind, _ in shown}
+    # The legend leaves out the window that is still open.
+    assert all(0.98 * by_kind[kind] <= int(number) <= by_kind[kind] for kind, number in shown)
+    assert {kind for kind, _ in shown} == {kind for _, kind, _ in ledger.per_minute}
+    assert browser_page.locator('#legend [data-kind="water"] .badge').inner_text() == "new"
+    picture(browser_page, tmp_path / "overview.png")
+    for home in (f"home-{number:06d}" for number in HOMES):
+        browser_page.goto(f"http://{address}/home/{home}")
+        browser_page.wait_for_selector(".sensor canvas")
+        assert sensors(browser_page) == expected(ledger, home)
+    picture(browser_page, tmp_path / "home.png")
+
+
+def test_an_unknown_home_is_a_calm_page(address: str, browser_page: Any) -> None:
+    """A home that nothing was heard of, and an address that is no home's: words, no script, no error."""
+    browser_page.goto(f"http://{address}/home/home-999999")
+    browser_page.wait_for_selector("#nothing:not([hidden])")
+    browser_page.expected_failures.append("404")
+    browser_page.goto(f"http://{address}/home/%3Cimg%20src=x%20onerror=alert(1)%3E")
+    assert "no such home" in browser_page.inner_text("#fresh")
+    assert browser_page.locator("img[src=x]").count() == 0
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/home/home-00004",
+        "/api/home/home-0000422",
+        "/api/home/home-000042%0a",
+        "/api/home/home-%D9%A0%D9%A0%D9%A0%D9%A0%D9%A4%D9%A2",
+        "/api/home/home-000042'%20or%20'1'='1",
+        "/api/home/..%2f..%2foverview",
+        "/home/" + "x" * 5000,
+        "/static/../server.py",
+        "/static/%2e%2e/server.py",
+        "/static//etc/passwd",
+        "/api",
+    ],
+)
+def test_a_hostile_address_finds_nothing(address: str, path: str) -> None:
+    """Not found, nothing of the address is sent back, and the policy stands on errors, too."""
+    status, headers, body = asked(address, path)
+    assert status == 404
+    assert headers["content-security-policy"].startswith("default-src 'none'")
+    assert b"000042" not in body
+
+
+def test_the_server_answers_its_own_names_and_reads_alone(address: str) -> None:
+    """Another host's name (DNS rebinding) and every method that would change something are refused."""
+    assert asked(address, "/api/overview", host="evil.example")[0] == 400
+    for method in ("POST", "PUT", "DELETE", "PATCH"):
+        assert asked(address, "/api/overview", method=method)[0] == 405
+
+
+def expected(ledger: Ledger, home: str) -> dict[str, dict[str, float]]:
+    """What the cards must carry of a home."""
+    found = check.expected_sensors(ledger.homes[home])
+    return {kind: {k: v for k, v in sensor.items() if k != "unit"} for kind, sensor in found.items()}
+
+
+def sensors(page: Any) -> dict[str, dict[str, float]]:
+    """What the cards carry; the count as a person reads it must be the same."""
+    found = page.eval_on_selector_all(
+        ".sensor",
+        "all => all.map(one => ({...one.dataset, read: one.querySelector('[data-number=count]').textContent}))",
+    )
+    assert all(number_of(one["read"]) == int(one["count"]) for one in found)
+    names = ("count", "alarms", "total", "lowest", "highest", "last")
+    return {one["kind"]: {name: float(one[name]) for name in names} for one in found}
+
+
+def tile(page: Any, name: str) -> int:
+    return number_of(page.inner_text(f'[data-number="{name}"]'))
+
+
+def number_of(text: str) -> int:
+    return int(re.sub(r"[^0-9]", "", text))
+
+
+def picture(page: Any, path: Path) -> None:
+    """Take one, to where EHKAFKA_PICTURES says if it does: for the README."""
+    kept = os.environ.get("EHKAFKA_PICTURES")
+    page.screenshot(path=f"{kept}/{path.name}" if kept else path, full_page=True)
+
+
+def asked(address: str, path: str, *, method: str = "GET", host: str | None = None) -> tuple[int, Any, bytes]:
+    connection = http.client.HTTPConnection(address, timeout=10)
+    try:
+        connection.request(method, path, headers={"Host": host or address})
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read()
+    finally:
+        connection.close()
+
+
+def readings_at(address: str) -> int | None:
+    try:
+        return int(check.ask(address, "/api/overview")["readings"])
+    except OSError:
+        return None
+
+
+def wait_for(is_so: Callable[[], bool], stage: Stage) -> None:
+    deadline_s = time.monotonic() + START_S
+    while not is_so():
+        assert time.monotonic() < deadline_s, [*stage.failed()] or "the page did not come up"
+        time.sleep(0.1)

@@ -1,0 +1,108 @@
+"""The home-security pipeline on Spark: its numbers equal the simulator's ledger, and the local engine's rules."""
+
+from __future__ import annotations
+
+import secrets
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from home_pipeline import check, simulate
+from home_pipeline.container import CONTAINER, STORAGE, create_container, open_container
+from home_pipeline.follower import Follower
+from home_pipeline.ledger import MINUTE_US, read_ledger
+from home_pipeline.page import answers
+from home_pipeline.rules import Windows
+from home_pipeline.table import Table
+
+from ehkafka.testing import EmbeddedBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from azure.storage.blob import ContainerClient
+    from pyspark.sql import SparkSession
+
+    from ehkafka.testing.azurite import Azurite
+
+READINGS = 12_000
+HOMES = 200
+
+
+@pytest.fixture
+def container(azurite: Azurite, monkeypatch: pytest.MonkeyPatch) -> Iterator[ContainerClient]:
+    """Return a container of the test's own, which the environment names, too."""
+    monkeypatch.setenv(STORAGE, azurite.connection_string())
+    monkeypatch.setenv(CONTAINER, f"home-{secrets.token_hex(6)}")
+    with open_container() as opened:
+        create_container(opened)
+        yield opened
+
+
+def test_what_spark_wrote_equals_the_ledger(
+    spark: SparkSession, container: ContainerClient, azurite: Azurite, tmp_path: Path
+) -> None:
+    """Two runs with one checkpoint, readings in between: each closed window of each home, exactly once."""
+    from home_pipeline.spark_engine import start  # noqa: PLC0415 - needs PySpark
+
+    secret = tmp_path / "storage"
+    secret.write_text(azurite.connection_string())
+
+    def run(bootstrap: str) -> None:
+        query = start(
+            spark,
+            bootstrap,
+            container.container_name,
+            str(tmp_path / "checkpoint"),
+            windows=Windows(),
+            trigger={"availableNow": True},
+            storage={"connectionStringFile": str(secret)},
+            most=READINGS // 2,
+        )
+        query.awaitTermination()
+
+    with EmbeddedBroker({"readings": 16}) as broker:
+        begin_us = MINUTE_US * 30_000_000
+        first = send(broker.bootstrap, tmp_path / "first.json", begin_us)
+        run(broker.bootstrap)
+        second = send(broker.bootstrap, tmp_path / "second.json", begin_us + READINGS * 10_000)
+        run(broker.bootstrap)
+    shown = shown_homes(container)
+    assert len(shown) == HOMES
+    for home, sensors in shown.items():
+        assert sensors == check.expected_sensors(closed(first, second, home))
+
+
+def closed(first: Path, second: Path, home: str) -> list[Any]:
+    """Return a home's readings of both ledgers, the closing one of the second aside: its window is open."""
+    ledgers = [read_ledger(first), read_ledger(second)]
+    return [
+        reading
+        for ledger in ledgers
+        for reading in ledger.homes.get(home, [])
+        if reading.at_us != ledgers[1].closing_us
+    ]
+
+
+def send(bootstrap: str, ledger_file: Path, begin_us: int) -> Path:
+    """Send two minutes of readings, all in the ledger."""
+    given = ["--bootstrap", bootstrap, "--ledger", str(ledger_file), "--homes", str(HOMES)]
+    given += ["--detailed-homes", str(HOMES), "--count", str(READINGS), "--rate", "100"]
+    given += ["--begin-us", str(begin_us), "--new-sensor-after-s", "60", "--closing-s", "0"]
+    if "second" in ledger_file.name:
+        given[-1] = "60"
+    simulate.simulate(simulate.arguments().parse_args(given), SimpleNamespace())  # type: ignore[arg-type]
+    return ledger_file
+
+
+def shown_homes(container: ContainerClient) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return what the page would show of each home."""
+    table = Table(keep_s=86_400)
+    try:
+        assert Follower(container, table).poll() > 0
+        numbers = [number for (number,) in table.ask("select distinct home from minutes")]
+        homes = [answers.home(table, f"home-{number:06d}", 0.0) for number in sorted(numbers)]
+        return {home["home"]: check.shown_sensors(home) for home in homes}
+    finally:
+        table.close()
