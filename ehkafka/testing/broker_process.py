@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from ehkafka.testing import orphan_watch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 # Options that somebody set for other Java programs would change the broker's heap, agents or flags.
@@ -24,9 +24,19 @@ FOREIGN_JAVA_OPTIONS: Final = ("CLASSPATH", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIO
 
 
 class BrokerProcess:
-    """A running Java process. `directory` is removed when its owner dies without stopping it."""
+    """A running Java process. `directory` is removed when its owner dies without stopping it.
 
-    def __init__(self, command: Sequence[str], *, log: Path, directory: Path) -> None:
+    `environment` is added to that of this process.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        log: Path,
+        directory: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         with log.open("ab") as output:
             self._java = subprocess.Popen(  # noqa: S603 - a command of our own
                 command,
@@ -34,7 +44,7 @@ class BrokerProcess:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=directory,
-                env=java_environment(),
+                env={**java_environment(), **(environment or {})},
                 start_new_session=True,
             )
         self._suspended = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from ehkafka.errors import EhkafkaError, MissingExtraError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
     from typing import NoReturn
 
     from pyspark.sql import SparkSession
@@ -46,8 +48,30 @@ def spark_environment(
 
 
 @pytest.fixture(scope="session")
+def connector_jars(without_broker: Callable[..., NoReturn]) -> list[Path]:
+    """Return the JARs of Spark's own Kafka connector; none on a laptop that cannot download them."""
+    from ehkafka.testing.jars import connector_jars as cached  # noqa: PLC0415 - only for Spark's tests
+
+    try:
+        return cached()
+    except EhkafkaError as error:
+        if os.environ.get("EHKAFKA_REQUIRE_BROKER") == "1":
+            without_broker(error, "Kafka connector of Spark")
+        return []
+
+
+@pytest.fixture(scope="session")
+def spark_events(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where the session logs its events, so that tests can look for secrets in them."""
+    return tmp_path_factory.mktemp("spark-events")
+
+
+@pytest.fixture(scope="session")
 def spark(
-    spark_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+    spark_environment: dict[str, str],
+    connector_jars: list[Path],
+    spark_events: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[SparkSession]:
     """Return the session, shared by all tests: two cores, tasks are tried four times, UTC, no page.
 
@@ -66,9 +90,10 @@ def spark(
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("spark-warehouse")))
-        # A log of all events, so that tests can look for secrets in it.
+        .config("spark.jars", ",".join(map(str, connector_jars)))
         .config("spark.eventLog.enabled", "true")
-        .config("spark.eventLog.dir", f"file://{tmp_path_factory.mktemp('spark-events')}")
+        .config("spark.eventLog.dir", f"file://{spark_events}")
+        .config("spark.eventLog.compress", "false")
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+
+from ehkafka.testing.azurite import ACCOUNT_KEY
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.broker
+
+SCHEMA = "home string, n long"
+
+
+class Stream:
+    """A folder of JSON files as a stream: each file is one batch."""
+
+    def __init__(self, spark: SparkSession, directory: Path, written: Any) -> None:
+        self._spark = spark
+        self._files = directory / "input"
+        self._files.mkdir()
+        self.checkpoint = directory / "checkpoint"
+        self._options = {**written.options, "path": "homes"}
+
+    def add(self, *numbers: int) -> None:
+        """Add a file, and with it a batch."""
+        lines = [json.dumps({"home": f"h{number % 3}", "n": number}) for number in numbers]
+        # Spark orders files by their time, which is too coarse for files made one after another.
+        path = self._files / f"{len(list(self._files.iterdir())):03d}.json"
+        path.write_text("\n".join(lines))
+        when = time.time() - 1000 + len(list(self._files.iterdir()))
+        os.utime(path, (when, when))
+
+    def frame(self) -> DataFrame:
+        """Return the stream."""
+        reader = self._spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+        return reader.json(str(self._files))
+
+    def run(
+        self, frame: DataFrame | None = None, mode: str = "append", checkpoint: str = "", **options: str
+    ) -> Any:
+        """Write all there is, and return the query when it has ended."""
+        chosen = {**self._options, "checkpointLocation": checkpoint or str(self.checkpoint), **options}
+        frame = self.frame() if frame is None else frame
+        writer = frame.writeStream.format("ehkafka-blob").options(**chosen).outputMode(mode)
+        query = writer.trigger(availableNow=True).start()
+        assert query.awaitTermination(60)
+        return query
+
+    def forget_commit(self, batch: int) -> None:
+        """Do as if the driver had died before Spark noted that a batch is done."""
+        for path in (self.checkpoint / "commits").glob(f"*{batch}*"):
+            path.unlink()
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path, written: Any) -> Stream:
+    """Return an empty stream that writes into the container."""
+    return Stream(spark, tmp_path, written)
+
+
+def numbers(written: Any) -> list[int]:
+    """Return what readers see."""
+    return sorted(row["n"] for row in written.rows())
+
+
+def test_a_stream_is_there_once_over_a_restart_and_its_secret_nowhere(
+    stream: Stream, written: Any, spark_events: Path
+) -> None:
+    """`format("ehkafka-blob")` needs no registration; batches go on where they were; the key is in no file."""
+    stream.add(1, 2, 3)
+    stream.add(4)
+    first = stream.run()
+    stream.add(5, 6)
+    stream.run()
+    assert numbers(written) == [1, 2, 3, 4, 5, 6]
+    assert {batch: each["rows"] for batch, each in written.manifests().items()} == {0: 3, 1: 1, 2: 2}
+    seen = [
+        first._jsq.explainInternal(True),
+        *(json.dumps(each.json) for each in first.recentProgress),
+        *(path.read_text(errors="replace") for path in stream.checkpoint.rglob("*") if path.is_file()),
+        *(path.read_text(errors="replace") for path in spark_events.rglob("*") if path.is_file()),
+    ]
+    assert not [text for text in seen if ACCOUNT_KEY in text]
+
+
+def test_a_replayed_batch_is_there_once_whatever_its_tasks(stream: Stream, written: Any) -> None:
+    """A driver that died after its commit, then one amid its commit; the replays have other partitions."""
+    stream.add(*range(20))
+    stream.run(stream.frame().repartition(3))
+    before = written.names()
+    stream.forget_commit(0)
+    stream.run(stream.frame().repartition(2))
+    assert written.names() == before
+    stream.forget_commit(0)
+    written.delete("homes/batch=000000000000/_manifest.json")
+    stream.run(stream.frame().repartition(2))
+    assert numbers(written) == list(range(20))
+    assert len(written.manifests()[0]["blobs"]) == 2
+
+
+def test_a_task_that_fails_is_tried_again_and_its_rows_are_there_once(
+    stream: Stream, written: Any, tmp_path: Path
+) -> None:
+    """An attempt that dies after it has staged blocks leaves nothing that is seen."""
+    marker = str(tmp_path / "failed-once")
+
+    @F.udf("long")
+    def once(number: int) -> int:
+        from pathlib import Path  # noqa: PLC0415 - runs in a worker
+
+        if number == 4999 and not Path(marker).exists():
+            Path(marker).touch()
+            raise OSError("this attempt dies")
+        return number
+
+    stream.add(*range(5000))
+    frame = stream.frame().repartition(2).withColumn("n", once("n"))
+    stream.run(frame, blockBytes="65536")
+    assert numbers(written) == list(range(5000))
+    assert (tmp_path / "failed-once").exists()
+
+
+def test_a_batch_that_fails_shows_nothing_and_is_repeated(
+    stream: Stream, written: Any, tmp_path: Path
+) -> None:
+    """No blob of a failed batch is seen; the restarted query writes it under the same number."""
+    marker = str(tmp_path / "mended")
+
+    @F.udf("long")
+    def not_yet(number: int) -> int:
+        from pathlib import Path  # noqa: PLC0415 - runs in a worker
+
+        if number == 3 and not Path(marker).exists():
+            raise OSError("not yet")
+        return number
+
+    stream.add(*range(6))
+    frame = stream.frame().repartition(2).withColumn("n", not_yet("n"))
+    with pytest.raises(StreamingQueryException, match="not yet"):
+        stream.run(frame)
+    assert numbers(written) == []
+    (tmp_path / "mended").touch()
+    stream.run(frame)
+    assert numbers(written) == list(range(6))
+
+
+def test_aggregates_are_written_in_update_mode_as_parquet(
+    stream: Stream, written: Any, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Each batch holds the rows that changed; Spark reads them back with the batch as a column."""
+    stream.add(0, 1, 2, 3)
+    stream.add(3)
+    frame = stream.frame().groupBy("home").agg(F.count("*").alias("count"), F.current_timestamp().alias("at"))
+    stream.run(frame, mode="update", fileFormat="parquet")
+    for name in written.names():
+        path = tmp_path / "copy" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(written.content(name))
+    read = spark.read.parquet(str(tmp_path / "copy" / "homes"))
+    rows = {(row["batch"], row["home"]): row["count"] for row in read.collect()}
+    assert rows == {(0, "h0"): 2, (0, "h1"): 1, (0, "h2"): 1, (1, "h0"): 3}
+    assert dict(read.dtypes)["at"] == "timestamp"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"fileFormat": "csv"}, "Option fileFormat"),
+        ({"connectionString": f"AccountKey={ACCOUNT_KEY}"}, "connectionStringEnv"),
+        ({"container": "not-there"}, "Create the container"),
+        ({"connectionStringFile": "/nowhere"}, "'/nowhere' cannot be read"),
+    ],
+)
+def test_bad_options_are_one_error_before_the_first_task(
+    stream: Stream, written: Any, change: dict[str, str], told: str
+) -> None:
+    """The driver says it; no task was started, nothing is in the container."""
+    stream.add(1)
+    with pytest.raises(Exception, match=told) as refused:
+        stream.run(**change)
+    assert "Task" not in str(refused.value).splitlines()[0]
+    assert ACCOUNT_KEY not in str(refused.value)
+    assert written.names() == []
+
+
+def test_complete_mode_is_refused(stream: Stream) -> None:
+    """Each batch would replace all the others."""
+    stream.add(1)
+    with pytest.raises(Exception, match="no output mode complete"):
+        stream.run(stream.frame().groupBy("home").count(), mode="complete")
+
+
+def test_a_new_checkpoint_does_not_write_over_another_querys_path(
+    stream: Stream, written: Any, tmp_path: Path
+) -> None:
+    """Its batch 0 is another one: it is refused instead of being taken for written."""
+    stream.add(1)
+    stream.run()
+    with pytest.raises(StreamingQueryException, match="belongs to the streaming query"):
+        stream.run(checkpoint=str(tmp_path / "another"))
+    assert numbers(written) == [1]
+
+
+def test_the_sink_is_found_by_its_name(spark: SparkSession) -> None:
+    """Reading from it says what to read with instead."""
+    with pytest.raises(Exception, match=r"spark\.read\.json"):
+        spark.read.format("ehkafka-blob").option("containerUrl", "https://a.blob.core.windows.net/abc").option(
+            "path", "x"
+        ).load()

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import uuid
+import venv
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ehkafka.testing.topics import produce
+
+if TYPE_CHECKING:
+    from ehkafka.testing.azurite import Azurite
+    from ehkafka.testing.kafka import KafkaBroker
+
+ROOT = Path(__file__).parents[2]
+RECORDS = 10_000
+
+
+@pytest.fixture
+def shipped(tmp_path: Path) -> Path:
+    """Return ehkafka's wheel as the archive that `--py-files` takes: by its ending Spark knows no wheel."""
+    pytest.importorskip("hatchling")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist")]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    return Path(shutil.copy(wheel, tmp_path / "ehkafka.zip"))
+
+
+@pytest.fixture
+def bare_python(tmp_path: Path) -> Path:
+    """Return a Python that has everything of this one's packages but ehkafka."""
+    home = tmp_path / "python"
+    venv.create(home, with_pip=False, symlinks=True)
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    packages = Path(sys.prefix) / "lib" / version / "site-packages"
+    # A folder that one .pth file adds is not searched for further ones: ehkafka's own has no effect.
+    (home / "lib" / version / "site-packages" / "parts.pth").write_text(f"{packages}\n")
+    python = home / "bin" / "python"
+    code = "import confluent_kafka, pyarrow, importlib.util; print(importlib.util.find_spec('ehkafka'))"
+    found = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path)
+    assert found.stdout.strip() == "None"
+    return python
+
+
+@pytest.mark.broker
+def test_a_cluster_runs_the_shipped_wheel(
+    spark_environment: dict[str, str],
+    kafka: KafkaBroker,
+    azurite: Azurite,
+    shipped: Path,
+    bare_python: Path,
+    tmp_path: Path,
+) -> None:
+    """By spark-submit on two executors that have ehkafka from `--py-files` alone; each record is there once."""
+    from ehkafka.testing.spark_cluster import SparkCluster  # noqa: PLC0415 - only for this test
+
+    topic, container = f"t-{uuid.uuid4().hex[:8]}", f"c{uuid.uuid4().hex[:8]}"
+    kafka.create_topic(topic, 4)
+    produce(kafka.bootstrap, topic, [(b"k%d" % n, b"%d" % n) for n in range(RECORDS)])
+    azurite.create_container(container)
+    secret = {"CLUSTER_STORAGE": azurite.connection_string()}
+    program = Path(__file__).with_name("cluster_program.py")
+    arguments = [kafka.bootstrap, topic, container, str(tmp_path / "checkpoint")]
+    with SparkCluster(2, python=bare_python, environment=secret) as cluster:
+        cluster.submit(program, arguments, py_files=[shipped], environment=secret)
+    with azurite.service_client() as service:
+        client = service.get_container_client(container)
+        blobs = [name for name in client.list_blob_names() if name.endswith(".jsonl")]
+        rows = [json.loads(line) for name in blobs for line in client.download_blob(name).readall().splitlines()]
+    assert sorted(int(row["value"]) for row in rows) == list(range(RECORDS))
+    assert all("ehkafka.zip/ehkafka/" in row["code"] for row in rows)
+    assert len({row["executor"] for row in rows}) == 2
