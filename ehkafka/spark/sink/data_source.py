@@ -12,6 +12,8 @@ from pyspark.sql import datasource
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.sink.columns import check_columns
+from ehkafka.spark.sink.container import opened
+from ehkafka.spark.sink.names import marker_blob
 from ehkafka.spark.sink.options import sink_options
 
 if TYPE_CHECKING:
@@ -39,13 +41,14 @@ class BlobDataSource(datasource.DataSource):
         return "ehkafka-blob"
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> BlobStreamWriter:
-        """Return the writer of a query. Raises `ConfigurationError` for what cannot be written."""
+        """Return the writer of a query. Raises `EhkafkaError` for what cannot be written, or not there."""
         if overwrite:
             raise ConfigurationError(
                 "ehkafka-blob has no output mode complete: each batch would replace all the others. Use update "
                 "(every batch holds the rows that changed) or append"
             )
         check_columns(schema, self._settings.file_format)
+        opened(self._settings.place).see(marker_blob(self._settings.path))
         return BlobStreamWriter(self._settings)
 
     def schema(self) -> NoReturn:
