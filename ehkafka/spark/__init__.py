@@ -2,8 +2,16 @@
 
 `source/` is the data source of `spark.readStream.format("ehkafka")` and `spark.read.format("ehkafka")`;
 `secrets` names the way to the broker so that no secret is in a plan, a checkpoint or a log; `versions`
-says what of PySpark and Java is there. Importing this room needs no PySpark; using it does.
+says what of PySpark and Java is there; `jvm_options` makes the options of the JVM's Kafka connector.
+Importing this room needs no PySpark; using it does.
 
 The driver plans (Spark's planning process, one thread); each task reads its pieces in a worker process.
 Nothing here joins a consumer group.
 """
+
+from __future__ import annotations
+
+from ehkafka.spark.jvm_options import kafka_options
+from ehkafka.spark.source.lag import lag
+
+__all__ = ["kafka_options", "lag"]

@@ -1,4 +1,4 @@
-"""Which PySpark and Java are there, and one clear error for each that will not do.
+"""Which PySpark is there, and one clear error for each that will not do.
 
 Called on the driver before a query is built, and by whoever starts a session.
 """

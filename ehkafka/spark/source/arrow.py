@@ -106,7 +106,7 @@ def _offsets(batch: _Batch) -> pa.Array:
 
 def _timestamps(batch: _Batch) -> pa.Array:
     milliseconds = batch.times[:, 1]
-    is_too_far = np.abs(milliseconds) > _MILLISECONDS_MAX
+    is_too_far = (milliseconds > _MILLISECONDS_MAX) | (milliseconds < -_MILLISECONDS_MAX)
     # What microseconds cannot say is null: a record of a hostile producer must not end the query.
     mask = is_too_far if is_too_far.any() else None
     if mask is not None:

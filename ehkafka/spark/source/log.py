@@ -53,15 +53,14 @@ class Log:
 
     def partitions(self) -> tuple[TopicPartition, ...]:
         """Return what the query reads now; a topic that has grown has more than before."""
-        consumer = self._consumer()
         assigned = self._options.assigned
         found = []
         for topic in self.topics():
-            metadata = self._asked(lambda name=topic: consumer.list_topics(name, timeout=self._timeout_s))
-            numbers = metadata.topics[topic].partitions
-            if not numbers:
-                raise TopicNotFoundError(f"Topic {topic!r} is not there any more.")
-            found += [TopicPartition(topic, number) for number in numbers]
+            answer = self._asked(lambda consumer, name=topic: consumer.list_topics(name, timeout=self._timeout_s))
+            there = answer.topics.get(topic)
+            if there is None or not there.partitions:
+                raise TopicNotFoundError(f"Topic {topic!r} is not there any more. Create it, or end the query.")
+            found += [TopicPartition(topic, number) for number in there.partitions]
         if missing := [one for one in assigned if one not in found]:
             raise ConfigurationError(f"Option assign names {missing[0]}, which the topic does not have.")
         return tuple(sorted(assigned or found))
@@ -80,18 +79,15 @@ class Log:
 
     def starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the first offsets that the logs still hold."""
-        consumer = self._consumer()
-        return self._asked(lambda: bounds.log_starts(consumer, partitions, self._timeout_s))
+        return self._asked(lambda consumer: bounds.log_starts(consumer, partitions, self._timeout_s))
 
     def ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offsets after the logs' last records."""
-        consumer = self._consumer()
-        return self._asked(lambda: bounds.log_ends(consumer, partitions, self._timeout_s))
+        return self._asked(lambda consumer: bounds.log_ends(consumer, partitions, self._timeout_s))
 
     def at(self, moments_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """Return the first offset of each moment or later, None where all records are older."""
-        consumer = self._consumer()
-        return self._asked(lambda: bounds.offsets_at(consumer, moments_ms, self._timeout_s))
+        return self._asked(lambda consumer: bounds.offsets_at(consumer, moments_ms, self._timeout_s))
 
     def committed(
         self, group: str, partitions: Collection[TopicPartition]
@@ -110,10 +106,14 @@ class Log:
             self._inspection.close()
             self._inspection = None
 
-    def _consumer(self) -> Consumer:
+    def _client(self) -> Consumer:
         if self._inspection is None:
             self._inspection = self._opened()
-        return self._inspection.consumer()
+        consumer = self._inspection.consumer()
+        # What the client tells by the way would wait for a poll and pile up.
+        self._inspection.listen(consumer, 0.0)
+        self._inspection.heard.clear()
+        return consumer
 
     def _opened(self) -> Inspection:
         check_client_version()
@@ -124,13 +124,16 @@ class Log:
         enter(inspection, lambda: [reach_topic(inspection, topic) for topic in topics] and None)
         return inspection
 
-    def _asked(self, question: Callable[[], _Answer]) -> _Answer:
+    def _asked(self, question: Callable[[Consumer], _Answer]) -> _Answer:
+        """Ask, once more by a new client: a kept connection may be refused a key that was rotated since."""
         try:
-            return question()
+            return question(self._client())
+        except KafkaException:
+            self.close()
+        try:
+            return question(self._client())
         except KafkaException as error:
             said = describe_error(error.args[0])
-        # A connection that broke may have been refused a key that was rotated since: begin anew.
-        self.close()
         raise EndpointError(
             f"{self._options.endpoint.endpoint().name}, topic {', '.join(self.topics())}: the broker does not"
             f" answer what the next batch needs: {said}"

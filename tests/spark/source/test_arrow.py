@@ -1,0 +1,93 @@
+"""Records as Arrow columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import Message
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+from ehkafka.spark.source.arrow import arrow_schema, record_batch  # noqa: E402 - after the skip
+from ehkafka.spark.source.planning import Piece  # noqa: E402
+from ehkafka.spark.source.schema import COLUMNS  # noqa: E402
+
+PIECE = Piece("readings", 3, 0, 1000)
+
+
+def _message(offset: int, **given: Any) -> Message:
+    return Message(topic="readings", partition=3, offset=offset, **{"timestamp": (1, 1000), **given})
+
+
+def _rows(records: list[Message], *columns: str) -> list[dict[str, Any]]:
+    batch = record_batch(arrow_schema(columns or tuple(COLUMNS)), PIECE, records)
+    batch.validate(full=True)
+    return batch.to_pylist()
+
+
+def test_the_arrow_schema_is_the_one_that_spark_makes_of_ours() -> None:
+    """Trap: the first Arrow batch must match the schema exactly (`timestamp[us, tz=UTC]`)."""
+    from pyspark.sql import types  # noqa: PLC0415 - an extra
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
+
+    kinds = {
+        "BINARY": types.BinaryType(),
+        "STRING": types.StringType(),
+        "INT": types.IntegerType(),
+        "BIGINT": types.LongType(),
+        "TIMESTAMP": types.TimestampType(),
+        "ARRAY<STRUCT<key: STRING, value: BINARY>>": types.ArrayType(
+            types.StructType().add("key", "string").add("value", "binary")
+        ),
+    }
+    ours = types.StructType([types.StructField(name, kinds[kind]) for name, kind in COLUMNS.items()])
+    assert to_arrow_schema(ours, timezone="UTC").equals(arrow_schema(tuple(COLUMNS)))
+
+
+def test_nulls_and_empty_bytes_stay_what_they_are() -> None:
+    """A tombstone is null, an empty value is empty; the same for keys."""
+    given = [(None, None), (b"", b""), (b"k", None), (None, b"v"), (b"k", b"v")]
+    rows = _rows([_message(number, key=key, value=value) for number, (key, value) in enumerate(given)])
+    assert [(row["key"], row["value"]) for row in rows] == given
+    rows = _rows([_message(number, key=b"k", value=b"v" * number) for number in range(5)], "value", "key")
+    assert [row["value"] for row in rows] == [b"v" * number for number in range(5)]
+    assert list(rows[0]) == ["value", "key"]
+
+
+def test_offsets_with_holes_are_kept() -> None:
+    """A compacted log has holes; a log without them is counted through."""
+    for offsets in ([5, 6, 7], [5, 7, 8], [5, 6, 9]):
+        assert [row["offset"] for row in _rows([_message(one) for one in offsets], "offset")] == offsets
+
+
+def test_timestamps_are_sparks() -> None:
+    """librdkafka's types 0, 1, 2 are -1, 0, 1 in Spark; milliseconds become microseconds."""
+    rows = _rows([_message(number, timestamp=(kind, kind * 1001)) for number, kind in enumerate([1, 2])])
+    assert [row["timestampType"] for row in rows] == [0, 1]
+    column = record_batch(arrow_schema(["timestamp"]), PIECE, [_message(0, timestamp=(1, 1_001))]).column(0)
+    assert column.cast(pa.int64()).to_pylist() == [1_001_000]
+
+
+def test_a_timestamp_that_microseconds_cannot_say_is_null() -> None:
+    """A hostile producer's number must not end the query."""
+    far = [2**63 - 1, -(2**63), 5, (2**63 - 1) // 1000]
+    batch = record_batch(
+        arrow_schema(["timestamp"]),
+        PIECE,
+        [_message(number, timestamp=(1, at)) for number, at in enumerate(far)],
+    )
+    assert batch.column(0).cast(pa.int64()).to_pylist() == [None, None, 5000, (2**63 - 1) // 1000 * 1000]
+
+
+def test_headers_keep_their_order_and_repeats() -> None:
+    """Repeated names, null and empty values; no headers is null, as in the JVM connector."""
+    repeated = [("a", b"1"), ("a", b"2"), ("b", None), ("", b"")]
+    rows = _rows([_message(0, headers=repeated), _message(1), _message(2, headers=[("c", b"3")])], "headers")
+    assert [row["headers"] for row in rows] == [
+        [{"key": name, "value": value} for name, value in repeated],
+        None,
+        [{"key": "c", "value": b"3"}],
+    ]
+    assert _rows([_message(0), _message(1)], "headers") == [{"headers": None}, {"headers": None}]

@@ -1,0 +1,99 @@
+"""`spark.read.format("ehkafka")` on a real session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ehkafka.testing import EmbeddedBroker
+
+
+@pytest.fixture
+def load(spark: SparkSession, broker: EmbeddedBroker) -> Callable[..., DataFrame]:
+    """Return what loads the topic; 20 records are in its first partition, 30 in its second."""
+    for partition, count in enumerate([20, 30]):
+        broker.produce(
+            "readings", [(b"k%d" % number, b"v") for number in range(count)], partition=partition
+        )
+
+    def read(**given: str) -> DataFrame:
+        options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": "readings", **given}
+        return spark.read.format("ehkafka").options(**options).load()
+
+    return read
+
+
+def test_the_schema_is_the_jvm_connectors(load: Callable[..., DataFrame]) -> None:
+    """`format("kafka")` and ours are interchangeable: same names, order, types and nullability."""
+    assert load(includeHeaders="true").schema.simpleString() == (
+        "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,"
+        "timestampType:int,headers:array<struct<key:string,value:binary>>>"
+    )
+    assert all(field.nullable for field in load(includeHeaders="true").schema)
+
+
+def test_a_batch_is_everything_between_two_places(load: Callable[..., DataFrame]) -> None:
+    """Earliest to latest by default, else by offsets; with and without cutting, in how many tasks one likes."""
+    everything = load()
+    assert everything.count() == 50
+    assert everything.rdd.getNumPartitions() == 2
+    some = load(
+        startingOffsets='{"readings": {"0": 5, "1": -2}}',
+        endingOffsets='{"readings": {"0": -1, "1": 10}}',
+        tasks="1",
+        columns="partition,offset,key,topic",
+    )
+    assert some.rdd.getNumPartitions() == 1
+    rows = [tuple(row) for row in some.collect()]
+    assert [row for row in rows if row[0] == 0] == [
+        (0, number, b"k%d" % number, "readings") for number in range(5, 20)
+    ]
+    assert [row[1] for row in rows if row[0] == 1] == list(range(10))
+
+
+def test_an_empty_range_is_an_empty_frame(load: Callable[..., DataFrame]) -> None:
+    """Nothing between the two places is no error."""
+    place = '{"readings": {"0": 5, "1": 5}}'
+    assert load(startingOffsets=place, endingOffsets=place).collect() == []
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"startingOffsets": "latest"}, "begins at latest reads nothing"),
+        ({"maxOffsetsPerTrigger": "5"}, "belongs to spark.readStream"),
+        ({"subscribe": "none"}, "no such topic"),
+        (
+            {"startingOffsets": '{"readings": {"0": 9, "1": 0}}', "endingOffsets": '{"readings": {"0": 3, "1": 4}}'},
+            "would begin at offset 9 and end at 3",
+        ),
+        ({"endingOffsets": '{"readings": {"0": 99, "1": 4}}'}, "behind the end of its log, 20"),
+    ],
+)
+def test_what_is_wrong_is_told_on_the_driver(
+    load: Callable[..., DataFrame], given: dict[str, str], said: str
+) -> None:
+    """One error that names the option, before a task runs."""
+    with pytest.raises(Exception, match=said):
+        load(**given).collect()
+
+
+def test_a_schema_of_ones_own_is_refused(spark: SparkSession, broker: EmbeddedBroker) -> None:
+    """The columns are fixed; the error says what chooses among them."""
+    here = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": "readings"}
+    with pytest.raises(Exception, match=r"leave out \.schema"):
+        spark.read.format("ehkafka").schema("key STRING").options(**here).load().collect()
+
+
+def test_a_limit_leaves_the_next_task_in_peace(load: Callable[..., DataFrame]) -> None:
+    """`LIMIT` gives a task up in the middle; the next query on the same worker reads all."""
+    assert len(load().limit(3).collect()) == 3
+    assert load().count() == 50

@@ -1,0 +1,241 @@
+"""The source on a real broker: what the embedded one does not have."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+from confluent_kafka import Producer
+
+from ehkafka.errors import ConfigurationError, EhkafkaError
+from ehkafka.records import TopicPartition
+from ehkafka.spark.source import begin
+from ehkafka.spark.source.consumers import close_idle
+from ehkafka.spark.source.log import Log
+from ehkafka.spark.source.options import options_from
+from ehkafka.spark.source.planning import pieces_between
+from ehkafka.spark.source.reading import messages
+from ehkafka.spark.source.start import AtGroup, AtTime, AtWord
+from ehkafka.testing.identity_endpoint import IdentityEndpoint
+from ehkafka.testing.kafka import KafkaBroker
+from ehkafka.testing.kafka_properties import Listener
+from ehkafka.testing.server_identity import issue_identity
+from ehkafka.testing.topics import produce
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from confluent_kafka import Message
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ehkafka.spark.source.options import SourceOptions
+
+pytestmark = pytest.mark.broker
+
+IDENTITY = issue_identity()
+KEY = "cmlnaHQtcmlnaHQtcmlnaHQtcmlnaHQ="
+STRING = f"Endpoint=sb://home.servicebus.windows.net/;SharedAccessKeyName=app;SharedAccessKey={KEY}"
+
+
+@pytest.fixture(scope="module")
+def guarded(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaBroker]:
+    """Run a broker with the two ways into Event Hubs: PLAIN and OAUTHBEARER over TLS."""
+    listeners = {
+        "event_hubs": Listener(users={"$ConnectionString": STRING}, identity=IDENTITY),
+        "entra": Listener(unsecured_tokens=True, identity=IDENTITY),
+    }
+    broker = KafkaBroker(listeners=listeners)
+    try:
+        broker.start()
+    except EhkafkaError as error:
+        without_broker(error)
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture
+def topic(guarded: KafkaBroker) -> Iterator[Callable[..., str]]:
+    """Return what makes a topic of the test's own."""
+
+    def make(partitions: int = 1, **config: str) -> str:
+        name = f"readings-{uuid.uuid4().hex[:8]}"
+        dotted = {key.replace("_", "."): value for key, value in config.items()}
+        guarded.create_topic(name, partitions, {"retention.ms": "-1", **dotted})
+        return name
+
+    yield make
+    close_idle()
+
+
+def _options(broker: KafkaBroker, topic: str, **given: str) -> SourceOptions:
+    return options_from({"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, **given})
+
+
+def _read_all(options: SourceOptions) -> list[Message]:
+    with Log(options) as log:
+        partitions = log.partitions()
+        pieces = pieces_between(log.starts(partitions), log.ends(partitions))
+    return [record for _, records in messages(options, pieces) for record in records]
+
+
+def test_a_log_that_ends_in_control_records_is_read_to_its_end(
+    guarded: KafkaBroker, topic: Callable[..., str]
+) -> None:
+    """Offsets without records (ends of transactions, aborted records) end a piece at once, not by time."""
+    name = topic()
+    producer = Producer({"bootstrap.servers": guarded.bootstrap, "transactional.id": name, "log_level": 0})
+    producer.init_transactions()
+    for is_kept in (True, False, True, False):
+        producer.begin_transaction()
+        for number in range(5):
+            producer.produce(name, b"%d" % number, b"kept" if is_kept else b"aborted")
+        producer.flush(10)
+        producer.commit_transaction(10) if is_kept else producer.abort_transaction(10)
+    options = _options(guarded, name, **{"kafkaConsumer.pollTimeoutMs": "60000"})
+    records = _read_all(options)
+    assert [record.key() for record in records] == [b"kept"] * 10
+    assert [record.offset() for record in records] == [*range(5), *range(12, 17)]
+    with Log(options) as log:
+        assert log.ends(log.partitions()) == {TopicPartition(name, 0): 24}
+
+
+@pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
+def test_a_moment_is_a_start(guarded: KafkaBroker, topic: Callable[..., str], kind: str) -> None:
+    """`startingTimestamp` finds the first record of a moment or later, with both kinds of timestamps."""
+    name = topic(message_timestamp_type=kind)
+    producer = Producer({"bootstrap.servers": guarded.bootstrap, "log_level": 0})
+    for number in range(10):
+        producer.produce(name, b"v", timestamp=1_000_000 + number, partition=0)
+    producer.flush(10)
+    options = _options(guarded, name)
+    records = _read_all(options)
+    kinds = {record.timestamp()[0] for record in records}
+    assert kinds == {1 if kind == "CreateTime" else 2}
+    moment = records[4].timestamp()[1]
+    first = next(record.offset() for record in records if record.timestamp()[1] >= moment)
+    with Log(options) as log:
+        partitions = log.partitions()
+        assert begin.offsets_of(AtTime(moment), log, partitions) == {partitions[0]: first}
+        late = records[-1].timestamp()[1] + 3_600_000
+        with pytest.raises(ConfigurationError, match="has no record at"):
+            begin.offsets_of(AtTime(late), log, partitions)
+        assert begin.offsets_of(AtTime(late, after_last="latest"), log, partitions) == {partitions[0]: 10}
+
+
+def test_a_groups_commits_are_a_start(guarded: KafkaBroker, topic: Callable[..., str]) -> None:
+    """`startingOffsets=group`: where it committed, elsewhere as told; the group gains no member."""
+    name, group = topic(2), f"group-{uuid.uuid4().hex[:8]}"
+    produce(guarded.bootstrap, name, [("k", b"v")] * 6, partition=0)
+    produce(guarded.bootstrap, name, [("k", b"v")] * 3, partition=1)
+    guarded.set_committed(group, {(name, 0): 4})
+    with Log(_options(guarded, name)) as log:
+        partitions = log.partitions()
+        assert begin.offsets_of(AtGroup(group), log, partitions) == {partitions[0]: 4, partitions[1]: 0}
+        late = AtGroup(group, AtWord("latest"))
+        assert begin.offsets_of(late, log, partitions) == {partitions[0]: 4, partitions[1]: 3}
+        with pytest.raises(ConfigurationError, match="has committed nothing on"):
+            begin.offsets_of(AtGroup(group, None), log, partitions)
+    assert guarded.committed(group, name) == {0: 4, 1: None}
+
+
+def test_a_topic_that_grows_is_noticed(guarded: KafkaBroker, topic: Callable[..., str]) -> None:
+    """A partition that is added while a query runs is there at the next look."""
+    name = topic(1)
+    with Log(_options(guarded, name)) as log:
+        assert len(log.partitions()) == 1
+        guarded.create_partitions(name, 3)
+        assert len(log.partitions()) == 3
+        assert set(log.ends(log.partitions()).values()) == {0}
+
+
+def test_a_rotated_key_is_taken_up(
+    guarded: KafkaBroker, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """A key in a file may change between two tasks: a kept consumer of the old key is not used again."""
+    name = topic(1)
+    produce(guarded.bootstrap, name, [("k", b"v")] * 6)
+    options = options_from(_through_the_service(guarded, tmp_path, name, STRING))
+    assert len(_read_all(options)) == 6
+    (tmp_path / "string").write_text(STRING.replace(KEY, "d3Jvbmc="))
+    with pytest.raises(EhkafkaError, match="AUTHENTICATION"):
+        _read_all(options_from({**_through_the_service(guarded, tmp_path, name), "kafkaConsumer.pollTimeoutMs": "2000"}))
+    (tmp_path / "string").write_text(STRING)
+    assert len(_read_all(options)) == 6
+
+
+def _through_the_service(
+    broker: KafkaBroker, directory: Path, topic: str, string: str | None = None
+) -> dict[str, str]:
+    """Return options with a connection string in a file."""
+    if string is not None:
+        (directory / "string").write_text(string)
+    (directory / "ca.pem").write_bytes(IDENTITY.ca_pem)
+    return {
+        "connectionStringFile": str(directory / "string"),
+        "kafka.bootstrap.servers": broker.bootstrap_for("event_hubs"),
+        "kafka.ssl.ca.location": str(directory / "ca.pem"),
+        "subscribe": topic,
+    }
+
+
+FACTORY = """
+import os
+from azure.identity import ManagedIdentityCredential
+
+def make():
+    os.environ.update({environment!r})
+    return ManagedIdentityCredential()
+"""
+
+
+@pytest.mark.parametrize("way", ["connectionStringFile", "credentialFactory"])
+def test_no_secret_is_in_plans_checkpoints_and_logs(
+    way: str,
+    guarded: KafkaBroker,
+    topic: Callable[..., str],
+    spark: SparkSession,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A connection string and a managed identity open the broker in executors; nothing shows either."""
+    name = topic(2)
+    produce(guarded.bootstrap, name, [(f"k{number}", b"v") for number in range(40)])
+    given = _through_the_service(guarded, tmp_path, name, STRING)
+    with IdentityEndpoint(3600.0) as identity:
+        if way == "credentialFactory":
+            module = f"home_credential_{uuid.uuid4().hex[:8]}"
+            (tmp_path / f"{module}.py").write_text(FACTORY.format(environment=identity.environment()))
+            spark.sparkContext.addPyFile(str(tmp_path / f"{module}.py"))
+            del given["connectionStringFile"]
+            given |= {"namespace": "home", "credentialFactory": f"{module}:make"}
+            given["kafka.bootstrap.servers"] = guarded.bootstrap_for("entra")
+        seen: list[Any] = []
+        frame = spark.readStream.format("ehkafka").options(**given, startingOffsets="earliest").load()
+
+        def keep(batch: DataFrame, _batch_id: int) -> None:
+            seen.extend(batch.select("key").collect())
+
+        writer = frame.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination(60)
+        frame.explain(True)
+        query.explain(True)
+        secrets = [KEY, *identity.issued]
+        if way == "credentialFactory":
+            assert identity.issued
+    assert len(seen) == 40
+    shown = capsys.readouterr().out + str(query.lastProgress)
+    files = [*_files(tmp_path / "checkpoint"), *_files_of_events(spark)]
+    assert any(b"ehkafka" in content for content in files)
+    for secret in secrets:
+        assert secret not in shown
+        assert not any(secret.encode() in content for content in files)
+
+
+def _files(directory: Path) -> list[bytes]:
+    return [file.read_bytes() for file in directory.rglob("*") if file.is_file()]
+
+
+def _files_of_events(spark: SparkSession) -> list[bytes]:
+    return _files(Path(spark.conf.get("spark.eventLog.dir").removeprefix("file://")))

@@ -1,0 +1,117 @@
+"""Options: what is taken, and what is refused by name with the next step."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from ehkafka import ConfigurationError
+from ehkafka.records import TopicPartition
+from ehkafka.spark.source.options import options_from
+from ehkafka.spark.source.start import AtGroup, AtOffsets, AtTime, AtWord
+
+HERE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "readings"}
+P0, P1 = TopicPartition("readings", 0), TopicPartition("readings", 1)
+
+
+def test_the_defaults_are_the_jvm_connectors() -> None:
+    """Without options: its columns, no headers, loss of data fails, each partition a task."""
+    options = options_from(HERE)
+    assert options.topics == ("readings",)
+    assert options.columns == ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+    assert options.fail_on_data_loss
+    assert (options.start, options.end, options.limit_records, options.tasks) == (None, None, None, None)
+    assert options.timeout_s == 120
+
+
+def test_names_are_taken_in_any_case() -> None:
+    """Spark hands over names in small letters."""
+    given = {name.lower(): value for name, value in HERE.items()}
+    options = options_from({**given, "maxoffsetspertrigger": "10", "INCLUDEHEADERS": "True"})
+    assert options.limit_records == 10
+    assert options.columns[-1] == "headers"
+
+
+@pytest.mark.parametrize(
+    ("given", "start"),
+    [
+        ({"startingOffsets": "Earliest"}, AtWord("earliest")),
+        (
+            {"startingOffsets": '{"readings": {"1": -1, "0": 23}}'},
+            AtOffsets(((P0, 23), (P1, -1))),
+        ),
+        ({"startingTimestamp": "1767225600000"}, AtTime(1_767_225_600_000)),
+        (
+            {
+                "startingOffsetsByTimestamp": '{"readings": {"0": 5}}',
+                "startingOffsetsByTimestampStrategy": "latest",
+            },
+            AtTime(by_partition=((P0, 5),), after_last="latest"),
+        ),
+        (
+            {"startingOffsets": "group", "groupId": "home"},
+            AtGroup("home", AtWord("earliest")),
+        ),
+        (
+            {"startingOffsets": "group", "kafka.group.id": "home", "startingOffsetsWithoutCommit": "fail"},
+            AtGroup("home", None),
+        ),
+    ],
+)
+def test_starts_are_read(given: dict[str, str], start: object) -> None:
+    """Every way to begin that the JVM connector has, and a group's commits."""
+    assert options_from({**HERE, **given}).start == start
+
+
+def test_options_are_pickled_and_compared() -> None:
+    """Options travel to tasks, where they are the key of a kept consumer."""
+    options = options_from({**HERE, "kafka.client.id": "here"})
+    assert pickle.loads(pickle.dumps(options)) == options
+    assert hash(pickle.loads(pickle.dumps(options.endpoint))) == hash(options.endpoint)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"startingOfsets": "latest"}, "did you mean startingOffsets?"),
+        ({"path": "/x"}, "There is no option 'path'"),
+        ({"subscribePattern": "r.*"}, "name the topics with subscribe"),
+        ({"minPartitions": "8"}, "lose its order"),
+        ({"maxRecordsPerPartition": "8"}, "lose its order"),
+        ({"assign": '{"readings": [0]}'}, "subscribe and assign exclude each other"),
+        ({"startingOffsets": "earliest", "startingTimestamp": "1"}, "contradict each other"),
+        ({"endingOffsets": "latest", "endingTimestamp": "1"}, "contradict each other"),
+        ({"endingOffsets": "earliest"}, "reads nothing"),
+        ({"startingOffsets": "group"}, "give groupId"),
+        ({"startingOffsets": "sometimes"}, "give earliest, latest, group or JSON"),
+        ({"startingOffsets": "{"}, "give JSON"),
+        ({"startingOffsets": '{"readings": {"0": -3}}'}, "number for each partition"),
+        ({"startingOffsetsWithoutCommit": "latest"}, "belongs to startingOffsets"),
+        (
+            {"startingOffsets": "latest", "startingOffsetsWithoutCommit": "latest"},
+            "belongs to startingOffsets=group",
+        ),
+        ({"startingOffsetsByTimestampStrategy": "latest"}, "belongs to startingTimestamp"),
+        ({"maxOffsetsPerTrigger": "0"}, "whole number of 1 or more"),
+        ({"failOnDataLoss": "maybe"}, "give true or false"),
+        ({"tasks": ""}, "Option tasks is empty"),
+        ({"columns": "value,colour"}, "no column 'colour'"),
+        ({"columns": "value", "includeHeaders": "true"}, "columns leaves them out"),
+        ({"kafka.max.poll.records": "1"}, "is the Java client's.*leave it out"),
+        ({"kafka.fetch.max.wait.ms": "1"}, "write kafka.fetch.wait.max.ms"),
+        ({"groupId": "a", "kafka.group.id": "b"}, "keep groupId"),
+        ({"namespace": "home", "connectionStringEnv": "X"}, "both name the broker"),
+        ({"credential": "cli"}, "belongs to the option namespace"),
+    ],
+)
+def test_what_is_wrong_is_refused_by_name(given: dict[str, str], said: str) -> None:
+    """Unknown, conflicting and unsafe options are one error each that names the option and the way out."""
+    with pytest.raises(ConfigurationError, match=said):
+        options_from({**HERE, **given})
+
+
+def test_no_broker_is_refused() -> None:
+    """Without any option that names the broker, all of them are told."""
+    with pytest.raises(ConfigurationError, match="connectionStringEnv, connectionStringFile, namespace"):
+        options_from({"subscribe": "readings"})

@@ -1,0 +1,176 @@
+"""The readers as Spark uses them, as plain objects on an embedded broker: no JVM."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from ehkafka import ConfigurationError, EndpointError  # noqa: E402 - after the skip
+from ehkafka.spark.source.batch_reader import SourceBatchReader  # noqa: E402
+from ehkafka.spark.source.data_source import EhkafkaDataSource  # noqa: E402
+from ehkafka.spark.source.early_stream_reader import EarlyStreamReader  # noqa: E402
+from ehkafka.spark.source.stream_reader import SourceStreamReader  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ehkafka.spark.source.options import SourceOptions
+    from ehkafka.testing import EmbeddedBroker
+
+Rows = list[tuple[int, int]]
+
+
+@pytest.fixture
+def reader(options: Callable[..., SourceOptions]) -> Iterator[Callable[..., SourceStreamReader]]:
+    """Return what makes a stream's reader; stops them all."""
+    made: list[Any] = []
+
+    def make(kind: type[Any] = SourceStreamReader, **given: str) -> Any:
+        made.append(kind(options(**{"startingOffsets": "earliest", **given})))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.stop()
+
+
+def _rows(reader: Any, tasks: Any) -> Rows:
+    """Return (partition, offset) of a batch, read by a reader that went through a pickle."""
+    shipped = pickle.loads(pickle.dumps(reader))
+    found: Rows = []
+    for task in tasks:
+        for batch in shipped.read(pickle.loads(pickle.dumps(task))):
+            found += zip(batch["partition"].to_pylist(), batch["offset"].to_pylist(), strict=True)
+    return sorted(found)
+
+
+def _produce(broker: EmbeddedBroker, *counts: int) -> None:
+    for partition, count in enumerate(counts):
+        broker.produce("readings", [(b"k", b"v")] * count, partition=partition)
+
+
+def test_a_reader_gives_spark_what_its_engine_asks(
+    broker: EmbeddedBroker, reader: Callable[..., Any]
+) -> None:
+    """Initial offset, limit, end, tasks, records and progress, in the engine's order."""
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows  # noqa: PLC0415 - an extra
+
+    _produce(broker, 5, 9)
+    one = reader(maxOffsetsPerTrigger="8")
+    limit = one.getDefaultReadLimit()
+    assert limit == ReadMaxRows(8)
+    start = one.initialOffset()
+    end = one.latestOffset(start, limit)
+    rows = _rows(one, one.partitions(start, end))
+    assert len(rows) == 8
+    # A trigger that takes all at once overrides the option.
+    last = one.latestOffset(end, ReadAllAvailable())
+    everything = [(number, offset) for number, count in enumerate([5, 9]) for offset in range(count)]
+    assert sorted(rows + _rows(one, one.partitions(end, last))) == everything
+    assert one.reportLatestOffset() == {"readings": {"0": 5, "1": 9}}
+    assert one.latestOffset(last, limit) == last
+    assert list(one.partitions(last, last)) == []
+
+
+def test_without_the_option_a_batch_takes_all(broker: EmbeddedBroker, reader: Callable[..., Any]) -> None:
+    """No `maxOffsetsPerTrigger`, no limit."""
+    from pyspark.sql.streaming.datasource import ReadAllAvailable  # noqa: PLC0415 - an extra
+
+    _produce(broker, 5, 9)
+    one = reader()
+    assert one.getDefaultReadLimit() == ReadAllAvailable()
+    end = one.latestOffset(one.initialOffset(), ReadAllAvailable())
+    assert len(_rows(one, one.partitions(one.initialOffset(), end))) == 14
+
+
+def test_tasks_share_the_partitions(broker: EmbeddedBroker, reader: Callable[..., Any]) -> None:
+    """`tasks` deals several partitions to a task; `splitPartitions` allows cuts."""
+    from pyspark.sql.streaming.datasource import ReadAllAvailable  # noqa: PLC0415 - an extra
+
+    _produce(broker, 40_000, 10)
+
+    def sizes(**given: str) -> list[list[tuple[int, int]]]:
+        one = reader(**given)
+        end = one.latestOffset(one.initialOffset(), ReadAllAvailable())
+        tasks = one.partitions(one.initialOffset(), end)
+        return [[(piece.partition, piece.size_records) for piece in task.pieces] for task in tasks]
+
+    assert sizes() == [[(0, 40_000)], [(1, 10)]]
+    assert sizes(tasks="1") == [[(0, 40_000), (1, 10)]]
+    cut = sizes(tasks="2", splitPartitions="true")
+    assert len(cut) == 2
+    assert sum(size for task in cut for _, size in task) == 40_010
+
+
+def test_nothing_that_was_opened_or_secret_is_pickled(
+    broker: EmbeddedBroker, reader: Callable[..., Any]
+) -> None:
+    """Trap: the reader is pickled to executors with all that it holds."""
+    one = reader()
+    one.partitions(one.initialOffset(), one.latestOffset(one.initialOffset(), None))
+    copy = pickle.loads(pickle.dumps(one))
+    assert copy.options == one.options
+    assert vars(copy).keys() == vars(one).keys()
+    assert copy._log._inspection is None
+
+
+def test_pyspark_4_0_and_4_1_get_a_limit_of_our_own(
+    broker: EmbeddedBroker, reader: Callable[..., Any]
+) -> None:
+    """`latestOffset()` without arguments: the start is remembered, and told by an empty plan at a restart."""
+    _produce(broker, 10, 0)
+    one = reader(EarlyStreamReader, maxOffsetsPerTrigger="4")
+    start, read = one.initialOffset(), []
+    for _ in range(4):
+        end = json.loads(json.dumps(one.latestOffset()))
+        read.append(_rows(one, one.partitions(start, end)))
+        start = end
+    assert [len(rows) for rows in read] == [4, 4, 2, 0]
+    _produce(broker, 3, 0)
+    again = reader(EarlyStreamReader, maxOffsetsPerTrigger="2")
+    assert list(again.partitions(start, start)) == []
+    assert _rows(again, again.partitions(start, again.latestOffset())) == [(0, 10), (0, 11)]
+
+
+def test_a_missing_topic_is_told_before_the_first_batch(reader: Callable[..., Any]) -> None:
+    """The topic, and one with a close name."""
+    with pytest.raises(EndpointError, match="Did you mean 'readings'"):
+        one = reader(subscribe="raedings")
+        one.latestOffset(one.initialOffset(), None)
+
+
+def test_a_broker_that_is_not_there_is_told(reader: Callable[..., Any]) -> None:
+    """No address, no endless wait."""
+    one = reader(**{"kafka.bootstrap.servers": "127.0.0.1:1", "kafkaConsumer.pollTimeoutMs": "1000"})
+    with pytest.raises(EndpointError, match="cannot be reached"):
+        one.latestOffset(one.initialOffset(), None)
+
+
+@pytest.mark.parametrize("given", [{"endingOffsets": "latest"}, {"endingTimestamp": "5"}])
+def test_a_stream_has_no_end(reader: Callable[..., Any], given: dict[str, str]) -> None:
+    """The options of `spark.read` are refused by name."""
+    with pytest.raises(ConfigurationError, match=r"belong to spark\.read"):
+        reader(**given)
+
+
+def test_a_batch_reader_needs_no_jvm(broker: EmbeddedBroker, options: Callable[..., SourceOptions]) -> None:
+    """Planned once; its tasks read what lies between the two places."""
+    _produce(broker, 5, 9)
+    one = SourceBatchReader(options(endingOffsets='{"readings": {"0": 2, "1": -1}}'))
+    assert _rows(one, one.partitions()) == [(0, 0), (0, 1), *((1, offset) for offset in range(9))]
+    empty = SourceBatchReader(options(endingOffsets='{"readings": {"0": 0, "1": 0}}'))
+    assert _rows(empty, empty.partitions()) == []
+
+
+def test_the_source_keeps_no_options_as_given(broker: EmbeddedBroker) -> None:
+    """What Spark pickles of the source is what was read of the options, in one place."""
+    given = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": "readings", "columns": "value"}
+    source = EhkafkaDataSource(given)
+    assert source.options == {}
+    assert source.schema() == "`value` BINARY"
+    assert pickle.loads(pickle.dumps(source)).source_options == source.source_options

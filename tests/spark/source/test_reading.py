@@ -1,0 +1,178 @@
+"""Readers in tasks, as plain objects on an embedded broker: no JVM."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import KafkaError
+
+from ehkafka import ConfigurationError, EndpointError, OffsetGapError
+from ehkafka.spark.source import consumers, reading
+from ehkafka.spark.source.planning import Piece
+from ehkafka.spark.source.reading import messages
+from ehkafka.testing.wire_requests import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ehkafka.spark.source.options import SourceOptions
+    from ehkafka.testing import EmbeddedBroker
+
+
+def _produce(broker: EmbeddedBroker, count: int, partition: int = 0, size_bytes: int = 1) -> None:
+    broker.produce(
+        "readings",
+        [(b"k%d" % number, b"%d" % number + b"." * size_bytes) for number in range(count)],
+        partition=partition,
+    )
+
+
+def _read(options: SourceOptions, pieces: Sequence[Piece]) -> dict[tuple[int, int], list[int]]:
+    """Return the offsets read of each piece, by partition and start."""
+    found: dict[tuple[int, int], list[int]] = {(piece.partition, piece.start): [] for piece in pieces}
+    for piece, records in messages(options, pieces):
+        assert records
+        assert {record.partition() for record in records} == {piece.partition}
+        found[piece.partition, piece.start] += [record.offset() or 0 for record in records]
+    return found
+
+
+def test_pieces_are_read_from_start_to_end_in_order(
+    broker: EmbeddedBroker, options: Callable[..., SourceOptions]
+) -> None:
+    """Each piece has its own offsets, in order, and nothing of what lies around it."""
+    _produce(broker, 500, 0)
+    _produce(broker, 300, 1)
+    pieces = [Piece("readings", 0, 100, 450), Piece("readings", 1, 0, 300)]
+    assert _read(options(), pieces) == {(0, 100): list(range(100, 450)), (1, 0): list(range(300))}
+
+
+def test_several_pieces_of_one_partition_are_read_one_after_the_other(
+    broker: EmbeddedBroker, options: Callable[..., SourceOptions]
+) -> None:
+    """A cut partition may have two pieces in one task."""
+    _produce(broker, 500, 0)
+    pieces = [Piece("readings", 0, 10, 20), Piece("readings", 0, 100, 200), Piece("readings", 0, 499, 500)]
+    assert _read(options(), pieces) == {
+        (0, 10): list(range(10, 20)),
+        (0, 100): list(range(100, 200)),
+        (0, 499): [499],
+    }
+
+
+def test_a_task_without_work_opens_nothing(options: Callable[..., SourceOptions]) -> None:
+    """An empty share is no reason to connect."""
+    assert list(messages(options(), [])) == []
+    assert not consumers._IDLE
+
+
+def test_a_worker_keeps_its_consumer_for_the_next_task(
+    broker: EmbeddedBroker, options: Callable[..., SourceOptions]
+) -> None:
+    """Workers are used again: one consumer for each worker and configuration, assigned for each task."""
+    _produce(broker, 20)
+    _read(options(), [Piece("readings", 0, 0, 10)])
+    (kept,) = consumers._IDLE.values()
+    _read(options(columns="value"), [Piece("readings", 0, 5, 20)])
+    assert [kept.consumer] == [one.consumer for one in consumers._IDLE.values()]
+    assert kept.consumer.assignment() == []
+
+
+def test_a_task_that_was_given_up_spoils_no_other(
+    broker: EmbeddedBroker, options: Callable[..., SourceOptions]
+) -> None:
+    """A generator that is closed in the middle (`LIMIT`) takes its consumer with it."""
+    _produce(broker, 5000)
+    begun = messages(options(), [Piece("readings", 0, 0, 5000)])
+    next(begun)
+    inner = _read(options(), [Piece("readings", 0, 0, 50)])
+    assert inner == {(0, 0): list(range(50))}
+    begun.close()  # type: ignore[attr-defined]
+    assert len(consumers._IDLE) == 1
+    assert _read(options(), [Piece("readings", 0, 40, 60)]) == {(0, 40): list(range(40, 60))}
+
+
+def test_large_records_come_in_small_batches(
+    broker: EmbeddedBroker, options: Callable[..., SourceOptions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory is bounded in bytes: a batch has fewer records when they are large."""
+    monkeypatch.setattr(reading, "BATCH_RECORDS_FIRST", 10)
+    monkeypatch.setattr(reading, "BATCH_BYTES", 100_000)
+    _produce(broker, 200, size_bytes=10_000)
+    sizes = [len(records) for _, records in messages(options(), [Piece("readings", 0, 0, 200)])]
+    assert sum(sizes) == 200
+    assert max(sizes) <= 10
+
+
+def test_records_that_retention_took_end_the_task_by_name(
+    broker: EmbeddedBroker, options: Callable[..., SourceOptions]
+) -> None:
+    """`failOnDataLoss=true`: the partition, the offsets and the way out are named."""
+    _produce(broker, 100)
+    broker.delete_records("readings", 0, 40)
+    with pytest.raises(OffsetGapError, match=r"readings\[0\].*offset 10.*10 to 39 are gone.*failOnDataLoss=false"):
+        _read(options(), [Piece("readings", 0, 10, 100)])
+
+
+def test_without_fail_on_data_loss_the_rest_is_read(
+    broker: EmbeddedBroker, options: Callable[..., SourceOptions], caplog: pytest.LogCaptureFixture
+) -> None:
+    """`failOnDataLoss=false`: what is left of a piece is read; a piece that is gone whole is none."""
+    _produce(broker, 100)
+    _produce(broker, 30, partition=1)
+    broker.delete_records("readings", 0, 40)
+    pieces = [
+        Piece("readings", 0, 0, 30),
+        Piece("readings", 0, 30, 100),
+        Piece("readings", 1, 0, 30),
+    ]
+    with caplog.at_level(logging.WARNING, "ehkafka.spark"):
+        found = _read(options(failOnDataLoss="false"), pieces)
+    assert found == {(0, 0): [], (0, 30): list(range(40, 100)), (1, 0): list(range(30))}
+    assert [record.name for record in caplog.records if "are gone" in record.message] == ["ehkafka.spark"] * 2
+
+
+def test_a_log_that_was_cut_below_a_piece_is_named(
+    broker: EmbeddedBroker, options: Callable[..., SourceOptions]
+) -> None:
+    """A piece that ends behind its log (a topic made anew) fails at once, not by a time-out."""
+    _produce(broker, 10)
+    with pytest.raises(OffsetGapError, match="made anew"):
+        _read(options(), [Piece("readings", 0, 0, 30)])
+    assert _read(options(failOnDataLoss="false"), [Piece("readings", 0, 0, 30)]) == {(0, 0): list(range(10))}
+
+
+def test_a_broker_that_is_gone_ends_the_task_after_its_time(
+    broker: EmbeddedBroker, options: Callable[..., SourceOptions]
+) -> None:
+    """A task does not wait for ever: what is left and the last word of the client are named."""
+    _produce(broker, 10)
+    quick = options(**{"kafkaConsumer.pollTimeoutMs": "300"})
+    broker.take_down()
+    with pytest.raises(EndpointError, match=r"No record came within.*readings\[0\] from 0 to 10"):
+        _read(quick, [Piece("readings", 0, 0, 10)])
+    assert not consumers._IDLE
+
+
+def test_a_topic_that_may_not_be_read_ends_the_task(
+    broker: EmbeddedBroker, options: Callable[..., SourceOptions]
+) -> None:
+    """A refusal of the broker is told at once, with its usual cause."""
+    _produce(broker, 10)
+    broker.fail_next(ApiKey.FETCH, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    with pytest.raises(EndpointError, match="TOPIC_AUTHORIZATION_FAILED"):
+        _read(options(), [Piece("readings", 0, 0, 10)])
+
+
+def test_no_credential_in_a_worker_is_named(
+    options: Callable[..., SourceOptions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An executor without the variable says so, and where to set it."""
+    from ehkafka.spark.source.options import options_from  # noqa: PLC0415 - this test alone
+
+    monkeypatch.delenv("NOT_ON_EXECUTORS", raising=False)
+    given = options_from({"connectionStringEnv": "NOT_ON_EXECUTORS", "subscribe": "readings"})
+    with pytest.raises(ConfigurationError, match=r"spark\.executorEnv\.NOT_ON_EXECUTORS"):
+        _read(given, [Piece("readings", 0, 0, 10)])

@@ -1,0 +1,208 @@
+"""What a stream decides on the driver, without Spark and without a broker."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka import ConfigurationError, OffsetGapError
+from ehkafka.records import TopicPartition
+from ehkafka.spark.source.offsets import StreamOffset
+from ehkafka.spark.source.options import options_from
+from ehkafka.spark.source.planning import Piece
+from ehkafka.spark.source.stream import Stream
+
+if TYPE_CHECKING:
+    from tests.spark.source.conftest import FakeLog
+
+P0, P1, P2 = (TopicPartition("readings", number) for number in range(3))
+
+
+def _stream(log: FakeLog, **given: str) -> Stream:
+    return Stream(options_from({"bootstrap": "localhost:1", "subscribe": "readings", **given}), log)
+
+
+def _through_spark(offset: dict[str, Any]) -> dict[str, Any]:
+    """Return an offset as Spark hands it back: through JSON."""
+    read: dict[str, Any] = json.loads(json.dumps(offset))
+    return read
+
+
+def _batch(stream: Stream, start: dict[str, Any], limit: int | None = None) -> tuple[dict[str, Any], list[Piece]]:
+    """Return a batch's end and pieces."""
+    end = _through_spark(stream.latest(start, limit))
+    return end, stream.pieces(start, end)
+
+
+def test_a_replay_of_the_first_batch_begins_where_it_began(log: FakeLog) -> None:
+    """Trap: `initialOffset()` is called again when batch 0 is replayed; a moving "latest" lost records."""
+    log.grow("readings", 5, 7)
+    stream = _stream(log, startingOffsets="latest")
+    start = _through_spark(stream.initial())
+    stream.latest(start, None)
+    log.grow("readings", 6, 9)
+    end, pieces = _batch(stream, start)
+    assert pieces == [Piece("readings", 0, 5, 6), Piece("readings", 1, 7, 9)]
+    log.grow("readings", 20, 20)
+    restarted = _stream(log, startingOffsets="latest")
+    assert restarted.initial() == stream.initial()
+    assert restarted.pieces(_through_spark(restarted.initial()), end) == pieces
+
+
+def test_the_start_is_written_down_before_anything_has_come(log: FakeLog) -> None:
+    """Trap: a stream at "latest" that was killed while idle goes on where it began, not at a later end."""
+    log.grow("readings", 5)
+    stream = _stream(log)
+    end, pieces = _batch(stream, stream.initial())
+    assert pieces == []
+    log.grow("readings", 8)
+    assert _batch(_stream(log), end)[1] == [Piece("readings", 0, 5, 8)]
+
+
+def test_nothing_new_is_the_start_itself(log: FakeLog) -> None:
+    """Trap: offsets are compared as text, so an idle stream must return what it was given."""
+    log.grow("readings", *range(12))
+    stream = _stream(log, startingOffsets="earliest")
+    end, _ = _batch(stream, stream.initial())
+    assert json.dumps(stream.latest(end, None)) == json.dumps(end)
+    shuffled = {name: dict(reversed(numbers.items())) for name, numbers in end.items()}
+    assert json.dumps(stream.latest(shuffled, None)) == json.dumps(shuffled)
+
+
+def test_a_limit_bounds_each_batch_until_all_is_read(log: FakeLog) -> None:
+    """`maxOffsetsPerTrigger`: batches of so many, each offset once."""
+    log.grow("readings", 10, 30, 0)
+    stream = _stream(log, startingOffsets="earliest")
+    start, read, sizes = stream.initial(), [], []
+    while True:
+        end, pieces = _batch(stream, start, 12)
+        if not pieces:
+            break
+        read += pieces
+        sizes.append(sum(piece.size_records for piece in pieces))
+        start = end
+    assert sizes == [12, 12, 12, 4]
+    covered = sorted((p.partition, offset) for p in read for offset in range(p.start, p.end))
+    assert covered == [(0, offset) for offset in range(10)] + [(1, offset) for offset in range(30)]
+
+
+def test_available_now_ends_where_the_log_ended(log: FakeLog) -> None:
+    """What comes after the start of the query, a new partition's records too, is left to the next run."""
+    log.grow("readings", 5)
+    stream = _stream(log, startingOffsets="earliest")
+    stream.prepare_available_now()
+    log.grow("readings", 9, 4)
+    end, pieces = _batch(stream, stream.initial(), 3)
+    assert pieces == [Piece("readings", 0, 0, 3)]
+    end, pieces = _batch(stream, end, 3)
+    assert pieces == [Piece("readings", 0, 3, 5)]
+    assert stream.latest(end, 3) == end
+
+
+def test_a_partition_that_was_added_is_read_from_its_beginning(log: FakeLog) -> None:
+    """A topic that grows loses none of the new partition's first records."""
+    log.grow("readings", 5)
+    stream = _stream(log)
+    end, _ = _batch(stream, stream.initial())
+    log.grow("readings", 5, 3)
+    assert _batch(stream, end)[1] == [Piece("readings", 1, 0, 3)]
+
+
+def test_a_start_that_fell_out_of_retention_is_named(log: FakeLog) -> None:
+    """`failOnDataLoss=true`: the gap ends the query before its first batch after a restart."""
+    log.grow("readings", 50)
+    log.first[P0] = 30
+    start = StreamOffset({P0: 10}).to_json()
+    with pytest.raises(OffsetGapError, match=r"readings\[0\].*offset 10.*10 to 29 are gone.*failOnDataLoss=false"):
+        _stream(log).latest(start, None)
+
+
+def test_without_fail_on_data_loss_the_gap_is_told_and_passed(
+    log: FakeLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`failOnDataLoss=false`: one warning, and the limit counts what can be read."""
+    log.grow("readings", 50)
+    log.first[P0] = 30
+    stream = _stream(log, failOnDataLoss="false")
+    with caplog.at_level(logging.WARNING, "ehkafka.spark"):
+        end, pieces = _batch(stream, StreamOffset({P0: 10}).to_json(), 5)
+    assert "10 to 29 are gone" in caplog.text
+    assert (pieces[0].start, pieces[0].end) == (10, 35)
+    assert StreamOffset.from_json(end).positions == {P0: 35}
+
+
+def test_a_log_that_ends_before_the_start_is_named(log: FakeLog) -> None:
+    """Trap: start > end is an error: the topic was made anew, its offsets mean other records."""
+    log.grow("readings", 4)
+    start = StreamOffset({P0: 10}).to_json()
+    with pytest.raises(OffsetGapError, match="made anew"):
+        _stream(log).latest(start, None)
+    with pytest.raises(OffsetGapError, match="made anew"):
+        _stream(log).pieces(start, StreamOffset({P0: 4}).to_json())
+    stream = _stream(log, failOnDataLoss="false")
+    assert _batch(stream, start)[1] == [Piece("readings", 0, 0, 4)]
+
+
+def test_partitions_that_are_gone_are_named(log: FakeLog, caplog: pytest.LogCaptureFixture) -> None:
+    """A topic that lost partitions (deleted and made anew) is loss of data."""
+    log.grow("readings", 4)
+    start = StreamOffset({P0: 4, P1: 9}).to_json()
+    with pytest.raises(OffsetGapError, match=r"readings\[1\]"):
+        _stream(log).latest(start, None)
+    stream = _stream(log, failOnDataLoss="false")
+    end = stream.latest(start, None)
+    assert "readings[1]" in caplog.text
+    assert StreamOffset.from_json(end).positions == {P0: 4}
+
+
+def test_a_checkpoint_of_another_topic_is_refused(log: FakeLog) -> None:
+    """Two queries with one checkpoint directory: both topics are named."""
+    log.grow("readings", 4)
+    start = StreamOffset({TopicPartition("alerts", 0): 3}).to_json()
+    for attempt in (lambda: _stream(log).latest(start, None), lambda: _stream(log).pieces(start, start)):
+        with pytest.raises(ConfigurationError, match=r"is of alerts.*reads readings.*checkpointLocation"):
+            attempt()
+
+
+def test_a_checkpoint_of_another_group_is_refused(log: FakeLog) -> None:
+    """A checkpoint that began with one group's commits does not go on for another."""
+    log.grow("readings", 9)
+    log.commits = {"home": {P0: 4}, "barn": {P0: 2}}
+    stream = _stream(log, startingOffsets="group", groupId="home")
+    end, pieces = _batch(stream, stream.initial())
+    assert pieces == [Piece("readings", 0, 4, 9)]
+    other = _stream(log, startingOffsets="group", groupId="barn")
+    with pytest.raises(ConfigurationError, match="group 'home'.*groupId is 'barn'"):
+        other.latest(end, None)
+
+
+def test_a_damaged_first_offset_is_refused(log: FakeLog) -> None:
+    """An end of batch 0 that does not say where it began cannot be replayed."""
+    log.grow("readings", 9)
+    stream = _stream(log)
+    with pytest.raises(ConfigurationError, match="does not say where its first batch began"):
+        stream.pieces(stream.initial(), StreamOffset({P0: 9}).to_json())
+
+
+def test_the_logs_ends_are_reported_for_the_lag(log: FakeLog) -> None:
+    """A query's progress shows how far the logs went when the batch was planned, limit or not."""
+    log.grow("readings", 9, 2)
+    stream = _stream(log, startingOffsets="earliest")
+    assert stream.seen() is None
+    stream.latest(stream.initial(), 3)
+    assert stream.seen() == {"readings": {"0": 9, "1": 2}}
+
+
+def test_a_batch_costs_one_look_at_the_ends(log: FakeLog) -> None:
+    """The logs' beginnings are asked for once, not before each batch."""
+    log.grow("readings", 9)
+    stream = _stream(log, startingOffsets="earliest")
+    end, _ = _batch(stream, stream.initial())
+    log.asked.clear()
+    for size in (12, 15):
+        log.grow("readings", size)
+        end, _ = _batch(stream, end)
+    assert log.asked == ["ends", "ends"]

@@ -1,0 +1,128 @@
+"""Secrets are named, never given."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import types
+from typing import TYPE_CHECKING
+
+import pytest
+
+import ehkafka
+from ehkafka import ConfigurationError
+from ehkafka.spark import secrets
+from ehkafka.spark.source.options import options_from
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY = "c2VjcmV0LXNlY3JldC1zZWNyZXQ="
+STRING = f"Endpoint=sb://home.servicebus.windows.net/;SharedAccessKeyName=x;SharedAccessKey={KEY}"
+TOPIC = {"subscribe": "readings"}
+
+
+@pytest.fixture
+def factories(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    """Return a module that holds a user's factories."""
+    module = types.ModuleType("home_factories")
+    monkeypatch.setitem(sys.modules, "home_factories", module)
+    return module
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"connectionString": STRING},
+        {"subscribe": STRING},
+        {"kafka.sasl.password": KEY},
+        {"kafka.sasl.jaas.config": f'x required password="{KEY}";'},
+        {"kafka.ssl.key.pem": KEY},
+        {"anything": f"AccountKey={KEY}"},
+    ],
+)
+def test_a_secret_among_the_options_is_refused_and_not_repeated(given: dict[str, str]) -> None:
+    """Trap: Spark shows options in plans and logs, so a literal secret is refused with what to do instead."""
+    with pytest.raises(ConfigurationError) as caught:
+        options_from({"kafka.bootstrap.servers": "localhost:9092", **given})
+    assert next(iter(given)) in str(caught.value)
+    assert "connectionStringEnv" in str(caught.value)
+    assert KEY not in str(caught.value)
+
+
+def test_a_variable_is_read_where_the_endpoint_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What travels to executors names the variable; the string is read there."""
+    named = options_from({"connectionStringEnv": "HOME_STRING", **TOPIC}).endpoint
+    monkeypatch.setenv("HOME_STRING", STRING)
+    assert KEY.encode() not in pickle.dumps(named)
+    assert KEY not in repr(named)
+    endpoint = pickle.loads(pickle.dumps(named)).endpoint()
+    assert endpoint.name == "home.servicebus.windows.net"
+    assert endpoint.client_properties()["sasl.password"] == STRING
+    assert named.endpoint() is endpoint
+
+
+def test_a_missing_variable_says_where_it_must_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No credential in an executor: the variable and the way to set it there are named."""
+    monkeypatch.delenv("NOT_HERE", raising=False)
+    with pytest.raises(ConfigurationError, match=r"NOT_HERE is not set.*spark\.executorEnv\.NOT_HERE"):
+        options_from({"connectionStringEnv": "NOT_HERE", **TOPIC}).endpoint.endpoint()
+
+
+def test_a_file_is_read_where_the_endpoint_is_made(tmp_path: Path) -> None:
+    """A mounted secret is named by its path."""
+    file = tmp_path / "string"
+    file.write_text(STRING)
+    endpoint = options_from({"connectionStringFile": str(file), **TOPIC}).endpoint.endpoint()
+    assert endpoint.credential is not None
+    with pytest.raises(ConfigurationError, match="does not exist"):
+        options_from({"connectionStringFile": str(tmp_path / "none"), **TOPIC}).endpoint.endpoint()
+
+
+def test_a_credential_factory_is_called_where_the_endpoint_is_made(factories: types.ModuleType) -> None:
+    """Any azure-identity credential: a function that makes it is named."""
+
+    class Credential:
+        def get_token(self, *_scopes: str) -> None: ...
+
+    factories.make = Credential  # type: ignore[attr-defined]
+    named = options_from(
+        {"namespace": "home", "credentialFactory": "home_factories:make", **TOPIC}
+    ).endpoint
+    assert named.endpoint().name == "home.servicebus.windows.net"
+
+
+def test_an_endpoint_factory_makes_what_options_cannot_say(factories: types.ModuleType) -> None:
+    """A broker with a password of its own is described in code that is on every executor."""
+    factories.make = lambda: ehkafka.Endpoint.kafka("localhost:1", {"sasl.password": KEY})  # type: ignore[attr-defined]
+    factories.wrong = lambda: "no endpoint"  # type: ignore[attr-defined]
+    named = options_from({"endpointFactory": "home_factories:make", **TOPIC}).endpoint
+    assert named.endpoint().client_properties()["sasl.password"] == KEY
+    assert KEY.encode() not in pickle.dumps(named)
+    with pytest.raises(ConfigurationError, match=r"returned str, no ehkafka\.Endpoint"):
+        options_from({"endpointFactory": "home_factories:wrong", **TOPIC}).endpoint.endpoint()
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("home_factories", "no path such as"),
+        ("no_such_module_here:make", "must be on every executor"),
+        ("home_factories:none", "has no none"),
+        ("home_factories:broken", "raised ValueError"),
+    ],
+)
+def test_a_factory_that_fails_is_named_and_its_text_is_not(
+    factories: types.ModuleType, path: str, said: str
+) -> None:
+    """The error of a factory may hold what it read."""
+
+    def broken() -> None:
+        raise ValueError(STRING)
+
+    factories.broken = broken  # type: ignore[attr-defined]
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        secrets.called("credentialFactory", path)
+    assert KEY not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None or caught.value.__suppress_context__

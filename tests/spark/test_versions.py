@@ -1,0 +1,64 @@
+"""Which PySpark is there."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import subprocess
+import sys
+import types
+
+import pytest
+
+from ehkafka import ConfigurationError, MissingExtraError
+from ehkafka.spark import versions
+
+
+def _with_pyspark(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    module = types.ModuleType("pyspark")
+    module.__version__ = version  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pyspark", module)
+
+
+def test_no_pyspark_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without PySpark the error says what to install."""
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'ehkafka\[spark\]'"):
+        versions.check_pyspark()
+
+
+def test_a_pyspark_without_sources_names_the_other_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below 4.0 there are no Python sources: the JVM connector's options are named."""
+    _with_pyspark(monkeypatch, "3.5.4")
+    with pytest.raises(ConfigurationError, match=r"PySpark 3\.5.*kafka_options"):
+        versions.check_pyspark()
+
+
+@pytest.mark.parametrize(("version", "gives"), [("4.0.1", False), ("4.1.0.dev3", False), ("4.2.0", True)])
+def test_limits_come_with_4_2(monkeypatch: pytest.MonkeyPatch, version: str, gives: bool) -> None:
+    """4.0 and 4.1 work with a limit of our own."""
+    _with_pyspark(monkeypatch, version)
+    assert versions.gives_limits() is gives
+
+
+def test_the_room_is_imported_without_pyspark() -> None:
+    """What names options and reads progress needs no extra."""
+    code = (
+        "import sys; sys.modules['pyspark'] = None; sys.modules['pyarrow'] = None; import ehkafka.spark;"
+        " from ehkafka.spark.source import options, stream, log, reading; print('there')"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "there\n"
+
+
+@pytest.mark.parametrize("name", ["pyspark_ehkafka", "pyspark_ehkafka_blob"])
+def test_the_formats_register_themselves(name: str) -> None:
+    """Spark looks for top-level modules `pyspark_*`: installed as a wheel or for work on it, they are there."""
+    assert importlib.util.find_spec(name) is not None
+    pytest.importorskip("pyspark")
+    from pyspark.sql.datasource import DataSource  # noqa: PLC0415 - an extra
+
+    module = importlib.import_module(name)
+    assert issubclass(module.DefaultSource, DataSource)
+    # By its own name: executors then need no more than the package to read a pickle of it.
+    assert module.DefaultSource.__module__.startswith("ehkafka.spark.")
