@@ -48,7 +48,11 @@ def set_up(groups: tuple[str, ...] = (), *, broker: bool = False) -> Path:
         STAMP.write_text(json.dumps({"key": environment_key(), "groups": [*(installed or ()), *groups]}))
     if broker:
         command: list[str | Path] = [PYTHON, "-m", "ehkafka.testing.jars"]
-        step("the JARs of Apache Kafka and of Spark's Kafka connector", command, "the reason is above; `scripts/check` runs without a broker.")
+        step(
+            "the JARs of Apache Kafka and of Spark's Kafka connector",
+            command,
+            "the reason is above; `scripts/check` runs without a broker.",
+        )
         command = [PYTHON, "-m", "ehkafka.testing.azurite_install"]
         step("Azurite", command, "the reason is above; `scripts/check` runs without Azurite.")
     return PYTHON

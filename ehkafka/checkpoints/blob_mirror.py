@@ -117,7 +117,7 @@ class BlobMirror:
         )
 
     def open_client(self, options: Options) -> tuple[Any, Any]:
-        """Return the SDK's client of the container, and the credential built for it, if one was; to be closed."""
+        """Return the SDK's client of the container, and the credential that was built for it, if one was."""
         return self._opener(options)
 
     def open_store(self) -> CheckpointStore:

@@ -83,7 +83,9 @@ def kafka_options(endpoint: Endpoint, *, shaded_prefix: str = "", fast: bool = T
     What is returned is a mapping that does not show its values. Raises `ConfigurationError`.
     """
     if shaded_prefix and not shaded_prefix.replace(".", "").isidentifier():
-        raise ConfigurationError("kafka_options: shaded_prefix is the start of a class name, such as 'kafkashaded.'")
+        raise ConfigurationError(
+            "kafka_options: shaded_prefix is the start of a class name, such as 'kafkashaded.'"
+        )
     prefix = shaded_prefix and shaded_prefix.rstrip(".") + "."
     given = endpoint.client_properties()
     options: dict[str, str] = {}
@@ -106,8 +108,8 @@ def _password(given: Mapping[str, Any], prefix: str) -> dict[str, str]:
     mechanism = str(given.get("sasl.mechanisms", "")).upper()
     if mechanism not in _PASSWORD_MODULES:
         raise ConfigurationError(
-            f"kafka_options: the endpoint signs in by {mechanism or 'no named mechanism'}, which the JVM connector "
-            f"cannot do without a Java class. {_USE_OURS}"
+            f"kafka_options: the endpoint signs in by {mechanism or 'no named mechanism'}, which the JVM "
+            f"connector cannot do without a Java class. {_USE_OURS}"
         )
     module = f"{prefix}{_SECURITY}.{_PASSWORD_MODULES[mechanism]}"
     user, password = given.get("sasl.username", ""), given.get("sasl.password", "")
@@ -118,15 +120,16 @@ def _service_principal(endpoint: Endpoint, prefix: str) -> dict[str, str]:
     chosen = endpoint.credential_name
     if chosen != "service_principal":
         raise ConfigurationError(
-            f"kafka_options: the JVM connector can sign in as a service principal with a secret, and the endpoint "
-            f"has {chosen or 'a credential object'}, which needs a Java class there. {_USE_OURS}; or make the "
-            "endpoint with credential='service_principal'"
+            "kafka_options: the JVM connector can sign in as a service principal with a secret, and the "
+            f"endpoint has {chosen or 'a credential object'}, which needs a Java class there. {_USE_OURS}; or "
+            "make the endpoint with credential='service_principal'"
         )
     missing = [name for name in _PRINCIPAL if not os.environ.get(name)]
     if missing:
         raise ConfigurationError(
             f"kafka_options: {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set. The JVM "
-            f"connector signs in with a client secret alone; for a certificate, or a federated identity: {_USE_OURS}"
+            "connector signs in with a client secret alone, with no certificate and no federated identity. "
+            f"{_USE_OURS}"
         )
     tenant, client_id, secret = (os.environ[name] for name in _PRINCIPAL)
     if not tenant.replace("-", "").replace(".", "").isalnum():
@@ -141,27 +144,31 @@ def _service_principal(endpoint: Endpoint, prefix: str) -> dict[str, str]:
 
 
 def _tls(given: Mapping[str, Any]) -> dict[str, str]:
-    """Translate the certificate authority's file; what else librdkafka knows of TLS has another form in Java."""
+    """Translate the certificate authority's file; the rest of TLS has another form in Java."""
     found: dict[str, str] = {}
     for name, value in given.items():
         if name == "ssl.ca.location":
             found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(value)}
         elif name.startswith("ssl.") or name in {"enable.ssl.certificate.verification", "https.ca.location"}:
             raise ConfigurationError(
-                f"kafka_options: {name} has no equal in the Java client. Give Spark the Java settings yourself "
-                f"(kafka.ssl.…). {_USE_OURS}"
+                f"kafka_options: {name} has no equal in the Java client. Give Spark the Java settings "
+                f"yourself (kafka.ssl.…). {_USE_OURS}"
             )
     return found
 
 
 def _jaas(module: str, **entries: Any) -> str:
-    return f"{module} required " + " ".join(f"{name}={_quoted(value)}" for name, value in entries.items()) + ";"
+    return (
+        f"{module} required " + " ".join(f"{name}={_quoted(value)}" for name, value in entries.items()) + ";"
+    )
 
 
 def _quoted(value: Any) -> str:
     text = str(value)
     if not text.isprintable():
-        raise ConfigurationError("kafka_options: the user name or the secret has a character that cannot be shown")
+        raise ConfigurationError(
+            "kafka_options: the user name or the secret has a character that cannot be shown"
+        )
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 

@@ -1,4 +1,4 @@
-"""Puts JARs into a cache directory, with Python alone: an Apache Kafka broker's, and Spark's Kafka connector's.
+"""Puts JARs into a cache directory, with Python alone: a Kafka broker's, and Spark's Kafka connector's.
 
 Responsible for the class path: `jgo` resolves the Maven artefacts and downloads them, no Java and no
 Maven take part. Only jgo's resolver is used: building a jgo "environment" would fetch a whole JDK 11
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from jgo.maven import Artifact
+
 
 @dataclass(frozen=True, slots=True)
 class JarSet:

@@ -38,7 +38,11 @@ class SparkCluster:
     """
 
     def __init__(
-        self, workers: int = 2, *, python: Path = Path(sys.executable), environment: Mapping[str, str] | None = None
+        self,
+        workers: int = 2,
+        *,
+        python: Path = Path(sys.executable),
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._home = _spark_home()
         self._directory = tempfile.TemporaryDirectory(prefix="ehkafka-spark-")
@@ -148,7 +152,9 @@ class SparkCluster:
         while log.read_text(errors="replace").count(words) < times:
             ended = [each.exit_code for each in self._processes if each.exit_code is not None]
             if ended or time.monotonic() > deadline_s:
-                said = "\n".join(path.read_text(errors="replace")[-1500:] for path in log.parent.glob("*.log"))
+                said = "\n".join(
+                    path.read_text(errors="replace")[-1500:] for path in log.parent.glob("*.log")
+                )
                 raise EndpointError(f"The Spark cluster did not come up on {self.url}:\n{said}")
             time.sleep(LOOK_S)
 
@@ -162,4 +168,8 @@ def _spark_home() -> Path:
 
 def _without_python_path() -> dict[str, str]:
     """Return this process's environment, so that nothing but what is shipped can be imported."""
-    return {name: value for name, value in java_environment().items() if name not in {"PYTHONPATH", "SPARK_REMOTE"}}
+    return {
+        name: value
+        for name, value in java_environment().items()
+        if name not in {"PYTHONPATH", "SPARK_REMOTE"}
+    }

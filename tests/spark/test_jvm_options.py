@@ -60,7 +60,9 @@ def test_the_emulator_and_a_plain_broker_need_no_more_than_their_address() -> No
     )
     assert options["kafka.security.protocol"] == "SASL_PLAINTEXT"
     assert "kafka.fetch.max.wait.ms" not in options
-    plain = kafka_options(ehkafka.Endpoint.kafka("broker:9092", {"check.crcs": False, "log_level": 3}), fast=False)
+    plain = kafka_options(
+        ehkafka.Endpoint.kafka("broker:9092", {"check.crcs": False, "log_level": 3}), fast=False
+    )
     assert dict(plain) == {"kafka.bootstrap.servers": "broker:9092", "kafka.check.crcs": "false"}
 
 
@@ -74,7 +76,9 @@ def test_what_the_user_set_wins_over_the_fast_settings() -> None:
 def test_a_managed_platforms_shaded_classes_are_named(prefix: str) -> None:
     """Some platforms ship Kafka's classes under names of their own."""
     endpoint = ehkafka.Endpoint.connection_string(CONNECTION_STRING)
-    assert jaas(kafka_options(endpoint, shaded_prefix=prefix)).startswith("kafkashaded.org.apache.kafka.common")
+    assert jaas(kafka_options(endpoint, shaded_prefix=prefix)).startswith(
+        "kafkashaded.org.apache.kafka.common"
+    )
     with pytest.raises(ConfigurationError, match="shaded_prefix"):
         kafka_options(endpoint, shaded_prefix='x" y')
 
@@ -106,7 +110,10 @@ def test_a_service_principal_with_a_secret_signs_in_by_client_credentials(
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda: ehkafka.Endpoint.entra("home", "managed_identity"), r"has managed_identity.*format\(.ehkafka.\)"),
+        (
+            lambda: ehkafka.Endpoint.entra("home", "managed_identity"),
+            r"has managed_identity.*format\(.ehkafka.\)",
+        ),
         (lambda: ehkafka.Endpoint.entra("home"), "has default"),
         (lambda: ehkafka.Endpoint.entra("home", "service_principal"), "AZURE_TENANT_ID and .* are not set"),
         (
@@ -115,7 +122,10 @@ def test_a_service_principal_with_a_secret_signs_in_by_client_credentials(
             ),
             "signs in by GSSAPI",
         ),
-        (lambda: ehkafka.Endpoint.kafka("b:1", {"ssl.key.location": "/k"}), r"ssl\.key\.location has no equal"),
+        (
+            lambda: ehkafka.Endpoint.kafka("b:1", {"ssl.key.location": "/k"}),
+            r"ssl\.key\.location has no equal",
+        ),
     ],
 )
 def test_what_needs_a_java_class_is_refused_and_points_to_the_source(
@@ -204,7 +214,9 @@ class TokenServer:
                 outer.bodies.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
                 # Java wants a signature, of whatever it may be.
                 token = unsecured_token("my-client") + "c2ln"
-                body = json.dumps({"access_token": token, "token_type": "Bearer", "expires_in": 3600}).encode()
+                body = json.dumps(
+                    {"access_token": token, "token_type": "Bearer", "expires_in": 3600}
+                ).encode()
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))
@@ -248,7 +260,7 @@ def test_the_real_connector_asks_for_a_token_as_a_service_principal(
         with ehkafka.Endpoint.entra("home", "service_principal", properties=moved) as endpoint:
             options = {**kafka_options(endpoint), "subscribe": topic, "fetchOffset.numRetries": "1"}
         options["kafka.sasl.oauthbearer.token.endpoint.url"] = server.url
-        with pytest.raises(Exception, match="(?i)authentication"):
+        with pytest.raises(Exception, match=r"(?i)authentication"):
             spark.read.format("kafka").options(**options).load().count()
     finally:
         server.close()

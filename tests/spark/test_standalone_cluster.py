@@ -56,7 +56,7 @@ def test_a_cluster_runs_the_shipped_wheel(
     bare_python: Path,
     tmp_path: Path,
 ) -> None:
-    """By spark-submit on two executors that have ehkafka from `--py-files` alone; each record is there once."""
+    """Two executors have ehkafka from `--py-files` alone; each record is there once."""
     from ehkafka.testing.spark_cluster import SparkCluster  # noqa: PLC0415 - only for this test
 
     topic, container = f"t-{uuid.uuid4().hex[:8]}", f"c{uuid.uuid4().hex[:8]}"
@@ -71,7 +71,9 @@ def test_a_cluster_runs_the_shipped_wheel(
     with azurite.service_client() as service:
         client = service.get_container_client(container)
         blobs = [name for name in client.list_blob_names() if name.endswith(".jsonl")]
-        rows = [json.loads(line) for name in blobs for line in client.download_blob(name).readall().splitlines()]
+        rows = [
+            json.loads(line) for name in blobs for line in client.download_blob(name).readall().splitlines()
+        ]
     assert sorted(int(row["value"]) for row in rows) == list(range(RECORDS))
     assert all("ehkafka.zip/ehkafka/" in row["code"] for row in rows)
     assert len({row["executor"] for row in rows}) == 2

@@ -49,8 +49,8 @@ def _query(told: Sequence[Staged], batch: int) -> str:
     found = {(each.query, each.batch) for each in told}
     if len(found) != 1 or told[0].batch != batch:
         raise EngineError(
-            f"The tasks of batch {batch} were told other numbers by Spark: {sorted(found)}. Nothing was committed. "
-            "Please report this with the version of Spark"
+            f"The tasks of batch {batch} were told other numbers by Spark: {sorted(found)}. Nothing was "
+            "committed. Please report this with the version of Spark"
         )
     return told[0].query
 
@@ -63,8 +63,8 @@ def _claim(container: SinkContainer, path: str, query: str) -> None:
         found = container.read(name)  # somebody else was quicker
     if found is not None and query_of(found) != query:
         raise ConfigurationError(
-            f"The path {path!r} in {container.name} belongs to the streaming query {query_of(found)}, and this "
-            f"is {query}: a query with a new checkpoint numbers its batches from 0 again, so what is there "
+            f"The path {path!r} in {container.name} belongs to the streaming query {query_of(found)}, and "
+            f"this is {query}: a query with a new checkpoint numbers its batches from 0 again, so what is there "
             "would be taken for written or be overwritten. Start with the first one's checkpointLocation, or "
             f"choose another path, or delete everything below {path!r}"
         )

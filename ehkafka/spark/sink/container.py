@@ -146,7 +146,9 @@ def _options() -> dict[str, Any]:
     from azure.storage.blob import ExponentialRetry  # noqa: PLC0415 - a third of a second
 
     # The SDK's own default waits 15 s before its first retry.
-    retries = ExponentialRetry(initial_backoff=1, increment_base=2, retry_total=RETRIES, random_jitter_range=1)
+    retries = ExponentialRetry(
+        initial_backoff=1, increment_base=2, retry_total=RETRIES, random_jitter_range=1
+    )
     return {
         "retry_policy": retries,
         "connection_timeout": CONNECT_S,
@@ -157,6 +159,6 @@ def _options() -> dict[str, Any]:
 
 def _lost_blocks(where: str) -> StoreConflictError:
     return StoreConflictError(
-        f"{where}: the blocks that the tasks have staged are gone. Another driver of this query has committed "
-        "the blob meanwhile, or somebody else has written it. End the other one; Spark replays the batch"
+        f"{where}: the blocks that the tasks have staged are gone. Another driver of this query has "
+        "committed the blob meanwhile, or somebody else has written it. End the other one; Spark replays the batch"
     )

@@ -40,12 +40,12 @@ class BlobDataSource(datasource.DataSource):
         """Return the name for `format(…)`."""
         return "ehkafka-blob"
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> BlobStreamWriter:
-        """Return the writer of a query. Raises `EhkafkaError` for what cannot be written, or not there."""
+    def streamWriter(self, schema: StructType, overwrite: bool) -> BlobStreamWriter:  # noqa: N802 - of Spark
+        """Return a query's writer. Raises `EhkafkaError` for what cannot be written, or not there."""
         if overwrite:
             raise ConfigurationError(
-                "ehkafka-blob has no output mode complete: each batch would replace all the others. Use update "
-                "(every batch holds the rows that changed) or append"
+                "ehkafka-blob has no output mode complete: each batch would replace all the others. Use "
+                "update (every batch holds the rows that changed) or append"
             )
         check_columns(schema, self._settings.file_format)
         opened(self._settings.place).see(marker_blob(self._settings.path))
@@ -54,14 +54,15 @@ class BlobDataSource(datasource.DataSource):
     def schema(self) -> NoReturn:
         """Refuse to be read."""
         raise ConfigurationError(
-            "ehkafka-blob writes streams and reads nothing: read what it wrote with spark.read.json or .parquet"
+            "ehkafka-blob writes streams and reads nothing: read what it wrote with spark.read.json or "
+            "spark.read.parquet"
         )
 
-    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002 - Spark's arguments
         """Refuse a batch query: it has no number to name blobs by."""
         raise ConfigurationError(
-            "ehkafka-blob is for writeStream: its blobs are named by the number of a streaming batch. A batch "
-            "query goes through readStream with trigger(availableNow=True)"
+            "ehkafka-blob is for writeStream: its blobs are named by the number of a streaming batch. A "
+            "batch query goes through readStream with trigger(availableNow=True)"
         )
 
 
@@ -75,8 +76,8 @@ class BlobStreamWriter(_Writer):  # type: ignore[misc]
     def __init__(self, settings: SinkOptions) -> None:
         if not hasattr(datasource, "DataSourceStreamArrowWriter"):
             raise ConfigurationError(
-                "ehkafka-blob needs PySpark 4.1 or newer: 4.0 gives a sink no Arrow batches. Upgrade, or write "
-                "with foreachBatch"
+                "ehkafka-blob needs PySpark 4.1 or newer: 4.0 gives a sink no Arrow batches. Upgrade, or "
+                "write with foreachBatch"
             )
         self._settings = settings
 

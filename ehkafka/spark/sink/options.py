@@ -28,7 +28,9 @@ _PATH_LENGTH_MAX = 900  # of 1024 characters for a whole name
 _OWN_OPTIONS = ("path", "fileFormat", "compression", "blockBytes")
 # What Spark itself puts among a sink's options.
 _OF_SPARK = frozenset({"checkpointlocation", "queryname", "truncate", "outputmode"})
-_SECRETS = frozenset({"connectionstring", "accountkey", "key", "sas", "sastoken", "token", "password", "clientsecret"})
+_SECRETS = frozenset(
+    {"connectionstring", "accountkey", "key", "sas", "sastoken", "token", "password", "clientsecret"}
+)
 # What only ever stands in a secret's text.
 _SIGNS_OF_SECRET = ("accountkey=", "sharedaccess", "sig=", "password=")
 
@@ -55,8 +57,8 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
     for name, value in options.items():
         if name in _SECRETS or any(sign in value.lower() for sign in _SIGNS_OF_SECRET):
             raise ConfigurationError(
-                f"Option {name!r} gives a secret, and Spark shows options in plans and logs: name it instead, by "
-                "connectionStringEnv or containerUrlEnv (a variable of driver and executors), "
+                f"Option {name!r} gives a secret, and Spark shows options in plans and logs: name it instead, "
+                "by connectionStringEnv or containerUrlEnv (a variable of driver and executors), "
                 "connectionStringFile or containerUrlFile (a path), or credentialFactory (module:function)"
             )
     known = {name.lower(): name for name in (*_OWN_OPTIONS, *PLACE_OPTIONS)}

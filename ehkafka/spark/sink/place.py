@@ -50,8 +50,8 @@ class Place:
         ways = [name for name in _WAYS if name in given]
         if len(ways) != 1:
             raise ConfigurationError(
-                "ehkafka-blob needs one way to its container: containerUrl (https://<account>.blob.core.windows.net/"
-                "<container>, entered with an Entra ID identity), or container with connectionStringEnv or "
+                "ehkafka-blob needs one way to its container: containerUrl "
+                "(https://<account>.blob.core.windows.net/<container>, entered with an Entra ID identity), or container with connectionStringEnv or "
                 "connectionStringFile, or containerUrlEnv or containerUrlFile for a URL with a SAS. "
                 f"Given {'is none' if not ways else 'are ' + ' and '.join(ways)}"
             )
@@ -60,9 +60,13 @@ class Place:
         if strangers := sorted(beside - {*_WAYS[way]}):
             raise ConfigurationError(f"Option {strangers[0]} does not go with {way}; leave one of them out")
         if "container" in _WAYS[way] and "container" not in given:
-            raise ConfigurationError(f"Option {way} needs the container's name beside it, in option container")
+            raise ConfigurationError(
+                f"Option {way} needs the container's name beside it, in option container"
+            )
         if "credentialFactory" in given and beside & {"credential", "clientId"}:
-            raise ConfigurationError("Option credentialFactory makes the credential: leave credential and clientId out")
+            raise ConfigurationError(
+                "Option credentialFactory makes the credential: leave credential and clientId out"
+            )
         place = cls(
             way,
             given[way],
@@ -123,8 +127,8 @@ class Place:
         if not text:
             what = "environment variable" if self.way.endswith("Env") else "file"
             raise ConfigurationError(
-                f"Option {self.way}: the {what} {self.value!r} {problem} in the process on {socket.gethostname()}. "
-                "It has to be there on the driver and on every executor"
+                f"Option {self.way}: the {what} {self.value!r} {problem} in the process on "
+                f"{socket.gethostname()}. It has to be there on the driver and on every executor"
                 + (f" (spark.executorEnv.{self.value})" if self.way.endswith("Env") else "")
             )
         return text

@@ -61,8 +61,8 @@ class StagedBlob(io.RawIOBase):
     def _stage_block(self, block: bytes) -> None:
         if len(self.blocks) == BLOCKS_MAX:
             raise ConfigurationError(
-                f"One task's rows are more than {BLOCKS_MAX} blocks of {self._block_bytes} bytes, which is all "
-                "that a blob can have: repartition the stream, or raise blockBytes"
+                f"One task's rows are more than {BLOCKS_MAX} blocks of {self._block_bytes} bytes, which is "
+                "all that a blob can have: repartition the stream, or raise blockBytes"
             )
         # All ids of a blob have the same length: the service asks for that.
         identity = f"{self._attempt}-{len(self.blocks):05d}"

@@ -37,15 +37,16 @@ class Written:
 
     def manifests(self) -> dict[int, dict[str, Any]]:
         """Return the manifest of each complete batch."""
-        found = [
-            json.loads(self.content(name)) for name in self.names() if name.endswith("/_manifest.json")
-        ]
+        found = [json.loads(self.content(name)) for name in self.names() if name.endswith("/_manifest.json")]
         return {each["batch"]: each for each in found}
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of all blobs of JSON lines, complete batch or not."""
         lines = [
-            line for name in self.names() if name.endswith(".jsonl") for line in self.content(name).splitlines()
+            line
+            for name in self.names()
+            if name.endswith(".jsonl")
+            for line in self.content(name).splitlines()
         ]
         return [json.loads(line) for line in lines]
 

@@ -7,12 +7,9 @@ import json
 from decimal import Decimal
 from typing import Any
 
-import pytest
-
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark")
-
+import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.sink import staged_blob
@@ -51,7 +48,9 @@ def awkward() -> Any:
             "raw": pa.array([b"\x00\xff", None], pa.binary()),
             "day": pa.array([dt.date(2026, 1, 2), None]),
             "moment": pa.array([MOMENT, None], BERLIN),
-            "wall": pa.array([dt.datetime(2026, 1, 2, 3, 4), None], pa.timestamp("us")),
+            "wall": pa.array(
+                [MOMENT.replace(tzinfo=None, second=0, microsecond=0), None], pa.timestamp("us")
+            ),
             "list": pa.array([[1.5, float("inf")], None]),
             "map": pa.array([[("a", 1), ("b", None)], None], pa.map_(pa.string(), pa.int32())),
             "inner": pa.array(

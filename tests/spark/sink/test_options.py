@@ -6,8 +6,6 @@ import sys
 
 import pytest
 
-pytest.importorskip("pyspark")
-
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.sink.options import sink_options
 from ehkafka.spark.sink.place import Place
@@ -82,9 +80,13 @@ def test_a_secret_that_is_missing_in_one_process_is_named_with_the_fix() -> None
         "try: place.open_client({})\n"
         "except Exception as error: print(type(error).__name__, error)"
     )
-    found = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(place), capture_output=True, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", code], input=pickle.dumps(place), capture_output=True, check=True
+    )
     told = found.stdout.decode()
-    assert told.startswith("ConfigurationError Option connectionStringEnv: the environment variable 'STORAGE'")
+    assert told.startswith(
+        "ConfigurationError Option connectionStringEnv: the environment variable 'STORAGE'"
+    )
     assert "spark.executorEnv.STORAGE" in told
 
 
@@ -99,7 +101,9 @@ def test_a_secret_of_the_wrong_kind_is_not_repeated(monkeypatch: pytest.MonkeyPa
     """A key of another service in the variable is told apart without showing it."""
     monkeypatch.setenv("STORAGE", f"Endpoint=sb://ns.servicebus.windows.net/;SharedAccessKey={KEY}")
     place = Place.from_options({"connectionStringEnv": "STORAGE", "container": "homes"})
-    with pytest.raises(ConfigurationError, match="Option connectionStringEnv: that is no connection string") as refused:
+    with pytest.raises(
+        ConfigurationError, match="Option connectionStringEnv: that is no connection string"
+    ) as refused:
         place.open_client({})
     assert KEY not in str(refused.value)
     assert refused.value.__cause__ is None

@@ -6,9 +6,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-pytest.importorskip("pyspark")
-
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
@@ -79,7 +76,7 @@ def numbers(written: Any) -> list[int]:
 def test_a_stream_is_there_once_over_a_restart_and_its_secret_nowhere(
     stream: Stream, written: Any, spark_events: Path
 ) -> None:
-    """`format("ehkafka-blob")` needs no registration; batches go on where they were; the key is in no file."""
+    """`format("ehkafka-blob")` needs no registration; batches go on after a restart; the key is nowhere."""
     stream.add(1, 2, 3)
     stream.add(4)
     first = stream.run()
@@ -217,6 +214,6 @@ def test_a_new_checkpoint_does_not_write_over_another_querys_path(
 def test_the_sink_is_found_by_its_name(spark: SparkSession) -> None:
     """Reading from it says what to read with instead."""
     with pytest.raises(Exception, match=r"spark\.read\.json"):
-        spark.read.format("ehkafka-blob").option("containerUrl", "https://a.blob.core.windows.net/abc").option(
-            "path", "x"
-        ).load()
+        spark.read.format("ehkafka-blob").option(
+            "containerUrl", "https://a.blob.core.windows.net/abc"
+        ).option("path", "x").load()

@@ -3,10 +3,8 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
 import pytest
-
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark")
 
 from ehkafka.checkpoints.store import StoreConflictError, StoreForbiddenError, StoreMissingError
 from ehkafka.errors import ConfigurationError, EngineError
@@ -118,9 +116,7 @@ def test_a_commit_that_broke_off_is_done_again(run_task: Any, finish: Any, writt
     assert len(written.manifests()[0]["blobs"]) == 2
 
 
-def test_the_blocks_of_a_dead_driver_are_never_committed(
-    run_task: Any, finish: Any, written: Any
-) -> None:
+def test_the_blocks_of_a_dead_driver_are_never_committed(run_task: Any, finish: Any, written: Any) -> None:
     """Staged and then lost: the replay's rows are all there is."""
     run_task(0, 0, [8, 9])
     finish(0, run_task(0, 0, [1]))
@@ -148,14 +144,16 @@ def test_tasks_without_rows_make_no_blobs(run_task: Any, finish: Any, written: A
 
 
 def test_a_path_belongs_to_one_query(run_task: Any, finish: Any, written: Any) -> None:
-    """A new checkpoint begins at batch 0 again: without the refusal its batches would be taken for written."""
+    """A new checkpoint begins at batch 0 again: its batches would be taken for written."""
     finish(0, run_task(0, 0, [1]))
     with pytest.raises(ConfigurationError, match=r"belongs to the streaming query 6f0b.*checkpointLocation"):
         finish(0, run_task(0, 0, [2], query="another"))
     assert numbers(written) == [1]
 
 
-def test_a_batch_that_the_driver_counts_otherwise_is_refused(run_task: Any, finish: Any, written: Any) -> None:
+def test_a_batch_that_the_driver_counts_otherwise_is_refused(
+    run_task: Any, finish: Any, written: Any
+) -> None:
     """Should Spark ever tell tasks another number than the driver, nothing is written under either."""
     with pytest.raises(EngineError, match="batch 4"):
         finish(4, run_task(3, 0, [1]))
@@ -172,7 +170,7 @@ def test_a_spark_that_tells_no_batch_is_refused(monkeypatch: pytest.MonkeyPatch,
 def test_a_missing_container_is_one_error(run_task: Any, written: Any) -> None:
     """It says what to create; the sink never creates a container."""
     missing = sink_options({**written.options, "container": "not-there", "path": "out"})
-    with pytest.raises(StoreMissingError, match="not-there.*Create the container"):
+    with pytest.raises(StoreMissingError, match=r"not-there.*Create the container"):
         opened(missing.place).stage("a", "b", b"c")
 
 
@@ -221,7 +219,7 @@ def test_what_a_file_cannot_hold_is_refused_at_the_start() -> None:
         source.writer(StructType([good]), overwrite=False)
     with pytest.raises(ConfigurationError, match=r"spark\.read\.json"):
         source.schema()
-    with pytest.raises(ConfigurationError, match="'in.n'; rename"):
+    with pytest.raises(ConfigurationError, match=r"'in\.n'; rename"):
         source.streamWriter(StructType([StructField("in", StructType([good, good]))]), overwrite=False)
     with pytest.raises(ConfigurationError, match="'v' is of type variant"):
         source.streamWriter(StructType([StructField("v", ArrayType(VariantType()))]), overwrite=False)
