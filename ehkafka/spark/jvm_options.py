@@ -121,8 +121,8 @@ def _service_principal(endpoint: Endpoint, prefix: str) -> dict[str, str]:
     if chosen != "service_principal":
         raise ConfigurationError(
             "kafka_options: the JVM connector can sign in as a service principal with a secret, and the "
-            f"endpoint has {chosen or 'a credential object'}, which needs a Java class there. {_USE_OURS}; or "
-            "make the endpoint with credential='service_principal'"
+            f"endpoint has {chosen or 'a credential object'}, which needs a Java class there. {_USE_OURS}; "
+            "or make the endpoint with credential='service_principal'"
         )
     missing = [name for name in _PRINCIPAL if not os.environ.get(name)]
     if missing:

@@ -160,5 +160,6 @@ def _options() -> dict[str, Any]:
 def _lost_blocks(where: str) -> StoreConflictError:
     return StoreConflictError(
         f"{where}: the blocks that the tasks have staged are gone. Another driver of this query has "
-        "committed the blob meanwhile, or somebody else has written it. End the other one; Spark replays the batch"
+        "committed the blob meanwhile, or somebody else has written it. End the other one; "
+        "Spark replays the batch"
     )

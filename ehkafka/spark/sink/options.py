@@ -57,8 +57,8 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
     for name, value in options.items():
         if name in _SECRETS or any(sign in value.lower() for sign in _SIGNS_OF_SECRET):
             raise ConfigurationError(
-                f"Option {name!r} gives a secret, and Spark shows options in plans and logs: name it instead, "
-                "by connectionStringEnv or containerUrlEnv (a variable of driver and executors), "
+                f"Option {name!r} gives a secret, and Spark shows options in plans and logs: name it "
+                "instead, by connectionStringEnv or containerUrlEnv (a variable of driver and executors), "
                 "connectionStringFile or containerUrlFile (a path), or credentialFactory (module:function)"
             )
     known = {name.lower(): name for name in (*_OWN_OPTIONS, *PLACE_OPTIONS)}
