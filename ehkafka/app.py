@@ -24,6 +24,7 @@ from ehkafka.signals import stop_signals
 from ehkafka.telemetry.snapshot import Health, Snapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import TracebackType
     from typing import Self
 
@@ -185,18 +186,37 @@ class App(Registration, Configurable):
     ) -> None:
         await asyncio.to_thread(self.stop)
 
-    def run_on_spark(self, spark: SparkSession, **choices: Any) -> SparkRun:
+    def run_on_spark(
+        self,
+        spark: SparkSession,
+        *,
+        checkpoint: str | None = None,
+        new_checkpoint: bool = False,
+        available_now: bool = False,
+        interval_s: float | None = None,
+        max_records_per_batch: int = 200_000,
+        source_options: Mapping[str, str] | None = None,
+        folders: tuple[str, ...] = (),
+    ) -> SparkRun:
         """Run the handlers inside the tasks of a Spark query, and return at once.
 
         The same order per key, retries and dead letters; commits to the group and the mirror after each
-        finished batch. `choices` are those of `ehkafka.spark.engine.run.SparkChoices`: `checkpoint`,
-        `new_checkpoint`, `available_now`, `interval_s`, `max_records_per_batch`, `source_options`. Raises
+        finished batch. `SparkChoices` (in `ehkafka.spark.engine.run`) says what the arguments are. Raises
         `ConfigurationError` for what cannot run there, `GroupInUseError` while a consumer holds the group.
         """
         from ehkafka.spark.engine.run import SparkChoices, start_on_spark  # noqa: PLC0415 - an extra
 
         self._must_be_at_rest()
-        return start_on_spark(self._parts_for_spark(), spark, SparkChoices(**choices))
+        choices = SparkChoices(
+            checkpoint=checkpoint,
+            new_checkpoint=new_checkpoint,
+            available_now=available_now,
+            interval_s=interval_s,
+            max_records_per_batch=max_records_per_batch,
+            source_options=source_options,
+            folders=folders,
+        )
+        return start_on_spark(self._parts_for_spark(), spark, choices)
 
     def resize(self, handler: str, *, workers: int) -> None:
         """Change how many workers a handler has while the app runs; `handler` is its function's name.

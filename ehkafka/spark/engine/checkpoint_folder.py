@@ -1,8 +1,8 @@
 """An app's checkpoint folder: whose it is, and where the last query in it got to.
 
-The folder may be anywhere that Spark can write to, so it is read and written by Spark's own file systems. Each
-new checkpoint is a folder of its own inside (`run-0001`, …): nothing is ever deleted here. Called on the driver,
-in the thread that starts a query.
+The folder may be anywhere that Spark can write to, so it is read and written by Spark's own file systems.
+Each new checkpoint is a folder of its own inside (`run-0001`, …): nothing is ever deleted here. Called on the
+driver, in the thread that starts a query.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ class CheckpointFolder:
         ]
         if differs:
             raise ConfigurationError(
-                f"checkpoint={self.location!r} belongs to {', '.join(differs)}. Give a folder of its own to each "
+                f"checkpoint={self.location!r} belongs to {', '.join(differs)}. Give a folder of its own to "
+                "each "
                 "app; where the app has changed, a new one begins where its group stands."
             )
 
@@ -135,12 +136,12 @@ class CheckpointFolder:
     def _write(self, name: str, text: str) -> None:
         path = self._jvm.org.apache.hadoop.fs.Path
         target, part = path(f"{self.location}/{name}"), path(f"{self.location}/.{name}.part")
-        stream = self._files.create(part, True)  # noqa: FBT003 - Java has no keywords: overwrite
+        stream = self._files.create(part, True)
         try:
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()
         if self._files.exists(target):
-            self._files.delete(target, False)  # noqa: FBT003 - likewise: not recursive
+            self._files.delete(target, False)
         if not self._files.rename(part, target):
             raise EhkafkaError(f"{self.location}/{name} could not be written. Check the folder's rights.")

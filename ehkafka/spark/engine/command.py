@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.errors import ConfigurationError
 from ehkafka.signals import stop_signals
 from ehkafka.spark import versions
+from ehkafka.spark.engine.run import SparkChoices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,13 +35,17 @@ def run_until_stopped(
 ) -> SparkRun:
     """Run an app on Spark until a signal stops it or it ends. Raises what is wrong, or what ended it.
 
-    `master` is Spark's; None leaves it to the configuration, or takes this machine's cores. `files` are modules
-    that executors elsewhere need. The first SIGINT or SIGTERM lets the running batch end, the second leaves.
+    `master` is Spark's; None leaves it to the configuration, or takes this machine's cores. `files` are
+    modules that executors elsewhere need. The first SIGINT or SIGTERM lets the running batch end, the second
+    leaves.
     """
+    SparkChoices(**choices)  # what is wrong is told before Spark has started
     with session(master, conf) as spark:
         for file in files:
             spark.sparkContext.addPyFile(str(file))
-        folders = tuple(dict.fromkeys(str(folder) for folder in (Path.cwd(), *(file.parent for file in files))))
+        folders = tuple(
+            dict.fromkeys(str(folder) for folder in (Path.cwd(), *(file.parent for file in files)))
+        )
         run: SparkRun | None = None
 
         def stop(_name: str) -> None:

@@ -58,7 +58,9 @@ class Follower:
         # Written by the thread, replaced and never changed.
         self.counts: dict[str, int] = dict.fromkeys(COUNTS, 0)
         self.batches = 0
+        # The last batch with records, and the last progress of any kind. The thread's.
         self._seen_batch = -1
+        self._seen_at = ""
         self._thread = threading.Thread(target=self._main, name="ehkafka-spark", daemon=True)
 
     def start(self) -> None:
@@ -104,22 +106,29 @@ class Follower:
     def _look(self) -> None:
         """Take what has been finished since the last look."""
         for progress in self._new_progress():
-            self._seen_batch = max(self._seen_batch, progress["batchId"])
-            result = batch_result(progress)
+            self._seen_at = progress["timestamp"]
+            result = batch_result(progress) if progress["numInputRows"] else None
             if result is not None:
+                self._seen_batch = progress["batchId"]
                 self.batches += 1
                 self.counts = {name: self.counts[name] + result.counts[name] for name in COUNTS}
             end = progress["sources"][0].get("endOffset")
             if end is not None:
-                ends = offsets.StreamOffset.from_json(end if isinstance(end, dict) else json.loads(end)).positions
+                ends = offsets.StreamOffset.from_json(
+                    end if isinstance(end, dict) else json.loads(end)
+                ).positions
                 self._group.note(ends, {} if result is None else result.lasts)
 
     def _new_progress(self) -> list[dict[str, Any]]:
-        last = self._query._jsq.lastProgress()  # type: ignore[attr-defined]  # noqa: SLF001 - its JSON, unparsed
-        if last is None or last.batchId() <= self._seen_batch:
+        # By time: a look that found nothing new has the number of the batch that comes next.
+        query: Any = self._query._jsq  # noqa: SLF001 - its JSON, which PySpark would take apart
+        last = query.lastProgress()
+        if last is None or (newest := json.loads(last.json()))["timestamp"] <= self._seen_at:
             return []
-        known = [json.loads(one.json()) for one in self._query._jsq.recentProgress()]  # type: ignore[attr-defined]  # noqa: SLF001
-        return [one for one in known if one["batchId"] > self._seen_batch and one["sources"]]
+        if newest["numInputRows"] and newest["batchId"] == self._seen_batch + 1:
+            return [newest]
+        known = [json.loads(one.json()) for one in query.recentProgress()]
+        return [one for one in known if one["timestamp"] > self._seen_at]
 
     def _stop_between_batches(self, stop_by_s: float) -> None:
         """Stop while no batch runs: `stop()` in the middle of one would cut its handlers off."""
@@ -133,8 +142,10 @@ class Follower:
             if self._query.isActive:
                 self.fail(
                     AbandonedError(
-                        "The running batch did not end within the stop's time, so it was cut off: none of its "
-                        "records is committed, and they are handled again. Give stop() more time, or the query "
+                        "The running batch did not end within the stop's time, so it was cut off: none of "
+                        "its "
+                        "records is committed, and they are handled again. Give stop() more time, or the "
+                        "query "
                         "a smaller max_records_per_batch."
                     )
                 )
@@ -148,7 +159,8 @@ class Follower:
                 shown = ", ".join(map(str, late[:10]))
                 self.fail(
                     AbandonedError(
-                        f"The last commit of {shown} failed ({self._group.trouble or 'no answer in time'}), so "
+                        f"The last commit of {shown} failed ({self._group.trouble or 'no answer in time'}), "
+                        "so "
                         "what was finished since the commit before is handled again."
                     )
                 )

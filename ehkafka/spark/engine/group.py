@@ -109,11 +109,12 @@ class Group:
         symbolic = [one.partition for one in begins if one.offset == OFFSET_BEGINNING]
         logs = log_bounds(self._opened, symbolic, self._parts.settings.connect_s) if symbolic else {}
         return {
-            one.partition: logs[one.partition].start if one.partition in logs else one.offset for one in begins
+            one.partition: logs[one.partition].start if one.partition in logs else one.offset
+            for one in begins
         }
 
     def refuse_members(self) -> None:
-        """Raise `GroupInUseError` where the broker tells of members. It may not tell: `claim` is the proof."""
+        """Raise `GroupInUseError` where the broker tells of members; `claim` is the proof."""
         target = Target(endpoint=self._parts.endpoint, group=self.name)
         timeout_s = min(MEMBERS_S, self._parts.settings.connect_s)
         members = members_of(target, self.name, self._parts.topics[0], timeout_s)
@@ -138,9 +139,7 @@ class Group:
                 )
             time.sleep(AGAIN_S)
 
-    def note(
-        self, ends: Mapping[TopicPartition, int], lasts: Mapping[TopicPartition, LastRecord]
-    ) -> None:
+    def note(self, ends: Mapping[TopicPartition, int], lasts: Mapping[TopicPartition, LastRecord]) -> None:
         """Take where a finished batch ended; it is committed at the next tick."""
         for partition, end in ends.items():
             before = self._positions.get(partition)
@@ -210,7 +209,11 @@ class Group:
             known = self._opened.list_topics(timeout=self._parts.settings.connect_s).topics
         except KafkaException as error:
             raise EndpointError(f"The broker cannot be reached: {describe_error(error.args[0])}") from error
-        return [TopicPartition(topic, number) for topic in self._parts.topics for number in sorted(known[topic].partitions)]
+        return [
+            TopicPartition(topic, number)
+            for topic in self._parts.topics
+            for number in sorted(known[topic].partitions)
+        ]
 
     def _refusal(self) -> KafkaError | None:
         error, answers = self._context.committer.commit_once(self._opened, self._positions)
@@ -219,7 +222,8 @@ class Group:
 
     def _in_use(self, why: str) -> GroupInUseError:
         return GroupInUseError(
-            f"The group {self.name!r} on {self._parts.endpoint.name} is in use: {why}. Two at a time would handle "
+            f"The group {self.name!r} on {self._parts.endpoint.name} is in use: {why}. Two at a time would "
+            "handle "
             "every record twice. Stop its consumers, wait until their session has ended, and start again."
         )
 

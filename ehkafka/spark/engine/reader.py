@@ -61,7 +61,9 @@ class EngineSource(DataSource):
         """Return the reader. Raises `ConfigurationError` for wrong options."""
         options = options_from(self.options)
         if options.split:
-            raise ConfigurationError("splitPartitions=true would lose the order of a partition: leave it out.")
+            raise ConfigurationError(
+                "splitPartitions=true would lose the order of a partition: leave it out."
+            )
         return EngineReader(options, self.job)
 
 

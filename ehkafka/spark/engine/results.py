@@ -75,7 +75,9 @@ def as_arrow(results: Sequence[PartitionResult]) -> RecordBatch:
     }
     names = [field.name for field in fields(PartitionResult)]
     schema = pa.schema([(name, kinds.get(name, pa.int64())) for name in names])
-    columns = [pa.array([getattr(one, name) for one in results], kinds.get(name, pa.int64())) for name in names]
+    columns = [
+        pa.array([getattr(one, name) for one in results], kinds.get(name, pa.int64())) for name in names
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -103,5 +105,7 @@ def batch_result(progress: Mapping[str, Any]) -> BatchResult | None:
             if one.get("last_offset") is not None
         }
     except (KeyError, TypeError, ValueError) as error:
-        raise EngineError(f"Spark's progress has other metrics than ours: {error!r}. Please report it.") from error
+        raise EngineError(
+            f"Spark's progress has other metrics than ours: {error!r}. Please report it."
+        ) from error
     return BatchResult(counts, lasts)

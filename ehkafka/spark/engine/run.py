@@ -13,7 +13,7 @@ import uuid
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ehkafka.errors import ConfigurationError, EngineError
 from ehkafka.spark import versions
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 # Seconds of work for a handler of microseconds, and what a failure repeats.
 BATCH_RECORDS_MAX = 200_000
+# At 0 an idle query would ask the broker a hundred times a second.
+INTERVAL_S = 0.2
 # How long `stop` waits beyond its own time-out.
 _SLACK_S = 10.0
 
@@ -52,15 +54,15 @@ class SparkChoices:
 
     `checkpoint` is a folder that the driver can write to; without one each start begins where the group
     stands. `new_checkpoint` begins there although a checkpoint stands elsewhere. `available_now` ends the
-    query when what is there at its start is handled; else a batch begins `interval_s` after the one before
-    began, at once if it is 0. `source_options` are options of `format("ehkafka")`, such as the way to the
-    broker; `folders` are looked in for modules by executors on this machine.
+    query when what is there at its start is handled; else a batch begins `interval_s` (0.2 by default) after
+    the one before began, or when that has ended. `source_options` are options of `format("ehkafka")`, such as
+    the way to the broker; `folders` are looked in for modules by executors on this machine.
     """
 
     checkpoint: str | None = None
     new_checkpoint: bool = False
     available_now: bool = False
-    interval_s: float = 0.0
+    interval_s: float | None = None
     max_records_per_batch: int = BATCH_RECORDS_MAX
     source_options: Mapping[str, str] | None = None
     folders: tuple[str, ...] = ()
@@ -71,16 +73,18 @@ class SparkChoices:
             raise ConfigurationError(
                 f"max_records_per_batch={self.max_records_per_batch!r}: give a number of records, 1 or more."
             )
-        is_number = isinstance(self.interval_s, int | float) and not isinstance(self.interval_s, bool)
-        if not is_number or not 0 <= self.interval_s < 86_400:
+        interval_s = self.interval_s
+        is_number = isinstance(interval_s, int | float) and not isinstance(interval_s, bool)
+        if interval_s is not None and (not is_number or not 0 <= interval_s < 86_400):
             raise ConfigurationError(
                 f"interval_s={self.interval_s!r}: give the seconds between two batches, 0 or more."
             )
-        if self.available_now and self.interval_s:
+        if self.available_now and self.interval_s is not None:
             raise ConfigurationError("available_now and interval_s exclude each other: leave one out.")
         if self.new_checkpoint and self.checkpoint is None:
             raise ConfigurationError(
-                "new_checkpoint needs checkpoint=: without one each start begins where the group stands anyway."
+                "new_checkpoint needs checkpoint=: without one each start begins where the group stands "
+                "anyway."
             )
         if self.checkpoint is not None and not str(self.checkpoint).strip():
             raise ConfigurationError("checkpoint is empty: give a folder, or leave it out.")
@@ -247,8 +251,10 @@ class _Start:
         writer = writer.option("checkpointLocation", checkpoint)
         if self._choices.available_now:
             writer = writer.trigger(availableNow=True)
-        elif self._choices.interval_s:
-            writer = writer.trigger(processingTime=f"{round(self._choices.interval_s * 1000)} milliseconds")
+        else:
+            interval_s = self._choices.interval_s
+            wait_ms = round(1000 * (INTERVAL_S if interval_s is None else interval_s))
+            writer = writer.trigger(processingTime=f"{wait_ms} milliseconds")
         return writer.start()
 
     def _fail(self, error: EhkafkaError) -> None:

@@ -75,9 +75,12 @@ class Shipment:
         for number, one in enumerate(self.middleware, 1):
             yield f"middleware {number} ({getattr(one, '__name__', type(one).__name__)!r})", one
         for name in ("on_error", "worker_set_up", "worker_tear_down"):
-            yield name.replace("worker_set_up", "on_worker_start").replace(
-                "worker_tear_down", "on_worker_stop"
-            ), getattr(self, name)
+            yield (
+                name.replace("worker_set_up", "on_worker_start").replace(
+                    "worker_tear_down", "on_worker_stop"
+                ),
+                getattr(self, name),
+            )
         yield "on_assigned", self.partition_hooks.on_assigned
         yield "on_revoked", self.partition_hooks.on_revoked
 
@@ -128,8 +131,10 @@ def _unpicklable(shipment: Shipment, error: Exception) -> ConfigurationError:
             cloudpickle.dumps(part)
         except Exception as own:
             return ConfigurationError(
-                f"{name} cannot be sent to Spark's executors: {said(own)}. It is sent with whatever it refers "
-                "to: open connections, locks and the like in on_worker_start or inside of the function, or put "
+                f"{name} cannot be sent to Spark's executors: {said(own)}. It is sent with whatever it "
+                "refers "
+                "to: open connections, locks and the like in on_worker_start or inside of the function, or "
+                "put "
                 "it into a module that the executors can import."
             )
     return ConfigurationError(f"The app cannot be sent to Spark's executors: {said(error)}.")

@@ -24,7 +24,8 @@ _OPTIONS = {
     "bootstrap": "kafka.bootstrap.servers",
 }
 _ADVICE = (
-    "On Spark, executors make the endpoint themselves. Give them the way: source_options={'connectionStringEnv':"
+    "On Spark, executors make the endpoint themselves. Give them the way: "
+    "source_options={'connectionStringEnv':"
     " 'NAME'}, or connectionStringFile, namespace with credential or credentialFactory, or endpointFactory:"
     " 'module:function' that returns the Endpoint."
 )

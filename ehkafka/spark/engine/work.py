@@ -14,22 +14,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ehkafka.assembly import Assembly
-from ehkafka.errors import EhkafkaError, EngineError, HandlerFailedError, said
+from ehkafka.errors import EhkafkaError, HandlerFailedError, said
 from ehkafka.events import UserCodeFailed
 from ehkafka.intake.max_age import AgeLimits
 from ehkafka.lanes.order import describe_key
-from ehkafka.records import TopicPartition
 from ehkafka.recovery.desk import STOP
 from ehkafka.run_errors import death_of
 from ehkafka.spark.engine.partition_work import PartitionWork
 from ehkafka.telemetry.bus import EventBus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from ehkafka.endpoint import Endpoint
     from ehkafka.intake.route import Route
-    from ehkafka.records import Message
+    from ehkafka.records import Message, TopicPartition
     from ehkafka.spark.engine.results import PartitionResult
     from ehkafka.spark.engine.shipment import Shipment
     from ehkafka.spark.source.planning import Piece
@@ -72,7 +71,9 @@ class TaskWork:
         self._ages = _age_limits(shipment, self._bus)
         by_topic = {topic: route for route in self._routes for topic in route.topics}
         self._work = {
-            piece.where: PartitionWork(by_topic[piece.topic], piece.where, settings.batch_records_max, self._ages)
+            piece.where: PartitionWork(
+                by_topic[piece.topic], piece.where, settings.batch_records_max, self._ages
+            )
             for piece in pieces
         }
 
@@ -156,8 +157,10 @@ class TaskWork:
                 self._fail(
                     HandlerFailedError(
                         f"Handler {late.handler!r} has been busy with {late.partition}@{late.offset}, key "
-                        f"{late.key}, for {late.running_s:.1f} s; its deadline_s is {late.deadline_s:g}. A thread "
-                        "cannot be ended, so its task fails. Make the handler an async def, or raise deadline_s."
+                        f"{late.key}, for {late.running_s:.1f} s; its deadline_s is {late.deadline_s:g}. A "
+                        "thread "
+                        "cannot be ended, so its task fails. Make the handler an async def, or raise "
+                        "deadline_s."
                     )
                 )
             self._look_for_endless(route)
@@ -172,8 +175,10 @@ class TaskWork:
                     reason = getattr(hold.decision, "reason", "")
                     self._fail(
                         HandlerFailedError(
-                            f"The record at {where} of handler {route.handler!r} waits for good ({reason}), and "
-                            f"its batch would never end. On Spark on_error answers {STOP!r} or None, and letters "
+                            f"The record at {where} of handler {route.handler!r} waits for good ({reason}), "
+                            "and "
+                            f"its batch would never end. On Spark on_error answers {STOP!r} or None, and "
+                            "letters "
                             "must be taken."
                         )
                     )

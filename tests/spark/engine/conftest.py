@@ -5,6 +5,7 @@ Handlers run in other processes than the tests, so they write to files: one line
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections import defaultdict
@@ -14,16 +15,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
-from ehkafka.spark.engine.app_parts import AppParts
 from ehkafka.spark.engine.shipment import Shipment
 from ehkafka.spark.engine.work import TaskWork
+from ehkafka.spark.source.consumers import close_idle
 from ehkafka.spark.source.planning import Piece
+from ehkafka.testing import EmbeddedBroker
 from ehkafka.testing.simulated_message import SimulatedMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from ehkafka.spark.engine.app_parts import AppParts
     from ehkafka.spark.engine.results import PartitionResult
 
 KEYS = 7
@@ -47,7 +50,9 @@ def parts_of(app: ehkafka.App) -> AppParts:
     return app._parts_for_spark()
 
 
-def log_of(count: int, *, topic: str = "t", partition: int = 0, keys: int = KEYS, start: int = 0) -> list[Any]:
+def log_of(
+    count: int, *, topic: str = "t", partition: int = 0, keys: int = KEYS, start: int = 0
+) -> list[Any]:
     """Return the records of one partition, keys in turn."""
     return [
         SimulatedMessage(topic, partition, offset, b"k%d" % (offset % keys))
@@ -60,9 +65,7 @@ def as_batches(*logs: Sequence[Any], size: int = 100) -> list[tuple[Piece, list[
     found = []
     longest = max(map(len, logs))
     for at in range(0, longest, size):
-        for log in logs:
-            if part := list(log[at : at + size]):
-                found.append((piece_of(log), part))
+        found += [(piece_of(log), list(log[at : at + size])) for log in logs if len(log) > at]
     return found
 
 
@@ -77,28 +80,31 @@ def run_task(app: ehkafka.App, *logs: Sequence[Any], size: int = 100) -> list[Pa
     return work.run(as_batches(*logs, size=size))
 
 
-class Journal:
-    """A file to which any process appends lines, and what it says. Picklable."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = str(path)
-
-    def note(self, *words: object) -> None:
-        """Append one line, whole also beside other processes."""
+def _appends_to(path: str) -> Callable[..., None]:
+    # Made here, so that it goes to executors by value: they cannot import this module.
+    def note(*words: object) -> None:
         line = " ".join(map(str, words)) + "\n"
-        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             os.write(file, line.encode())
         finally:
             os.close(file)
 
+    return note
+
+
+class Journal:
+    """A file to which handlers in any process append whole lines by `note`, and what it says."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.note = _appends_to(str(path))
+
     def lines(self) -> list[list[str]]:
         """Return the words of each line."""
-        try:
-            with open(self.path, encoding="utf-8") as file:  # noqa: PTH123 - a text for pickling
-                return [line.split() for line in file]
-        except FileNotFoundError:
+        if not self.path.exists():
             return []
+        return [line.split() for line in self.path.read_text().splitlines()]
 
     def handled(self) -> dict[tuple[str, int], list[int]]:
         """Return the offsets of `note(topic, partition, offset, …)` lines, by partition, in order."""
@@ -136,3 +142,33 @@ def lab() -> SimpleNamespace:
     """Return what the tests of this room share."""
     shared = (make_app, parts_of, log_of, as_batches, piece_of, run_task, wait_until, assert_key_order)
     return SimpleNamespace(**{one.__name__: one for one in shared})
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    """Return an embedded broker of this test alone."""
+    with EmbeddedBroker({"t": 4, "u": 1, "dead": 1}) as broker:
+        yield broker
+    close_idle()
+
+
+@pytest.fixture
+def produced(broker: EmbeddedBroker) -> Callable[..., int]:
+    """Return what produces so many records of 40 keys, in turn, and returns how many."""
+    numbers = itertools.count()
+
+    def produce(count: int, topic: str = "t") -> int:
+        places = list(itertools.islice(numbers, count))
+        return broker.produce(topic, [(b"k%d" % (n % 40), b"%d" % n) for n in places])
+
+    return produce
+
+
+@pytest.fixture
+def app_at(broker: EmbeddedBroker) -> Callable[..., ehkafka.App]:
+    """Return what makes an app of the group `g` on the broker."""
+
+    def make(**settings: Any) -> ehkafka.App:
+        return make_app(endpoint=ehkafka.Endpoint.kafka(broker.bootstrap), **{"stop_s": 30.0, **settings})
+
+    return make

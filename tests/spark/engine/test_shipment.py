@@ -54,8 +54,14 @@ def test_what_cannot_be_pickled_is_named(lab: Any, what: str) -> None:
         app.on_error(guilty)
     elif what == "on_worker_start":
         app.on_worker_start(guilty)
-    named = {"handler": "handler 'guilty'", "middleware": "middleware 1 .'guilty'.", "dead letters": "the dead letters' function"}
-    with pytest.raises(ConfigurationError, match=rf"^{named.get(what, what)}.*cannot be sent.*on_worker_start"):
+    named = {
+        "handler": "handler 'guilty'",
+        "middleware": "middleware 1 .'guilty'.",
+        "dead letters": "the dead letters' function",
+    }
+    with pytest.raises(
+        ConfigurationError, match=rf"^{named.get(what, what)}.*cannot be sent.*on_worker_start"
+    ):
         pack(Shipment.of(lab.parts_of(app)))
 
 
@@ -73,7 +79,9 @@ sys.stdout.buffer.write(pack(Shipment.of(app._parts_for_spark()), folders=tuple(
     packed = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
     with pytest.raises(ConfigurationError, match=r"cannot import 'shop_of_tests'.*--py-files"):
         unpack(packed)
-    found = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, check=True).stdout
+    found = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, check=True
+    ).stdout
     before = list(sys.path)
     try:
         assert unpack(found).specs[0].function(None) == "handled"

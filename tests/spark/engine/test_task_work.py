@@ -1,4 +1,4 @@
-"""One task of the engine, without a JVM: the local engine's lanes, workers and policies over given records."""
+"""One task of the engine without a JVM: lanes, workers and failure policies over given records."""
 
 from __future__ import annotations
 
@@ -44,7 +44,11 @@ def test_every_record_has_an_outcome_and_is_counted(lab: Any) -> None:
 @pytest.mark.parametrize("kind", ["threads", "asyncio"])
 def test_o1_per_key_order_is_kept_with_retries(lab: Any, kind: str) -> None:
     """O1: per key, starts follow offsets and no two overlap, retries included."""
-    app, chance, lock = lab.make_app(backlog_records_max=200, batch_records_max=50), random.Random(7), threading.Lock()
+    app, chance, lock = (
+        lab.make_app(backlog_records_max=200, batch_records_max=50),
+        random.Random(7),
+        threading.Lock(),
+    )
     done: list[tuple[bytes | None, int]] = []
     running: set[bytes | None] = set()
 
@@ -149,7 +153,7 @@ def test_f9_a_diverted_key_follows_until_the_batch_ends(lab: Any) -> None:
 
 
 def test_a_record_held_for_good_fails_the_task(lab: Any) -> None:
-    """on_error's "continue" would hold the record: its batch could never end, so the task fails and says so."""
+    """on_error's "continue" would hold the record, and its batch could never end: the task fails."""
     app = lab.make_app()
     app.on_error(lambda *_words: "continue")
 
@@ -237,7 +241,7 @@ def test_deferred_records_are_waited_for(lab: Any) -> None:
 
 
 def test_worker_hooks_middleware_and_partition_hooks_run(lab: Any) -> None:
-    """on_worker_start and on_worker_stop around a task's workers, on_assigned and on_revoked around partitions."""
+    """Worker hooks run around a task's workers, on_assigned and on_revoked around its partitions."""
     app, told = lab.make_app(), []
     app.on_worker_start(lambda: told.append("set up"))
     app.on_worker_stop(lambda: told.append("tear down"))

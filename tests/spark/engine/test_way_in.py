@@ -35,7 +35,7 @@ def test_a_variable_that_holds_the_connection_string_is_named() -> None:
 def test_a_literal_connection_string_is_refused_without_repeating_it() -> None:
     """E1: what cannot be named is refused with the options that can, and without the key."""
     endpoint = ehkafka.Endpoint.connection_string(STRING)
-    with pytest.raises(ConfigurationError, match="connectionStringEnv.*endpointFactory") as refused:
+    with pytest.raises(ConfigurationError, match=r"connectionStringEnv.*endpointFactory") as refused:
         way_in_options(endpoint, {}, {"OTHER": STRING.replace("c2", "d3")})
     assert KEY not in str(refused.value)
 
@@ -65,13 +65,15 @@ def test_entra_is_named_by_namespace_and_credential() -> None:
         def get_token(self, *_scopes: str) -> Any:
             return None
 
-    with pytest.raises(ConfigurationError, match="credential object.*credentialFactory"):
+    with pytest.raises(ConfigurationError, match=r"credential object.*credentialFactory"):
         way_in_options(ehkafka.Endpoint.entra("home", Own()), {}, {})
 
 
 def test_plain_kafka_and_the_embedded_broker_go_by_address() -> None:
     """Properties without a secret go along; one with a secret is refused by its name."""
-    endpoint = ehkafka.Endpoint.kafka("one:9092,two:9092", {"client.rack": "r", "enable.ssl.certificate.verification": False})
+    endpoint = ehkafka.Endpoint.kafka(
+        "one:9092,two:9092", {"client.rack": "r", "enable.ssl.certificate.verification": False}
+    )
     assert _checked(way_in_options(endpoint, {}, {})) == {
         "kafka.bootstrap.servers": "one:9092,two:9092",
         "kafka.client.rack": "r",

@@ -1,0 +1,103 @@
+"""A group handed over between consumers and Spark on a real broker."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import ehkafka
+from ehkafka.errors import GroupInUseError
+from ehkafka.testing.topics import produce
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ehkafka.testing.kafka import KafkaBroker
+
+pytest.importorskip("pyspark")
+
+RECORDS, PARTITIONS, KEYS = 100_000, 8, 1_000
+QUICK_GROUP = {"session.timeout.ms": 3_000, "heartbeat.interval.ms": 150}
+
+
+@pytest.mark.timeout(180)
+def test_consumer_spark_consumer_spark_handle_each_record_once(
+    spark: SparkSession, kafka: KafkaBroker, journal: Any, lab: Any
+) -> None:
+    """100 000 records, handed over in the middle after graceful stops: each once, in its key's order."""
+    topic = f"handover-{uuid.uuid4().hex[:8]}"
+    kafka.create_topic(topic, PARTITIONS)
+    produce(kafka.bootstrap, topic, ((f"k{n % KEYS}", str(n)) for n in range(RECORDS)), timeout_s=60)
+    note = journal.note
+
+    def make_app(**settings: Any) -> ehkafka.App:
+        app = ehkafka.App(
+            group=f"{topic}-group",
+            start="earliest",
+            endpoint=ehkafka.Endpoint.kafka(kafka.bootstrap),
+            consumer=QUICK_GROUP,
+            **settings,
+        )
+
+        @app.handler(topic, workers=4)
+        def handle(record: ehkafka.Record) -> None:
+            note(record.topic(), record.partition(), record.offset(), record.key().decode())
+
+        return app
+
+    def count() -> int:
+        with journal.path.open("rb") as file:
+            return sum(1 for _ in file)
+
+    journal.path.touch()
+    for done in (RECORDS // 5, 3 * RECORDS // 5):
+        with make_app(backlog_records_max=1_000):
+            lab.wait_until(lambda done=done: count() > done)
+        assert count() < RECORDS
+        run = make_app().run_on_spark(spark, max_records_per_batch=7_000)
+        lab.wait_until(lambda run=run: run.batches > 2)
+        run.stop()
+        assert count() < RECORDS
+    with make_app():
+        lab.wait_until(lambda: count() == RECORDS)
+    lines = journal.lines()
+    assert len({tuple(line[:3]) for line in lines}) == len(lines) == RECORDS
+    lab.assert_key_order((key, int(offset)) for _, _, offset, key in lines)
+    assert sum(v or 0 for v in kafka.committed(f"{topic}-group", topic).values()) == RECORDS
+
+
+@pytest.mark.timeout(120)
+def test_a_group_in_use_is_refused_and_one_taken_away_ends_the_run(
+    spark: SparkSession, kafka: KafkaBroker, journal: Any, lab: Any
+) -> None:
+    """A live consumer holds the group: refused at the start; one that joins later ends the run by name."""
+    topic = f"inuse-{uuid.uuid4().hex[:8]}"
+    kafka.create_topic(topic, 2)
+    produce(kafka.bootstrap, topic, [(f"k{n}", "x") for n in range(10)])
+    note, seen = journal.note, threading.Event()
+
+    def make_app() -> ehkafka.App:
+        return ehkafka.App(
+            group=f"{topic}-group",
+            start="earliest",
+            endpoint=ehkafka.Endpoint.kafka(kafka.bootstrap),
+            consumer=QUICK_GROUP,
+        )
+
+    consumer = make_app()
+    consumer.handler(topic)(lambda _record: seen.set())
+    on_spark = make_app()
+    on_spark.handler(topic)(lambda record: note(record.topic(), record.partition(), record.offset()))
+    with consumer:
+        assert seen.wait(30)
+        with pytest.raises(GroupInUseError, match=r"has 1 member.*Stop its consumers"):
+            on_spark.run_on_spark(spark)
+    run = on_spark.run_on_spark(spark)
+    with consumer:
+        lab.wait_until(lambda: consumer.snapshot().partitions)
+        produce(kafka.bootstrap, topic, [(f"k{n}", "x") for n in range(50)])
+        with pytest.raises(GroupInUseError, match="refuses our commits"):
+            run.wait(60)
