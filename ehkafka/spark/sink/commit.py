@@ -65,8 +65,8 @@ def _claim(container: SinkContainer, path: str, query: str) -> None:
         raise ConfigurationError(
             f"The path {path!r} in {container.name} belongs to the streaming query {query_of(found)}, and "
             f"this is {query}: a query with a new checkpoint numbers its batches from 0 again, so what is "
-            "there would be taken for written or be overwritten. Start with the first one's checkpointLocation, or "
-            f"choose another path, or delete everything below {path!r}"
+            "there would be taken for written or be overwritten. Start with the first one's "
+            f"checkpointLocation, or choose another path, or delete everything below {path!r}"
         )
 
 

@@ -52,7 +52,8 @@ class Place:
             raise ConfigurationError(
                 "ehkafka-blob needs one way to its container: containerUrl "
                 "(https://<account>.blob.core.windows.net/<container>, entered with an Entra ID identity), "
-                "or container with connectionStringEnv or connectionStringFile, or containerUrlEnv or containerUrlFile for a URL with a SAS. "
+                "or container with connectionStringEnv or connectionStringFile, "
+                "or containerUrlEnv or containerUrlFile for a URL with a SAS. "
                 f"Given {'is none' if not ways else 'are ' + ' and '.join(ways)}"
             )
         way = ways[0]
