@@ -56,10 +56,14 @@ class Log:
         assigned = self._options.assigned
         found = []
         for topic in self.topics():
-            answer = self._asked(lambda consumer, name=topic: consumer.list_topics(name, timeout=self._timeout_s))
+            answer = self._asked(
+                lambda consumer, name=topic: consumer.list_topics(name, timeout=self._timeout_s)
+            )
             there = answer.topics.get(topic)
             if there is None or not there.partitions:
-                raise TopicNotFoundError(f"Topic {topic!r} is not there any more. Create it, or end the query.")
+                raise TopicNotFoundError(
+                    f"Topic {topic!r} is not there any more. Create it, or end the query."
+                )
             found += [TopicPartition(topic, number) for number in there.partitions]
         if missing := [one for one in assigned if one not in found]:
             raise ConfigurationError(f"Option assign names {missing[0]}, which the topic does not have.")

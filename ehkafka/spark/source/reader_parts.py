@@ -55,7 +55,9 @@ class StreamReaderParts(DataSourceStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the tasks of a batch."""
         pieces = self._stream.pieces(start, end)
-        return [SourcePartition(share) for share in plan(pieces, self.options.tasks, split=self.options.split)]
+        return [
+            SourcePartition(share) for share in plan(pieces, self.options.tasks, split=self.options.split)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """Yield a task's records, in a worker."""

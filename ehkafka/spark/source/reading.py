@@ -38,6 +38,7 @@ BATCH_BYTES = 16 * 1024 * 1024
 WAIT_S = 0.02
 # A refused credential is told by the way; librdkafka goes on trying, a task need not for minutes.
 REFUSED_S = 10.0
+LOOK_UP_S = 30.0
 
 _OUT_OF_LOG = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}  # noqa: SLF001
 _GONE = {KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART}  # noqa: SLF001
@@ -88,11 +89,10 @@ class _Reading:
         self._has_progress()
         while self._open:
             got = self._consumer.consume(self._count(), WAIT_S)
-            if not got:
-                self._check_deadline()
-                continue
             events = [message for message in got if message.error()] if any(map(Message.error, got)) else []
             records = [message for message in got if not message.error()] if events else got
+            if not records:
+                self._check_deadline()
             # Spark may take its time between two of ours: only waiting for the broker counts.
             for piece, of_piece in self._by_piece(records):
                 yield piece, of_piece
@@ -100,12 +100,11 @@ class _Reading:
             # Afterwards: what is told of a partition's end is told behind its records.
             for event in events:
                 self._hear(event)
-        self._consumer.unassign()
 
     def _count(self) -> int:
         """Return how many to ask for: what is left to come, so that the last call waits for nothing."""
         left = sum(piece.end - self._next[where] for where, piece in self._open.items())
-        return max(1, min(left + len(self._open), self._want_records))
+        return max(1, min(left, self._want_records))
 
     def _by_piece(self, got: list[Message]) -> Iterator[tuple[Piece, list[Message]]]:
         for where, records in self._grouped(got):
@@ -181,7 +180,7 @@ class _Reading:
 
     def _bounds(self, where: TopicPartition) -> Bounds:
         try:
-            return log_bounds(self._consumer, [where], self._options.timeout_s)[where]
+            return log_bounds(self._consumer, [where], min(LOOK_UP_S, self._options.timeout_s))[where]
         except KafkaException as error:
             said = describe_error(error.args[0])
             raise EndpointError(f"{where}: the broker does not tell what its log holds: {said}") from None
@@ -206,7 +205,9 @@ class _Reading:
         refused = [error for error in self._heard if error.code() in _REFUSED]
         if waited_s < (min(REFUSED_S, self._options.timeout_s) if refused else self._options.timeout_s):
             return
-        left = ", ".join(f"{where} from {self._next[where]} to {piece.end}" for where, piece in self._open.items())
+        left = ", ".join(
+            f"{where} from {self._next[where]} to {piece.end}" for where, piece in self._open.items()
+        )
         heard = (refused or self._heard)[-1:]
         why = f" Last heard: {describe_error(heard[0])}" if heard else ""
         raise EndpointError(
