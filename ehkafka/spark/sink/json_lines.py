@@ -17,6 +17,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ehkafka.spark.sink.map_objects import map_reader
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from io import RawIOBase
@@ -37,7 +39,11 @@ class JsonLines:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Write a batch's rows."""
-        rows = batch.to_pylist(maps_as_pydicts="lossy")
+        rows = batch.to_pylist()
+        for field in batch.schema:
+            if (as_object := map_reader(field.type)) is not None:
+                for row in rows:
+                    row[field.name] = as_object(row[field.name])
         if any(_has_non_finite(column) for column in batch.columns):
             rows = [_readable(row) for row in rows]
         self._file.write(b"".join(orjson.dumps(row, _encoded, _OPTIONS) for row in rows))

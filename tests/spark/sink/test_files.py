@@ -54,8 +54,14 @@ def awkward() -> Any:
             "list": pa.array([[1.5, float("inf")], None]),
             "map": pa.array([[("a", 1), ("b", None)], None], pa.map_(pa.string(), pa.int32())),
             "inner": pa.array(
-                [{"moment": MOMENT, "low": float("-inf")}, None],
-                pa.struct([("moment", BERLIN), ("low", pa.float64())]),
+                [{"moment": MOMENT, "low": float("-inf"), "maps": [[(1, [("x", 2)])], None]}, None],
+                pa.struct(
+                    [
+                        ("moment", BERLIN),
+                        ("low", pa.float64()),
+                        ("maps", pa.list_(pa.map_(pa.int32(), pa.map_(pa.string(), pa.int8())))),
+                    ]
+                ),
             ),
         }
     )
@@ -77,7 +83,11 @@ def test_rows_become_one_json_object_a_line() -> None:
         "wall": "2026-01-02T03:04:00",
         "list": [Decimal("1.5"), "Infinity"],
         "map": {"a": 1, "b": None},
-        "inner": {"moment": "2026-01-02T03:04:05.678900Z", "low": "-Infinity"},
+        "inner": {
+            "moment": "2026-01-02T03:04:05.678900Z",
+            "low": "-Infinity",
+            "maps": [{"1": {"x": 2}}, None],
+        },
     }
     assert set(json.loads(second).values()) == {None}
 
