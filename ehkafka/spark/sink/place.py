@@ -104,12 +104,13 @@ class Place:
 
     def _described(self, credential: Any) -> BlobMirror:
         """Return the container as the mirror describes it: the same rules hold for both."""
+        secret = "" if self.way == "containerUrl" else self._secret()
         try:
             if self.way == "containerUrl":
                 return BlobMirror(self.value, credential, client_id=self.client_id)
-            if self.way in {"containerUrlEnv", "containerUrlFile"}:
-                return BlobMirror(self._secret())
-            return BlobMirror.connection_string(self._secret(), self.container or "")
+            if self.container is None:
+                return BlobMirror(secret)
+            return BlobMirror.connection_string(secret, self.container)
         except ConfigurationError as error:
             text = re.sub(r"^BlobMirror[\w.]*: ", "", str(error))
         raise ConfigurationError(f"Option {self.way}: {text}")
