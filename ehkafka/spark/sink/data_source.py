@@ -45,7 +45,7 @@ class BlobDataSource(datasource.DataSource):
         if overwrite:
             raise ConfigurationError(
                 "ehkafka-blob has no output mode complete: each batch would replace all the others. Use "
-                "update (every batch holds the rows that changed) or append"
+                "append; aggregates need a watermark for that"
             )
         check_columns(schema, self._settings.file_format)
         opened(self._settings.place).see(marker_blob(self._settings.path))
