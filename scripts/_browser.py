@@ -1,4 +1,4 @@
-"""The browser that the page's tests look through: the machine's own, or Debian's, where that can be installed.
+"""The browser that the page's tests look through: the machine's own, else Debian's if it can be installed.
 
 Standard library only; runs before the tests. A machine where Chromium is missing and cannot be installed by
 `apt-get` (no root, another system) runs everything else: the page's tests then skip and say so. In CI they

@@ -26,15 +26,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from azure.core.exceptions import AzureError
+from home_pipeline import check, ledger
+from home_pipeline.container import CONTAINER, STORAGE, create_container, open_container
+from home_pipeline.stage import Stage
+from home_pipeline.sweep import sweep
 
 from ehkafka.errors import EhkafkaError
 from ehkafka.testing import EmbeddedBroker
 from ehkafka.testing.azurite import Azurite
 from ehkafka.testing.ports import free_ports
-from home_pipeline import check, ledger
-from home_pipeline.container import CONTAINER, STORAGE, create_container, open_container
-from home_pipeline.stage import Stage
-from home_pipeline.sweep import sweep
 
 if TYPE_CHECKING:
     from azure.storage.blob import ContainerClient
@@ -115,12 +115,13 @@ class Keeper:
         try:
             sweep(container, timedelta(seconds=self._options.keep_s + 2 * SWEEP_EVERY_S))
         except AzureError as error:
-            print(f"old blobs could not be deleted ({type(error).__name__}); next try in a minute", file=sys.stderr)
+            print(
+                f"old blobs could not be deleted ({type(error).__name__}); next try in a minute",
+                file=sys.stderr,
+            )
 
 
-def begin(
-    stage: Stage, options: argparse.Namespace, bootstrap: str, ledger_file: Path, port: int
-) -> None:
+def begin(stage: Stage, options: argparse.Namespace, bootstrap: str, ledger_file: Path, port: int) -> None:
     """Start the page, the engine and, when the engine's first blob may come, the simulator."""
     stage.start("page", "page.server", "--port", str(port), "--keep-s", str(options.keep_s))
     if options.engine == "spark":

@@ -45,10 +45,12 @@ def container(azurite: Azurite, monkeypatch: pytest.MonkeyPatch) -> Iterator[Con
 
 
 def records(first: int, last: int) -> list[Any]:
+    """Return records with these offsets, and nothing else."""
     return [SimpleNamespace(offset=lambda offset=offset: offset) for offset in range(first, last + 1)]
 
 
 def one_row(found: Sequence[Any]) -> list[Row]:
+    """Count records in a row."""
     return [Row("home-000001", "motion", "", 0, 10, len(found), 0, 0.0, 0.0, 0.0, 0.0, found[-1].offset())]
 
 
@@ -117,7 +119,16 @@ def test_members_come_and_are_killed_and_every_reading_counts_once(
 def send(bootstrap: str, folder: Path, **other: Any) -> Path:
     """Send the readings of 200 homes, all in the ledger in full; return the ledger's file."""
     ledger_file = folder / "ledger.json"
-    given = ["--bootstrap", bootstrap, "--ledger", str(ledger_file), "--homes", "200", "--detailed-homes", "200"]
+    given = [
+        "--bootstrap",
+        bootstrap,
+        "--ledger",
+        str(ledger_file),
+        "--homes",
+        "200",
+        "--detailed-homes",
+        "200",
+    ]
     given += ["--count", str(READINGS), "--rate", "100", "--new-sensor-after-s", "100"]
     given += [f"--{name.replace('_', '-')}={value}" for name, value in other.items()]
     nobody: threading.Event = SimpleNamespace()  # type: ignore[assignment]

@@ -49,23 +49,27 @@ def town() -> tuple[Ledger, list[bytes]]:
     return ledger, blobs
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def address(
-    azurite: Azurite, town: tuple[Ledger, list[bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    azurite: Azurite, town: tuple[Ledger, list[bytes]], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     """Return where the page is served, as a process of its own, over a container with the town's blobs."""
-    monkeypatch.setenv(STORAGE, azurite.connection_string())
-    monkeypatch.setenv(CONTAINER, f"page-{secrets.token_hex(6)}")
-    with open_container() as container:
-        create_container(container)
-        for number, blob in enumerate(town[1]):
-            container.upload_blob(f"local/readings/00000/{number:020d}.jsonl", blob)
+    named = {STORAGE: azurite.connection_string(), CONTAINER: f"page-{secrets.token_hex(6)}"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in named.items():
+            patch.setenv(name, value)
+        with open_container() as container:
+            create_container(container)
+            for number, blob in enumerate(town[1]):
+                container.upload_blob(f"local/readings/00000/{number:020d}.jsonl", blob)
     [port] = free_ports(1)
-    stage = Stage(tmp_path, os.environ)
+    stage = Stage(tmp_path_factory.mktemp("page"), os.environ | named)
     stage.start("page", "page.server", "--port", str(port), "--keep-s", "3600")
     served = f"127.0.0.1:{port}"
     try:
-        wait_for(lambda: not [*stage.failed()] and readings_at(served) == sum(town[0].per_minute.values()), stage)
+        wait_for(
+            lambda: not [*stage.failed()] and readings_at(served) == sum(town[0].per_minute.values()), stage
+        )
         yield served
         assert stage.stop("page") == 0
     finally:
@@ -89,6 +93,9 @@ def test_the_page_shows_what_the_ledger_says(
     assert all(0.98 * by_kind[kind] <= int(number) <= by_kind[kind] for kind, number in shown)
     assert {kind for kind, _ in shown} == {kind for _, kind, _ in ledger.per_minute}
     assert browser_page.locator('#legend [data-kind="water"] .badge').inner_text() == "new"
+    assert tile(browser_page, "homes") == 400
+    browser_page.hover("#rates .u-over")
+    assert "Temperature" in browser_page.inner_text("#rates .tip")
     picture(browser_page, tmp_path / "overview.png")
     for home in (f"home-{number:06d}" for number in HOMES):
         browser_page.goto(f"http://{address}/home/{home}")
@@ -148,7 +155,7 @@ def sensors(page: Any) -> dict[str, dict[str, float]]:
     """What the cards carry; the count as a person reads it must be the same."""
     found = page.eval_on_selector_all(
         ".sensor",
-        "all => all.map(one => ({...one.dataset, read: one.querySelector('[data-number=count]').textContent}))",
+        "all => all.map(one => ({...one.dataset, read: one.querySelector('[data-number]').textContent}))",
     )
     assert all(number_of(one["read"]) == int(one["count"]) for one in found)
     names = ("count", "alarms", "total", "lowest", "highest", "last")
@@ -156,10 +163,12 @@ def sensors(page: Any) -> dict[str, dict[str, float]]:
 
 
 def tile(page: Any, name: str) -> int:
+    """Return the number on a tile."""
     return number_of(page.inner_text(f'[data-number="{name}"]'))
 
 
 def number_of(text: str) -> int:
+    """Read a number as the page writes it."""
     return int(re.sub(r"[^0-9]", "", text))
 
 
@@ -169,7 +178,11 @@ def picture(page: Any, path: Path) -> None:
     page.screenshot(path=f"{kept}/{path.name}" if kept else path, full_page=True)
 
 
-def asked(address: str, path: str, *, method: str = "GET", host: str | None = None) -> tuple[int, Any, bytes]:
+Answer = tuple[int, Any, bytes]
+
+
+def asked(address: str, path: str, *, method: str = "GET", host: str | None = None) -> Answer:
+    """Return the status, headers and body of an answer; the address goes out as it is."""
     connection = http.client.HTTPConnection(address, timeout=10)
     try:
         connection.request(method, path, headers={"Host": host or address})
@@ -180,6 +193,7 @@ def asked(address: str, path: str, *, method: str = "GET", host: str | None = No
 
 
 def readings_at(address: str) -> int | None:
+    """Return how many readings the server has by now, None before it answers."""
     try:
         return int(check.ask(address, "/api/overview")["readings"])
     except OSError:
@@ -187,6 +201,7 @@ def readings_at(address: str) -> int | None:
 
 
 def wait_for(is_so: Callable[[], bool], stage: Stage) -> None:
+    """Wait until something is so; a process that ended says why it is not."""
     deadline_s = time.monotonic() + START_S
     while not is_so():
         assert time.monotonic() < deadline_s, [*stage.failed()] or "the page did not come up"

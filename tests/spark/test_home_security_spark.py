@@ -1,4 +1,4 @@
-"""The home-security pipeline on Spark: its numbers equal the simulator's ledger, and the local engine's rules."""
+"""The home-security pipeline on Spark: its numbers equal the simulator's ledger."""
 
 from __future__ import annotations
 

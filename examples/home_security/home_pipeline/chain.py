@@ -37,7 +37,9 @@ class Chain:
         self._end: int | None = None
 
     def append(
-        self, records: Sequence[ehkafka.Record], rows_of: Callable[[Sequence[ehkafka.Record]], list[layout.Row]]
+        self,
+        records: Sequence[ehkafka.Record],
+        rows_of: Callable[[Sequence[ehkafka.Record]], list[layout.Row]],
     ) -> int:
         """Write what the chain does not have yet as one blob; return how many records that were.
 

@@ -21,7 +21,7 @@ ASK_S = 10.0
 
 def ask(address: str, path: str) -> Any:
     """Return an answer of the page's server, on this machine."""
-    with urllib.request.urlopen(f"http://{address}{path}", timeout=ASK_S) as answer:  # noqa: S310 - see above
+    with urllib.request.urlopen(f"http://{address}{path}", timeout=ASK_S) as answer:
         return json.load(answer)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from azure.core.exceptions import AzureError, ResourceNotFoundError
 
-from home_pipeline.layout import LayoutError, Row, complete, decode
+from home_pipeline.layout import LayoutError, Row, check_size, complete, decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 POLL_S = 1.0
 DOWNLOADS = 4
-BLOB_BYTES_MAX = 64 * 1024 * 1024
 FORGET_EVERY_S = 30.0
 _log = logging.getLogger(__name__)
 
@@ -75,7 +74,9 @@ class Follower:
         with ThreadPoolExecutor(DOWNLOADS, thread_name_prefix="follower") as pool:
             # A few at a time: at its start the page may have half an hour's blobs before it.
             for few in batched(new, 2 * DOWNLOADS):
-                for name, rows in zip(few, pool.map(self._rows, few, [listed[name] for name in few]), strict=True):
+                for name, rows in zip(
+                    few, pool.map(self._rows, few, [listed[name] for name in few]), strict=True
+                ):
                     if rows is not None:
                         self._table.add(rows)
                     self._done.add(name)
@@ -86,8 +87,7 @@ class Follower:
 
     def _rows(self, name: str, size: int) -> list[Row] | None:
         try:
-            if size > BLOB_BYTES_MAX:
-                raise LayoutError(f"blob {name}: {size} bytes, at most {BLOB_BYTES_MAX} are read")
+            check_size(name, size)
             return decode(self._container.download_blob(name).readall(), name)
         except ResourceNotFoundError:  # swept away since it was listed
             return None

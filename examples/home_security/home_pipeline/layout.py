@@ -30,6 +30,7 @@ SUFFIX = ".jsonl"
 MANIFEST = "_manifest.json"
 _BATCH = re.compile(r"(^|/)batch=[0-9]+/[^/]*$")
 LINE_BYTES_MAX = 1_000
+BLOB_BYTES_MAX = 64 * 1024 * 1024
 _NAMES = tuple(re.compile(pattern) for pattern in (rules.HOME, rules.KIND, rules.UNIT))
 
 
@@ -88,6 +89,12 @@ def added(one: Row, other: Row) -> Row:
 def encode(rows: Iterable[Row]) -> bytes:
     """Return a blob's content."""
     return b"".join(orjson.dumps(row._asdict()) + b"\n" for row in rows)
+
+
+def check_size(name: str, size: int) -> None:
+    """Refuse a blob that nobody of us wrote, before it is read. Raises `LayoutError`."""
+    if size > BLOB_BYTES_MAX:
+        raise LayoutError(f"blob {name}: {size} bytes, at most {BLOB_BYTES_MAX} are read")
 
 
 def decode(body: bytes, name: str) -> list[Row]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from home_pipeline.readings import Reading, home_name
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from home_pipeline.readings import Sent
 
 MINUTE_US = 60_000_000

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass
-from itertools import count
+from functools import cache
+from itertools import accumulate, count
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import orjson
@@ -64,9 +65,9 @@ class Sensor:
     alarm_from: float | None = None
 
     def is_in(self, home: int) -> bool:
-        """Whether a home has it: decided by its number, so that nothing needs to be remembered."""
+        """Whether a home has it: decided by its number's last two digits, so that nothing is remembered."""
         salt = sum(self.kind.encode())
-        return (home * 2_654_435_761 + salt * 40_503) % 100 < self.homes_percent
+        return (home % 100 * 61 + salt * 37) % 100 < self.homes_percent
 
 
 def quarters(value: float) -> float:
@@ -84,17 +85,17 @@ def power(draw: random.Random, home: int, at_s: float) -> float:
     return quarters(140.0 + home % 90 + 60 * math.sin(at_s / 90 + home) + (draw.random() < 0.1) * 1800)
 
 
-def smoke(draw: random.Random, home: int, at_s: float) -> float:
+def smoke(draw: random.Random, _home: int, _at_s: float) -> float:
     """Say how much smoke there is: hardly ever any."""
     return quarters(55 + 40 * draw.random()) if draw.random() < 0.002 else quarters(3 * draw.random())
 
 
-def yes_or_no(draw: random.Random, home: int, at_s: float) -> float:
+def yes_or_no(draw: random.Random, _home: int, _at_s: float) -> float:
     """Say whether somebody moves, or a door is open."""
     return float(draw.randrange(2))
 
 
-def water(draw: random.Random, home: int, at_s: float) -> float:
+def water(draw: random.Random, _home: int, _at_s: float) -> float:
     """Say how much water flows; a lot is a burst pipe."""
     return quarters(60 + 20 * draw.random()) if draw.random() < 0.004 else quarters(9 * draw.random())
 
@@ -165,10 +166,16 @@ def encode(reading: Reading) -> bytes:
 
 
 def _pick(draw: random.Random, home: int, is_new_sold: bool) -> Sensor:
-    sensors = [sensor for sensor in (*SENSORS, NEW_SENSOR) if sensor.is_in(home)]
-    if not is_new_sold and NEW_SENSOR in sensors:
-        sensors.remove(NEW_SENSOR)
-    return draw.choices(sensors, [sensor.weight for sensor in sensors])[0]
+    sensors, weights = _sensors_of(home % 100, is_new_sold)
+    return draw.choices(sensors, cum_weights=weights)[0]
+
+
+@cache
+def _sensors_of(home: int, is_new_sold: bool) -> tuple[list[Sensor], list[int]]:
+    """Return a home's sensors and the running sum of their weights."""
+    sold = (*SENSORS, NEW_SENSOR) if is_new_sold else SENSORS
+    sensors = [sensor for sensor in sold if sensor.is_in(home)]
+    return sensors, list(accumulate(sensor.weight for sensor in sensors))
 
 
 def _spoilt(draw: random.Random, reading: Reading, at_us: int) -> Sent:

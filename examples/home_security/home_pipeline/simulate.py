@@ -23,7 +23,7 @@ from home_pipeline.ledger import Ledger
 from home_pipeline.readings import SECOND_US, Sent, Town
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 TICK_S = 0.05
 WRITE_EVERY_S = 5.0
@@ -55,18 +55,19 @@ class Sender:
             else:
                 self.failed = KafkaException(error)
 
-        while True:
-            try:
-                self._producer.produce(
-                    self._topic,
-                    sent.value,
-                    sent.key,
-                    timestamp=sent.timestamp_ms,
-                    on_delivery=acknowledged,
-                )
-                return
-            except BufferError:
-                self._producer.poll(TICK_S)
+        while not self._taken(sent, acknowledged):
+            self._producer.poll(TICK_S)
+
+    def _taken(self, sent: Sent, acknowledged: Callable[[Any, Any], None]) -> bool:
+        """Tell whether the producer's queue had room for a record."""
+        time_ms = sent.timestamp_ms
+        try:
+            self._producer.produce(
+                self._topic, sent.value, sent.key, timestamp=time_ms, on_delivery=acknowledged
+            )
+        except BufferError:
+            return False
+        return True
 
     def poll(self) -> None:
         """Take acknowledgements in. Raises what made a record fail."""

@@ -22,7 +22,6 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from home_pipeline import rules
 from home_pipeline.container import CONTAINER, STORAGE
-from home_pipeline.readings import SECOND_US
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

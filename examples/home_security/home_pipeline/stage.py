@@ -1,4 +1,4 @@
-"""The parts of the pipeline as processes: started with a log each, ended in the order that their caller wants.
+"""The parts of the pipeline as processes: started with a log each, ended in the order that is wanted.
 
 Called on one thread, by `run.py` and by tests. A part ends when its standard input does, so that none
 outlives who started it, however that ends.

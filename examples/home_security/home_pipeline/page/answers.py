@@ -27,7 +27,6 @@ def overview(table: Table, now_s: float) -> dict[str, Any]:
     readings, rows, blobs, as_of_s = sums
     kinds = _kinds(table, as_of_s)
     begins, length_s, series, alarms = _windows(table, kinds, as_of_s)
-    minutes = table.ask("select distinct minute_s from minutes order by minute_s")
     return {
         "now_s": now_s,
         "as_of_s": as_of_s,
@@ -40,8 +39,8 @@ def overview(table: Table, now_s: float) -> dict[str, Any]:
             for number, kind, unit, since_s, is_new in kinds
         ],
         "windows": {"begin_s": begins, "length_s": length_s, "alarms": alarms},
-        "minutes": _homes_per_minute(table, [minute for (minute,) in minutes], as_of_s),
-        "homes": table.ask("select count(distinct home) from minutes where minute_s >= ?", (as_of_s - 360,))[0][0],
+        "minutes": _homes_per_minute(table, table.minutes(), as_of_s),
+        "homes": table.homes_lately(),
         "alarms": _latest_alarms(table),
     }
 
@@ -49,7 +48,7 @@ def overview(table: Table, now_s: float) -> dict[str, Any]:
 def home(table: Table, name: str, now_s: float) -> dict[str, Any]:
     """Return what is known of one home, minute by minute; without any readings its `kinds` are empty."""
     as_of_s = table.ask("select latest_us / 1e6 from sums")[0][0]
-    minutes = [minute for (minute,) in table.ask("select distinct minute_s from minutes order by minute_s")]
+    minutes = table.minutes()
     found = table.ask(_OF_HOME, (home_number(name),))
     kinds: dict[int, list[tuple[Any, ...]]] = {}
     for kind, *values in found:
@@ -62,7 +61,8 @@ def home(table: Table, name: str, now_s: float) -> dict[str, Any]:
         "keep_s": table.keep_s,
         "minutes": minutes,
         "kinds": [
-            _sensor(*named[kind], minutes, rows) for kind, rows in sorted(kinds.items(), key=lambda one: one[0])
+            _sensor(*named[kind], minutes, rows)
+            for kind, rows in sorted(kinds.items(), key=lambda one: one[0])
         ],
         "alarms": _alarms_of(found, named),
     }
@@ -71,7 +71,7 @@ def home(table: Table, name: str, now_s: float) -> dict[str, Any]:
 _OF_HOME = """
 select kind, minute_s, readings, alarms, total, low, high, last, last_at_us
 from minutes
-where home = ? and minute_s in (select distinct minute_s from minutes)
+where home = ? and minute_s in (select begin_s / 60 * 60 from windows)
 order by minute_s, kind
 """
 

@@ -74,6 +74,7 @@ class FixedHeaders:
 
 def make_page(table: Table, follower: Follower) -> Starlette:
     """Return the ASGI app; the follower starts and stops with it."""
+
     # Plain functions: starlette runs them on its own threads, so that a query holds nobody up.
     def overview(_request: Request) -> Response:
         return JSONResponse(answers.overview(table, time.time()) | {"trouble": follower.trouble})

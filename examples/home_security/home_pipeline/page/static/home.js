@@ -1,5 +1,5 @@
 // A resident's page: what the home's sensors say, minute by minute, and whether anything is alarming.
-import { Chart, ago, at, bars, colour, element, faded, freshness, fromZero, kindColour, measure, notice, number, repeat, time, title } from "./show.js";
+import { Chart, QUARTERS, ago, at, bars, colour, element, faded, freshness, fromZero, inOrder, kindColour, measure, notice, number, repeat, time, title } from "./show.js";
 
 const RECENT_S = 600;
 const name = decodeURIComponent(location.pathname.split("/").at(-1));
@@ -30,7 +30,7 @@ function makeCard(sensor, key) {
   box.dataset.kind = sensor.kind;
   at("sensors").append(box);
   const find = () => latest.kinds.find((one) => `${one.kind} ${one.unit}` === key);
-  const options = sensor.unit ? { range: around, label: measure, space: 30, bands: [{ series: [2, 1], fill: faded(kindColour(sensor.kind), 0.16) }] } : { range: fromZero, space: 30 };
+  const options = sensor.unit ? { range: around, label: measure, incrs: QUARTERS, space: 30, bands: [{ series: [2, 1], fill: faded(kindColour(sensor.kind), 0.16) }] } : { range: fromZero, space: 30, bars: true };
   const chart = new Chart(plot, options, (index) => tip(find(), index));
   return { box, value, note, facts, chart };
 }
@@ -53,7 +53,9 @@ function fill(sensor, { box, value, note, facts, chart }, answer) {
   if (sensor.unit) facts.append(element("br"), `${measure(sensor.lowest)} – ${measure(sensor.highest)} ${sensor.unit}`);
   const hue = kindColour(sensor.kind);
   const edge = { stroke: faded(hue, 0), width: 0, points: { show: false }, spanGaps: true };
-  if (sensor.unit) {
+  if (answer.minutes.length < 2) {
+    // Nothing to draw a line through yet.
+  } else if (sensor.unit) {
     const mean = { stroke: hue, width: 2.5, points: { show: sensor.mean.filter((v) => v != null).length < 3, size: 7, fill: hue }, spanGaps: true };
     chart.show("lines", [edge, edge, mean], [answer.minutes, sensor.low, sensor.high, sensor.mean]);
   } else {
@@ -80,7 +82,7 @@ function show(answer) {
   freshness(answer);
   at("nothing").hidden = answer.kinds.length > 0 || !answer.as_of_s;
   state(answer);
-  for (const sensor of answer.kinds) fill(sensor, card(sensor), answer);
+  for (const sensor of answer.kinds.sort(inOrder)) fill(sensor, card(sensor), answer);
 }
 
 if (/^home-[0-9]{6}$/.test(name)) {

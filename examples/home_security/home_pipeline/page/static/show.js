@@ -31,6 +31,7 @@ export const colour = (name) => getComputedStyle(document.documentElement).getPr
 
 // A kind keeps its colour on both pages: by its name among the known ones, else by its letters.
 const KNOWN = ["temperature", "motion", "power", "door", "smoke", "water"];
+export const inOrder = (one, other) => (KNOWN.indexOf(one.kind) + 1 || 99) - (KNOWN.indexOf(other.kind) + 1 || 99);
 export function kindColour(kind) {
   const known = KNOWN.indexOf(kind);
   const letters = [...kind].reduce((sum, letter) => sum + letter.charCodeAt(0), 0);
@@ -68,6 +69,9 @@ export function freshness(answer) {
   at("fresh").dataset.asOf = answer.as_of_s;
 }
 
+const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 1e7];
+export const QUARTERS = [0.25, 0.5, ...WHOLE];
+
 // One chart: made when there is something to show, then only fed. `tip(index)` gives lines for a point.
 export class Chart {
   constructor(where, options, tip) {
@@ -102,13 +106,13 @@ export class Chart {
     const axis = { stroke: soft, font, ticks: { show: false }, grid: { stroke: line, width: 1 } };
     return {
       ...this.size(),
-      padding: [10, 6, 0, 0],
+      padding: [8, 12, 0, 0],
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
-      scales: { x: { time: true }, y: this.options.range ? { range: this.options.range } : {} },
+      scales: { x: { time: true, range: this.options.bars ? beside : undefined }, y: this.options.range ? { range: this.options.range } : {} },
       axes: [
-        { ...axis, grid: { show: false }, values: (_, all) => all.map(time), space: 70 },
-        { ...axis, size: 52, space: this.options.space ?? 44, values: (_, all) => all.map(this.options.label ?? number) },
+        { ...axis, grid: { show: false }, values: (_, all) => all.map(time), space: 70, size: 26, gap: 8 },
+        { ...axis, size: 52, space: this.options.space ?? 44, incrs: this.options.incrs ?? WHOLE, values: (_, all) => all.map(this.options.label ?? number) },
       ],
       series: [{}, ...series],
       bands: this.options.bands ?? [],
@@ -142,6 +146,13 @@ export class Chart {
 }
 
 export const fromZero = (_, __, most) => [0, Math.max(1, most * 1.12)];
+
+// Room for half a bar at both ends.
+function beside(plot, least, most) {
+  const times = plot.data[0];
+  const step = times.length > 1 ? times[1] - times[0] : 60;
+  return [least - step / 2, most + step / 2];
+}
 
 export function bars(stroke) {
   return { stroke, fill: faded(stroke, 0.75), width: 0, paths: uPlot.paths.bars({ size: [0.62, 18], radius: 0.25 }), points: { show: false } };
