@@ -1,7 +1,7 @@
 """Where an endpoint's secret can be found by another process, so that the secret itself need not travel.
 
-Called when an endpoint is to be made again elsewhere. Reads the environment that it is given and never repeats
-a value of it. Opens nothing; asking an embedded broker for its address may start it.
+Called when an endpoint is to be made again elsewhere. Reads the environment that it is given and never
+repeats a value of it. Opens nothing; asking an embedded broker for its address may start it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def whereabouts(endpoint: Endpoint, environ: Mapping[str, str]) -> Whereabouts:
     if (entra := endpoint._entra) is not None:  # noqa: SLF001 - of this room
         if (chosen := entra.chosen_credential) is None:
             raise ConfigurationError(
-                f"{endpoint!r} has a credential object, which another process cannot have: choose the credential"
+                f"{endpoint!r} has a credential object, which another process cannot have: choose the "
+                "credential"
                 " by name (Endpoint.entra(namespace, 'managed_identity')), or name a function that makes it"
                 " there."
             )
@@ -54,7 +55,8 @@ def whereabouts(endpoint: Endpoint, environ: Mapping[str, str]) -> Whereabouts:
         if isinstance(source, FileSource):
             return Whereabouts("file", str(source.path), properties=properties)
         raise ConfigurationError(
-            f"{endpoint!r} reads its connection string from a {source.name}, which another process cannot call:"
+            f"{endpoint!r} reads its connection string from a {source.name}, which another process cannot "
+            "call:"
             " name a variable or a file, or a function that makes the endpoint there."
         )
     password = endpoint.client_properties().get("sasl.password")
@@ -74,9 +76,13 @@ def _is_that_string(value: str, password: object) -> bool:
     if _KEY_SIGN not in value.lower():
         return False
     try:
-        return ConnectionString.parse(value).text.reveal() == password
+        return _without_end(ConnectionString.parse(value).text.reveal()) == _without_end(password)
     except ConfigurationError:  # another kind of secret with such a part
         return False
+
+
+def _without_end(text: object) -> str:
+    return str(text).rstrip("; ")
 
 
 def _plain(properties: Mapping[str, Any]) -> dict[str, str]:

@@ -7,7 +7,7 @@ revoke is forgotten at its end.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import EhkafkaError, said
 from ehkafka.spark.engine.results import PartitionResult
@@ -112,7 +112,7 @@ class PartitionWork:
         """Return how its records ended. Before `end`."""
         assignment, last = self._assignment, self._last
         assert assignment is not None
-        counts = {
+        counts: dict[str, Any] = {
             "received": assignment.received_records,
             "finished": assignment.finished_records,
             "skipped": assignment.skipped_records,

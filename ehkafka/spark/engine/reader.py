@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql.datasource import DataSource
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from ehkafka.spark.engine.shipment import Shipment
+    from ehkafka.spark.engine.work import Batches
     from ehkafka.spark.source.options import SourceOptions
 
 
@@ -93,7 +94,7 @@ class EngineReader(SourceStreamReader):
         pieces, options = partition.pieces, self.options
         try:
             work = TaskWork(_shipment(self._job), options.endpoint.endpoint(), pieces)
-            results = work.run(messages(options, pieces))
+            results = work.run(cast("Batches", messages(options, pieces)))
         except EhkafkaError as error:
             raise as_told(error) from error.__cause__
         return iter([as_arrow(results)])

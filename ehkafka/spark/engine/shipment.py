@@ -90,10 +90,8 @@ def pack(shipment: Shipment, folders: tuple[str, ...] = ()) -> bytes:
 
     Raises `ConfigurationError` that names the part which cannot be sent.
     """
-    from pyspark import cloudpickle  # noqa: PLC0415 - an extra, needed on the driver only
-
     try:
-        packed: bytes = cloudpickle.dumps(shipment)
+        packed = _dumps(shipment)
     except Exception as error:
         raise _unpicklable(shipment, error) from error
     return pickle.dumps((folders, packed))
@@ -124,11 +122,9 @@ def _as_run_in_a_task(spec: HandlerSpec) -> HandlerSpec:
 
 
 def _unpicklable(shipment: Shipment, error: Exception) -> ConfigurationError:
-    from pyspark import cloudpickle  # noqa: PLC0415 - as above
-
     for name, part in shipment.named_parts():
         try:
-            cloudpickle.dumps(part)
+            _dumps(part)
         except Exception as own:
             return ConfigurationError(
                 f"{name} cannot be sent to Spark's executors: {said(own)}. It is sent with whatever it "
@@ -138,3 +134,9 @@ def _unpicklable(shipment: Shipment, error: Exception) -> ConfigurationError:
                 "it into a module that the executors can import."
             )
     return ConfigurationError(f"The app cannot be sent to Spark's executors: {said(error)}.")
+
+
+def _dumps(thing: object) -> bytes:
+    from pyspark import cloudpickle  # noqa: PLC0415 - an extra, needed on the driver only
+
+    return cloudpickle.dumps(thing)  # type: ignore[no-any-return, no-untyped-call]

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from ehkafka.spark.engine.shipment import Shipment
     from ehkafka.spark.source.planning import Piece
 
+    # What reading gives: records of one piece at a time, in offset order.
+    Batches = Iterable[tuple[Piece, Sequence[Message]]]
+
 # Between two looks while records are handled: what wakes, retries and ends them is seen this late at most.
 LOOK_S = 1e-3
 # Between two looks at deadlines, deferred records and lanes that nothing would ever end.
@@ -77,7 +80,7 @@ class TaskWork:
             for piece in pieces
         }
 
-    def run(self, batches: Iterable[tuple[Piece, Sequence[Message]]]) -> list[PartitionResult]:
+    def run(self, batches: Batches) -> list[PartitionResult]:
         """Handle what the pieces hold; return how it ended, a row for each partition."""
         self._bus.start()
         try:

@@ -69,6 +69,15 @@ def test_deadlines_of_processes_are_refused(lab: Any) -> None:
         check_app(lab.parts_of(app))
 
 
+def test_an_early_pyspark_is_refused(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below 4.2 Spark tells a source neither its start nor a limit, and the engine needs both."""
+    monkeypatch.setattr("ehkafka.spark.versions.gives_limits", lambda: False)
+    app = lab.make_app()
+    app.handler("t")(lambda record: None)
+    with pytest.raises(ConfigurationError, match=r"PySpark 4\.2 or newer"):
+        app.run_on_spark(SimpleNamespace())
+
+
 def test_sessions_that_could_break_the_order_are_refused() -> None:
     """Speculation would run a partition's handlers twice at once; a Connect client is no driver."""
     with pytest.raises(ConfigurationError, match="Spark Connect"):
