@@ -42,8 +42,22 @@ _INSTEAD = (
     " credentialFactory or endpointFactory (module:function, called where the broker is reached)."
 )
 # What only ever stands in a secret's text.
-_SIGNS_OF_SECRET = ("sharedaccesskey", "sharedaccesssignature", "password=", "accountkey=", "begin private key")
-_SECRET_OPTIONS = ("connectionstring", "connection_string", "password", "token", "secret", "key", "credentials")
+_SIGNS_OF_SECRET = (
+    "sharedaccesskey",
+    "sharedaccesssignature",
+    "password=",
+    "accountkey=",
+    "begin private key",
+)
+_SECRET_OPTIONS = (
+    "connectionstring",
+    "connection_string",
+    "password",
+    "token",
+    "secret",
+    "key",
+    "credentials",
+)
 # Names of the Java client → librdkafka's; None where there is nothing to set.
 _JAVA_NAMES: Mapping[str, str | None] = {
     "fetch.max.wait.ms": "fetch.wait.max.ms",
@@ -93,9 +107,7 @@ class NamedEndpoint:
                 return Endpoint.connection_string(Path(self.value), properties=properties)
             case "namespace":
                 credential = self._credential()
-                return Endpoint.entra(
-                    self.value, credential, client_id=self.client_id, properties=properties
-                )
+                return Endpoint.entra(self.value, credential, client_id=self.client_id, properties=properties)
             case "endpointFactory":
                 return self._from_factory()
 

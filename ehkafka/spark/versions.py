@@ -17,13 +17,13 @@ LIMITS_SINCE = (4, 2)
 
 
 def check_pyspark() -> tuple[int, int]:
-    """Return PySpark's version. Raises `MissingExtraError`, or `ConfigurationError` for one that is too old."""
+    """Return PySpark's version. Raises `MissingExtraError`, `ConfigurationError` for one that is too old."""
     version = pyspark_version()
     if version < SOURCES_SINCE:
         found = ".".join(map(str, version))
         raise ConfigurationError(
-            f"PySpark {found} has no data sources in Python; ehkafka's need 4.2, or 4.0 with less. Upgrade, or"
-            " use the JVM connector with ehkafka.spark.kafka_options(endpoint), which makes its options."
+            f"PySpark {found} has no data sources in Python; ehkafka's need 4.2, or 4.0 with less. Upgrade,"
+            " or use the JVM connector with ehkafka.spark.kafka_options(endpoint), which makes its options."
         )
     return version
 

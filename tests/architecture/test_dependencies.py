@@ -121,6 +121,7 @@ OWNERS = {
     "orjson": ("records", "checkpoints", "checks", "spark.sink", "testing", "cli"),
     "pyspark": ("spark",),
     "pyarrow": ("spark",),
+    "numpy": ("spark",),
     "pandas": (),
     "typer": ("cli",),
     "rich": ("cli",),
@@ -135,7 +136,18 @@ OWNERS = {
     "hypothesis": (),
 }
 # What the command line may import: the façade, the submodules that are public with it, the testing kit.
-PUBLIC = ("", "cli", "testing", "events", "settings", "configuration", "checks", "offsets", "recovery", "spark")
+PUBLIC = (
+    "",
+    "cli",
+    "testing",
+    "events",
+    "settings",
+    "configuration",
+    "checks",
+    "offsets",
+    "recovery",
+    "spark",
+)
 # The one module that may look up, lazily: the embedded endpoint starts the testing kit's broker.
 LOOKS_UP = "endpoint.embedded"
 

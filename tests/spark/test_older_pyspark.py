@@ -10,14 +10,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ehkafka.testing import EmbeddedBroker
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CHECKOUT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("older_program.py")
@@ -26,7 +22,7 @@ INSTALL_S, RUN_S = 900.0, 180.0
 
 
 @pytest.fixture(scope="module", params=RELEASES or [None], ids=str)
-def python(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def python(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the interpreter of an environment with that PySpark and this checkout."""
     if request.param is None:
         pytest.skip("a longer mode: EHKAFKA_OLDER_PYSPARK=4.0,4.1")
@@ -35,7 +31,7 @@ def python(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     python = folder / "bin" / "python"
     wanted = [f"pyspark=={request.param}.*", "pyarrow>=15", "pandas>=2.2,<3", str(CHECKOUT)]
     subprocess.run([python, "-m", "pip", "install", "-q", *wanted], check=True, timeout=INSTALL_S)
-    yield python
+    return python
 
 
 @pytest.mark.timeout(INSTALL_S + RUN_S)
@@ -59,8 +55,7 @@ def test_an_older_pyspark_reads_by_a_limit_of_our_own(
     found = json.loads(done.stdout.splitlines()[-1])
     first, second = found["runs"]
     assert [len(batch) for batch in first if batch] == [20, 20, 10]
-    assert sorted(map(tuple, sum(first, []))) == [
-        (number, offset) for number in range(2) for offset in range(25)
-    ]
-    assert sum(second, []) == [[0, offset] for offset in range(25, 32)]
+    expected = [(number, offset) for number in range(2) for offset in range(25)]
+    assert sorted(tuple(row) for batch in first for row in batch) == expected
+    assert [row for batch in second for row in batch] == [[0, offset] for offset in range(25, 32)]
     assert found["batch"] == 57

@@ -86,9 +86,7 @@ def test_a_credential_factory_is_called_where_the_endpoint_is_made(factories: ty
         def get_token(self, *_scopes: str) -> None: ...
 
     factories.make = Credential  # type: ignore[attr-defined]
-    named = options_from(
-        {"namespace": "home", "credentialFactory": "home_factories:make", **TOPIC}
-    ).endpoint
+    named = options_from({"namespace": "home", "credentialFactory": "home_factories:make", **TOPIC}).endpoint
     assert named.endpoint().name == "home.servicebus.windows.net"
 
 

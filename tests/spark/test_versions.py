@@ -53,7 +53,7 @@ def test_the_room_is_imported_without_pyspark() -> None:
 
 @pytest.mark.parametrize("name", ["pyspark_ehkafka", "pyspark_ehkafka_blob"])
 def test_the_formats_register_themselves(name: str) -> None:
-    """Spark looks for top-level modules `pyspark_*`: installed as a wheel or for work on it, they are there."""
+    """Spark looks for top-level modules `pyspark_*`: they are there in both kinds of installation."""
     assert importlib.util.find_spec(name) is not None
     pytest.importorskip("pyspark")
     from pyspark.sql.datasource import DataSource  # noqa: PLC0415 - an extra

@@ -120,7 +120,7 @@ def _timestamp_types(batch: _Batch) -> pa.Array:
 
 
 def _headers(batch: _Batch) -> pa.Array:
-    lists = list(map(take_headers, batch.records))
+    lists = [take_headers(record) for record in batch.records]  # type: ignore[arg-type]
     if not any(lists):
         return pa.nulls(len(lists), TYPES["headers"])
     pairs = list(chain.from_iterable(lists))

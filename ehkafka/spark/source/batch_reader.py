@@ -38,7 +38,8 @@ class SourceBatchReader(DataSourceReader):
             raise ConfigurationError("Option startingOffsets: a batch that begins at latest reads nothing.")
         if options.limit_records is not None:
             raise ConfigurationError(
-                "Option maxOffsetsPerTrigger belongs to spark.readStream. Leave it out, or give endingOffsets."
+                "Option maxOffsetsPerTrigger belongs to spark.readStream: leave it out; endingOffsets is the"
+                " end of a batch."
             )
         self.options = options
 
@@ -49,7 +50,7 @@ class SourceBatchReader(DataSourceReader):
         shares = plan(pieces, self.options.tasks, split=self.options.split)
         return [SourcePartition(share) for share in shares or [[]]]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's records, in a worker."""
         # Not at the top: planning needs neither Arrow nor NumPy.
         from ehkafka.spark.source.arrow import record_batches  # noqa: PLC0415

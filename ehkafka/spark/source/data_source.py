@@ -14,7 +14,7 @@ from ehkafka.errors import ConfigurationError
 from ehkafka.spark import versions
 from ehkafka.spark.source import schema as columns
 from ehkafka.spark.source.batch_reader import SourceBatchReader
-from ehkafka.spark.source.options import SourceOptions, options_from
+from ehkafka.spark.source.options import options_from
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -63,6 +63,6 @@ class EhkafkaDataSource(DataSource):
         ours = self.source_options.columns
         if tuple(schema.fieldNames()) != ours:
             raise ConfigurationError(
-                f"The source's columns are {', '.join(ours)}: leave out .schema(…); the option columns chooses"
-                " among them, and from_json(value, …) reads what is in a value."
+                f"The source's columns are {', '.join(ours)}: leave out .schema(…). The option columns"
+                " chooses among them, and from_json(value, …) reads what is in a value."
             )

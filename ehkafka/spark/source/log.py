@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from confluent_kafka import Consumer
+    from confluent_kafka.admin import ClusterMetadata  # type: ignore[attr-defined]
 
     from ehkafka.spark.source.options import SourceOptions
 
@@ -56,9 +57,7 @@ class Log:
         assigned = self._options.assigned
         found = []
         for topic in self.topics():
-            answer = self._asked(
-                lambda consumer, name=topic: consumer.list_topics(name, timeout=self._timeout_s)
-            )
+            answer = self._asked(self._about(topic))
             there = answer.topics.get(topic)
             if there is None or not there.partitions:
                 raise TopicNotFoundError(
@@ -110,6 +109,9 @@ class Log:
             self._inspection.close()
             self._inspection = None
 
+    def _about(self, topic: str) -> Callable[[Consumer], ClusterMetadata]:
+        return lambda consumer: consumer.list_topics(topic, timeout=self._timeout_s)
+
     def _client(self) -> Consumer:
         if self._inspection is None:
             self._inspection = self._opened()
@@ -125,7 +127,12 @@ class Log:
         endpoint, topics = options.endpoint.endpoint(), self.topics()
         inspection = Inspection(Target(endpoint=endpoint, topics=topics), self._timeout_s)
         inspection.use(client_properties(endpoint, options.group))
-        enter(inspection, lambda: [reach_topic(inspection, topic) for topic in topics] and None)
+
+        def connect() -> None:
+            for topic in topics:
+                reach_topic(inspection, topic)
+
+        enter(inspection, connect)
         return inspection
 
     def _asked(self, question: Callable[[Consumer], _Answer]) -> _Answer:

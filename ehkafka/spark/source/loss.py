@@ -49,8 +49,8 @@ class Loss(NamedTuple):
     def error(self) -> OffsetGapError:
         """Return what ends the query."""
         return OffsetGapError(
-            f"{self.text}. To go on without them, set failOnDataLoss=false; to begin elsewhere, give the query"
-            " a new checkpointLocation and startingOffsets."
+            f"{self.text}. To go on without them, set failOnDataLoss=false; to begin elsewhere, give the"
+            " query a new checkpointLocation and startingOffsets."
         )
 
 

@@ -115,6 +115,6 @@ def _positions(topics: Any, whole: object) -> dict[TopicPartition, int]:
 
 def _no_offset(value: object) -> ConfigurationError:
     return ConfigurationError(
-        f"The checkpoint holds no offset of the ehkafka source, but {str(value):.200}. It belongs to another"
+        f"The checkpoint holds no offset of the ehkafka source, but {value!s:.200}. It belongs to another"
         " source, or is damaged: give the query a checkpointLocation of its own."
     )

@@ -59,7 +59,7 @@ class StreamReaderParts(DataSourceStreamReader):
             SourcePartition(share) for share in plan(pieces, self.options.tasks, split=self.options.split)
         ]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's records, in a worker."""
         # Not at the top: planning needs neither Arrow nor NumPy.
         from ehkafka.spark.source.arrow import record_batches  # noqa: PLC0415

@@ -18,8 +18,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError, TopicNotFoundError
 from ehkafka.records import TopicPartition
-from ehkafka.spark.source.consumers import borrowed
 from ehkafka.spark.source.bounds import log_bounds
+from ehkafka.spark.source.consumers import borrowed
 from ehkafka.spark.source.loss import Loss
 
 if TYPE_CHECKING:
@@ -112,14 +112,12 @@ class _Reading:
             if piece is None:
                 continue  # behind its end, from before it was unassigned
             last = records[-1].offset() or 0
-            if last >= piece.end:
-                records = _before(records, piece.end)
             self._next[where] = last + 1
             if last + 1 >= piece.end:
                 self._close(where)
-            if records:
-                self._adapt(records)
-                yield piece, records
+            if wanted := records if last < piece.end else _before(records, piece.end):
+                self._adapt(wanted)
+                yield piece, wanted
 
     def _grouped(self, got: list[Message]) -> Iterator[tuple[TopicPartition, list[Message]]]:
         """Yield the records of each partition, in their order."""
@@ -211,8 +209,8 @@ class _Reading:
         heard = (refused or self._heard)[-1:]
         why = f" Last heard: {describe_error(heard[0])}" if heard else ""
         raise EndpointError(
-            f"No record came within {waited_s:.0f} s, though there are some: {left}.{why} Spark tries the task"
-            " again; if the broker is only slow, raise kafkaConsumer.pollTimeoutMs."
+            f"No record came within {waited_s:.0f} s, though there are some: {left}.{why} Spark tries the"
+            " task again; if the broker is only slow, raise kafkaConsumer.pollTimeoutMs."
         )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ehkafka.records import TopicPartition
+from ehkafka.records import TopicPartition  # noqa: TC001 - dataclasses resolve it when asked
 
 Word = Literal["earliest", "latest"]
 

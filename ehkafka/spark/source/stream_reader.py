@@ -5,7 +5,7 @@ Called in Spark's planning process, which lives as long as the query, on one thr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -16,17 +16,11 @@ from pyspark.sql.streaming.datasource import (
 
 from ehkafka.spark.source.reader_parts import StreamReaderParts
 
-if TYPE_CHECKING:
-    from ehkafka.spark.source.options import SourceOptions
-
 
 class SourceStreamReader(StreamReaderParts, SupportsTriggerAvailableNow):
     """Reads a stream. The engine's reader overrides `read` and keeps the rest."""
 
-    def __init__(self, options: SourceOptions) -> None:
-        super().__init__(options)
-
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the end of the next batch, `start` itself when there is nothing new."""
         return self._stream.latest(start, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
 

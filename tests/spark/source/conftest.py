@@ -36,26 +36,32 @@ class FakeLog:
             self.last[partition] = end
 
     def topics(self) -> tuple[str, ...]:
+        """The names."""
         return tuple(sorted({one.topic for one in self.last}))
 
     def partitions(self) -> tuple[TopicPartition, ...]:
+        """What is there."""
         return tuple(sorted(self.last))
 
     def starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """First offsets; noted in `asked`."""
         self.asked.append("starts")
         return {one: self.first[one] for one in partitions}
 
     def ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Offsets after the last records; noted in `asked`."""
         self.asked.append("ends")
         return {one: self.last[one] for one in partitions}
 
     def at(self, moments_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """Offsets of moments."""
         found = {one: max(0, moment - 1000) for one, moment in moments_ms.items()}
         return {one: offset if offset < self.last[one] else None for one, offset in found.items()}
 
     def committed(
         self, group: str, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, int | None]:
+        """A group's commits."""
         return {one: self.commits.get(group, {}).get(one) for one in partitions}
 
 

@@ -63,7 +63,7 @@ def test_offsets_with_holes_are_kept() -> None:
 
 
 def test_timestamps_are_sparks() -> None:
-    """librdkafka's types 0, 1, 2 are -1, 0, 1 in Spark; milliseconds become microseconds."""
+    """Librdkafka's types 0, 1, 2 are -1, 0, 1 in Spark; milliseconds become microseconds."""
     rows = _rows([_message(number, timestamp=(kind, kind * 1001)) for number, kind in enumerate([1, 2])])
     assert [row["timestampType"] for row in rows] == [0, 1]
     column = record_batch(arrow_schema(["timestamp"]), PIECE, [_message(0, timestamp=(1, 1_001))]).column(0)

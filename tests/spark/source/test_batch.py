@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 def load(spark: SparkSession, broker: EmbeddedBroker) -> Callable[..., DataFrame]:
     """Return what loads the topic; 20 records are in its first partition, 30 in its second."""
     for partition, count in enumerate([20, 30]):
-        broker.produce(
-            "readings", [(b"k%d" % number, b"v") for number in range(count)], partition=partition
-        )
+        broker.produce("readings", [(b"k%d" % number, b"v") for number in range(count)], partition=partition)
 
     def read(**given: str) -> DataFrame:
         options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": "readings", **given}
@@ -41,7 +39,7 @@ def test_the_schema_is_the_jvm_connectors(load: Callable[..., DataFrame]) -> Non
 
 
 def test_a_batch_is_everything_between_two_places(load: Callable[..., DataFrame]) -> None:
-    """Earliest to latest by default, else by offsets; with and without cutting, in how many tasks one likes."""
+    """Earliest to latest by default, else by offsets; with and without cutting, in as many tasks as asked."""
     everything = load()
     assert everything.count() == 50
     assert everything.rdd.getNumPartitions() == 2
@@ -72,7 +70,10 @@ def test_an_empty_range_is_an_empty_frame(load: Callable[..., DataFrame]) -> Non
         ({"maxOffsetsPerTrigger": "5"}, "belongs to spark.readStream"),
         ({"subscribe": "none"}, "no such topic"),
         (
-            {"startingOffsets": '{"readings": {"0": 9, "1": 0}}', "endingOffsets": '{"readings": {"0": 3, "1": 4}}'},
+            {
+                "startingOffsets": '{"readings": {"0": 9, "1": 0}}',
+                "endingOffsets": '{"readings": {"0": 3, "1": 4}}',
+            },
             "would begin at offset 9 and end at 3",
         ),
         ({"endingOffsets": '{"readings": {"0": 99, "1": 4}}'}, "behind the end of its log, 20"),

@@ -49,8 +49,10 @@ def test_the_shape_is_the_jvm_connectors() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "3", "[]", '{"a": 3}', '{"a": {"x": 1}}', '{"a": {"0": "1"}}', '{"a": {"0": -1}}']
-    + ['{"a": {"0": true}}', '{"#start": 3}', '{"#group": 1}', '{"sourceVersion": {"version": 1}}'],
+    [
+        *("", "3", "[]", '{"a": 3}', '{"a": {"x": 1}}', '{"a": {"0": "1"}}', '{"a": {"0": -1}}'),
+        *('{"a": {"0": true}}', '{"#start": 3}', '{"#group": 1}', '{"sourceVersion": {"version": 1}}'),
+    ],
 )
 def test_a_checkpoint_of_another_source_is_refused(text: str) -> None:
     """What is no offset of this source is one clear error."""

@@ -26,6 +26,7 @@ from ehkafka.testing.topics import produce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
     from confluent_kafka import Message
     from pyspark.sql import DataFrame, SparkSession
 
@@ -149,9 +150,7 @@ def test_a_topic_that_grows_is_noticed(guarded: KafkaBroker, topic: Callable[...
         assert set(log.ends(log.partitions()).values()) == {0}
 
 
-def test_a_rotated_key_is_taken_up(
-    guarded: KafkaBroker, topic: Callable[..., str], tmp_path: Path
-) -> None:
+def test_a_rotated_key_is_taken_up(guarded: KafkaBroker, topic: Callable[..., str], tmp_path: Path) -> None:
     """A key in a file may change between two tasks: a kept consumer of the old key is not used again."""
     name = topic(1)
     produce(guarded.bootstrap, name, [("k", b"v")] * 6)
@@ -159,7 +158,11 @@ def test_a_rotated_key_is_taken_up(
     assert len(_read_all(options)) == 6
     (tmp_path / "string").write_text(STRING.replace(KEY, "d3Jvbmc="))
     with pytest.raises(EhkafkaError, match="AUTHENTICATION"):
-        _read_all(options_from({**_through_the_service(guarded, tmp_path, name), "kafkaConsumer.pollTimeoutMs": "2000"}))
+        _read_all(
+            options_from(
+                {**_through_the_service(guarded, tmp_path, name), "kafkaConsumer.pollTimeoutMs": "2000"}
+            )
+        )
     (tmp_path / "string").write_text(STRING)
     assert len(_read_all(options)) == 6
 
@@ -216,7 +219,9 @@ def test_no_secret_is_in_plans_checkpoints_and_logs(
         def keep(batch: DataFrame, _batch_id: int) -> None:
             seen.extend(batch.select("key").collect())
 
-        writer = frame.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer = frame.writeStream.foreachBatch(keep).option(
+            "checkpointLocation", str(tmp_path / "checkpoint")
+        )
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination(60)
         frame.explain(True)

@@ -10,11 +10,11 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from ehkafka import ConfigurationError, EndpointError  # noqa: E402 - after the skip
-from ehkafka.spark.source.batch_reader import SourceBatchReader  # noqa: E402
-from ehkafka.spark.source.data_source import EhkafkaDataSource  # noqa: E402
-from ehkafka.spark.source.early_stream_reader import EarlyStreamReader  # noqa: E402
-from ehkafka.spark.source.stream_reader import SourceStreamReader  # noqa: E402
+from ehkafka import ConfigurationError, EndpointError
+from ehkafka.spark.source.batch_reader import SourceBatchReader
+from ehkafka.spark.source.data_source import EhkafkaDataSource
+from ehkafka.spark.source.early_stream_reader import EarlyStreamReader
+from ehkafka.spark.source.stream_reader import SourceStreamReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -139,8 +139,8 @@ def test_pyspark_4_0_and_4_1_get_a_limit_of_our_own(
 
 def test_a_missing_topic_is_told_before_the_first_batch(reader: Callable[..., Any]) -> None:
     """The topic, and one with a close name."""
+    one = reader(subscribe="raedings")
     with pytest.raises(EndpointError, match="Did you mean 'readings'"):
-        one = reader(subscribe="raedings")
         one.latestOffset(one.initialOffset(), None)
 
 

@@ -112,7 +112,9 @@ def test_records_that_retention_took_end_the_task_by_name(
     """`failOnDataLoss=true`: the partition, the offsets and the way out are named."""
     _produce(broker, 100)
     broker.delete_records("readings", 0, 40)
-    with pytest.raises(OffsetGapError, match=r"readings\[0\].*offset 10.*10 to 39 are gone.*failOnDataLoss=false"):
+    with pytest.raises(
+        OffsetGapError, match=r"readings\[0\].*offset 10.*10 to 39 are gone.*failOnDataLoss=false"
+    ):
         _read(options(), [Piece("readings", 0, 10, 100)])
 
 

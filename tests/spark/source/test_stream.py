@@ -31,7 +31,9 @@ def _through_spark(offset: dict[str, Any]) -> dict[str, Any]:
     return read
 
 
-def _batch(stream: Stream, start: dict[str, Any], limit: int | None = None) -> tuple[dict[str, Any], list[Piece]]:
+def _batch(
+    stream: Stream, start: dict[str, Any], limit: int | None = None
+) -> tuple[dict[str, Any], list[Piece]]:
     """Return a batch's end and pieces."""
     end = _through_spark(stream.latest(start, limit))
     return end, stream.pieces(start, end)
@@ -116,7 +118,9 @@ def test_a_start_that_fell_out_of_retention_is_named(log: FakeLog) -> None:
     log.grow("readings", 50)
     log.first[P0] = 30
     start = StreamOffset({P0: 10}).to_json()
-    with pytest.raises(OffsetGapError, match=r"readings\[0\].*offset 10.*10 to 29 are gone.*failOnDataLoss=false"):
+    with pytest.raises(
+        OffsetGapError, match=r"readings\[0\].*offset 10.*10 to 29 are gone.*failOnDataLoss=false"
+    ):
         _stream(log).latest(start, None)
 
 
@@ -175,7 +179,7 @@ def test_a_checkpoint_of_another_group_is_refused(log: FakeLog) -> None:
     end, pieces = _batch(stream, stream.initial())
     assert pieces == [Piece("readings", 0, 4, 9)]
     other = _stream(log, startingOffsets="group", groupId="barn")
-    with pytest.raises(ConfigurationError, match="group 'home'.*groupId is 'barn'"):
+    with pytest.raises(ConfigurationError, match=r"group 'home'.*groupId is 'barn'"):
         other.latest(end, None)
 
 

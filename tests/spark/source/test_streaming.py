@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,10 +12,11 @@ from ehkafka.spark import lag
 from ehkafka.spark.source.offsets import decode
 
 pytest.importorskip("pyspark")
-from pyspark.errors import StreamingQueryException  # noqa: E402 - after the skip
+from pyspark.errors import StreamingQueryException
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
@@ -34,6 +34,7 @@ class Sink:
         self.fails_at: int | None = None
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """Take a batch."""
         rows = sorted((row.partition, row.offset) for row in frame.select("partition", "offset").collect())
         self.batches[batch_id] = rows
         if batch_id == self.fails_at:
@@ -46,16 +47,18 @@ class Sink:
 
 
 @pytest.fixture
-def start(
-    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
-) -> Callable[..., StreamingQuery]:
+def start(spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path) -> Callable[..., StreamingQuery]:
     """Return what starts a query with one checkpoint directory; `now` ends it when all is read."""
 
     def run(sink: Sink, *, now: bool = True, **given: str) -> StreamingQuery:
         options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": "readings", **given}
         frame = spark.readStream.format("ehkafka").options(**options).load()
-        writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "checkpoint"))
-        query = (writer.trigger(availableNow=True) if now else writer.trigger(processingTime="0 seconds")).start()
+        writer = frame.writeStream.foreachBatch(sink).option(
+            "checkpointLocation", str(tmp_path / "checkpoint")
+        )
+        query = (
+            writer.trigger(availableNow=True) if now else writer.trigger(processingTime="0 seconds")
+        ).start()
         if now:
             query.awaitTermination(60)
         return query
@@ -97,7 +100,7 @@ def test_a_stream_reads_each_record_once_in_bounded_batches_over_restarts(
 def test_a_first_batch_that_failed_is_replayed_from_where_it_began(
     broker: EmbeddedBroker, start: Callable[..., StreamingQuery], tmp_path: Path
 ) -> None:
-    """Trap: Spark asks `initialOffset()` anew for a replay; a moving "latest" lost what had come meanwhile."""
+    """Trap: Spark asks `initialOffset()` anew for a replay; a moving "latest" lost what came meanwhile."""
     _produce(broker, 10, 10)
     sink = Sink()
     idle = start(sink, now=False)  # at "latest"
@@ -132,7 +135,9 @@ def test_an_idle_stream_makes_no_batches(
     query.stop()
     assert sorted(sink.batches) == [0, 1]
     assert sorted(sink.rows) == _expected((0, 4), (0, 4))
-    written = sorted(file.name for file in (tmp_path / "checkpoint" / "offsets").iterdir() if file.name.isdecimal())
+    written = sorted(
+        file.name for file in (tmp_path / "checkpoint" / "offsets").iterdir() if file.name.isdecimal()
+    )
     assert written == ["0", "1"]
     end = json.loads((tmp_path / "checkpoint" / "offsets" / "1").read_text().splitlines()[2])
     assert end == {"readings": {"0": 4, "1": 4}}
@@ -185,7 +190,7 @@ def test_a_checkpoint_of_another_topic_is_refused(
     _produce(broker, 1, 1)
     start(Sink(), startingOffsets="earliest")
     sink = Sink()
-    with pytest.raises(StreamingQueryException, match="is of readings.*reads alerts"):
+    with pytest.raises(StreamingQueryException, match=r"is of readings.*reads alerts"):
         start(sink, subscribe="alerts", startingOffsets="earliest").processAllAvailable()
     assert sink.batches == {}
 
@@ -202,10 +207,14 @@ def test_lost_records_are_named_or_passed(
     with pytest.raises(StreamingQueryException, match=r"readings\[1\].*10 to 14 are gone"):
         start(sink, startingOffsets="earliest").processAllAvailable()
     start(sink, startingOffsets="earliest", failOnDataLoss="false")
-    assert sorted(sink.rows) == sorted(_expected((0, 20), (0, 10)) + [(1, offset) for offset in range(15, 20)])
+    assert sorted(sink.rows) == sorted(
+        _expected((0, 20), (0, 10)) + [(1, offset) for offset in range(15, 20)]
+    )
 
 
-def test_the_offset_file_is_readable(broker: EmbeddedBroker, start: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_offset_file_is_readable(
+    broker: EmbeddedBroker, start: Callable[..., Any], tmp_path: Path
+) -> None:
     """What Spark writes down of batch 0 says where it began and where it ended."""
     _produce(broker, 2, 3)
     start(Sink(), startingOffsets="earliest")
