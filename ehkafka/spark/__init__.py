@@ -11,7 +11,8 @@ Nothing here joins a consumer group.
 
 from __future__ import annotations
 
+from ehkafka.spark.formats import register_formats
 from ehkafka.spark.jvm_options import kafka_options
 from ehkafka.spark.source.lag import lag
 
-__all__ = ["kafka_options", "lag"]
+__all__ = ["kafka_options", "lag", "register_formats"]

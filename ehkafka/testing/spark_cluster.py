@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 HOST = "127.0.0.1"
-START_S = 60.0
+START_S = 120.0
 STOP_S = 10.0
 LOOK_S = 0.05
 
@@ -99,6 +99,7 @@ class SparkCluster:
             "spark.driver.memory": "512m",
             "spark.executor.memory": "512m",
             "spark.ui.enabled": "false",
+            "spark.log.level": "WARN",
             "spark.sql.shuffle.partitions": "2",
             **(configuration or {}),
         }
@@ -117,8 +118,9 @@ class SparkCluster:
             check=False,
         )
         if done.returncode != 0:
+            said = "\n".join(line for line in done.stderr.splitlines() if not line.startswith("\tat "))
             raise EndpointError(
-                f"spark-submit ended with {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-6000:]}"
+                f"spark-submit ended with {done.returncode}\n{done.stdout[-2000:]}\n{said[-8000:]}"
             )
         return done.stdout
 

@@ -7,6 +7,8 @@ import sys
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from ehkafka.spark import register_formats
+
 
 def where(batches):  # noqa: ANN001, ANN201 - runs in executors, without this module
     """Add where a task's ehkafka was loaded from, and where the executor works."""
@@ -26,6 +28,8 @@ def where(batches):  # noqa: ANN001, ANN201 - runs in executors, without this mo
 def main(bootstrap: str, topic: str, container: str, checkpoint: str) -> None:
     """Copy a topic into a container."""
     spark = SparkSession.builder.appName("cluster").getOrCreate()
+    # What --py-files ships is not found by Spark's own look-up.
+    register_formats(spark)
     options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
     read = spark.readStream.format("ehkafka").options(**options).load()
     rows = read.select("value").mapInArrow(where, "value string, code string, executor string")

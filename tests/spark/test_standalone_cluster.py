@@ -36,10 +36,10 @@ def bare_python(tmp_path: Path) -> Path:
     """Return a Python that has everything of this one's packages but ehkafka."""
     home = tmp_path / "python"
     venv.create(home, with_pip=False, symlinks=True)
-    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    packages = Path(sys.prefix) / "lib" / version / "site-packages"
-    # A folder that one .pth file adds is not searched for further ones: ehkafka's own has no effect.
-    (home / "lib" / version / "site-packages" / "parts.pth").write_text(f"{packages}\n")
+    inside = Path("lib") / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    for each in (Path(sys.prefix) / inside).iterdir():
+        if "ehkafka" not in each.name and each.suffix != ".pth":
+            (home / inside / each.name).symlink_to(each)
     python = home / "bin" / "python"
     code = "import confluent_kafka, pyarrow, importlib.util; print(importlib.util.find_spec('ehkafka'))"
     found = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path)
@@ -48,6 +48,7 @@ def bare_python(tmp_path: Path) -> Path:
 
 
 @pytest.mark.broker
+@pytest.mark.timeout(300)  # six Java processes: half a minute where nothing else runs
 def test_a_cluster_runs_the_shipped_wheel(
     spark_environment: dict[str, str],
     kafka: KafkaBroker,
@@ -67,7 +68,7 @@ def test_a_cluster_runs_the_shipped_wheel(
     program = Path(__file__).with_name("cluster_program.py")
     arguments = [kafka.bootstrap, topic, container, str(tmp_path / "checkpoint")]
     with SparkCluster(2, python=bare_python, environment=secret) as cluster:
-        cluster.submit(program, arguments, py_files=[shipped], environment=secret)
+        cluster.submit(program, arguments, py_files=[shipped], environment=secret, timeout_s=240)
     with azurite.service_client() as service:
         client = service.get_container_client(container)
         blobs = [name for name in client.list_blob_names() if name.endswith(".jsonl")]
