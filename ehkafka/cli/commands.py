@@ -144,10 +144,10 @@ def run(
         given = Given.read(config, assignments or ())
         found = load_app(app)
         given.apply(found)
+        found.add_hook(StopNotice(log_level.number))
         if engine is Engine.SPARK:
             run_on_spark(found, app, on_spark)
             return
-        found.add_hook(StopNotice(log_level.number))
         found.run(gc_freeze=tune_gc, gc_threshold=GC_THRESHOLD if tune_gc else None)
 
 

@@ -38,7 +38,7 @@ class Whereabouts:
 
 def whereabouts(endpoint: Endpoint, environ: Mapping[str, str]) -> Whereabouts:
     """Return how another process can make this endpoint. Raises `ConfigurationError` where it cannot."""
-    properties = _plain(endpoint._properties)  # noqa: SLF001 - of this room
+    properties = plain_properties(endpoint._properties)  # noqa: SLF001 - of this room
     if endpoint.kind == "embedded":
         return Whereabouts("bootstrap", str(endpoint.client_properties()["bootstrap.servers"]))
     if (entra := endpoint._entra) is not None:  # noqa: SLF001 - of this room
@@ -85,7 +85,8 @@ def _without_end(text: object) -> str:
     return str(text).rstrip("; ")
 
 
-def _plain(properties: Mapping[str, Any]) -> dict[str, str]:
+def plain_properties(properties: Mapping[str, Any]) -> dict[str, str]:
+    """Return properties as text. Raises `ConfigurationError` for a secret, or a function."""
     found = {}
     for name, value in properties.items():
         if is_secret(name) or callable(value):

@@ -48,10 +48,10 @@ def run_until_stopped(
         )
         run: SparkRun | None = None
 
-        def stop(_name: str) -> None:
+        def stop(name: str) -> None:
             if run is None:
                 raise KeyboardInterrupt
-            run.request_stop()
+            run.request_stop(name)
 
         def leave() -> None:
             raise KeyboardInterrupt

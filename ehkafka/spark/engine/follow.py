@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import AbandonedError, EhkafkaError, EngineError
+from ehkafka.events import AppStopped, AppStopping
 from ehkafka.run_errors import death_of
 from ehkafka.spark.engine.failures import failure_of
 from ehkafka.spark.engine.results import COUNTS, batch_result
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from ehkafka.events import Event
     from ehkafka.spark.engine.group import Group
 
 # Between two looks at the query's progress; in between, the client's callbacks are let through.
@@ -41,6 +43,7 @@ class Follower:
         *,
         stop_file: Path,
         stop_s: float,
+        emit: Callable[[Event], None],
         on_end: Callable[[], None],
     ) -> None:
         """`stop_file` tells the source to plan no further batch. `on_end` is called last, on the thread."""
@@ -48,9 +51,11 @@ class Follower:
         self._group = group
         self._stop_file = stop_file
         self.stop_s = stop_s
+        self._emit = emit
         self._on_end = on_end
         self.done = threading.Event()
-        # Set by `request_stop`; read by the thread.
+        # Set by `request_stop`, the reason first; read by the thread.
+        self._reason = ""
         self._stop_by_s: float | None = None
         self._lock = threading.Lock()
         # Under the lock: the first error.
@@ -67,9 +72,10 @@ class Follower:
         """Begin to follow."""
         self._thread.start()
 
-    def request_stop(self, timeout_s: float | None = None) -> None:
+    def request_stop(self, reason: str, timeout_s: float | None = None) -> None:
         """Let the running batch end, then stop the query; without waiting. The first request counts."""
         if self._stop_by_s is None:
+            self._reason = reason
             self._stop_by_s = time.monotonic() + (self.stop_s if timeout_s is None else timeout_s)
 
     def fail(self, error: EhkafkaError) -> None:
@@ -77,7 +83,7 @@ class Follower:
         with self._lock:
             if self.failure is None:
                 self.failure = error
-        self.request_stop()
+        self.request_stop(type(error).__name__)
 
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is this one."""
@@ -132,6 +138,8 @@ class Follower:
 
     def _stop_between_batches(self, stop_by_s: float) -> None:
         """Stop while no batch runs: `stop()` in the middle of one would cut its handlers off."""
+        left_s = max(0.0, stop_by_s - time.monotonic())
+        self._emit(AppStopping(self._reason, drain=True, deadline_s=left_s))
         self._stop_file.touch()
         while self._query.isActive and time.monotonic() < stop_by_s:
             # From now on a trigger that begins finds nothing new, so one look between two of them is enough.
@@ -170,6 +178,7 @@ class Follower:
             try:
                 self._group.close(deadline_s=time.monotonic() + self.stop_s)
             finally:
+                self._emit(AppStopped(0 if self.failure is None else self.failure.exit_code, 0))
                 self._on_end()
                 self.done.set()
 

@@ -92,8 +92,11 @@ class Group:
     def open(self) -> None:
         """Reach the broker; all topics are there, those of dead letters too. Raises what is wrong."""
         check_client_version()
+        properties = self._reach.properties()
+        # Nobody here is a member, so no static one either.
+        properties.pop("group.instance.id", None)
         self._consumer = self._reach.open(
-            self._reach.properties(),
+            properties,
             hear=lambda _consumer, _error: self._is_open,
             on_commit=self._context.committer.on_commit,
             throttle_cb=self._context.throttle.heard,

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ehkafka.errors import ConfigurationError, EngineError
+from ehkafka.events import AppStarted
 from ehkafka.spark import versions
 from ehkafka.spark.engine.checkpoint_folder import CheckpointFolder, Identity
 from ehkafka.spark.engine.follow import Follower
@@ -25,6 +26,7 @@ from ehkafka.spark.engine.refusals import check_app, check_session
 from ehkafka.spark.engine.results import observed
 from ehkafka.spark.engine.shipment import Shipment, pack
 from ehkafka.spark.engine.way_in import way_in_options
+from ehkafka.spark.shipped import let_planners_import
 from ehkafka.spark.source.offsets import encode
 from ehkafka.telemetry.bus import EventBus
 
@@ -44,6 +46,11 @@ if TYPE_CHECKING:
 BATCH_RECORDS_MAX = 200_000
 # At 0 an idle query would ask the broker a hundred times a second.
 INTERVAL_S = 0.2
+# Options of the source that the engine sets, or that would change what its tasks get.
+_OWNED = {
+    "subscribe", "assign", "groupid", "maxoffsetspertrigger", "failondataloss", "splitpartitions",
+    "includeheaders", "columns",
+}  # fmt: skip
 # How long `stop` waits beyond its own time-out.
 _SLACK_S = 10.0
 
@@ -86,6 +93,13 @@ class SparkChoices:
                 "new_checkpoint needs checkpoint=: without one each start begins where the group stands "
                 "anyway."
             )
+        for name in self.source_options or ():
+            if name.lower() in _OWNED or name.lower().startswith(("starting", "ending")):
+                raise ConfigurationError(
+                    f"source_options: {name} is the engine's own; the app and the other arguments say what "
+                    "it is. "
+                    "Leave it out."
+                )
         if self.checkpoint is not None and not str(self.checkpoint).strip():
             raise ConfigurationError("checkpoint is empty: give a folder, or leave it out.")
 
@@ -124,9 +138,9 @@ class SparkRun:
         self._raise_failure()
         return True
 
-    def request_stop(self) -> None:
+    def request_stop(self, reason: str = "asked to stop") -> None:
         """Ask it to stop after the running batch, without waiting; safe in a signal handler."""
-        self._follower.request_stop()
+        self._follower.request_stop(reason)
 
     def stop(self, timeout_s: float | None = None) -> None:
         """Let the running batch end, commit it, stop; raise what ended the run, if it was an error.
@@ -134,7 +148,7 @@ class SparkRun:
         A batch that does not end within `timeout_s` (`stop_s` of the settings by default) is cut off, and
         `AbandonedError` says so: its records are handled again.
         """
-        self._follower.request_stop(timeout_s)
+        self._follower.request_stop("stop() was called", timeout_s)
         if self._follower.owns(threading.current_thread()):
             return
         limit_s = 2 * self._follower.stop_s + (timeout_s or 0.0) + _SLACK_S
@@ -162,7 +176,7 @@ def start_on_spark(parts: AppParts, spark: SparkSession, choices: SparkChoices) 
     check_app(parts)
     check_session(spark)
     given = dict(choices.source_options or {})
-    options = way_in_options(parts.endpoint, given) | given
+    options = way_in_options(parts.endpoint, given, consumer=parts.settings.consumer) | given
     packed = pack(Shipment.of(parts), choices.folders)
     with ExitStack() as undo:
         run = _Start(parts, spark, choices, undo).start(options, packed)
@@ -203,6 +217,7 @@ class _Start:
         self._undo.push(self._stops)
         name = f"ehkafka-engine-{uuid.uuid4().hex[:12]}"
         job = EngineJob(name, packed, str(folder / "stop"))
+        let_planners_import(self._spark)
         self._spark.dataSource.register(engine_source(job))
         options |= {
             "tasks": options.get("tasks", str(self._spark.sparkContext.defaultParallelism)),
@@ -219,11 +234,17 @@ class _Start:
             bus.close(2.0)
 
         follower = Follower(
-            query, group, stop_file=folder / "stop", stop_s=self._parts.settings.stop_s, on_end=on_end
+            query,
+            group,
+            stop_file=folder / "stop",
+            stop_s=self._parts.settings.stop_s,
+            emit=bus.emit,
+            on_end=on_end,
         )
         self._follower = follower
         for error in self._early:
             follower.fail(error)
+        bus.emit(AppStarted(self._parts.settings.group, self._parts.topics))
         follower.start()
         return SparkRun(query, follower)
 

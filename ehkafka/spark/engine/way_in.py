@@ -6,9 +6,10 @@ On the driver, before anything is opened. What cannot be named is refused with t
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ehkafka.endpoint.whereabouts import whereabouts
+from ehkafka.endpoint.property_names import in_one_spelling
+from ehkafka.endpoint.whereabouts import plain_properties, whereabouts
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark import secrets
 
@@ -23,6 +24,14 @@ _OPTIONS = {
     "namespace": "namespace",
     "bootstrap": "kafka.bootstrap.servers",
 }
+# Of members of a group, which tasks are not.
+_MEMBERSHIP = (
+    "session.timeout.ms",
+    "heartbeat.interval.ms",
+    "max.poll.interval.ms",
+    "partition.assignment.strategy",
+    "group.instance.id",
+)
 _ADVICE = (
     "On Spark, executors make the endpoint themselves. Give them the way: "
     "source_options={'connectionStringEnv':"
@@ -32,18 +41,23 @@ _ADVICE = (
 
 
 def way_in_options(
-    endpoint: Endpoint, given: Mapping[str, str], environ: Mapping[str, str] | None = None
+    endpoint: Endpoint,
+    given: Mapping[str, str],
+    environ: Mapping[str, str] | None = None,
+    consumer: Mapping[str, Any] | None = None,
 ) -> dict[str, str]:
     """Return the options that name the broker: the given ones, if they do, else the endpoint's own way.
 
-    Raises `ConfigurationError` for an endpoint that cannot be named without its secret.
+    `consumer` are the app's own properties. Raises `ConfigurationError` for an endpoint that cannot be named
+    without its secret.
     """
     names = {name.lower() for name in given}
     ways = {way.lower() for way in secrets.WAYS} | {"kafka.bootstrap.servers"}
-    if names & ways:
-        return {}
     try:
+        if names & ways:
+            return {} if "endpointfactory" in names else _client_options(consumer or {})
         found = whereabouts(endpoint, os.environ if environ is None else environ)
+        own = _client_options(consumer or {})
     except ConfigurationError as error:
         raise ConfigurationError(f"{error} {_ADVICE}") from None
     options = {_OPTIONS[found.way]: found.value}
@@ -51,4 +65,12 @@ def way_in_options(
         options["credential"] = found.credential
     if found.client_id is not None:
         options["clientId"] = found.client_id
-    return options | {f"{secrets.CLIENT_PREFIX}{name}": value for name, value in found.properties.items()}
+    return (
+        options | {f"{secrets.CLIENT_PREFIX}{name}": value for name, value in found.properties.items()} | own
+    )
+
+
+def _client_options(consumer: Mapping[str, Any]) -> dict[str, str]:
+    properties = in_one_spelling(consumer, "App(consumer=…)")
+    plain = plain_properties({name: value for name, value in properties.items() if name not in _MEMBERSHIP})
+    return {f"{secrets.CLIENT_PREFIX}{name}": value for name, value in plain.items()}

@@ -87,6 +87,22 @@ def test_plain_kafka_and_the_embedded_broker_go_by_address() -> None:
         assert options == {"kafka.bootstrap.servers": embedded.client_properties()["bootstrap.servers"]}
 
 
+def test_properties_of_the_apps_consumer_go_along(lab: Any) -> None:
+    """What App(consumer=…) adds counts on executors too, but for membership; a secret is refused by name."""
+    endpoint = ehkafka.Endpoint.kafka("one:9092")
+    consumer = {"ssl.ca.location": "/ca.pem", "session.timeout.ms": 6000}
+    assert _checked(way_in_options(endpoint, {}, {}, consumer)) == {
+        "kafka.bootstrap.servers": "one:9092",
+        "kafka.ssl.ca.location": "/ca.pem",
+    }
+    with pytest.raises(ConfigurationError, match=r"ssl\.key\.password is a secret"):
+        way_in_options(endpoint, {}, {}, {"ssl.key.password": KEY})
+    app = lab.make_app()
+    app.handler("t")(print)
+    with pytest.raises(ConfigurationError, match="startingOffsets is the engine's own"):
+        app.run_on_spark(None, source_options={"startingOffsets": "earliest"})
+
+
 def test_a_way_that_was_given_counts() -> None:
     """source_options that name the broker go before the endpoint's own way, whatever that is."""
     endpoint = ehkafka.Endpoint.connection_string(STRING)
