@@ -6,7 +6,9 @@ import importlib.metadata
 import importlib.util
 import subprocess
 import sys
+import tomllib
 import types
+from pathlib import Path
 
 import pytest
 
@@ -62,3 +64,10 @@ def test_the_formats_register_themselves(name: str) -> None:
     assert issubclass(module.DefaultSource, DataSource)
     # By its own name: executors then need no more than the package to read a pickle of it.
     assert module.DefaultSource.__module__.startswith("ehkafka.spark.")
+
+
+def test_pandas_3_is_left_out() -> None:
+    """Trap: with pandas 3 `assertDataFrameEqual` and `pyspark.pandas` fail."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    (pandas,) = [one for one in project["project"]["optional-dependencies"]["spark"] if "pandas" in one]
+    assert "<3" in pandas

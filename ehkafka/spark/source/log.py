@@ -6,6 +6,7 @@ the first batch. Joins no group, commits nothing. Used by one thread at a time, 
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Self
 
 from confluent_kafka import KafkaException
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 # What one question of the driver may take.
 TIMEOUT_S = 30.0
+# An idle query asks a hundred times a second. A new partition is read from its beginning, however late.
+REFRESH_S = 10.0
 
 
 class Log:
@@ -45,6 +48,8 @@ class Log:
         self._options = options
         self._timeout_s = min(TIMEOUT_S, options.timeout_s)
         self._inspection: Inspection | None = None
+        self._known: tuple[TopicPartition, ...] = ()
+        self._refresh_at_s = 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -53,20 +58,12 @@ class Log:
         self.close()
 
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """Return what the query reads now; a topic that has grown has more than before."""
-        assigned = self._options.assigned
-        found = []
-        for topic in self.topics():
-            answer = self._asked(self._about(topic))
-            there = answer.topics.get(topic)
-            if there is None or not there.partitions:
-                raise TopicNotFoundError(
-                    f"Topic {topic!r} is not there any more. Create it, or end the query."
-                )
-            found += [TopicPartition(topic, number) for number in there.partitions]
-        if missing := [one for one in assigned if one not in found]:
-            raise ConfigurationError(f"Option assign names {missing[0]}, which the topic does not have.")
-        return tuple(sorted(assigned or found))
+        """Return what the query reads; that a topic has grown is seen within `REFRESH_S`."""
+        now_s = time.monotonic()
+        if now_s >= self._refresh_at_s:
+            self._known = self._found()
+            self._refresh_at_s = now_s + REFRESH_S
+        return self._known
 
     def topics(self) -> tuple[str, ...]:
         """Return the topics' names. Raises `ConfigurationError` when nothing names one."""
@@ -108,6 +105,21 @@ class Log:
         if self._inspection is not None:
             self._inspection.close()
             self._inspection = None
+
+    def _found(self) -> tuple[TopicPartition, ...]:
+        assigned = self._options.assigned
+        found = []
+        for topic in self.topics():
+            answer = self._asked(self._about(topic))
+            there = answer.topics.get(topic)
+            if there is None or not there.partitions:
+                raise TopicNotFoundError(
+                    f"Topic {topic!r} is not there any more. Create it, or end the query."
+                )
+            found += [TopicPartition(topic, number) for number in there.partitions]
+        if missing := [one for one in assigned if one not in found]:
+            raise ConfigurationError(f"Option assign names {missing[0]}, which the topic does not have.")
+        return tuple(sorted(assigned or found))
 
     def _about(self, topic: str) -> Callable[[Consumer], ClusterMetadata]:
         return lambda consumer: consumer.list_topics(topic, timeout=self._timeout_s)

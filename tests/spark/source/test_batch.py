@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING
 
 import pytest
 
 pytest.importorskip("pyspark")
+pytestmark = pytest.mark.timeout(240)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -98,3 +101,33 @@ def test_a_limit_leaves_the_next_task_in_peace(load: Callable[..., DataFrame]) -
     """`LIMIT` gives a task up in the middle; the next query on the same worker reads all."""
     assert len(load().limit(3).collect()) == 3
     assert load().count() == 50
+
+
+FACTORY = """
+import os, signal
+from pathlib import Path
+import ehkafka
+from pyspark import TaskContext
+
+def make():
+    died = Path({marker!r})
+    if TaskContext.get() is not None and not died.exists():
+        died.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return ehkafka.Endpoint.kafka({bootstrap!r})
+"""
+
+
+def test_a_task_whose_worker_dies_is_tried_again(
+    spark: SparkSession, broker: EmbeddedBroker, load: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    """Trap: `local[2]` retries no task, `local[2,4]` does; a new worker makes its own way to the broker."""
+    assert spark.sparkContext.master == "local[2,4]"
+    module = f"dying_factory_{uuid.uuid4().hex[:8]}"
+    marker = str(tmp_path / "died")
+    code = FACTORY.format(marker=marker, bootstrap=broker.bootstrap)
+    (tmp_path / f"{module}.py").write_text(code)
+    spark.sparkContext.addPyFile(str(tmp_path / f"{module}.py"))
+    here = {"endpointFactory": f"{module}:make", "subscribe": "readings"}
+    assert spark.read.format("ehkafka").options(**here).load().count() == 50
+    assert (tmp_path / "died").exists()

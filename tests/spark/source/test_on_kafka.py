@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from ehkafka.spark.source.options import SourceOptions
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
 
 IDENTITY = issue_identity()
 KEY = "cmlnaHQtcmlnaHQtcmlnaHQtcmlnaHQ="
@@ -140,8 +140,11 @@ def test_a_groups_commits_are_a_start(guarded: KafkaBroker, topic: Callable[...,
     assert guarded.committed(group, name) == {0: 4, 1: None}
 
 
-def test_a_topic_that_grows_is_noticed(guarded: KafkaBroker, topic: Callable[..., str]) -> None:
+def test_a_topic_that_grows_is_noticed(
+    guarded: KafkaBroker, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A partition that is added while a query runs is there at the next look."""
+    monkeypatch.setattr("ehkafka.spark.source.log.REFRESH_S", 0.0)
     name = topic(1)
     with Log(_options(guarded, name)) as log:
         assert len(log.partitions()) == 1
@@ -223,7 +226,7 @@ def test_no_secret_is_in_plans_checkpoints_and_logs(
             "checkpointLocation", str(tmp_path / "checkpoint")
         )
         query = writer.trigger(availableNow=True).start()
-        query.awaitTermination(60)
+        assert query.awaitTermination(200), "the query did not end"
         frame.explain(True)
         query.explain(True)
         secrets = [KEY, *identity.issued]

@@ -15,6 +15,7 @@ from ehkafka.spark.source.batch_reader import SourceBatchReader
 from ehkafka.spark.source.data_source import EhkafkaDataSource
 from ehkafka.spark.source.early_stream_reader import EarlyStreamReader
 from ehkafka.spark.source.stream_reader import SourceStreamReader
+from ehkafka.testing.wire_requests import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -105,6 +106,18 @@ def test_tasks_share_the_partitions(broker: EmbeddedBroker, reader: Callable[...
     cut = sizes(tasks="2", splitPartitions="true")
     assert len(cut) == 2
     assert sum(size for task in cut for _, size in task) == 40_010
+
+
+def test_an_idle_query_asks_for_the_ends_alone(broker: EmbeddedBroker, reader: Callable[..., Any]) -> None:
+    """Spark asks a hundred times a second while nothing comes: one small request each, no metadata."""
+    one = reader()
+    end = one.latestOffset(one.initialOffset(), None)
+    broker.track_requests()
+    for _ in range(20):
+        assert one.latestOffset(end, None) == end
+    asked = [request.api_key for request in broker.requests()]
+    assert asked.count(ApiKey.LIST_OFFSETS) == 20
+    assert asked.count(ApiKey.METADATA) <= 1  # librdkafka's own
 
 
 def test_nothing_that_was_opened_or_secret_is_pickled(

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from ehkafka.testing import EmbeddedBroker
 
 Rows = list[tuple[int, int]]
+# A query of a second may take minutes beside others; whoever hangs is told by the time-out.
+ENOUGH_S = 200
+pytestmark = pytest.mark.timeout(240)
 
 
 class Sink:
@@ -60,7 +63,7 @@ def start(spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path) -> Callab
             writer.trigger(availableNow=True) if now else writer.trigger(processingTime="0 seconds")
         ).start()
         if now:
-            query.awaitTermination(60)
+            assert query.awaitTermination(ENOUGH_S), "the query did not end"
         return query
 
     return run
