@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ehkafka.spark.shipped import let_planners_import
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -19,5 +21,6 @@ def register_formats(spark: SparkSession) -> None:
     from ehkafka.spark.sink.data_source import BlobDataSource  # noqa: PLC0415
     from ehkafka.spark.source.data_source import EhkafkaDataSource  # noqa: PLC0415
 
+    let_planners_import(spark)
     for source in (EhkafkaDataSource, BlobDataSource):
         spark.dataSource.register(source)

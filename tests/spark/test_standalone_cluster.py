@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ehkafka.testing.topics import produce
+from ehkafka.testing.topics import committed, produce
 
 if TYPE_CHECKING:
     from ehkafka.testing.azurite import Azurite
@@ -57,24 +57,34 @@ def test_a_cluster_runs_the_shipped_wheel(
     bare_python: Path,
     tmp_path: Path,
 ) -> None:
-    """Two executors have ehkafka from `--py-files` alone; each record is there once."""
+    """Two executors get ehkafka and the app by `--py-files`; each record is handled and written once."""
     from ehkafka.testing.spark_cluster import SparkCluster  # noqa: PLC0415 - only for this test
 
-    topic, container = f"t-{uuid.uuid4().hex[:8]}", f"c{uuid.uuid4().hex[:8]}"
+    topic, container, notes = f"t-{uuid.uuid4().hex[:8]}", f"c{uuid.uuid4().hex[:8]}", tmp_path / "notes"
     kafka.create_topic(topic, 4)
     produce(kafka.bootstrap, topic, [(b"k%d" % n, b"%d" % n) for n in range(RECORDS)])
     azurite.create_container(container)
-    secret = {"CLUSTER_STORAGE": azurite.connection_string()}
-    program = Path(__file__).with_name("cluster_program.py")
-    arguments = [kafka.bootstrap, topic, container, str(tmp_path / "checkpoint")]
-    with SparkCluster(2, python=bare_python, environment=secret) as cluster:
-        cluster.submit(program, arguments, py_files=[shipped], environment=secret, timeout_s=240)
+    notes.mkdir()
+    # The machines have the secrets; the driver has them, and the settings, besides.
+    machines = {"CLUSTER_STORAGE": azurite.connection_string(), "CLUSTER_NOTES": str(notes)}
+    driver = {**machines, "EHKAFKA_BOOTSTRAP": kafka.bootstrap, "CLUSTER_TOPIC": topic}
+    here = Path(__file__).parent
+    with SparkCluster(2, python=bare_python, environment=machines) as cluster:
+        said = cluster.submit(
+            here / "cluster_program.py",
+            [container, str(tmp_path / "checkpoints")],
+            py_files=[shipped, here / "cluster_app.py"],
+            environment=driver,
+            timeout_s=240,
+        )
+    assert f"handled {RECORDS}" in said
+    handled = [json.loads(line) for path in notes.iterdir() for line in path.read_text().splitlines()]
+    assert sorted(row["value"] for row in handled) == list(range(RECORDS))
+    assert all("ehkafka.zip/ehkafka/" in row["code"] for row in handled)
+    assert len({row["executor"] for row in handled}) == 2
+    assert sum(committed(kafka.bootstrap, "cluster", topic).values()) == RECORDS
     with azurite.service_client() as service:
         client = service.get_container_client(container)
         blobs = [name for name in client.list_blob_names() if name.endswith(".jsonl")]
-        rows = [
-            json.loads(line) for name in blobs for line in client.download_blob(name).readall().splitlines()
-        ]
-    assert sorted(int(row["value"]) for row in rows) == list(range(RECORDS))
-    assert all("ehkafka.zip/ehkafka/" in row["code"] for row in rows)
-    assert len({row["executor"] for row in rows}) == 2
+        lines = [line for name in blobs for line in client.download_blob(name).readall().splitlines()]
+    assert sorted(int(json.loads(line)["value"]) for line in lines) == list(range(RECORDS))
