@@ -201,10 +201,11 @@ class App(Registration, Configurable):
         """Run the handlers inside the tasks of a Spark query, and return at once.
 
         The same order per key, retries and dead letters; commits to the group and the mirror after each
-        finished batch. `SparkChoices` (in `ehkafka.spark.engine.run`) says what the arguments are. Raises
+        finished batch. `SparkChoices` (in `ehkafka.spark.engine.choices`) says what the arguments are. Raises
         `ConfigurationError` for what cannot run there, `GroupInUseError` while a consumer holds the group.
         """
-        from ehkafka.spark.engine.run import SparkChoices, start_on_spark  # noqa: PLC0415 - an extra
+        from ehkafka.spark.engine.choices import SparkChoices  # noqa: PLC0415 - not for an app that runs here
+        from ehkafka.spark.engine.start import start_on_spark  # noqa: PLC0415 - likewise
 
         self._must_be_at_rest()
         choices = SparkChoices(

@@ -23,7 +23,9 @@ EngineOption = Annotated[
 ]
 Master = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="Spark's master. Default: its configuration's, else this machine's cores."),
+    typer.Option(
+        metavar="URL", help="Spark's master. Default: its configuration's, else this machine's cores."
+    ),
 ]
 Checkpoint = Annotated[
     str | None,
@@ -38,7 +40,8 @@ AvailableNow = Annotated[
     bool, typer.Option("--available-now", help="End when what is there at the start is handled.")
 ]
 IntervalS = Annotated[
-    float | None, typer.Option("--batch-interval", metavar="SECONDS", help="Time from batch to batch.", min=0.0)
+    float | None,
+    typer.Option("--batch-interval", metavar="SECONDS", help="Time from batch to batch.", min=0.0),
 ]
 BatchRecords = Annotated[
     int | None, typer.Option("--batch-records", metavar="N", help="Records of a batch at most.", min=1)
@@ -76,7 +79,9 @@ class SparkGiven:
         }
         named = [name for name, value in given.items() if value]
         if engine is Engine.LOCAL and named:
-            raise ConfigurationError(f"{', '.join(named)}: only with --engine spark. Add that, or leave them out.")
+            raise ConfigurationError(
+                f"{', '.join(named)}: only with --engine spark. Add that, or leave them out."
+            )
 
     def properties(self) -> dict[str, str]:
         """Return Spark's properties by name. Raises `ConfigurationError`."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.errors import ConfigurationError
 from ehkafka.signals import stop_signals
 from ehkafka.spark import versions
-from ehkafka.spark.engine.run import SparkChoices
+from ehkafka.spark.engine.choices import SparkChoices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

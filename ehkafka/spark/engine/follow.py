@@ -12,7 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.errors import AbandonedError, EhkafkaError, EngineError
+from ehkafka.errors import AbandonedError, EhkafkaError, EngineError, said
 from ehkafka.events import AppStopped, AppStopping
 from ehkafka.run_errors import death_of
 from ehkafka.spark.engine.failures import failure_of
@@ -175,12 +175,17 @@ class Follower:
         except BaseException as error:
             self.fail(EngineError(f"The end of the Spark query failed: {error!r}. Please report it."))
         finally:
-            try:
-                self._group.close(deadline_s=time.monotonic() + self.stop_s)
-            finally:
-                self._emit(AppStopped(0 if self.failure is None else self.failure.exit_code, 0))
-                self._on_end()
-                self.done.set()
+            self._close()
+
+    def _close(self) -> None:
+        try:
+            self._group.close(deadline_s=time.monotonic() + self.stop_s)
+            self._emit(AppStopped(0 if self.failure is None else self.failure.exit_code, 0))
+            self._on_end()
+        except BaseException as error:  # the user's on_stop functions among them
+            self.fail(EhkafkaError(f"The end of the app failed: {said(error)}."))
+        finally:
+            self.done.set()
 
     def _end_query(self) -> None:
         if self._query.isActive:

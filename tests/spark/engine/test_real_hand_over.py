@@ -57,7 +57,7 @@ def test_consumer_spark_consumer_spark_handle_each_record_once(
         with make_app(backlog_records_max=1_000):
             lab.wait_until(lambda done=done: count() > done)
         assert count() < RECORDS
-        run = make_app().run_on_spark(spark, max_records_per_batch=7_000)
+        run = make_app().run_on_spark(spark, max_records_per_batch=4_000)
         lab.wait_until(lambda run=run: run.batches > 2)
         run.stop()
         assert count() < RECORDS

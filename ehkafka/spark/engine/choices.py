@@ -1,0 +1,69 @@
+"""How a query of the engine runs: what `App.run_on_spark` is given, checked. Pure values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ehkafka.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Seconds of work for a handler of microseconds, and what a failure repeats.
+BATCH_RECORDS_MAX = 200_000
+# At 0 an idle query would ask the broker a hundred times a second.
+INTERVAL_S = 0.2
+# Options of the source that the engine sets, or that would change what its tasks get.
+_OWNED = {
+    "subscribe", "assign", "groupid", "maxoffsetspertrigger", "failondataloss", "splitpartitions",
+    "includeheaders", "columns",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkChoices:
+    """How a query runs. Raises `ConfigurationError` for what cannot work.
+
+    `checkpoint` is a folder that the driver can write to; without one each start begins where the group
+    stands. `new_checkpoint` begins there although a checkpoint stands elsewhere. `available_now` ends the
+    query when what is there at its start is handled; else a batch begins `interval_s` (0.2 by default) after
+    the one before began, or when that has ended. `source_options` are options of `format("ehkafka")`, such as
+    the way to the broker; `folders` are looked in for modules by executors on this machine.
+    """
+
+    checkpoint: str | None = None
+    new_checkpoint: bool = False
+    available_now: bool = False
+    interval_s: float | None = None
+    max_records_per_batch: int = BATCH_RECORDS_MAX
+    source_options: Mapping[str, str] | None = None
+    folders: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        if type(self.max_records_per_batch) is not int or self.max_records_per_batch < 1:
+            raise ConfigurationError(
+                f"max_records_per_batch={self.max_records_per_batch!r}: give a number of records, 1 or more."
+            )
+        interval_s = self.interval_s
+        is_number = isinstance(interval_s, int | float) and not isinstance(interval_s, bool)
+        if interval_s is not None and (not is_number or not 0 <= interval_s < 86_400):
+            raise ConfigurationError(
+                f"interval_s={self.interval_s!r}: give the seconds between two batches, 0 or more."
+            )
+        if self.available_now and self.interval_s is not None:
+            raise ConfigurationError("available_now and interval_s exclude each other: leave one out.")
+        if self.new_checkpoint and self.checkpoint is None:
+            raise ConfigurationError(
+                "new_checkpoint needs checkpoint=: without one each start begins where the group stands "
+                "anyway."
+            )
+        for name in self.source_options or ():
+            if name.lower() in _OWNED or name.lower().startswith(("starting", "ending")):
+                raise ConfigurationError(
+                    f"source_options: {name} is the engine's own; the app and the other arguments say what "
+                    "it is. Leave it out."
+                )
+        if self.checkpoint is not None and not str(self.checkpoint).strip():
+            raise ConfigurationError("checkpoint is empty: give a folder, or leave it out.")

@@ -1,0 +1,172 @@
+"""Starts an app's handlers as a query on Spark.
+
+In the caller's thread on the driver: everything that can be known before the first batch is an exception
+here, and then nothing runs.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import uuid
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.events import AppStarted
+from ehkafka.spark import versions
+from ehkafka.spark.engine.checkpoint_folder import CheckpointFolder, Identity
+from ehkafka.spark.engine.choices import INTERVAL_S
+from ehkafka.spark.engine.follow import Follower
+from ehkafka.spark.engine.group import Group
+from ehkafka.spark.engine.hand_over import check_hand_over
+from ehkafka.spark.engine.refusals import check_app, check_session
+from ehkafka.spark.engine.results import observed
+from ehkafka.spark.engine.run import SparkRun
+from ehkafka.spark.engine.shipment import Shipment, pack
+from ehkafka.spark.engine.way_in import way_in_options
+from ehkafka.spark.shipped import let_planners_import
+from ehkafka.spark.source.offsets import encode
+from ehkafka.telemetry.bus import EventBus
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from ehkafka.errors import EhkafkaError
+    from ehkafka.records import TopicPartition
+    from ehkafka.spark.engine.app_parts import AppParts
+    from ehkafka.spark.engine.choices import SparkChoices
+
+
+def start_on_spark(parts: AppParts, spark: SparkSession, choices: SparkChoices) -> SparkRun:
+    """Start the query and return at once. Raises what is wrong; then nothing runs."""
+    if not versions.gives_limits():
+        raise ConfigurationError("The engine needs PySpark 4.2 or newer: pip install 'pyspark>=4.2'.")
+    check_app(parts)
+    check_session(spark)
+    given = dict(choices.source_options or {})
+    options = way_in_options(parts.endpoint, given, consumer=parts.settings.consumer) | given
+    packed = pack(Shipment.of(parts), choices.folders)
+    with ExitStack() as undo:
+        run = _Start(parts, spark, choices, undo).start(options, packed)
+        undo.pop_all()
+    return run
+
+
+class _Start:
+    """One start; what it opened is closed by `undo` if it fails."""
+
+    def __init__(self, parts: AppParts, spark: SparkSession, choices: SparkChoices, undo: ExitStack) -> None:
+        self._parts = parts
+        self._spark = spark
+        self._choices = choices
+        self._undo = undo
+        # What the query needs while it runs: the driver's stop file, and a checkpoint if none was given.
+        self._folder = Path(tempfile.mkdtemp(prefix="ehkafka-spark-"))
+        undo.callback(shutil.rmtree, self._folder, ignore_errors=True)
+        self._on_stop = ExitStack()
+        # Errors of the group's client before there is somebody to end the query for them.
+        self._early: list[EhkafkaError] = []
+        self._follower: Follower | None = None
+        self._bus = EventBus(parts.event_hooks)
+        self._bus.start()
+        undo.callback(self._bus.close, 1.0)
+
+    def start(self, options: Mapping[str, str], packed: bytes) -> SparkRun:
+        """Reach the broker, say where to begin, run the on_start functions, start the query."""
+        group = Group(self._parts, self._bus, self._fail)
+        self._undo.callback(group.close, deadline_s=0.0)
+        group.open()
+        group.refuse_members()
+        checkpoint, starts = self._where_to_begin(group)
+        group.claim(starts)
+        self._call_on_start()
+        query = self._query(packed, {**options, **self._own_options(options, starts)}, checkpoint)
+        self._follower = follower = Follower(
+            query,
+            group,
+            stop_file=self._stop_file,
+            stop_s=self._parts.settings.stop_s,
+            emit=self._bus.emit,
+            on_end=self._end,
+        )
+        for error in self._early:
+            follower.fail(error)
+        self._bus.emit(AppStarted(self._parts.settings.group, self._parts.topics))
+        follower.start()
+        return SparkRun(query, follower)
+
+    def _where_to_begin(self, group: Group) -> tuple[str, dict[TopicPartition, int]]:
+        """Return Spark's checkpoint, and where the group is to stand at the start."""
+        parts, where = self._parts, self._choices.checkpoint
+        if where is None:
+            # Its scheme says that it is this machine's: a path alone may be the cluster's.
+            return (self._folder / "checkpoint").as_uri(), group.begin()
+        identity = Identity(parts.settings.group, parts.topics, parts.endpoint.name)
+        checkpoint = CheckpointFolder(self._spark, where, identity)
+        standing = checkpoint.standing()
+        if self._choices.new_checkpoint:
+            checkpoint.begin_anew()
+            standing = None
+        starts = group.begin()
+        if standing is not None:
+            starts |= check_hand_over(where, parts.settings.group, standing, group.committed)
+        checkpoint.claim()
+        return checkpoint.path, starts
+
+    def _own_options(
+        self, options: Mapping[str, str], starts: Mapping[TopicPartition, int]
+    ) -> dict[str, str]:
+        return {
+            "tasks": options.get("tasks", str(self._spark.sparkContext.defaultParallelism)),
+            "subscribe": ",".join(self._parts.topics),
+            "startingOffsets": encode(starts),
+            "maxOffsetsPerTrigger": str(self._choices.max_records_per_batch),
+            "failOnDataLoss": str(self._parts.settings.on_out_of_range == "stop").lower(),
+        }
+
+    def _query(self, packed: bytes, options: Mapping[str, str], checkpoint: str) -> StreamingQuery:
+        from ehkafka.spark.engine.reader import EngineJob, engine_source  # noqa: PLC0415 - needs pyspark
+
+        name = f"ehkafka-engine-{uuid.uuid4().hex[:12]}"
+        let_planners_import(self._spark)
+        self._spark.dataSource.register(engine_source(EngineJob(name, packed, str(self._stop_file))))
+        frame = self._spark.readStream.format(name).options(**options).load()
+        # One action for each batch: a second one would run the handlers twice.
+        writer = observed(frame).writeStream.format("noop").queryName(name)
+        writer = writer.option("checkpointLocation", checkpoint)
+        if self._choices.available_now:
+            return writer.trigger(availableNow=True).start()
+        interval_s = self._choices.interval_s
+        wait_ms = round(1000 * (INTERVAL_S if interval_s is None else interval_s))
+        return writer.trigger(processingTime=f"{wait_ms} milliseconds").start()
+
+    @property
+    def _stop_file(self) -> Path:
+        return self._folder / "stop"
+
+    def _call_on_start(self) -> None:
+        """Run the on_start functions; once all have run, the on_stop functions will."""
+        for function in self._parts.on_start:
+            function()
+        for function in self._parts.on_stop:
+            self._on_stop.callback(function)
+        self._undo.push(self._on_stop)
+
+    def _end(self) -> None:
+        """Close what was opened here, on the follower's thread."""
+        try:
+            self._on_stop.close()
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._bus.close(2.0)
+
+    def _fail(self, error: EhkafkaError) -> None:
+        if self._follower is None:
+            self._early.append(error)
+        else:
+            self._follower.fail(error)
