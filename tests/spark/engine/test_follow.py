@@ -1,0 +1,218 @@
+"""How a query is followed, without Spark: what counts as a finished batch, how it stops and what ends it."""
+
+from __future__ import annotations
+
+import json
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.errors import AbandonedError, EhkafkaError, GroupInUseError, HandlerFailedError
+from ehkafka.events import AppStopped, AppStopping
+from ehkafka.records import TopicPartition
+from ehkafka.spark.engine.follow import Follower
+from ehkafka.spark.engine.run import SparkRun
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+P0 = TopicPartition("t", 0)
+
+
+class FakeQuery:
+    """A query whose progress and trigger the test decides."""
+
+    def __init__(self) -> None:
+        self.isActive = True
+        self.is_busy = False
+        self.error: Exception | None = None
+        self.progress: list[dict[str, Any]] = []
+        self.stopped_while_busy: bool | None = None
+        self._jsq = SimpleNamespace(
+            lastProgress=lambda: self._as_java(self.progress[-1]) if self.progress else None,
+            recentProgress=lambda: [self._as_java(one) for one in self.progress],
+        )
+
+    @staticmethod
+    def _as_java(progress: dict[str, Any]) -> Any:
+        return SimpleNamespace(json=lambda: json.dumps(progress))
+
+    @property
+    def status(self) -> dict[str, bool]:
+        """Tell whether a batch runs."""
+        return {"isTriggerActive": self.is_busy}
+
+    def exception(self) -> Exception | None:
+        """Return what ended it."""
+        return self.error
+
+    def stop(self) -> None:
+        """End, and note whether that cut a batch off."""
+        self.stopped_while_busy = self.is_busy
+        self.isActive = False
+
+    def add(self, batch: int, end: int, received: int) -> None:
+        """Append a progress; without records it is that of a look which found nothing new."""
+        row = {"received": received, "finished": received, "skipped": 0, "dead_lettered": 0, "retried": 0}
+        self.progress.append(
+            {
+                "timestamp": f"2026-01-01T00:00:{len(self.progress):02d}.000Z",
+                "batchId": batch,
+                "numInputRows": 1 if received else 0,
+                "sources": [{"endOffset": {"t": {"0": end}}}],
+                "observedMetrics": {"ehkafka": {**row, "lasts": []}},
+            }
+        )
+
+
+class FakeGroup:
+    """Keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.ends: list[int] = []
+        self.taken: GroupInUseError | None = None
+        self.late: list[TopicPartition] = []
+        self.trouble: str | None = None
+        self.is_closed = False
+
+    def note(self, ends: dict[TopicPartition, int], _lasts: object) -> None:
+        """Take a batch's end."""
+        self.ends.append(ends[P0])
+
+    def serve(self, _timeout_s: float) -> None:
+        """Take a moment."""
+        time.sleep(0.001)
+
+    def lost(self) -> GroupInUseError | None:
+        """Return what the test says."""
+        return self.taken
+
+    def finish(self, _timeout_s: float) -> list[TopicPartition]:
+        """Return whose commit failed."""
+        return self.late
+
+    def close(self, *, deadline_s: float) -> None:
+        """Note it."""
+        self.is_closed = True
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[SimpleNamespace]:
+    """Return a query, its group and what follows it; `scene.start()` begins."""
+    query, group, events = FakeQuery(), FakeGroup(), []
+    ended: list[str] = []
+    scene = SimpleNamespace(query=query, group=group, events=events, ended=ended, stop_file=tmp_path / "stop")
+    scene.end = lambda: ended.append("end")
+
+    def on_end() -> None:
+        scene.end()
+
+    follower = Follower(
+        query,  # type: ignore[arg-type]
+        group,  # type: ignore[arg-type]
+        stop_file=scene.stop_file,
+        stop_s=5.0,
+        emit=events.append,
+        on_end=on_end,
+    )
+    scene.run = SparkRun(query, follower)  # type: ignore[arg-type]
+    scene.start = follower.start
+    yield scene
+    query.is_busy = False
+    follower.request_stop("the test is over")
+    assert follower.done.wait(10)
+
+
+def test_a_look_that_found_nothing_hides_no_batch(scene: SimpleNamespace, lab: Any) -> None:
+    """The trap: a look without new records has the number of the batch that comes next."""
+    scene.query.add(0, 10, received=10)
+    scene.start()
+    lab.wait_until(lambda: scene.group.ends == [10])
+    scene.query.add(1, 10, received=0)
+    lab.wait_until(lambda: scene.group.ends == [10, 10])
+    scene.query.add(1, 25, received=15)
+    scene.query.add(2, 30, received=5)
+    lab.wait_until(lambda: scene.group.ends[-1] == 30)
+    scene.run.stop()
+    assert scene.run.counts["finished"] == 30
+    assert scene.run.batches == 3
+
+
+def test_the_last_batch_counts_though_the_query_has_ended(scene: SimpleNamespace) -> None:
+    """A query that ends by itself has told all its progress by then, and that is committed."""
+    scene.query.add(0, 10, received=10)
+    scene.query.isActive = False
+    scene.start()
+    assert scene.run.wait(10)
+    assert scene.group.ends == [10]
+    assert scene.group.is_closed
+    assert scene.ended == ["end"]
+    assert isinstance(scene.events[-1], AppStopped)
+
+
+def test_a_stop_waits_for_the_running_batch(scene: SimpleNamespace, lab: Any) -> None:
+    """Nothing new is planned once a stop is asked for, and the query ends between two batches."""
+    scene.query.is_busy = True
+    scene.start()
+    scene.run.request_stop("SIGTERM")
+    lab.wait_until(scene.stop_file.exists)
+    assert scene.query.isActive
+    scene.query.add(0, 10, received=10)
+    scene.query.is_busy = False
+    assert scene.run.wait(10)
+    assert scene.query.stopped_while_busy is False
+    assert scene.group.ends == [10]
+    assert [one.reason for one in scene.events if isinstance(one, AppStopping)] == ["SIGTERM"]
+
+
+def test_a_batch_that_outlasts_the_stop_is_cut_off(scene: SimpleNamespace) -> None:
+    """L3: when the stop's time is over the batch is cut off, and the error says what becomes of it."""
+    scene.query.is_busy = True
+    scene.start()
+    with pytest.raises(AbandonedError, match=r"cut off.*handled again"):
+        scene.run.stop(timeout_s=0.05)
+    assert scene.query.stopped_while_busy is True
+    assert scene.run.failure.exit_code == 4
+
+
+def test_what_ended_the_query_is_told_as_ours(scene: SimpleNamespace) -> None:
+    """An error of a task, found in what Spark says, is what wait() raises."""
+    scene.query.error = RuntimeError(
+        "Job aborted\nehkafka.errors.HandlerFailedError: Handler 'h' failed. Fix it.\n\tat x"
+    )
+    scene.query.isActive = False
+    scene.start()
+    with pytest.raises(HandlerFailedError, match=r"^Handler 'h' failed\. Fix it\.$"):
+        scene.run.wait(10)
+
+
+def test_a_group_that_is_taken_away_ends_the_run(scene: SimpleNamespace) -> None:
+    """A consumer that joins meanwhile makes the broker refuse our commits: the run ends and says so."""
+    scene.group.taken = GroupInUseError("somebody else")
+    scene.start()
+    with pytest.raises(GroupInUseError, match="somebody else"):
+        scene.run.wait(10)
+    assert scene.query.stopped_while_busy is False
+
+
+def test_a_last_commit_that_fails_is_told(scene: SimpleNamespace) -> None:
+    """C7: what was finished since the commit before is handled again, and the stop says so."""
+    scene.group.late, scene.group.trouble = [P0], "NOT_COORDINATOR"
+    scene.start()
+    with pytest.raises(AbandonedError, match=r"last commit of t\[0\] failed \(NOT_COORDINATOR\)"):
+        scene.run.stop()
+
+
+def test_an_on_stop_function_that_fails_ends_the_run_visibly(scene: SimpleNamespace) -> None:
+    """What on_stop raises is the run's error; nobody waits for ever."""
+
+    def fail() -> None:
+        raise OSError("pool is gone")
+
+    scene.end = fail
+    scene.start()
+    with pytest.raises(EhkafkaError, match="OSError: pool is gone"):
+        scene.run.stop()
