@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ehkafka.testing.azurite import Azurite
 
 WAIT_S = 60.0
-READINGS = 20_000
+READINGS = 12_000
 
 
 @pytest.fixture

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ from home_pipeline.follower import Follower
 from home_pipeline.ledger import MINUTE_US, read_ledger
 from home_pipeline.page import answers
 from home_pipeline.rules import Windows
+from home_pipeline.stage import HERE
 from home_pipeline.table import Table
 
 from ehkafka.testing import EmbeddedBroker
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 READINGS = 12_000
 HOMES = 200
+RUN_S = 110.0
 
 
 @pytest.fixture
@@ -72,6 +76,15 @@ def test_what_spark_wrote_equals_the_ledger(
     assert len(shown) == HOMES
     for home, sensors in shown.items():
         assert sensors == check.expected_sensors(closed(first, second, home))
+
+
+def test_one_command_runs_it_all_on_spark(spark_environment: dict[str, str], azurite: Azurite) -> None:
+    """As its README says: at the end the page's numbers equal the ledger's, the new sensor's among them."""
+    command = [sys.executable, str(HERE / "run.py"), "--seconds", "20", "--homes", "300", "--rate", "300"]
+    command += ["--port", "0", "--new-sensor-after", "5"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "✓ the page's numbers equal the ledger's" in ended.stdout
 
 
 def closed(first: Path, second: Path, home: str) -> list[Any]:
