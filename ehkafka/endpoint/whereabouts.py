@@ -45,9 +45,8 @@ def whereabouts(endpoint: Endpoint, environ: Mapping[str, str]) -> Whereabouts:
         if (chosen := entra.chosen_credential) is None:
             raise ConfigurationError(
                 f"{endpoint!r} has a credential object, which another process cannot have: choose the "
-                "credential"
-                " by name (Endpoint.entra(namespace, 'managed_identity')), or name a function that makes it"
-                " there."
+                "credential by name (Endpoint.entra(namespace, 'managed_identity')), or name a function "
+                "that makes it there."
             )
         return Whereabouts("namespace", entra.namespace.host, *chosen, properties)
     if endpoint.credential is not None:
@@ -56,8 +55,7 @@ def whereabouts(endpoint: Endpoint, environ: Mapping[str, str]) -> Whereabouts:
             return Whereabouts("file", str(source.path), properties=properties)
         raise ConfigurationError(
             f"{endpoint!r} reads its connection string from a {source.name}, which another process cannot "
-            "call:"
-            " name a variable or a file, or a function that makes the endpoint there."
+            "call: name a variable or a file, or a function that makes the endpoint there."
         )
     password = endpoint.client_properties().get("sasl.password")
     if password is None:

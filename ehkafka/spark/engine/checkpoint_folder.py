@@ -102,9 +102,8 @@ class CheckpointFolder:
         ]
         if differs:
             raise ConfigurationError(
-                f"checkpoint={self.location!r} belongs to {', '.join(differs)}. Give a folder of its own to "
-                "each "
-                "app; where the app has changed, a new one begins where its group stands."
+                f"checkpoint={self.location!r} belongs to {', '.join(differs)}. Give a folder of its own "
+                "to each app; where the app has changed, a new one begins where its group stands."
             )
 
     def _offset(self, path: str) -> offsets.StreamOffset:

@@ -151,10 +151,8 @@ class Follower:
                 self.fail(
                     AbandonedError(
                         "The running batch did not end within the stop's time, so it was cut off: none of "
-                        "its "
-                        "records is committed, and they are handled again. Give stop() more time, or the "
-                        "query "
-                        "a smaller max_records_per_batch."
+                        "its records is committed, and they are handled again. Give stop() more time, or "
+                        "the query a smaller max_records_per_batch."
                     )
                 )
         self._query.stop()
@@ -168,8 +166,7 @@ class Follower:
                 self.fail(
                     AbandonedError(
                         f"The last commit of {shown} failed ({self._group.trouble or 'no answer in time'}), "
-                        "so "
-                        "what was finished since the commit before is handled again."
+                        "so what was finished since the commit before is handled again."
                     )
                 )
         except BaseException as error:

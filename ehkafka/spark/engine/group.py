@@ -226,8 +226,8 @@ class Group:
     def _in_use(self, why: str) -> GroupInUseError:
         return GroupInUseError(
             f"The group {self.name!r} on {self._parts.endpoint.name} is in use: {why}. Two at a time would "
-            "handle "
-            "every record twice. Stop its consumers, wait until their session has ended, and start again."
+            "handle every record twice. Stop its consumers, wait until their session has ended, and start "
+            "again."
         )
 
 

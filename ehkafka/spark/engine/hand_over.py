@@ -74,8 +74,7 @@ def _said(where: str, group: str, standing: Standing, moved: Positions) -> str:
     )
     return (
         f"The checkpoint in {where} and the group {group!r} stand at different offsets ({shown}{more}): "
-        f"{why}. To "
-        "go on where the group stands, start with a new checkpoint: new_checkpoint=True, or "
-        "--new-checkpoint. To "
-        "go on where the checkpoint stands, move the group there: ehkafka offsets reset."
+        f"{why}. To go on where the group stands, start with a new checkpoint: new_checkpoint=True, or "
+        "--new-checkpoint. To go on where the checkpoint stands, move the group there: ehkafka offsets "
+        "reset."
     )

@@ -36,15 +36,13 @@ def check_session(spark: Any) -> None:
     """Refuse a session in which order could not be kept. Raises `ConfigurationError`."""
     if not hasattr(spark, "_jsparkSession"):
         raise ConfigurationError(
-            "The engine needs a classic Spark session, on the driver itself: a Spark Connect client cannot "
-            "follow "
-            "its query. Start it with spark-submit, or use format('ehkafka') from there."
+            "The engine needs a classic Spark session, on the driver itself: a Spark Connect client "
+            "cannot follow its query. Start it with spark-submit, or use format('ehkafka') from there."
         )
     if str(spark.conf.get("spark.speculation", "false")).lower() == "true":
         raise ConfigurationError(
-            "spark.speculation=true would run the handlers of one partition twice at the same time. Set it "
-            "to "
-            "false for this session."
+            "spark.speculation=true would run the handlers of one partition twice at the same time. Set "
+            "it to false for this session."
         )
 
 
@@ -58,14 +56,12 @@ def _reasons(spec: HandlerSpec) -> Iterator[str]:
     if isinstance(policy, DeadLetter) and policy.after == "hold_key":
         yield (
             "DeadLetter(after='hold_key') keeps a key's next records without an outcome, and their batch "
-            "would "
-            "never end. Use after='continue' or 'divert_key', which holds until the batch ends."
+            "would never end. Use after='continue' or 'divert_key', which holds until the batch ends."
         )
     if isinstance(policy, DeadLetter) and policy.on_limit == "hold":
         yield (
-            "DeadLetter(on_limit='hold') keeps records without an outcome, and their batch would never end. "
-            "Use "
-            "on_limit='stop'."
+            "DeadLetter(on_limit='hold') keeps records without an outcome, and their batch would never "
+            "end. Use on_limit='stop'."
         )
     if isinstance(spec.retry, Retry) and spec.retry.attempts is None:
         yield "Retry(attempts=None) never ends, so neither would its batch. Give a number of attempts."
@@ -82,8 +78,7 @@ def _reasons(spec: HandlerSpec) -> Iterator[str]:
     if isinstance(spec.workers, Processes) and spec.deadline_s is not None:
         yield (
             "deadline_s= ends a worker process of ours, and on Spark the task's own process runs the "
-            "handler. "
-            "Leave deadline_s out, or make the handler an async def."
+            "handler. Leave deadline_s out, or make the handler an async def."
         )
 
 

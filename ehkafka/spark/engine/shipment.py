@@ -128,10 +128,8 @@ def _unpicklable(shipment: Shipment, error: Exception) -> ConfigurationError:
         except Exception as own:
             return ConfigurationError(
                 f"{name} cannot be sent to Spark's executors: {said(own)}. It is sent with whatever it "
-                "refers "
-                "to: open connections, locks and the like in on_worker_start or inside of the function, or "
-                "put "
-                "it into a module that the executors can import."
+                "refers to: open connections, locks and the like in on_worker_start or inside of the "
+                "function, or put it into a module that the executors can import."
             )
     return ConfigurationError(f"The app cannot be sent to Spark's executors: {said(error)}.")
 

@@ -161,9 +161,8 @@ class TaskWork:
                     HandlerFailedError(
                         f"Handler {late.handler!r} has been busy with {late.partition}@{late.offset}, key "
                         f"{late.key}, for {late.running_s:.1f} s; its deadline_s is {late.deadline_s:g}. A "
-                        "thread "
-                        "cannot be ended, so its task fails. Make the handler an async def, or raise "
-                        "deadline_s."
+                        "thread cannot be ended, so its task fails. Make the handler an async def, or "
+                        "raise deadline_s."
                     )
                 )
             self._look_for_endless(route)
@@ -178,11 +177,9 @@ class TaskWork:
                     reason = getattr(hold.decision, "reason", "")
                     self._fail(
                         HandlerFailedError(
-                            f"The record at {where} of handler {route.handler!r} waits for good ({reason}), "
-                            "and "
-                            f"its batch would never end. On Spark on_error answers {STOP!r} or None, and "
-                            "letters "
-                            "must be taken."
+                            f"The record at {where} of handler {route.handler!r} waits for good "
+                            f"({reason}), and its batch would never end. On Spark on_error answers "
+                            f"{STOP!r} or None, and letters must be taken."
                         )
                     )
                     return
