@@ -16,6 +16,7 @@ from ehkafka.cli.options import (
     Endpoint,
     Group,
     Json,
+    Mirror,
     Timeout,
     Topic,
 )
@@ -94,10 +95,7 @@ def lag(
 def owners(
     topic: Topic,
     *,
-    mirror: Annotated[
-        str | None,
-        typer.Option("--mirror", metavar="PLACE", help="The mirror: a container's name or URL, or a folder."),
-    ] = None,
+    mirror: Mirror = None,
     credential: Credential = None,
     client_id: ClientId = None,
     namespace: Annotated[
