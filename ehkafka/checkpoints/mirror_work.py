@@ -15,6 +15,7 @@ from ehkafka.checkpoints.body import (
     ownership_body,
     ownership_metadata,
     read_checkpoint,
+    read_ownership,
 )
 from ehkafka.checkpoints.mirror_book import Seen
 from ehkafka.checkpoints.store import StoreConflictError
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ehkafka.checkpoints.layout import Layout
     from ehkafka.checkpoints.mirror_book import MirrorBook
     from ehkafka.checkpoints.owner_book import Claim, OwnerBook
-    from ehkafka.checkpoints.store import CheckpointStore
+    from ehkafka.checkpoints.store import CheckpointStore, StoredBlob
     from ehkafka.events import Event
     from ehkafka.records import TopicPartition
 
@@ -168,7 +169,13 @@ class MirrorWork:
         if not claim.is_seen:
             blob = self._store.read(name)
             expected = blob.version if blob else None
+            if claim.is_released and not self._is_ours(blob):
+                with self._lock:
+                    self._owners.superseded(claim)
+                return
         ownership = self._owners.ownership(claim, int(time.time() * 1000))
+        with self._lock:
+            self._owners.tried(claim)
         try:
             version = self._store.write(
                 name,
@@ -182,3 +189,7 @@ class MirrorWork:
         else:
             with self._lock:
                 self._owners.said(claim, version, self._clock())
+
+    def _is_ours(self, blob: StoredBlob | None) -> bool:
+        ownership = None if blob is None else read_ownership(blob.metadata)
+        return ownership is not None and ownership.owner == self._owners.owner
