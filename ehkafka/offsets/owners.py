@@ -27,7 +27,7 @@ SILENT_S = 90.0
 
 A new owner writes at once, over whatever is there: silent stays who died and has no successor."""
 LATE_S = EVERY_S + 5.0
-"""Who has missed one turn is gone if the broker, too, knows nobody; before that his word is the fresher one."""
+"""Who has missed a turn is gone if the broker, too, knows nobody; before, his word is the fresher one."""
 
 
 @dataclass(frozen=True, slots=True)
