@@ -7,6 +7,7 @@ Called once by a command, on the main thread.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,8 +24,9 @@ from ehkafka.errors import ConfigurationError
 from ehkafka.offsets.compare import mirror_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
+    from ehkafka.checkpoints.formats import Found, Unreadable
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.checks.target import Target
 
@@ -44,6 +46,7 @@ __all__ = [
 
 CONNECTION_STRING: Final = "EHKAFKA_MIRROR_CONNECTION_STRING"
 CONNECTION_STRING_FILE: Final = f"{CONNECTION_STRING}_FILE"
+_SECRET = re.compile(r"(accountkey|sharedaccess\w*|(^|[?&;])sig)\s*=", re.IGNORECASE)
 _CONTAINERS: Final = (
     "the URL of a container (entered with an Entra ID identity), the"
     f" name of a container (with {CONNECTION_STRING} in the environment),"
@@ -62,22 +65,21 @@ def open_source(
 ) -> CheckpointStore:
     """Return the store that a person named. Raises `ConfigurationError`.
 
-    With `new_folder` a path that is not there yet is a folder to make.
+    With `new_folder` a path with a slash that is not there yet is a folder to make.
     """
     environ = os.environ if environ is None else environ
+    _check_given(where, FORMS)
     if _is_url(where):
         return _by_url(where, credential, client_id).open_store()
-    path = Path(where)
-    if path.is_dir():
-        return CheckpointFolder(path)
-    if path.is_file():
-        return BlobList(path)
     container = _by_name(where, environ)
     if container is not None:
         return container.open_store()
-    if new_folder:
+    path = Path(where)
+    if _is_there(path, Path.is_dir) or (new_folder and "/" in where):
         return CheckpointFolder(path)
-    raise _nothing(where, FORMS)
+    if _is_there(path, Path.is_file):
+        return BlobList(path)
+    raise _nothing(where, FORMS, new_folder=new_folder)
 
 
 def named_mirror(
@@ -89,14 +91,15 @@ def named_mirror(
 ) -> MirrorChoice:
     """Return the mirror that a person named, as an app would have it. Raises `ConfigurationError`."""
     environ = os.environ if environ is None else environ
+    _check_given(where, MIRROR_FORMS)
     if _is_url(where):
         return _by_url(where, credential, client_id)
-    if Path(where).is_dir():
-        return StoreMirror(store=FileStore(where))
     container = _by_name(where, environ)
-    if container is None:
-        raise _nothing(where, MIRROR_FORMS)
-    return container
+    if container is not None:
+        return container
+    if _is_there(Path(where), Path.is_dir):
+        return StoreMirror(store=FileStore(where))
+    raise _nothing(where, MIRROR_FORMS)
 
 
 def mirror_of_environment(environ: Mapping[str, str] | None = None) -> MirrorChoice | None:
@@ -120,40 +123,66 @@ def mirror_of_target(
     return choice.open_store(), choice.namespace or name
 
 
-def mirrored_positions(target: Target, topic: str, group: str) -> dict[int, int]:
-    """Return what the app's own mirror says, by partition; nothing without one. Raises `StoreError`."""
+def mirrored_positions(
+    target: Target, topic: str, group: str, beside: Iterable[Found | Unreadable] = ()
+) -> dict[int, int]:
+    """Return what the group's mirror says, by partition: the app's own, else one among `beside`.
+
+    Raises `StoreError`.
+    """
     store, namespace = mirror_of_target(target)
-    if store is None:
-        return {}
-    return mirror_of(read_store(store, Layout(namespace, group).prefix(topic, "checkpoint")), topic, group)
+    found = mirror_of(beside, namespace, topic, group)
+    if store is not None:
+        own = read_store(store, Layout(namespace, group).prefix(topic, "checkpoint"))
+        found |= mirror_of(own, namespace, topic, group)
+    return found
+
+
+def _check_given(where: str, forms: str) -> None:
+    # To the system an empty path is the current folder: a variable that is not set would be written there.
+    if not where.strip():
+        raise ConfigurationError(f"The place of the checkpoints was given as an empty text. Give {forms}.")
 
 
 def _is_url(where: str) -> bool:
-    return where.startswith(("https://", "http://"))
+    """Tell whether it is a URL. Raises `ConfigurationError` for what has a secret in it, URL or not."""
+    is_url = where.casefold().startswith(("https://", "http://"))
+    if (is_url and ("?" in where or "@" in where)) or _SECRET.search(where):
+        # Not repeated: it may be a SAS or a key.
+        raise ConfigurationError(
+            "The place of the checkpoints has a '?' or an '@' in its URL, or a key. A SAS is a secret, as a"
+            " key is, and the command line is no place for it: put the connection string (for a SAS"
+            " SharedAccessSignature=… and BlobEndpoint=…) into"
+            f" {CONNECTION_STRING}, and give the container's name."
+        )
+    return is_url
 
 
 def _by_url(where: str, credential: str | None, client_id: str | None) -> BlobMirror:
-    return BlobMirror(_without_secret(where), credential, client_id=client_id)
+    return BlobMirror(where, credential, client_id=client_id)
 
 
 def _by_name(where: str, environ: Mapping[str, str]) -> BlobMirror | None:
+    """Return the container of that name, None if the environment has no key or it is no such name."""
     string, file = environ.get(CONNECTION_STRING), environ.get(CONNECTION_STRING_FILE)
-    if "/" in where or not (string or file):
+    if not (string or file) or not is_container_name(where):
         return None
+    if _is_there(Path(where), Path.exists):
+        raise ConfigurationError(
+            f"{where!r} is on this disk, and {CONNECTION_STRING} in the environment says that it is a"
+            f" container. Give ./{where} for what is on the disk, or go to another folder for the container."
+        )
     return BlobMirror.connection_string(string or Path(file or ""), where)
 
 
-def _nothing(where: str, forms: str) -> ConfigurationError:
+def _is_there(path: Path, look: Callable[[Path], bool]) -> bool:
+    try:
+        return look(path)
+    except OSError as error:
+        raise ConfigurationError(f"{str(path)!r} cannot be looked at: {error.strerror}.") from None
+
+
+def _nothing(where: str, forms: str, *, new_folder: bool = False) -> ConfigurationError:
     hint = "" if "/" in where else f" If it is a container, set {CONNECTION_STRING}."
+    hint += f" If it is a folder to make, give ./{where}." if new_folder else ""
     return ConfigurationError(f"There is nothing at {where!r}.{hint} Give {forms}.")
-
-
-def _without_secret(url: str) -> str:
-    if "?" in url or "@" in url:
-        # Not repeated: it may be a SAS or a key.
-        raise ConfigurationError(
-            "The container's URL has a '?' or an '@' in it. A SAS is a secret, and the command line is no"
-            " place for it: put SharedAccessSignature=… and BlobEndpoint=… into"
-            f" {CONNECTION_STRING}, and give the container's name."
-        )
-    return url
