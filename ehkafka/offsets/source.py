@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ehkafka.checkpoints.blob_mirror import BlobMirror
+from ehkafka.checkpoints.container import is_container_name
 from ehkafka.checkpoints.file_store import FileStore
 from ehkafka.checkpoints.formats import Format
 from ehkafka.checkpoints.formats_choose import Wanted, choose, read_store
