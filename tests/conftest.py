@@ -14,6 +14,7 @@ from ehkafka.errors import EhkafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from ehkafka.testing.azurite import Azurite
     from ehkafka.testing.commit_throttle import CommitThrottle
@@ -27,7 +28,7 @@ THREAD_GRACE_S = 5.0
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark whoever asks for the broker, so that `-m "not broker"` never starts one."""
     for item in items:
-        if {"kafka", "far_kafka", "azurite"} & set(getattr(item, "fixturenames", ())):
+        if {"kafka", "far_kafka", "azurite", "token_azurite"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("broker")
 
 
@@ -131,6 +132,27 @@ def azurite() -> Iterator[Azurite]:
     from ehkafka.testing.azurite import Azurite  # noqa: PLC0415 - only when a test asks for it
 
     server = Azurite()
+    try:
+        server.start()
+    except EhkafkaError as error:
+        skip_or_fail(error, "Azurite")
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def token_azurite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Azurite]:
+    """Return an Azurite with TLS that takes Entra ID tokens; Azure's clients trust its certificate."""
+    from ehkafka.testing.azurite import Azurite  # noqa: PLC0415 - see above
+    from ehkafka.testing.server_identity import issue_identity  # noqa: PLC0415
+
+    identity = issue_identity()
+    paths = {name: tmp_path / f"{name}.pem" for name in ("certificate", "key", "authority")}
+    paths["certificate"].write_bytes(identity.certificate_pem)
+    paths["key"].write_bytes(identity.key_pem)
+    paths["authority"].write_bytes(identity.ca_pem)
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(paths["authority"]))
+    server = Azurite(certificate=(paths["certificate"], paths["key"]))
     try:
         server.start()
     except EhkafkaError as error:

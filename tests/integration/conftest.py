@@ -19,7 +19,7 @@ from ehkafka.testing import Checker, JsonLinesHistory, MemoryHistory, check_hist
 from ehkafka.testing.processes import MemberProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from confluent_kafka import Message
 
@@ -50,11 +50,18 @@ class Load:
     """Produces records with Zipf-like keys, at a rate, on a thread of its own, and notes what the broker has.
 
     `ends` maps each partition to the offset behind the last acknowledged record. Without a rate, as fast
-    as it can.
+    as it can. `keys` are the ones it has, the most frequent first.
     """
 
     def __init__(
-        self, bootstrap: str, topic: str, witness: JsonLinesHistory, *, rate: float | None, seed: int = 1
+        self,
+        bootstrap: str,
+        topic: str,
+        witness: JsonLinesHistory,
+        *,
+        rate: float | None,
+        seed: int = 1,
+        keys: Sequence[bytes] = (),
     ) -> None:
         self.ends: dict[int, int] = {}
         self.refused: list[KafkaError] = []
@@ -62,9 +69,9 @@ class Load:
         self._witness = witness
         self._rate = rate
         self._random = random.Random(seed)
-        weights = [1 / rank for rank in range(1, KEYS + 1)]
+        self._keys = keys or [b"key-%d" % number for number in range(KEYS)]
+        weights = [1 / rank for rank in range(1, len(self._keys) + 1)]
         self._weights = list(itertools.accumulate(weights))
-        self._keys = [b"key-%d" % number for number in range(KEYS)]
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0})
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -145,9 +152,9 @@ class Stage:
         self.memories: list[MemoryHistory] = []
         self._loads: list[Load] = []
 
-    def load(self, rate: float | None = None, *, seed: int = 1) -> Load:
+    def load(self, rate: float | None = None, *, seed: int = 1, keys: Sequence[bytes] = ()) -> Load:
         """Return a load on the topic."""
-        load = Load(self.broker.bootstrap, self.topic, self.witness, rate=rate, seed=seed)
+        load = Load(self.broker.bootstrap, self.topic, self.witness, rate=rate, seed=seed, keys=keys)
         self._loads.append(load)
         return load
 
