@@ -54,6 +54,8 @@ def _cells(row: OwnerRow) -> tuple[object, ...]:
     notes = []
     if row.state in NOTES:
         notes.append(NOTES[row.state])
+    if row.state == "silent" and row.member_name:
+        notes.append(f"the broker names {row.member_name}")
     if row.view.lag == 0:
         notes.append("idle")
     return row.owner or None, row.view.partition, _time(row.modified_at_ms), row.view.lag, ", ".join(notes)
@@ -63,6 +65,7 @@ def _as_dict(row: OwnerRow) -> dict[str, object]:
     return {
         "partition": row.view.partition,
         "owner": row.owner or None,
+        "member": row.member_name or None,
         "state": row.state,
         "last_modified": _time(row.modified_at_ms),
         "committed": row.view.committed,

@@ -44,8 +44,13 @@ class OwnerRow:
     @property
     def owner(self) -> str:
         """Who has it, empty for nobody."""
-        if self.ownership is not None and self.state != "released":
+        if self.ownership is not None and not self.ownership.is_released:
             return self.ownership.owner
+        return self.member_name
+
+    @property
+    def member_name(self) -> str:
+        """Whom the broker names, empty for nobody."""
         return f"{self.member.client} ({self.member.host})" if self.member is not None else ""
 
 
@@ -89,10 +94,13 @@ def _row(
     if found is None:
         return OwnerRow(view, None, member, "nobody" if member is None else "held", None)
     ownership, modified_at_ms = found
+    if ownership.is_released and member is not None:
+        # What was written last is of the one before.
+        return OwnerRow(view, ownership, member, "held", None)
     silent_s = (now_ms - modified_at_ms) / 1000
     state: State = "held"
     if ownership.is_released:
-        state = "released" if member is None else "held"
+        state = "released"
     elif is_empty and silent_s > LATE_S:
         state = "gone"
     elif silent_s > SILENT_S:
