@@ -13,11 +13,14 @@ import fcntl
 import hashlib
 import os
 import secrets
+import stat
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import orjson
 
+from ehkafka.checkpoints.body import BODY_BYTES_MAX
 from ehkafka.checkpoints.store import (
     StoreConflictError,
     StoredBlob,
@@ -35,6 +38,11 @@ if TYPE_CHECKING:
 LOCK = ".lock"
 # Begins the names of files that are not finished yet, or never were.
 UNFINISHED = ".new-"
+# What we write is smaller; of a larger file no more is read, and its body comes empty.
+FILE_BYTES_MAX = BODY_BYTES_MAX + 65_536
+# A write takes milliseconds: who has the lock for longer was stopped, or his disk hangs.
+LOCK_S = 5.0
+_LOCK_PAUSE_S = 0.01
 
 
 class FileStore:
@@ -84,7 +92,7 @@ class FileStore:
 
     def _names(self, prefix: str) -> Iterator[str]:
         start = self._path(prefix.rpartition("/")[0]) if "/" in prefix else self._folder
-        for folder, _, files in os.walk(start):
+        for folder, _, files in os.walk(start, onerror=_unless_missing):
             for file in files:
                 name = Path(folder, file).relative_to(self._folder).as_posix()
                 if name.startswith(prefix) and not file.startswith(UNFINISHED) and name != LOCK:
@@ -99,12 +107,14 @@ class FileStore:
     @staticmethod
     def _read(path: Path, name: str) -> StoredBlob | None:
         try:
-            content = path.read_bytes()
-            modified_at_ms = path.stat().st_mtime_ns // 1_000_000
+            with path.open("rb", opener=_at_once) as file:
+                status = os.fstat(file.fileno())
+                # A pipe or a device of that name has no end.
+                content = file.read(FILE_BYTES_MAX + 1) if stat.S_ISREG(status.st_mode) else b""
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             return None
-        metadata, body = parted(content)
-        return StoredBlob(name, _version(content), metadata, body, modified_at_ms)
+        metadata, body = parted(content) if len(content) <= FILE_BYTES_MAX else ({}, b"")
+        return StoredBlob(name, _version(content), metadata, body, status.st_mtime_ns // 1_000_000)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -112,10 +122,25 @@ class FileStore:
         self._must_be_there()
         lock = os.open(self._folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._acquire(lock)
             yield
         finally:
             os.close(lock)
+
+    def _acquire(self, lock: int) -> None:
+        deadline_s = time.monotonic() + LOCK_S
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= deadline_s:
+                    raise StoreUnavailableError(
+                        f"{self.name}: another process has had {LOCK} for {LOCK_S:g} s: look for one that was"
+                        " stopped or hangs. It is tried again."
+                    ) from None
+                time.sleep(_LOCK_PAUSE_S)
+            else:
+                return
 
     def _must_be_there(self) -> None:
         # Not made here: a disk that is not mounted would silently be replaced by an empty folder.
@@ -155,6 +180,17 @@ def _replace(path: Path, content: bytes) -> None:
         unfinished.unlink(missing_ok=True)
         raise
     _sync(path.parent)
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Open a file without waiting, which a pipe without a writer would make us do."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def _unless_missing(error: OSError) -> None:
+    # A folder that may not be read is no empty one.
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise error
 
 
 def _sync(folder: Path) -> None:
