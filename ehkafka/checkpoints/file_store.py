@@ -107,14 +107,11 @@ class FileStore:
     @staticmethod
     def _read(path: Path, name: str) -> StoredBlob | None:
         try:
-            with path.open("rb", opener=_at_once) as file:
-                status = os.fstat(file.fileno())
-                # A pipe or a device of that name has no end.
-                content = file.read(FILE_BYTES_MAX + 1) if stat.S_ISREG(status.st_mode) else b""
+            content, modified_at_ms = _content(path)
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             return None
         metadata, body = parted(content) if len(content) <= FILE_BYTES_MAX else ({}, b"")
-        return StoredBlob(name, _version(content), metadata, body, status.st_mtime_ns // 1_000_000)
+        return StoredBlob(name, _version(content), metadata, body, modified_at_ms)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -182,9 +179,21 @@ def _replace(path: Path, content: bytes) -> None:
     _sync(path.parent)
 
 
-def _at_once(path: str, flags: int) -> int:
-    """Open a file without waiting, which a pipe without a writer would make us do."""
-    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+def _content(path: Path) -> tuple[bytes, int]:
+    """Return what is in a file, as far as it is read, and when it was written (ms)."""
+    # Without waiting, which a pipe without a writer would make us do.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(handle)
+        modified_at_ms = status.st_mtime_ns // 1_000_000
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
+        if not stat.S_ISREG(status.st_mode):
+            return b"", modified_at_ms  # a pipe or a device has no end
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            return file.read(FILE_BYTES_MAX + 1), modified_at_ms
+    finally:
+        os.close(handle)
 
 
 def _unless_missing(error: OSError) -> None:

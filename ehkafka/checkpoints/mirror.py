@@ -100,15 +100,20 @@ class Mirror:
             self._changed.notify()
 
     def lookup(
-        self, partitions: Sequence[TopicPartition], timeout_s: float
+        self, partitions: Sequence[TopicPartition], timeout_s: float, *, partial: bool = False
     ) -> dict[TopicPartition, Checkpoint | None]:
-        """Read what the mirror has of these partitions; None where it has nothing. Raises `StoreError`."""
+        """Read what the mirror has of these partitions, in this order; None where it has nothing.
+
+        With `partial` what was read in the time is an answer, too. Raises `StoreError`.
+        """
         wanted = _Lookup(partitions)
         with self._changed:
             self._lookups.append(wanted)
             self._changed.notify()
         if not wanted.done.wait(timeout_s):
             wanted.is_given_up = True
+            if partial and wanted.found:
+                return dict(wanted.found)
             raise StoreUnavailableError(
                 f"{self._store.name}: no answer within {timeout_s:g} s. Look at the network and the account."
             )

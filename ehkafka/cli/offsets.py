@@ -135,6 +135,8 @@ def import_checkpoints(group: GroupOffsets, store: CheckpointStore, wanted: Want
         origin = chosen.origin
         if origin.namespace and origin.hub and origin.group:
             _tell_owners(store, origin.namespace, origin.hub, origin.group)
+        if origin.hub is None and origin.format is not Format.DAPR:
+            notice(f"the names of these blobs do not tell of which hub they are: make sure of {wanted.hub}.")
         _carry_out(group, plan, acting, headline=f"{group.where}\nfrom {origin} in {store.name}")
 
 

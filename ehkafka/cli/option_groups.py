@@ -52,7 +52,7 @@ class OfGroup:
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Return the command with the fields of its groups in the place of the groups."""
     hints = get_type_hints(command, include_extras=True)
-    groups = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
 
     @wraps(command)
     def spread(**given: Any) -> None:

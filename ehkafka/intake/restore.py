@@ -45,7 +45,7 @@ class ProgressSource(Protocol):
         """Return what is known of these partitions, whose group has committed these next_offsets.
 
         Called by the poll thread inside an assign callback, so it must be bounded in time, and must not
-        raise. Answers for another next_offset are dropped.
+        raise. Those that matter most come first. Answers for another next_offset are dropped.
         """
         ...
 
@@ -122,8 +122,10 @@ class Restore:
                 found[partition] = Restored(partition, offset, finished, leader_epoch, COMMIT, text)
                 if is_complete:
                     incomplete.discard(partition)
+        # First those that are known to have more: a source's time is bounded.
+        asked = sorted(incomplete, key=lambda partition: partition not in found)
         for source in self.sources:
-            self._ask(source, {p: o for p, o in commits.items() if p in incomplete}, found)
+            self._ask(source, {partition: commits[partition] for partition in asked}, found)
         return self._inside_the_logs(consumer, found)
 
     def _from_commit(self, begin: Begin) -> SavedRanges | None:

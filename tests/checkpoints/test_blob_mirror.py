@@ -183,6 +183,7 @@ def test_a_url_that_leads_elsewhere_is_refused_without_repeating_it(url: Any, wo
             CONNECTION_STRING.replace("https", "http"), "checkpoints"
         ),
         lambda: ehkafka.BlobMirror.connection_string(CONNECTION_STRING, KEY),
+        lambda: ehkafka.BlobMirror.connection_string(f"AccountKey={KEY}", "checkpoints"),
         lambda: ehkafka.BlobMirror.connection_string(17, "checkpoints"),  # type: ignore[arg-type]
     ],
 )

@@ -286,6 +286,84 @@ def test_a_store_with_a_defect_of_its_own_is_an_outage(run: Run, monkeypatch: py
     eventually(lambda: run.mirrored(T1) == 5)
 
 
+def test_a_callable_that_ends_the_program_does_not_end_the_mirror(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that dies of SystemExit says nothing: the mirror would stay behind in silence."""
+
+    def leave(_name: str) -> None:
+        raise SystemExit("the key is not there")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run.store, "read", leave)
+        run.mirror.assigned(T1, 1)
+        eventually(lambda: run.of(MirrorUnavailable))
+        with pytest.raises(StoreError, match="SystemExit: the key is not there"):
+            run.mirror.lookup([T0], 5.0)
+    run.acknowledge(5, partition=T1)
+    eventually(lambda: run.mirrored(T1) == 5)
+
+
+def test_a_look_up_waits_for_one_blob_and_not_for_all(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rebalance right after the start of an app with many partitions finds the mirror at its first look."""
+    eventually(lambda: run.store.written)
+    asked: list[str] = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    def read(name: str) -> Any:
+        asked.append(name)
+        begun.set()
+        assert go_on.wait(10.0)
+        return MemoryStore.read(run.store, name)
+
+    monkeypatch.setattr(run.store, "read", read)
+    many = [TopicPartition("t", number) for number in range(10, 60)]
+    for partition in many:
+        run.mirror.assigned(partition, 1)
+    assert begun.wait(10.0)
+    found: list[Any] = []
+    waiting = threading.Thread(target=lambda: found.append(run.mirror.lookup([T0], 10.0)))
+    waiting.start()
+    eventually(lambda: run.mirror._lookups)
+    go_on.set()
+    waiting.join(10.0)
+    assert found == [{T0: None}]
+    assert asked.index(NAME) < 10
+    for partition in many:
+        run.acknowledge(5, partition=partition)
+    eventually(lambda: all(run.mirrored(partition) == 5 for partition in many))
+
+
+def test_a_look_up_may_do_with_what_was_read_in_time(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many partitions those that were asked for first spare their repeats, however slow the store is."""
+    eventually(lambda: run.store.written)
+    go_on = threading.Event()
+
+    def read(name: str) -> Any:
+        if name != NAME:
+            assert go_on.wait(10.0)
+        return MemoryStore.read(run.store, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run.store, "read", read)
+        assert run.mirror.lookup([T0, T1], 1.0, partial=True) == {T0: None}
+        with pytest.raises(StoreUnavailableError):
+            run.mirror.lookup([T0, T1], 0.05)
+        go_on.set()
+
+
+def test_a_look_up_that_was_given_up_costs_no_more_reads(run: Run) -> None:
+    """The poll thread asks again: what it does not wait for any more must not be in its way."""
+    eventually(lambda: run.store.written)
+    run.store.go.clear()
+    with pytest.raises(StoreUnavailableError):
+        run.mirror.lookup([TopicPartition("t", number) for number in range(100)], 0.05)
+    before = run.store.asked
+    run.store.go.set()
+    run.mirror.lookup([T1], 5.0)
+    assert run.store.asked - before < 5
+
+
 def test_health_names_a_mirror_that_is_behind_for_long(run: Run) -> None:
     """A short outage is no trouble; a long one is, with the store and its error."""
     run.store.down = True
