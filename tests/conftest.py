@@ -140,25 +140,34 @@ def azurite() -> Iterator[Azurite]:
     server.close()
 
 
-@pytest.fixture
-def token_azurite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Azurite]:
-    """Return an Azurite with TLS that takes Entra ID tokens; Azure's clients trust its certificate."""
+@pytest.fixture(scope="session")
+def _token_azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Azurite, Path]]:
     from ehkafka.testing.azurite import Azurite  # noqa: PLC0415 - see above
     from ehkafka.testing.server_identity import issue_identity  # noqa: PLC0415
 
-    identity = issue_identity()
-    paths = {name: tmp_path / f"{name}.pem" for name in ("certificate", "key", "authority")}
+    folder, identity = tmp_path_factory.mktemp("azurite"), issue_identity()
+    paths = {name: folder / f"{name}.pem" for name in ("certificate", "key", "authority")}
     paths["certificate"].write_bytes(identity.certificate_pem)
     paths["key"].write_bytes(identity.key_pem)
     paths["authority"].write_bytes(identity.ca_pem)
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(paths["authority"]))
     server = Azurite(certificate=(paths["certificate"], paths["key"]))
     try:
         server.start()
     except EhkafkaError as error:
         skip_or_fail(error, "Azurite")
-    yield server
+    yield server, paths["authority"]
     server.close()
+
+
+@pytest.fixture
+def token_azurite(_token_azurite: tuple[Azurite, Path], monkeypatch: pytest.MonkeyPatch) -> Azurite:
+    """Return an Azurite with TLS that takes Entra ID tokens; Azure's clients trust its certificate.
+
+    It is shared by the session: use containers of your own.
+    """
+    server, authority = _token_azurite
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(authority))
+    return server
 
 
 @pytest.fixture(scope="session")

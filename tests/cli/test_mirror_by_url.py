@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from typing import TYPE_CHECKING
 
 import orjson
@@ -38,9 +39,9 @@ class Place:
         where = ["--endpoint", self.broker.bootstrap, "--group", "g", "--timeout", "5"]
         ended = CliRunner().invoke(cli, [*arguments, *where])
         said = f"{ended.stdout}{ended.stderr}"
-        for secret in (self.identity.header, *self.identity.issued):
+        # Of a token, what it says: head and signature are the same for all.
+        for secret in (self.identity.header, *(token.split(".")[1] for token in self.identity.issued)):
             assert secret not in said
-            assert secret.rpartition(".")[0] not in said
         return ended.exit_code, ended.stdout, ended.stderr
 
     def store(self) -> CheckpointStore:
@@ -60,7 +61,7 @@ def place(token_azurite: Azurite, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
             monkeypatch.setenv(name, value)
         for partition in range(2):
             broker.produce("t", [("k", b"v")] * 10, partition=partition)
-        yield Place(broker, token_azurite.create_container("checkpoints"), identity)
+        yield Place(broker, token_azurite.create_container(f"c{uuid.uuid4().hex[:12]}"), identity)
 
 
 def test_checkpoints_are_imported_exported_and_compared_by_url(place: Place) -> None:
