@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.broker
 
-PARTITIONS = 6
+PARTITIONS = 5
 # No key of the load goes there.
-IDLE = 5
+IDLE = 4
 KEYS = [key for key in (b"key-%d" % n for n in range(1000)) if zlib.crc32(key) % PARTITIONS != IDLE]
 SESSION_S = 2.0
 TAKE_OVER_SLACK_S = 5.0
@@ -149,7 +149,7 @@ def test_j2_partitions_and_the_owners_table_follow_processes_that_come_go_and_di
         group.kill(killed)
         eventually(group.is_settled, group.told, SESSION_S + TAKE_OVER_SLACK_S)
         assert group.pids() == {member.pid for member in group.running}
-        group.stop(3)
+        group.stop(2)
         eventually(group.is_settled, group.told)
     load.stop()
     stage.wait_until_committed(load.ends)
