@@ -87,6 +87,8 @@ def test_a_file_beyond_all_bounds_is_not_read_whole(tmp_path: Path) -> None:
     found = FileStore(tmp_path).read("0")
     assert found is not None
     assert (found.body, dict(found.metadata)) == (b"", {})
+    read = b"\0" * (file_store.FILE_BYTES_MAX + 1)
+    assert found.version == file_store._version(read), "so much was read, and no more"
     with pytest.raises(StoreConflictError):
         FileStore(tmp_path).write("0", metadata={}, body=b"", expected=None)
 
