@@ -159,11 +159,12 @@ def export_checkpoints(
         put_json({**_place(group), "dry_run": not acting.yes, "checkpoints": checkpoints})
         return
     put_text(f"{group.where}\nto {store.name}, as {place.form}\n\n{text.exports_as_text(found, back)}")
+    written = "they were written" if acting.yes else "they would be written"
     notice(
-        "written without the SDK's own offset, which Kafka does not know: .NET's current SDK and Functions"
+        f"{written} without the SDK's own offset, which Kafka does not know: .NET's current SDK and Functions"
         " extension read these (KEDA the sdk form), the SDKs of Python, JavaScript, Java and Go do not."
     )
-    put_text("Written and read back." if acting.yes else "Nothing was written. Add --yes to do it.")
+    put_text(f"\n{'Written and read back.' if acting.yes else 'Nothing was written. Add --yes to do it.'}")
 
 
 def diff(group: GroupOffsets, store: CheckpointStore, wanted: Wanted, *, as_json: bool) -> None:
@@ -209,9 +210,9 @@ def _carry_out(group: GroupOffsets, plan: Plan, acting: Acting, *, headline: str
 def _tell_owners(store: CheckpointStore, namespace: str, hub: str, group: str) -> None:
     owned = running_owners(store, namespace, hub, group, int(time.time() * 1000))
     if owned:
-        numbers = ", ".join(map(str, owned))
+        numbers = f"partition{'s' * (len(owned) > 1)} {', '.join(map(str, owned))}"
         notice(
-            f"consumers of {namespace}/{hub}/{group} still own partitions {numbers} and will go on to move"
+            f"consumers of {namespace}/{hub}/{group} still own {numbers} and will go on to move"
             " their checkpoints: stop them before anything is moved, else both handle events."
         )
 

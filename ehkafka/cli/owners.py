@@ -43,7 +43,8 @@ def owners(group: GroupOffsets, store: CheckpointStore | None, namespace: str, *
     put_text(columns(HEADERS, table))
     held = {row.owner for row in rows if row.state == "held"}
     total = sum(row.view.lag for row in rows)
-    put_text(f"\n{len(held)} owners, {len(rows)} partitions, total lag {total}")
+    count = "1 owner" if len(held) == 1 else f"{len(held)} owners"
+    put_text(f"\n{count}, {len(rows)} partitions, total lag {total}")
     if store is None and members is None:
         put_text(
             "The broker does not tell the group's members. With a mirror its owners are known: --mirror."

@@ -54,8 +54,9 @@ def _refuse_members(group: GroupOffsets) -> None:
     if members:
         named = ", ".join(f"{member.client} on {member.host}" for member in members[:_NAMED])
         more = f" and {len(members) - _NAMED} more" if len(members) > _NAMED else ""
+        count = "a member" if len(members) == 1 else f"{len(members)} members"
         raise GroupInUseError(
-            f"{group.where}: the group has {len(members)} member(s), {named}{more}. Nothing was moved."
+            f"{group.where}: the group has {count}: {named}{more}. Nothing was moved."
             " Stop them, wait until their session has ended, and try again."
         )
 
