@@ -10,12 +10,12 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 import ehkafka
-from ehkafka.testing.commit_throttle import CommitPolicy, CommitThrottle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from ehkafka.testing import EmbeddedBroker
+    from ehkafka.testing.commit_throttle import CommitThrottle
 
     Open = Callable[..., ehkafka.Consumer]
     Read = Callable[..., list[Any]]
@@ -176,16 +176,6 @@ def test_what_is_lost_is_not_committed(open_consumer: Open, read: Read) -> None:
     consumer.close()
     with pytest.raises(RuntimeError, match="Consumer closed"):
         consumer.commit(last)
-
-
-@pytest.fixture
-def slow(broker: EmbeddedBroker) -> Iterator[CommitThrottle]:
-    """Return a proxy before the broker that takes 1.1 s for each commit, as Event Hubs was seen to."""
-    with CommitThrottle(broker.bootstrap) as proxy:
-        broker.advertise("127.0.0.1", proxy.port)
-        busy = KafkaError.COORDINATOR_LOAD_IN_PROGRESS
-        proxy.policy = CommitPolicy(delay_s=1.1, per_s=2, excess_code=busy)
-        yield proxy
 
 
 def test_asynchronous_commits_of_each_message_share_requests(
