@@ -102,9 +102,7 @@ def test_members_that_the_broker_tells_refuse(members: list[Member]) -> None:
     """They are named, and nothing is committed."""
     members += [Member("app", "/10.0.0.1", (0,))] * 5
     group = Group(view(0, 5))
-    with pytest.raises(
-        GroupInUseError, match=r"5 members: app on /10.0.0.1.* and 2 more. Nothing was moved"
-    ):
+    with pytest.raises(GroupInUseError, match=r"5 members: app on /10.0.0.1.* and 2 more. Nothing was moved"):
         moved(group, {0: 7})
     assert group.requests == []
 
