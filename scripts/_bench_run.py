@@ -70,6 +70,7 @@ def main(description: str) -> None:
             proxy.forward_to(broker.bootstrap_for("far"))
             needed = {side.topic for row in chosen for _, side in row.sides} - {LIVE}
             fill(broker, {name: topics[name] for name in sorted(needed)}, console)
+            before = cpu_ticks()
             figures, trouble = measure(broker.bootstrap, proxy, chosen, options.rounds, console)
     facts = {
         "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
@@ -77,6 +78,7 @@ def main(description: str) -> None:
         "confluent-kafka": str(confluent_kafka.version()),
         "broker": "Apache Kafka 4.2, one node, same machine",
         "rounds": options.rounds,
+        "CPU time that the host gave to others": stolen_share(before, cpu_ticks()),
     }
     if options.size != 1.0:
         facts["size"] = f"{options.size:g} of the full one: no result"
@@ -86,6 +88,18 @@ def main(description: str) -> None:
         write_report(whole, facts, SCRIPTS.parent / "build")
     if trouble is not None:
         raise SystemExit(f"{trouble} What was measured until then is in the report.")
+
+
+def cpu_ticks() -> list[int]:
+    """Return what all CPUs did since the boot: user, nice, system, idle, iowait, irq, softirq, steal."""
+    return [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+
+
+def stolen_share(before: list[int], after: list[int]) -> str:
+    """Say how much of the time in which a CPU was wanted a virtual machine's host kept for others."""
+    spent = [late - early for early, late in zip(before, after, strict=True)]
+    wanted = sum(spent) - spent[3] - spent[4]
+    return f"{spent[7] / wanted:.0%}" if wanted else "unknown"
 
 
 def _whole_rounds(sides: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
