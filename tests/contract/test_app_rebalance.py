@@ -328,6 +328,7 @@ def test_a_stop_while_the_broker_is_away_ends_within_its_deadline(
     app = lab.app(recorder, commit_interval_s=60.0)
     app.start()
     wait_for(lambda: app.snapshot().partitions)
+    wait_for(lambda: app._runtime.context.ledger.next_due_s() > 0)  # the next commit is a minute away
     lab.produce("a b c")
     wait_for(lambda: recorder.count == 3)
     lab.broker.take_down()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, Producer
 
 import ehkafka
 from ehkafka.records import TopicPartition
@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 MEMBER = Path(__file__).with_name("member.py")
 LOOK_S = 0.01
 # A broker that has just started answers so.
-NOT_YET = {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE}
+NOT_YET = {
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+}
 KEYS = 1000
 HANDLER_OPTIONS = {"workers", "retry", "on_failure"}
 # The broker of the tests takes sessions from 1 s on; these are quick and yet bear a busy machine.
@@ -190,12 +194,12 @@ class Stage:
         """Return the group's commits on the topic; nothing while the broker cannot tell yet."""
         try:
             return self.broker.committed(self.group, self.topic)
-        except KafkaException as error:
-            if error.args[0].code() not in NOT_YET:
+        except ehkafka.EndpointError as error:
+            if error.__cause__ is None or error.__cause__.args[0].code() not in NOT_YET:
                 raise
             return {}
 
-    def wait_until_committed(self, ends: dict[int, int], timeout_s: float = 30.0) -> None:
+    def wait_until_committed(self, ends: dict[int, int], timeout_s: float = 60.0) -> None:
         """Wait until the group has committed these next_offsets."""
 
         def reached() -> bool:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.broker
 
 WORK = ("--handler-ms", "0-5", "--setting", "commit_interval_s=0.5")
-DRAIN_S = 10.0
+DRAIN_S = 20.0
 STORM_RECORDS = 100_000 if os.environ.get("EHKAFKA_LONG") == "1" else 20_000
 PROGRESS_S = 30.0
 # How a process ends whose SIGTERM comes before the app takes signals, and while the app reaches the broker.
