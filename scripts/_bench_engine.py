@@ -46,7 +46,7 @@ def engine(
     app = make_app(bootstrap, topic, handle, event_hubs=event_hubs, **options)
     app.start()
     took_s = time_until(app, records)
-    app.stop()
+    app.stop(drain=False)  # the topic may hold far more than was to be measured
     done = app.snapshot()
     assert done.finished_records >= records, done
     return {

@@ -36,6 +36,10 @@ FILL_S = 600.0
 Figures = dict[str, dict[str, list[dict[str, Any]]]]
 
 
+class MeasurementFailedError(Exception):
+    """One side of a row ended without a result."""
+
+
 def main(description: str) -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(
@@ -66,17 +70,42 @@ def main(description: str) -> None:
             proxy.forward_to(broker.bootstrap_for("far"))
             needed = {side.topic for row in chosen for _, side in row.sides} - {LIVE}
             fill(broker, {name: topics[name] for name in sorted(needed)}, console)
-            figures = measure(broker.bootstrap, proxy, chosen, options.rounds, console)
+            before = cpu_ticks()
+            figures, trouble = measure(broker.bootstrap, proxy, chosen, options.rounds, console)
     facts = {
         "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "confluent-kafka": str(confluent_kafka.version()),
         "broker": "Apache Kafka 4.2, one node, same machine",
         "rounds": options.rounds,
+        "CPU time that the host gave to others": stolen_share(before, cpu_ticks()),
     }
     if options.size != 1.0:
         facts["size"] = f"{options.size:g} of the full one: no result"
-    write_report([(row, figures[row.work]) for row in chosen], facts, SCRIPTS.parent / "build")
+    if trouble is not None:
+        facts["rounds"] = f"{options.rounds}, not all of them: {trouble}"
+    if whole := [(row, sides) for row in chosen if (sides := _whole_rounds(figures[row.work]))]:
+        write_report(whole, facts, SCRIPTS.parent / "build")
+    if trouble is not None:
+        raise SystemExit(f"{trouble} What was measured until then is in the report.")
+
+
+def cpu_ticks() -> list[int]:
+    """Return what all CPUs did since the boot: user, nice, system, idle, iowait, irq, softirq, steal."""
+    return [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+
+
+def stolen_share(before: list[int], after: list[int]) -> str:
+    """Say how much of the time in which a CPU was wanted a virtual machine's host kept for others."""
+    spent = [late - early for early, late in zip(before, after, strict=True)]
+    wanted = sum(spent) - spent[3] - spent[4]
+    return f"{spent[7] / wanted:.0%}" if wanted else "unknown"
+
+
+def _whole_rounds(sides: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    """Return the rounds in which each side has a figure; empty if there is none."""
+    rounds = min(map(len, sides.values()))
+    return {name: each[:rounds] for name, each in sides.items()} if rounds else {}
 
 
 def fill(broker: KafkaBroker, topics: dict[str, Topic], console: Console) -> None:
@@ -100,8 +129,11 @@ def _records(topic: Topic) -> Iterator[tuple[bytes, bytes]]:
 
 def measure(
     bootstrap: str, proxy: CommitThrottle, chosen: list[Row], rounds: int, console: Console
-) -> Figures:
-    """Run all rounds, the two sides of each row in turn; return the figures by row and side."""
+) -> tuple[Figures, str | None]:
+    """Run all rounds, the sides of each row in turn; return the figures by row and side.
+
+    A side that fails ends it: its words come with what was measured until then.
+    """
     figures: Figures = {row.work: {name: [] for name, _ in row.sides} for row in chosen}
     # Round -1 warms up and does not count.
     runs = [
@@ -118,13 +150,16 @@ def measure(
             at = "warm-up" if number < 0 else f"round {number + 1} of {rounds}"
             names = " and ".join(name for name, _ in sides)
             progress.update(task, description=f"{at}: {row.work} ({names})")
-            with ThreadPoolExecutor(len(sides)) as pool:
-                measured = pool.map(lambda side: run_side(bootstrap, proxy, side[1]), sides)
+            try:
+                with ThreadPoolExecutor(len(sides)) as pool:
+                    measured = list(pool.map(lambda side: run_side(bootstrap, proxy, side[1]), sides))
+            except MeasurementFailedError as error:
+                return figures, f"{at} of {row.work} ({names}): {error}"
             for (name, _), figure in zip(sides, measured, strict=True):
                 if number >= 0:
                     figures[row.work][name].append(figure)
             progress.advance(task)
-    return figures
+    return figures, None
 
 
 def run_side(bootstrap: str, proxy: CommitThrottle, side: Side) -> dict[str, Any]:
@@ -140,7 +175,7 @@ def run_side(bootstrap: str, proxy: CommitThrottle, side: Side) -> dict[str, Any
             _produce_live(bootstrap, side)
         lines = process.stdout.read().splitlines()
     if process.returncode:
-        raise SystemExit(
+        raise MeasurementFailedError(
             f"{side.measurement} failed with exit code {process.returncode}; see its error above."
         )
     result: dict[str, Any] = json.loads(lines[-1])
@@ -150,7 +185,7 @@ def run_side(bootstrap: str, proxy: CommitThrottle, side: Side) -> dict[str, Any
 def _await_ready(process: subprocess.Popen[str]) -> None:
     assert process.stdout is not None
     if process.stdout.readline().strip() != "ready":
-        raise SystemExit(f"{process.args!r} ended before it was ready; see its error above.")
+        raise MeasurementFailedError(f"{process.args!r} ended before it was ready; see its error above.")
 
 
 def _produce_live(bootstrap: str, side: Side) -> None:

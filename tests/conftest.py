@@ -15,6 +15,7 @@ from ehkafka.errors import EhkafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from ehkafka.testing.azurite import Azurite
     from ehkafka.testing.commit_throttle import CommitThrottle
@@ -35,7 +36,7 @@ LOOPBACK_ONLY = [
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark whoever asks for the broker, so that `-m "not broker"` never starts one."""
     for item in items:
-        if {"kafka", "far_kafka", "azurite"} & set(getattr(item, "fixturenames", ())):
+        if {"kafka", "far_kafka", "azurite", "token_azurite"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("broker")
 
 
@@ -145,6 +146,36 @@ def azurite() -> Iterator[Azurite]:
         skip_or_fail(error, "Azurite")
     yield server
     server.close()
+
+
+@pytest.fixture(scope="session")
+def _token_azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Azurite, Path]]:
+    from ehkafka.testing.azurite import Azurite  # noqa: PLC0415 - see above
+    from ehkafka.testing.server_identity import issue_identity  # noqa: PLC0415
+
+    folder, identity = tmp_path_factory.mktemp("azurite"), issue_identity()
+    paths = {name: folder / f"{name}.pem" for name in ("certificate", "key", "authority")}
+    paths["certificate"].write_bytes(identity.certificate_pem)
+    paths["key"].write_bytes(identity.key_pem)
+    paths["authority"].write_bytes(identity.ca_pem)
+    server = Azurite(certificate=(paths["certificate"], paths["key"]))
+    try:
+        server.start()
+    except EhkafkaError as error:
+        skip_or_fail(error, "Azurite")
+    yield server, paths["authority"]
+    server.close()
+
+
+@pytest.fixture
+def token_azurite(_token_azurite: tuple[Azurite, Path], monkeypatch: pytest.MonkeyPatch) -> Azurite:
+    """Return an Azurite with TLS that takes Entra ID tokens; Azure's clients trust its certificate.
+
+    It is shared by the session: use containers of your own.
+    """
+    server, authority = _token_azurite
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(authority))
+    return server
 
 
 @pytest.fixture(scope="session")

@@ -249,6 +249,11 @@ def _account(text: Secret) -> str:
             "BlobMirror.connection_string: that is no connection string of a storage account: it has neither "
             "AccountKey nor SharedAccessSignature. The portal shows it under Access keys."
         )
+    if not known.get("blobendpoint") and not known.get("accountname"):
+        raise ConfigurationError(
+            "BlobMirror.connection_string: it has neither AccountName nor BlobEndpoint; was it cut? The "
+            "portal shows the whole of it under Access keys."
+        )
     end = known.get("endpointsuffix", "core.windows.net")
     url = known.get("blobendpoint") or f"https://{known.get('accountname', '')}.blob.{end}"
     url = url.partition("?")[0].rstrip("/")

@@ -62,12 +62,18 @@ class BlobStore:
 
     def list_blobs(self, prefix: str) -> Iterator[StoredBlob]:
         """Yield the blobs below a prefix by name, without bodies."""
+        pages: Any = None
 
-        def ask() -> list[StoredBlob]:
-            found = self._client().list_blobs(name_starts_with=prefix, include=["metadata"])
-            return [_stored(blob, blob.name, b"") for blob in found]
+        def ask() -> list[StoredBlob] | None:
+            nonlocal pages
+            if pages is None:
+                pages = self._client().list_blobs(name_starts_with=prefix, include=["metadata"]).by_page()
+            page = next(pages, None)
+            return None if page is None else [_stored(blob, blob.name, b"") for blob in page]
 
-        yield from self._call(prefix, ask)
+        # Page by page: a container may hold millions, and who reads them has enough of them before.
+        while (found := self._call(prefix, ask)) is not None:
+            yield from found
 
     def read(self, name: str) -> StoredBlob | None:
         """Return a blob, None when there is none of that name; a body beyond all bounds comes empty."""

@@ -69,9 +69,14 @@ class Container:
         )
 
 
+def is_container_name(name: object) -> bool:
+    """Tell whether Blob Storage takes that for a container's name."""
+    return isinstance(name, str) and len(name) <= 63 and _CONTAINER.fullmatch(name) is not None
+
+
 def check_container_name(name: object) -> None:
     """Refuse what Blob Storage takes for no container. Raises `ConfigurationError`."""
-    if not isinstance(name, str) or _CONTAINER.fullmatch(name) is None or len(name) > 63:
+    if not is_container_name(name):
         # Not repeated: it may be a secret in the wrong place.
         raise ConfigurationError(
             "BlobMirror: that is no name of a container: 3 to 63 lower-case letters, digits, single hyphens."

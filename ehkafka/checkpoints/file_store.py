@@ -13,11 +13,14 @@ import fcntl
 import hashlib
 import os
 import secrets
+import stat
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import orjson
 
+from ehkafka.checkpoints.body import BODY_BYTES_MAX
 from ehkafka.checkpoints.store import (
     StoreConflictError,
     StoredBlob,
@@ -35,6 +38,11 @@ if TYPE_CHECKING:
 LOCK = ".lock"
 # Begins the names of files that are not finished yet, or never were.
 UNFINISHED = ".new-"
+# What we write is smaller; of a larger file no more is read, and its body comes empty.
+FILE_BYTES_MAX = BODY_BYTES_MAX + 65_536
+# A write takes milliseconds: who has the lock for longer was stopped, or his disk hangs.
+LOCK_S = 5.0
+_LOCK_PAUSE_S = 0.01
 
 
 class FileStore:
@@ -84,7 +92,7 @@ class FileStore:
 
     def _names(self, prefix: str) -> Iterator[str]:
         start = self._path(prefix.rpartition("/")[0]) if "/" in prefix else self._folder
-        for folder, _, files in os.walk(start):
+        for folder, _, files in os.walk(start, onerror=_unless_missing):
             for file in files:
                 name = Path(folder, file).relative_to(self._folder).as_posix()
                 if name.startswith(prefix) and not file.startswith(UNFINISHED) and name != LOCK:
@@ -99,11 +107,10 @@ class FileStore:
     @staticmethod
     def _read(path: Path, name: str) -> StoredBlob | None:
         try:
-            content = path.read_bytes()
-            modified_at_ms = path.stat().st_mtime_ns // 1_000_000
+            content, modified_at_ms = _content(path)
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             return None
-        metadata, body = parted(content)
+        metadata, body = parted(content) if len(content) <= FILE_BYTES_MAX else ({}, b"")
         return StoredBlob(name, _version(content), metadata, body, modified_at_ms)
 
     @contextlib.contextmanager
@@ -112,10 +119,25 @@ class FileStore:
         self._must_be_there()
         lock = os.open(self._folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._acquire(lock)
             yield
         finally:
             os.close(lock)
+
+    def _acquire(self, lock: int) -> None:
+        deadline_s = time.monotonic() + LOCK_S
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= deadline_s:
+                    raise StoreUnavailableError(
+                        f"{self.name}: another process has had {LOCK} for {LOCK_S:g} s: look for one that was"
+                        " stopped or hangs. It is tried again."
+                    ) from None
+                time.sleep(_LOCK_PAUSE_S)
+            else:
+                return
 
     def _must_be_there(self) -> None:
         # Not made here: a disk that is not mounted would silently be replaced by an empty folder.
@@ -155,6 +177,29 @@ def _replace(path: Path, content: bytes) -> None:
         unfinished.unlink(missing_ok=True)
         raise
     _sync(path.parent)
+
+
+def _content(path: Path) -> tuple[bytes, int]:
+    """Return what is in a file, as far as it is read, and when it was written (ms)."""
+    # Without waiting, which a pipe without a writer would make us do.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(handle)
+        modified_at_ms = status.st_mtime_ns // 1_000_000
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
+        if not stat.S_ISREG(status.st_mode):
+            return b"", modified_at_ms  # a pipe or a device has no end
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            return file.read(FILE_BYTES_MAX + 1), modified_at_ms
+    finally:
+        os.close(handle)
+
+
+def _unless_missing(error: OSError) -> None:
+    # A folder that may not be read is no empty one.
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise error
 
 
 def _sync(folder: Path) -> None:

@@ -27,6 +27,7 @@ from ehkafka.checkpoints.formats_json import MISSING, JsonForm, NoNumberError, r
 from ehkafka.checkpoints.layout import NAME_CHARACTERS_MAX, place_of
 
 if TYPE_CHECKING:
+    from ehkafka.checkpoints.checkpoint import Checkpoint
     from ehkafka.checkpoints.formats_json import Body
     from ehkafka.checkpoints.layout import Place
     from ehkafka.checkpoints.store import StoredBlob
@@ -83,6 +84,8 @@ class Found:
     offset: str | None = None
     client: str | None = None
     modified_at_ms: int | None = None
+    # Where it is our own mirror: all that it says.
+    checkpoint: Checkpoint | None = None
 
     @property
     def next_offset(self) -> int | None:
@@ -147,7 +150,7 @@ def _in_metadata(blob: StoredBlob, place: Place) -> Found | Unreadable:
     # An SDK that checkpoints over our mirror leaves our body where it was: only what agrees is ours.
     ours = read_checkpoint(blob.body)
     if ours is not None and ours.next_offset == (found.next_offset or 0):
-        return replace(found, origin=replace(origin, format=Format.EHKAFKA))
+        return replace(found, origin=replace(origin, format=Format.EHKAFKA), checkpoint=ours)
     return found
 
 

@@ -8,7 +8,9 @@ is what `az storage blob list --include m -o json` prints.
 
 from __future__ import annotations
 
+import os
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -19,6 +21,7 @@ from ehkafka.checkpoints.formats_json import JsonForm, read_body
 from ehkafka.checkpoints.store import (
     StoreConflictError,
     StoredBlob,
+    StoreError,
     StoreForbiddenError,
     StoreMissingError,
     StoreUnavailableError,
@@ -27,7 +30,6 @@ from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from ehkafka.checkpoints.store import Version
 
@@ -49,7 +51,7 @@ class CheckpointFolder:
         """Yield the files; links are not followed out of the folder."""
         if not self._folder.is_dir():
             raise StoreMissingError(f"There is no folder {self.name}. Correct the path.")
-        for path in sorted(self._folder.rglob("*")):
+        for path in sorted(self._files()):
             name = path.relative_to(self._folder).as_posix()
             is_own = path.name == LOCK or path.name.startswith(UNFINISHED)
             if name.startswith(prefix) and not is_own and path.is_file() and not path.is_symlink():
@@ -60,17 +62,16 @@ class CheckpointFolder:
 
     def read(self, name: str) -> StoredBlob | None:
         """Return a file; of a large one only so much that it is seen to be too large."""
+        path = self._path(name)
         try:
-            with (self._folder / name).open("rb") as file:
+            with path.open("rb") as file:
                 content = file.read(BODY_BYTES_MAX + 1)
         except FileNotFoundError:
             return None
-        except PermissionError:
-            raise StoreForbiddenError(
-                f"{self._folder / name} may not be read by this user: grant the right, or copy it."
-            ) from None
+        except PermissionError as error:
+            raise _forbidden(error) from None
         except OSError as error:
-            raise StoreUnavailableError(f"{self._folder / name} cannot be read: {error.strerror}.") from None
+            raise StoreUnavailableError(f"{path} cannot be read: {error.strerror}.") from None
         metadata, body = parted(content)
         return StoredBlob(name, sha256(content).hexdigest(), metadata or _flat(body), body)
 
@@ -78,7 +79,7 @@ class CheckpointFolder:
         self, name: str, *, metadata: Mapping[str, str], body: bytes, expected: Version | None
     ) -> Version:
         """Write a file; the metadata is its JSON where it has no body."""
-        path = self._folder / name
+        path = self._path(name)
         there = self.read(name)
         if (None if there is None else there.version) != expected:
             raise StoreConflictError(f"{path} was written by somebody else meanwhile: look at it first.")
@@ -92,6 +93,19 @@ class CheckpointFolder:
 
     def close(self) -> None:
         """Nothing is kept open."""
+
+    def _path(self, name: str) -> Path:
+        if name.startswith("/") or ".." in name.split("/"):
+            raise StoreError(f"{self.name}: {name!r} is no name of a file below that folder.")
+        return self._folder / name
+
+    def _files(self) -> Iterator[Path]:
+        def refuse(error: OSError) -> None:
+            # Else its checkpoints would be missing without a word.
+            raise _forbidden(error) from None
+
+        for folder, _, files in os.walk(self._folder, onerror=refuse):
+            yield from (Path(folder, file) for file in files)
 
 
 class BlobList:
@@ -130,6 +144,12 @@ class BlobList:
         if self._blobs is None:
             self._blobs = {blob.name: blob for blob in _listed(self._path)}
         return self._blobs
+
+
+def _forbidden(error: OSError) -> StoreForbiddenError:
+    return StoreForbiddenError(
+        f"{error.filename} may not be read by this user ({error.strerror}): grant the right, or copy it."
+    )
 
 
 def _flat(body: bytes) -> dict[str, str]:

@@ -41,6 +41,8 @@ class _Lookup:
     partitions: Sequence[TopicPartition]
     found: dict[TopicPartition, Checkpoint | None] = field(default_factory=dict)
     error: StoreError | None = None
+    # Nobody waits any more. Written by who waited, read by the mirror's thread: late is only a read too many.
+    is_given_up: bool = False
     done: threading.Event = field(default_factory=threading.Event)
 
 
@@ -98,14 +100,20 @@ class Mirror:
             self._changed.notify()
 
     def lookup(
-        self, partitions: Sequence[TopicPartition], timeout_s: float
+        self, partitions: Sequence[TopicPartition], timeout_s: float, *, partial: bool = False
     ) -> dict[TopicPartition, Checkpoint | None]:
-        """Read what the mirror has of these partitions; None where it has nothing. Raises `StoreError`."""
+        """Read what the mirror has of these partitions, in this order; None where it has nothing.
+
+        With `partial` what was read in the time is an answer, too. Raises `StoreError`.
+        """
         wanted = _Lookup(partitions)
         with self._changed:
             self._lookups.append(wanted)
             self._changed.notify()
         if not wanted.done.wait(timeout_s):
+            wanted.is_given_up = True
+            if partial and wanted.found:
+                return dict(wanted.found)
             raise StoreUnavailableError(
                 f"{self._store.name}: no answer within {timeout_s:g} s. Look at the network and the account."
             )
@@ -188,7 +196,8 @@ class Mirror:
         now_s = self._clock()
         if now_s < self._outage.not_before_s:
             return
-        self._guarded(self._work.do)
+        # Who looks something up waits for no more than one blob.
+        self._guarded(lambda: self._work.do(is_wanted=lambda: bool(self._lookups)))
         with self._changed:
             self._book.forget_ended(now_s)
 
@@ -211,8 +220,9 @@ class Mirror:
         """Work; False after a failure, which is told when it is the first one."""
         try:
             has_worked = work()
-        except Exception as error:
-            # A store raises StoreErrors alone; one that somebody else wrote may have a defect.
+        except BaseException as error:
+            # A store raises StoreErrors alone; one that somebody else wrote may have a defect, and the
+            # SystemExit of a credential's callable would end this thread without a word.
             text = str(error) if isinstance(error, StoreError) else said(error)
             if self._outage.failed(text, self._clock()):
                 self._emit(MirrorUnavailable(self._store.name, text))
@@ -228,9 +238,12 @@ class Mirror:
             waiting, self._lookups = self._lookups, []
         for lookup in waiting:
             try:
-                lookup.found.update({p: self._work.read(p) for p in lookup.partitions})
+                for partition in lookup.partitions:
+                    if lookup.is_given_up:
+                        break
+                    lookup.found[partition] = self._work.read(partition)
             except StoreError as error:
                 lookup.error = error
-            except Exception as error:
+            except BaseException as error:
                 lookup.error = StoreError(f"{self._store.name}: {said(error)}. Please report it.")
             lookup.done.set()

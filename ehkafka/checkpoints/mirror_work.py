@@ -15,6 +15,7 @@ from ehkafka.checkpoints.body import (
     ownership_body,
     ownership_metadata,
     read_checkpoint,
+    read_ownership,
 )
 from ehkafka.checkpoints.mirror_book import Seen
 from ehkafka.checkpoints.store import StoreConflictError
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ehkafka.checkpoints.layout import Layout
     from ehkafka.checkpoints.mirror_book import MirrorBook
     from ehkafka.checkpoints.owner_book import Claim, OwnerBook
-    from ehkafka.checkpoints.store import CheckpointStore
+    from ehkafka.checkpoints.store import CheckpointStore, StoredBlob
     from ehkafka.events import Event
     from ehkafka.records import TopicPartition
 
@@ -57,54 +58,60 @@ class MirrorWork:
         self._emit = emit
         self._clock = clock
 
-    def do(self, *, until_s: float | None = None) -> bool:
+    def do(self, *, until_s: float | None = None, is_wanted: Callable[[], bool] = lambda: False) -> bool:
         """Do what is due; True if the store was asked at all. Raises what the store raises.
 
-        With `until_s` it is the last time: the interval is waived, and nothing begins after that time.
+        With `until_s` it is the last time: the interval is waived, and nothing begins after that time. While
+        the thread `is_wanted` for something else nothing begins either: the rest is due still.
         """
-        looked = self._look_at_all()
-        written = self._write_all(until_s)
-        return self._claim_all(until_s) or written or looked
+
+        def is_over() -> bool:
+            return is_wanted() or (until_s is not None and self._clock() >= until_s)
+
+        looked = self._look_at_all(is_over)
+        written = self._write_all(is_over, hurry=until_s is not None)
+        return self._claim_all(is_over) or written or looked
 
     def read(self, partition: TopicPartition) -> Checkpoint | None:
         """Return what the store has of a partition; None if nothing, or nothing of ours."""
         blob = self._store.read(self._layout.name(*partition))
         return None if blob is None else read_checkpoint(blob.body)
 
-    def _look_at_all(self) -> bool:
+    def _look_at_all(self, is_over: Callable[[], bool]) -> bool:
         with self._lock:
             partitions = self._book.to_read(self._clock())
-        for partition, epoch in partitions:
+        for looked, (partition, epoch) in enumerate(partitions):
+            if is_over():
+                return looked > 0
             self._look(partition, epoch)
         return bool(partitions)
 
-    def _write_all(self, until_s: float | None) -> bool:
+    def _write_all(self, is_over: Callable[[], bool], *, hurry: bool) -> bool:
         began_s = self._clock()
         with self._lock:
-            partitions = self._book.to_write(began_s, hurry=until_s is not None)
+            partitions = self._book.to_write(began_s, hurry=hurry)
         written: list[tuple[TopicPartition, int]] = []
+        has_asked = False
         try:
             for partition in partitions:
-                if self._is_late(until_s):
+                if is_over():
                     break
+                has_asked = True
                 if (next_offset := self._write(partition)) is not None:
                     written.append((partition, next_offset))
         finally:
             if written:
                 self._emit(MirrorWritten(tuple(written), self._clock() - began_s))
-        return bool(partitions)
+        return has_asked
 
-    def _claim_all(self, until_s: float | None) -> bool:
+    def _claim_all(self, is_over: Callable[[], bool]) -> bool:
         with self._lock:
             claims = self._owners.due(self._clock())
-        for claim in claims:
-            if self._is_late(until_s):
-                break
+        for claimed, claim in enumerate(claims):
+            if is_over():
+                return claimed > 0
             self._claim(claim)
         return bool(claims)
-
-    def _is_late(self, until_s: float | None) -> bool:
-        return until_s is not None and self._clock() >= until_s
 
     def _look(self, partition: TopicPartition, epoch: int) -> Seen:
         """Read a partition's blob into the book."""
@@ -168,7 +175,13 @@ class MirrorWork:
         if not claim.is_seen:
             blob = self._store.read(name)
             expected = blob.version if blob else None
+            if claim.is_released and not self._is_ours(blob):
+                with self._lock:
+                    self._owners.superseded(claim)
+                return
         ownership = self._owners.ownership(claim, int(time.time() * 1000))
+        with self._lock:
+            self._owners.tried(claim)
         try:
             version = self._store.write(
                 name,
@@ -182,3 +195,7 @@ class MirrorWork:
         else:
             with self._lock:
                 self._owners.said(claim, version, self._clock())
+
+    def _is_ours(self, blob: StoredBlob | None) -> bool:
+        ownership = None if blob is None else read_ownership(blob.metadata)
+        return ownership is not None and ownership.owner == self._owners.owner

@@ -3,7 +3,8 @@
 Pure; time comes in as an argument; the caller has a lock around it. A partition is said to be owned when
 it is assigned and every 30 s from then on, and to be released when it is not ours any more. Who finds that
 somebody else has written says it again only with the next turn: a process that slept through the loss of
-its partition knows by then.
+its partition knows by then. A new owner says it again soon: the one before was just letting go. Released is
+only what still says to be ours.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
 
 EVERY_S = 30.0
+# The last word of the owner before came between a new owner's look and its first word.
+CROSSED_S = 1.0
 
 
 class Claim(NamedTuple):
@@ -35,7 +38,8 @@ class _Entry:
     epoch: int
     is_released: bool = False
     is_seen: bool = False
-    # Whether anybody else knows of this epoch.
+    # Whether the store may know of this epoch: a write's answer can get lost.
+    is_tried: bool = False
     is_said: bool = False
     version: Version | None = None
     next_s: float = float("-inf")
@@ -57,7 +61,7 @@ class OwnerBook:
         entry = self._entries.get(partition)
         if entry is None or entry.epoch != epoch:
             return
-        if not entry.is_said:
+        if not entry.is_tried:
             del self._entries[partition]
         else:
             entry.is_released, entry.next_s = True, float("-inf")
@@ -69,6 +73,12 @@ class OwnerBook:
             for partition, entry in self._entries.items()
             if entry.next_s <= now_s
         ]
+
+    def tried(self, claim: Claim) -> None:
+        """Take that it is being said: from now on the store may know of it."""
+        entry = self._current(claim)
+        if entry is not None:
+            entry.is_tried = True
 
     def said(self, claim: Claim, version: Version, now_s: float) -> None:
         """Take that it was said."""
@@ -83,14 +93,21 @@ class OwnerBook:
             entry.next_s = now_s + EVERY_S
 
     def contradicted(self, claim: Claim, now_s: float) -> None:
-        """Take that somebody else has written meanwhile."""
+        """Take that somebody else has written meanwhile, or we did and the answer was lost."""
         entry = self._current(claim)
         if entry is None:
             return
-        if entry.is_released:
+        entry.is_seen, entry.version = False, None
+        if not claim.is_released:
+            entry.next_s = now_s + (EVERY_S if entry.is_said else CROSSED_S)
+        elif not claim.is_seen:
+            # It was looked at just now: whoever writes there is no word of ours.
             del self._entries[claim.partition]
-        else:
-            entry.is_seen, entry.version, entry.next_s = False, None, now_s + EVERY_S
+
+    def superseded(self, claim: Claim) -> None:
+        """Take that the blob to be released is somebody else's: there is nothing to say any more."""
+        if claim.is_released and self._current(claim) is not None:
+            del self._entries[claim.partition]
 
     def ownership(self, claim: Claim, at_ms: int) -> Ownership:
         """Return what to write."""

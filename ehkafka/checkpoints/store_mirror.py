@@ -18,9 +18,15 @@ INTERVAL_S = 10.0
 class MirrorChoice(Protocol):
     """A mirror as it is chosen, before anything is opened."""
 
-    interval_s: float
-    # Stands for the broker in the blobs' names; None: the endpoint's host name.
-    namespace: str | None
+    @property
+    def interval_s(self) -> float:
+        """The least time between two writes of a partition."""
+        ...
+
+    @property
+    def namespace(self) -> str | None:
+        """What stands for the broker in the blobs' names; None: the endpoint's host name."""
+        ...
 
     def open_store(self) -> CheckpointStore:
         """Return the store, for one run. Raises `ConfigurationError`."""

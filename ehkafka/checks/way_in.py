@@ -46,26 +46,31 @@ def reach_topic(inspection: Inspection, name: str) -> Consumer:
 
     Raises `EndpointError`, `ConfigurationError`, `TopicNotFoundError`, without a secret.
     """
+    about = ""
     try:
         if inspection.mechanism == "OAUTHBEARER":
             _look_at_token(inspection)
-        for look in (auth.look, topic.look):
-            inspection.begin_step()
-            look(inspection, name)
+        inspection.begin_step()
+        auth.look(inspection, name)
+        about = f", topic {name}"
+        inspection.begin_step()
+        topic.look(inspection, name)
     except Trouble as found:
         kind: type[EhkafkaError] = EndpointError
         if found.exit_code == SETTINGS_CODE:
             kind = ConfigurationError
         elif inspection.cluster is not None and name not in inspection.cluster.topics:
             kind = TopicNotFoundError
-        raise told(inspection, found, kind) from None
+        raise told(inspection, found, kind, about) from None
     return inspection.consumer()
 
 
-def told(inspection: Inspection, found: Trouble, kind: type[EhkafkaError] = EndpointError) -> EhkafkaError:
-    """Return a probe's trouble as an error, clean."""
-    text, fix = inspection.cleaner.text(found.text), inspection.cleaner.text(found.fix)
-    return kind(f"{inspection.target.endpoint.name}: {text}. {fix}")
+def told(
+    inspection: Inspection, found: Trouble, kind: type[EhkafkaError] = EndpointError, about: str = ""
+) -> EhkafkaError:
+    """Return a probe's trouble as an error, clean; `about` follows the endpoint's name."""
+    about, text, fix = map(inspection.cleaner.text, (about, found.text, found.fix))
+    return kind(f"{inspection.target.endpoint.name}{about}: {text}. {fix}")
 
 
 def _look_at_token(inspection: Inspection) -> None:

@@ -6,12 +6,14 @@ key, and the endpoint's own parser refuses it there without repeating it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ehkafka import ConfigurationError, Endpoint
 from ehkafka.checks import Target
 from ehkafka.cli.app_path import load_app
 from ehkafka.cli.settings_given import Given
+from ehkafka.offsets.source import mirror_of_environment, named_mirror
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,3 +49,15 @@ def chosen_target(
         topics=named or own,
         consumer=given.layer.consumer,
     )
+
+
+def with_mirror(
+    target: Target, place: str | None, *, credential: str | None, client_id: str | None
+) -> Target:
+    """Return the target with the mirror at that place, else with the environment's, if it names one.
+
+    Raises `ConfigurationError`.
+    """
+    if place is None:
+        return replace(target, mirror=mirror_of_environment())
+    return replace(target, mirror=named_mirror(place, credential=credential, client_id=client_id))

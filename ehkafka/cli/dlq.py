@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 
     from ehkafka import Record
     from ehkafka.checks import Target
+    from ehkafka.cli.dlq_commands import Letters
     from ehkafka.recovery.redrive import Redrive
     from ehkafka.recovery.redrive_count import RedriveCount
 
 _PLACE = re.compile(r"(?P<partition>\d{1,9})@(?P<offset>\d{1,18})", re.ASCII)
 
 
-def chosen_letters(
-    *, key: str | None, error: str | None, origin_topic: str | None, since: str | None
-) -> LetterFilter:
+def chosen_letters(letters: Letters) -> LetterFilter:
     """Return the filter that the options make. Raises `ConfigurationError`."""
-    moment: object = None if since is None else parse_from(since)
+    since = letters.since
+    moment: object = None if since is None else parse_from(since, option="--since")
     if isinstance(moment, timedelta):
         moment = datetime.now(UTC) - moment
     if moment is not None and not isinstance(moment, datetime):
@@ -49,7 +49,7 @@ def chosen_letters(
             f"--since {since!r} is no time; give -10m for the last 10 minutes (s, m, h, d), or a moment such"
             " as 2026-01-31T12:00:00Z."
         )
-    return LetterFilter(key=key, error=error, origin_topic=origin_topic, since=moment)
+    return LetterFilter(key=letters.key, error=letters.error, origin_topic=letters.origin_topic, since=moment)
 
 
 def reader_of(target: Target, topic: str, timeout_s: float) -> TopicReader:

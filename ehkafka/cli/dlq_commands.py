@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from ehkafka.cli.exits import CODES, reported
-from ehkafka.cli.options import App, Config, Debug, Endpoint, Json, Timeout
+from ehkafka.cli.option_groups import OfEndpoint, Yes, grouped
 
 LIST_HELP = f"""List what a dead-letter topic holds: how many of what, and the newest ones.
 
@@ -66,103 +67,91 @@ dlq = typer.Typer(
 )
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic of the dead letters.")]
-Key = Annotated[str | None, typer.Option(help="Only letters of this key.")]
-Error = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="Only letters whose error's type or text has this in it.")
-]
-OriginTopic = Annotated[
-    str | None, typer.Option("--origin-topic", metavar="TOPIC", help="Only letters that came from there.")
-]
-Since = Annotated[
-    str | None,
-    typer.Option(metavar="PLACE", help="Only what failed since then: -10m (s, m, h, d), or a moment."),
-]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letters:
+    """Which letters are meant."""
+
+    key: Annotated[str | None, typer.Option(help="Only letters of this key.")] = None
+    error: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Only letters whose error's type or text has this in it."),
+    ] = None
+    origin_topic: Annotated[
+        str | None,
+        typer.Option("--origin-topic", metavar="TOPIC", help="Only letters that came from there."),
+    ] = None
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="PLACE", help="Only what failed since then: -10m (s, m, h, d), or a moment."),
+    ] = None
 
 
 @dlq.command("list", help=LIST_HELP)
+@grouped
 def list_letters(
     topic: Topic,
     *,
-    key: Key = None,
-    error: Error = None,
-    origin_topic: OriginTopic = None,
-    since: Since = None,
+    letters: Letters,
     limit: Annotated[int, typer.Option(min=0, help="How many of the newest letters to list.")] = 20,
-    as_json: Json = False,
-    app: App = None,
-    endpoint: Endpoint = None,
-    timeout_s: Timeout = 10.0,
-    config: Config = None,
-    debug: Debug = False,
+    of: OfEndpoint,
 ) -> None:
     """List what a dead-letter topic holds."""
     from ehkafka.cli import dlq as work  # noqa: PLC0415 - `run` needs none of it
     from ehkafka.cli.check_target import chosen_target  # noqa: PLC0415
 
-    with reported(debug=debug):
-        target = chosen_target(app, endpoint, topics=[topic], config=config)
-        choose = work.chosen_letters(key=key, error=error, origin_topic=origin_topic, since=since)
-        reader = work.reader_of(target, topic, timeout_s)
-        work.list_letters(reader, choose, limit=limit, as_json=as_json)
+    with reported(debug=of.debug):
+        target = chosen_target(of.app, of.endpoint, topics=[topic], config=of.config)
+        choose = work.chosen_letters(letters)
+        reader = work.reader_of(target, topic, of.timeout_s)
+        work.list_letters(reader, choose, limit=limit, as_json=of.as_json)
 
 
 @dlq.command("show", help=SHOW_HELP)
+@grouped
 def show_letter(
     topic: Topic,
     place: Annotated[str, typer.Argument(metavar="PARTITION@OFFSET", help="Which letter.")],
     *,
-    as_json: Json = False,
-    app: App = None,
-    endpoint: Endpoint = None,
-    timeout_s: Timeout = 10.0,
-    config: Config = None,
-    debug: Debug = False,
+    of: OfEndpoint,
 ) -> None:
     """Show one letter whole."""
     from ehkafka.cli import dlq as work  # noqa: PLC0415 - `run` needs none of it
     from ehkafka.cli.check_target import chosen_target  # noqa: PLC0415
 
-    with reported(debug=debug):
-        target = chosen_target(app, endpoint, topics=[topic], config=config)
-        work.show_letter(target, topic, place, timeout_s=timeout_s, as_json=as_json)
+    with reported(debug=of.debug):
+        target = chosen_target(of.app, of.endpoint, topics=[topic], config=of.config)
+        work.show_letter(target, topic, place, timeout_s=of.timeout_s, as_json=of.as_json)
 
 
 @dlq.command("redrive", help=REDRIVE_HELP)
+@grouped
 def redrive_letters(
     topic: Topic,
     *,
-    key: Key = None,
-    error: Error = None,
-    origin_topic: OriginTopic = None,
-    since: Since = None,
+    letters: Letters,
     to: Annotated[
         str | None, typer.Option(metavar="TOPIC", help="Bring them to this topic instead of their own.")
     ] = None,
     group: Annotated[
         str, typer.Option(metavar="NAME", help="The group whose commits are the progress.")
     ] = "",
-    yes: Annotated[
-        bool, typer.Option("--yes/--dry-run", help="Do it, or only say what would be done.")
-    ] = False,
-    as_json: Json = False,
-    app: App = None,
-    endpoint: Endpoint = None,
-    timeout_s: Timeout = 10.0,
-    config: Config = None,
-    debug: Debug = False,
+    yes: Yes = False,
+    of: OfEndpoint,
 ) -> None:
     """Bring dead letters back to the topic and partition that they came from."""
     from ehkafka.cli import dlq as work  # noqa: PLC0415 - `run` needs none of it
     from ehkafka.cli.check_target import chosen_target  # noqa: PLC0415
     from ehkafka.recovery.redrive import Redrive  # noqa: PLC0415
 
-    with reported(debug=debug):
+    with reported(debug=of.debug):
         redrive = Redrive(
-            target=chosen_target(app, endpoint, topics=[topic], config=config),
+            target=chosen_target(of.app, of.endpoint, topics=[topic], config=of.config),
             topic=topic,
-            choose=work.chosen_letters(key=key, error=error, origin_topic=origin_topic, since=since),
+            choose=work.chosen_letters(letters),
             to=to,
             group=group,
-            timeout_s=timeout_s,
+            timeout_s=of.timeout_s,
         )
-        work.redrive_letters(redrive, yes=yes, as_json=as_json)
+        work.redrive_letters(redrive, yes=yes, as_json=of.as_json)

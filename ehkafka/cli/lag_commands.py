@@ -7,18 +7,8 @@ from typing import Annotated
 import typer
 
 from ehkafka.cli.exits import CODES, reported
-from ehkafka.cli.options import (
-    AppOfGroup,
-    ClientId,
-    Config,
-    Credential,
-    Debug,
-    Endpoint,
-    Group,
-    Json,
-    Timeout,
-    Topic,
-)
+from ehkafka.cli.option_groups import OfGroup, grouped
+from ehkafka.cli.options import ClientId, Credential, Mirror, Topic
 
 LAG_HELP = f"""Show how far a group is behind: committed, end and lag of each partition, and the sum.
 
@@ -30,6 +20,7 @@ Examples:
   ehkafka lag readings --app shop.readings:app
   ehkafka lag readings --group shop --endpoint localhost:9092 --watch
   ehkafka lag readings --group shop --fail-over 10000     exit code 6 when it is more
+  ehkafka lag readings --group shop --watch --json        a line of JSON for each look
 
 \b
 Exit codes:
@@ -54,6 +45,7 @@ Exit codes:
 """
 
 
+@grouped
 def lag(
     topic: Topic,
     *,
@@ -70,56 +62,42 @@ def lag(
             help="End with exit code 6 when the total lag is more, or a commit is outside of its log.",
         ),
     ] = None,
-    group: Group = None,
-    app: AppOfGroup = None,
-    endpoint: Endpoint = None,
-    timeout_s: Timeout = 10.0,
-    config: Config = None,
-    as_json: Json = False,
-    debug: Debug = False,
+    of: OfGroup,
 ) -> None:
     """Show how far a group is behind."""
     from ehkafka.cli import lag as work  # noqa: PLC0415 - `run` needs none of it
     from ehkafka.cli.offsets import group_offsets  # noqa: PLC0415
 
-    with reported(debug=debug):
-        there = group_offsets(topic, group, app, endpoint, config, timeout_s)
+    with reported(debug=of.debug):
+        there = group_offsets(topic, of)
         if watch:
-            code = work.watch_lag(there, fail_over=fail_over, as_json=as_json, every_s=every_s)
+            code = work.watch_lag(there, fail_over=fail_over, as_json=of.as_json, every_s=every_s)
         else:
-            code = work.lag(there, fail_over=fail_over, as_json=as_json)
+            code = work.lag(there, fail_over=fail_over, as_json=of.as_json)
     raise typer.Exit(code)
 
 
+@grouped
 def owners(
     topic: Topic,
     *,
-    mirror: Annotated[
-        str | None,
-        typer.Option("--mirror", metavar="PLACE", help="The mirror: a container's name or URL, or a folder."),
-    ] = None,
+    mirror: Mirror = None,
     credential: Credential = None,
     client_id: ClientId = None,
     namespace: Annotated[
         str | None,
         typer.Option(metavar="HOST", help="As the mirror names it. Default: the endpoint's host name."),
     ] = None,
-    group: Group = None,
-    app: AppOfGroup = None,
-    endpoint: Endpoint = None,
-    timeout_s: Timeout = 10.0,
-    config: Config = None,
-    as_json: Json = False,
-    debug: Debug = False,
+    of: OfGroup,
 ) -> None:
     """Show who has which partition."""
     from ehkafka.cli import owners as work  # noqa: PLC0415 - `run` needs none of it
     from ehkafka.cli.offsets import group_offsets  # noqa: PLC0415
     from ehkafka.offsets.source import mirror_of_target, open_source  # noqa: PLC0415
 
-    with reported(debug=debug):
-        there = group_offsets(topic, group, app, endpoint, config, timeout_s)
+    with reported(debug=of.debug):
+        there = group_offsets(topic, of)
         store, named = mirror_of_target(there.target)
         if mirror is not None:
             store = open_source(mirror, credential=credential, client_id=client_id)
-        work.owners(there, store, namespace or named, as_json=as_json)
+        work.owners(there, store, namespace or named, as_json=of.as_json)

@@ -7,25 +7,38 @@ from typing import Annotated
 import typer
 
 from ehkafka.cli.exits import CODES, reported
-from ehkafka.cli.options import App, Assignments, Config, Debug, Endpoint, Timeout
+from ehkafka.cli.options import (
+    App,
+    Assignments,
+    ClientId,
+    Config,
+    Credential,
+    Debug,
+    Endpoint,
+    Mirror,
+    Timeout,
+)
 from ehkafka.cli.settings_given import Given
 
 CHECK_HELP = f"""Check the way to a broker step by step: name, port, TLS, credential, topic, group, offsets.
 
-Each step that fails says why and what to do. Nothing of yours is changed: it joins no group, and commits
-only in a group of its own, ehkafka-check.
+Each step that fails says why and what to do. Nothing of yours is changed: it joins no group, commits only in
+a group of its own, ehkafka-check, and writes into a mirror only a blob of its own, ehkafka/check.
 
 \b
 Examples:
   ehkafka check shop.orders:app                  what that app would use
   ehkafka check --endpoint localhost:9092 --topic orders --group shop
   ehkafka check --topic orders                   the endpoint that the environment names
+  ehkafka check --topic orders --mirror checkpoints    and the container of the mirror
   ehkafka check shop.orders --json               for programs
 
 \b
 Environment:
   EHKAFKA_CONNECTION_STRING, EHKAFKA_CONNECTION_STRING_FILE, EHKAFKA_NAMESPACE or EHKAFKA_BOOTSTRAP,
   when neither an app nor --endpoint is given
+  EHKAFKA_MIRROR_…   names the mirror when neither an app nor --mirror is given; with
+  EHKAFKA_MIRROR_CONNECTION_STRING or EHKAFKA_MIRROR_CONNECTION_STRING_FILE --mirror takes a container's name
 
 \b
 Exit codes:
@@ -90,6 +103,9 @@ def check(
     endpoint: Endpoint = None,
     group: Annotated[str | None, typer.Option(help="The consumer group.")] = None,
     topic: Annotated[list[str] | None, typer.Option(help="A topic; may be given several times.")] = None,
+    mirror: Mirror = None,
+    credential: Credential = None,
+    client_id: ClientId = None,
     timeout_s: Timeout = 10.0,
     config: Config = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
@@ -97,10 +113,12 @@ def check(
 ) -> None:
     """Check the way to a broker step by step."""
     from ehkafka.cli.check import check as run_and_show  # noqa: PLC0415 - `run` needs none of it
-    from ehkafka.cli.check_target import chosen_target  # noqa: PLC0415
+    from ehkafka.cli.check_target import chosen_target, with_mirror  # noqa: PLC0415
 
     with reported(debug=debug):
         target = chosen_target(app, endpoint, group=group, topics=topic or (), config=config)
+        if mirror is not None or app is None:
+            target = with_mirror(target, mirror, credential=credential, client_id=client_id)
         code = run_and_show(target, timeout_s=timeout_s, as_json=as_json)
     raise typer.Exit(code)
 

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ehkafka import ConfigurationError
+from ehkafka import ConfigurationError, OffsetGapError
 from ehkafka.checks import LastRecords
 from ehkafka.cli import offsets_text as text
 from ehkafka.cli.check_target import chosen_target
@@ -18,15 +18,31 @@ from ehkafka.cli.offsets_output import put_json, put_text
 from ehkafka.cli.tail import notice
 from ehkafka.cli.tail_from import parse_from
 from ehkafka.offsets import GroupOffsets, LagReport, move
-from ehkafka.offsets.checkpoints import compared, exports, running_owners, wanted_positions, write_exports
-from ehkafka.offsets.compare import compare, mirror_of
-from ehkafka.offsets.plan import planned
-from ehkafka.offsets.source import WRITTEN, Format, Wanted, choose, mirrored_positions, read_store
+from ehkafka.offsets.checkpoints import (
+    ExportPlace,
+    compared,
+    exports,
+    running_owners,
+    wanted_positions,
+    write_exports,
+)
+from ehkafka.offsets.compare import compare
+from ehkafka.offsets.plan import NO_PARTITION, planned
+from ehkafka.offsets.source import (
+    WRITTEN,
+    Format,
+    Wanted,
+    choose,
+    mirrored_positions,
+    open_source,
+    read_store,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
-    from pathlib import Path
 
+    from ehkafka.cli.offsets_commands import Checkpoints, Moving
+    from ehkafka.cli.option_groups import OfGroup
     from ehkafka.offsets import PartitionView, Plan
     from ehkafka.offsets.source import CheckpointStore
 
@@ -44,30 +60,46 @@ class Acting:
     as_json: bool = False
 
 
-def group_offsets(
-    topic: str,
-    group: str | None,
-    app: str | None,
-    endpoint: str | None,
-    config: Path | None,
-    timeout_s: float,
-) -> GroupOffsets:
+def acting(moving: Moving, of: OfGroup) -> Acting:
+    """Return how the options want it."""
+    return Acting(
+        yes=moving.yes,
+        clamp=moving.clamp,
+        only=tuple(moving.partition or ()),
+        watch_s=moving.watch_s,
+        as_json=of.as_json,
+    )
+
+
+def group_offsets(topic: str, of: OfGroup) -> GroupOffsets:
     """Return the group on the topic that the options mean. Raises `ConfigurationError`."""
-    target = chosen_target(app, endpoint, group=group, topics=[topic], config=config)
-    return GroupOffsets(target, topic, timeout_s=timeout_s)
+    target = chosen_target(of.app, of.endpoint, group=of.group, topics=[topic], config=of.config)
+    return GroupOffsets(target, topic, timeout_s=of.timeout_s)
 
 
-def wanted_checkpoints(
-    topic: str, *, namespace: str | None, hub: str | None, group: str | None, form: str | None, prefix: str
-) -> Wanted:
-    """Return whose checkpoints the options mean. Raises `ConfigurationError`."""
-    chosen = None if form is None else _format(form, tuple(Format))
-    return Wanted(hub=hub or topic, namespace=namespace, group=group, format=chosen, prefix=prefix)
+def wanted_checkpoints(topic: str, of: Checkpoints) -> tuple[CheckpointStore, Wanted]:
+    """Return where checkpoints lie and whose the options mean. Raises `ConfigurationError`."""
+    wanted = Wanted(
+        hub=of.from_hub or topic,
+        namespace=of.from_namespace,
+        group=of.from_group,
+        format=None if of.form is None else _format(of.form, tuple(Format)),
+        prefix=of.prefix,
+    )
+    return open_source(of.source, credential=of.credential, client_id=of.client_id), wanted
 
 
-def written_format(name: str) -> Format:
-    """Return a format that can be written. Raises `ConfigurationError`."""
-    return _format(name, WRITTEN)
+def export_place(
+    there: GroupOffsets, form: str, namespace: str | None, group: str, prefix: str
+) -> ExportPlace:
+    """Return under which names to write. Raises `ConfigurationError`."""
+    return ExportPlace(
+        form=_format(form, WRITTEN),
+        namespace=namespace or there.target.endpoint.name,
+        hub=there.topic,
+        group=group,
+        prefix=prefix,
+    )
 
 
 def show(group: GroupOffsets, *, as_json: bool) -> None:
@@ -82,13 +114,13 @@ def show(group: GroupOffsets, *, as_json: bool) -> None:
 
 def reset(group: GroupOffsets, places: Sequence[str], acting: Acting) -> None:
     """Move the group to positions that a person gave."""
-    chosen = _places(places)
+    chosen = _places(places, acting.only)
     with group:
         views = group.views()
-        refused = {n: "the topic has no such partition" for n in acting.only if n not in views}
-        refused |= {n: "the topic has no such partition" for n in chosen if n is not None and n not in views}
+        named = {*acting.only, *(n for n in chosen if n is not None)}
+        refused = {n: NO_PARTITION for n in named if n not in views}
         wanted = _wanted(group, views, chosen, acting.only)
-        plan = planned(views, wanted, clamp=acting.clamp, refused=refused)
+        plan = planned(views, wanted, clamp=acting.clamp, refused=refused, anew=True)
         _carry_out(group, plan, acting, headline=group.where)
 
 
@@ -96,43 +128,49 @@ def import_checkpoints(group: GroupOffsets, store: CheckpointStore, wanted: Want
     """Move the group to what checkpoints say."""
     chosen = choose(read_store(store, wanted.prefix), wanted, store.name)
     with group:
-        found = wanted_positions(chosen, group.partitions, acting.only)
         views = group.views()
+        found = wanted_positions(chosen, views, acting.only)
+        found.refuse_other_logs(group.other_logs(found.to_verify(chosen, views)))
         plan = planned(views, found.positions, clamp=acting.clamp, notes=found.notes, refused=found.refused)
-        owned = running_owners(store, chosen, int(time.time() * 1000))
-        if owned:
-            notice(
-                f"consumers of {chosen.origin} still own partitions {', '.join(map(str, owned))} and will go"
-                " on to move their checkpoints: stop them before you import, else both handle events."
-            )
-        _carry_out(group, plan, acting, headline=f"{group.where}\nfrom {chosen.origin} in {store.name}")
+        origin = chosen.origin
+        if origin.namespace and origin.hub and origin.group:
+            _tell_owners(store, origin.namespace, origin.hub, origin.group)
+        if origin.hub is None and origin.format is not Format.DAPR:
+            notice(f"the names of these blobs do not tell of which hub they are: make sure of {wanted.hub}.")
+        _carry_out(group, plan, acting, headline=f"{group.where}\nfrom {origin} in {store.name}")
 
 
 def export_checkpoints(
-    group: GroupOffsets, store: CheckpointStore, form: Format, target: Mapping[str, str], acting: Acting
+    group: GroupOffsets, store: CheckpointStore, place: ExportPlace, acting: Acting
 ) -> None:
     """Write the group's commits as checkpoints of other clients."""
     with group:
-        found = compared(exports(group.views(), form, only=acting.only, **target), store)
+        views = group.views()
+    missing = sorted(set(acting.only) - set(views))
+    if missing:
+        numbers = ", ".join(map(str, missing))
+        raise OffsetGapError(f"{group.where}: the topic has no partition {numbers}. Nothing was written.")
+    found = compared(exports(views, place, only=acting.only), store)
+    if any(one.version is not None for one in found):
+        _tell_owners(store, place.namespace, place.hub, place.group)
     back = write_exports(found, store) if acting.yes else None
     if acting.as_json:
-        put_json(
-            {**_place(group), "dry_run": not acting.yes, "checkpoints": text.exports_as_dict(found, back)}
-        )
+        checkpoints = text.exports_as_dict(found, back)
+        put_json({**_place(group), "dry_run": not acting.yes, "checkpoints": checkpoints})
         return
-    put_text(f"{group.where}\nto {store.name}, as {form}\n\n{text.exports_as_text(found, back)}")
+    put_text(f"{group.where}\nto {store.name}, as {place.form}\n\n{text.exports_as_text(found, back)}")
+    written = "they were written" if acting.yes else "they would be written"
     notice(
-        "written without the SDK's own offset, which Kafka does not know: .NET's current SDK and Functions"
+        f"{written} without the SDK's own offset, which Kafka does not know: .NET's current SDK and Functions"
         " extension read these (KEDA the sdk form), the SDKs of Python, JavaScript, Java and Go do not."
     )
-    put_text("Written and read back." if acting.yes else "Nothing was written. Add --yes to do it.")
+    put_text(f"\n{'Written and read back.' if acting.yes else 'Nothing was written. Add --yes to do it.'}")
 
 
 def diff(group: GroupOffsets, store: CheckpointStore, wanted: Wanted, *, as_json: bool) -> None:
     """Print what group, mirror and the SDK say of each partition."""
     found = list(read_store(store, wanted.prefix))
-    mirror = mirrored_positions(group.target, group.topic, group.group)
-    mirror |= mirror_of(found, group.topic, group.group)
+    mirror = mirrored_positions(group.target, group.topic, group.group, found)
     others = [one for one in found if one.origin.format.value != "ehkafka"]
     chosen = choose(others, wanted, store.name) if others else None
     with group:
@@ -169,13 +207,23 @@ def _carry_out(group: GroupOffsets, plan: Plan, acting: Acting, *, headline: str
         put_json(shown)
 
 
+def _tell_owners(store: CheckpointStore, namespace: str, hub: str, group: str) -> None:
+    owned = running_owners(store, namespace, hub, group, int(time.time() * 1000))
+    if owned:
+        numbers = f"partition{'s' * (len(owned) > 1)} {', '.join(map(str, owned))}"
+        notice(
+            f"consumers of {namespace}/{hub}/{group} still own {numbers} and will go on to move"
+            " their checkpoints: stop them before anything is moved, else both handle events."
+        )
+
+
 def _format(name: str, among: Sequence[Format]) -> Format:
     if name not in set(among):
         raise ConfigurationError(f"--format {name!r} is none of {', '.join(among)}.")
     return Format(name)
 
 
-def _places(texts: Sequence[str]) -> dict[int | None, Any]:
+def _places(texts: Sequence[str], only: Collection[int]) -> dict[int | None, Any]:
     """Return places by partition; None stands for all that are not named."""
     places: dict[int | None, Any] = {}
     for given in texts:
@@ -184,6 +232,10 @@ def _places(texts: Sequence[str]) -> dict[int | None, Any]:
         if partition in places:
             raise ConfigurationError(
                 f"--to is given twice for {'all' if partition is None else partition}: leave one out."
+            )
+        if only and partition is not None and partition not in only:
+            raise ConfigurationError(
+                f"--to names partition {partition}, which is not among --partition: leave one of them out."
             )
         places[partition] = parse_from(named["place"] if named else given, option="--to")
     return places

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from ehkafka.cli.exits import CODES, reported
-from ehkafka.cli.options import (
-    AppOfGroup,
-    ClientId,
-    Config,
-    Credential,
-    Debug,
-    Endpoint,
-    Group,
-    Json,
-    Timeout,
-    Topic,
-)
+from ehkafka.cli.option_groups import OfGroup, Partition, Yes, grouped
+from ehkafka.cli.options import ClientId, Credential, Topic
 
 SHOW_HELP = f"""Show where a group stands in each partition of a topic.
 
@@ -111,59 +102,69 @@ offsets = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Partition = Annotated[
-    list[int] | None, typer.Option(min=0, help="Only this partition; may be given several times.")
-]
-Yes = Annotated[bool, typer.Option("--yes/--dry-run", help="Do it, or only say what would be done.")]
-Clamp = Annotated[
-    bool, typer.Option("--clamp", help="Take the nearest end of the log for a position outside of it.")
-]
-Watch = Annotated[
-    float,
-    typer.Option("--watch-for", min=0.0, max=600.0, help="Seconds to watch that nobody commits meanwhile."),
-]
-Source = Annotated[
-    str, typer.Option("--from", metavar="PLACE", help="A container's name or URL, a folder, or a list.")
-]
-FromNamespace = Annotated[
-    str | None, typer.Option("--from-namespace", metavar="NAME", help="The namespace of the checkpoints.")
-]
-FromHub = Annotated[
-    str | None,
-    typer.Option("--from-hub", metavar="NAME", help="Their event hub. Default: the topic."),
-]
-FromGroup = Annotated[
-    str | None, typer.Option("--from-group", metavar="NAME", help="Their consumer group, such as $Default.")
-]
-FromFormat = Annotated[
-    str | None,
-    typer.Option(
-        "--format", metavar="NAME", help="sdk, eph, functions, eph-python, go, dapr or ehkafka. Default: any."
-    ),
-]
-Prefix = Annotated[str, typer.Option("--prefix", metavar="TEXT", help="What the blobs' names begin with.")]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoints:
+    """Where another client's checkpoints lie, and which are meant."""
+
+    source: Annotated[
+        str, typer.Option("--from", metavar="PLACE", help="A container's name or URL, a folder, or a list.")
+    ]
+    credential: Credential = None
+    client_id: ClientId = None
+    from_namespace: Annotated[
+        str | None,
+        typer.Option("--from-namespace", metavar="NAME", help="The namespace of the checkpoints."),
+    ] = None
+    from_hub: Annotated[
+        str | None, typer.Option("--from-hub", metavar="NAME", help="Their event hub. Default: the topic.")
+    ] = None
+    from_group: Annotated[
+        str | None,
+        typer.Option("--from-group", metavar="NAME", help="Their consumer group, such as $Default."),
+    ] = None
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="sdk, eph, functions, eph-python, go, dapr or ehkafka. Default: any.",
+        ),
+    ] = None
+    prefix: Annotated[
+        str, typer.Option("--prefix", metavar="TEXT", help="What the blobs' names begin with.")
+    ] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moving:
+    """What may be moved, and whether it is."""
+
+    partition: Partition = None
+    clamp: Annotated[
+        bool, typer.Option("--clamp", help="Take the nearest end of the log for a position outside of it.")
+    ] = False
+    yes: Yes = False
+    watch_s: Annotated[
+        float,
+        typer.Option(
+            "--watch-for", min=0.0, max=600.0, help="Seconds to watch that nobody commits meanwhile."
+        ),
+    ] = 3.0
 
 
 @offsets.command("show", help=SHOW_HELP)
-def show(
-    topic: Topic,
-    *,
-    group: Group = None,
-    app: AppOfGroup = None,
-    endpoint: Endpoint = None,
-    timeout_s: Timeout = 10.0,
-    config: Config = None,
-    as_json: Json = False,
-    debug: Debug = False,
-) -> None:
+@grouped
+def show(topic: Topic, *, of: OfGroup) -> None:
     """Show where a group stands."""
     from ehkafka.cli import offsets as work  # noqa: PLC0415 - `run` needs none of it
 
-    with reported(debug=debug):
-        work.show(work.group_offsets(topic, group, app, endpoint, config, timeout_s), as_json=as_json)
+    with reported(debug=of.debug):
+        work.show(work.group_offsets(topic, of), as_json=of.as_json)
 
 
 @offsets.command("reset", help=RESET_HELP)
+@grouped
 def reset(
     topic: Topic,
     *,
@@ -175,70 +176,29 @@ def reset(
             help="earliest, latest, an offset, -N records, -10m, or a moment; N=PLACE for one partition.",
         ),
     ],
-    partition: Partition = None,
-    clamp: Clamp = False,
-    yes: Yes = False,
-    watch_s: Watch = 3.0,
-    group: Group = None,
-    app: AppOfGroup = None,
-    endpoint: Endpoint = None,
-    timeout_s: Timeout = 10.0,
-    config: Config = None,
-    as_json: Json = False,
-    debug: Debug = False,
+    moving: Moving,
+    of: OfGroup,
 ) -> None:
     """Move a group to a time, an offset, or an end of the log."""
     from ehkafka.cli import offsets as work  # noqa: PLC0415 - `run` needs none of it
 
-    with reported(debug=debug):
-        acting = work.Acting(
-            yes=yes, clamp=clamp, only=tuple(partition or ()), watch_s=watch_s, as_json=as_json
-        )
-        work.reset(work.group_offsets(topic, group, app, endpoint, config, timeout_s), to, acting)
+    with reported(debug=of.debug):
+        work.reset(work.group_offsets(topic, of), to, work.acting(moving, of))
 
 
 @offsets.command("import", help=IMPORT_HELP)
-def import_checkpoints(
-    topic: Topic,
-    *,
-    source: Source,
-    credential: Credential = None,
-    client_id: ClientId = None,
-    from_namespace: FromNamespace = None,
-    from_hub: FromHub = None,
-    from_group: FromGroup = None,
-    from_format: FromFormat = None,
-    prefix: Prefix = "",
-    partition: Partition = None,
-    clamp: Clamp = False,
-    yes: Yes = False,
-    watch_s: Watch = 3.0,
-    group: Group = None,
-    app: AppOfGroup = None,
-    endpoint: Endpoint = None,
-    timeout_s: Timeout = 10.0,
-    config: Config = None,
-    as_json: Json = False,
-    debug: Debug = False,
-) -> None:
+@grouped
+def import_checkpoints(topic: Topic, *, checkpoints: Checkpoints, moving: Moving, of: OfGroup) -> None:
     """Move a group to where another client's checkpoints stand."""
     from ehkafka.cli import offsets as work  # noqa: PLC0415 - `run` needs none of it
-    from ehkafka.offsets.source import open_source  # noqa: PLC0415
 
-    with reported(debug=debug):
-        wanted = work.wanted_checkpoints(
-            topic, namespace=from_namespace, hub=from_hub, group=from_group, form=from_format, prefix=prefix
-        )
-        acting = work.Acting(
-            yes=yes, clamp=clamp, only=tuple(partition or ()), watch_s=watch_s, as_json=as_json
-        )
-        there = work.group_offsets(topic, group, app, endpoint, config, timeout_s)
-        work.import_checkpoints(
-            there, open_source(source, credential=credential, client_id=client_id), wanted, acting
-        )
+    with reported(debug=of.debug):
+        store, wanted = work.wanted_checkpoints(topic, checkpoints)
+        work.import_checkpoints(work.group_offsets(topic, of), store, wanted, work.acting(moving, of))
 
 
 @offsets.command("export", help=EXPORT_HELP)
+@grouped
 def export_checkpoints(
     topic: Topic,
     *,
@@ -253,63 +213,31 @@ def export_checkpoints(
     to_group: Annotated[
         str, typer.Option("--to-group", metavar="NAME", help="The hub's consumer group.")
     ] = "$Default",
-    prefix: Prefix = "",
+    prefix: Annotated[
+        str, typer.Option("--prefix", metavar="TEXT", help="What stands before the group, with eph.")
+    ] = "",
     partition: Partition = None,
     yes: Yes = False,
-    group: Group = None,
-    app: AppOfGroup = None,
-    endpoint: Endpoint = None,
-    timeout_s: Timeout = 10.0,
-    config: Config = None,
-    as_json: Json = False,
-    debug: Debug = False,
+    of: OfGroup,
 ) -> None:
     """Write a group's offsets as checkpoints of another client."""
     from ehkafka.cli import offsets as work  # noqa: PLC0415 - `run` needs none of it
     from ehkafka.offsets.source import open_source  # noqa: PLC0415
 
-    with reported(debug=debug):
-        there = work.group_offsets(topic, group, app, endpoint, config, timeout_s)
-        target = {
-            "namespace": to_namespace or there.target.endpoint.name,
-            "hub": topic,
-            "group": to_group,
-            "prefix": prefix,
-        }
-        acting = work.Acting(yes=yes, only=tuple(partition or ()), as_json=as_json)
+    with reported(debug=of.debug):
+        there = work.group_offsets(topic, of)
+        place = work.export_place(there, form, to_namespace, to_group, prefix)
+        acting = work.Acting(yes=yes, only=tuple(partition or ()), as_json=of.as_json)
         store = open_source(to, credential=credential, client_id=client_id, new_folder=True)
-        work.export_checkpoints(there, store, work.written_format(form), target, acting)
+        work.export_checkpoints(there, store, place, acting)
 
 
 @offsets.command("diff", help=DIFF_HELP)
-def diff(
-    topic: Topic,
-    *,
-    source: Source,
-    credential: Credential = None,
-    client_id: ClientId = None,
-    from_namespace: FromNamespace = None,
-    from_hub: FromHub = None,
-    from_group: FromGroup = None,
-    from_format: FromFormat = None,
-    prefix: Prefix = "",
-    group: Group = None,
-    app: AppOfGroup = None,
-    endpoint: Endpoint = None,
-    timeout_s: Timeout = 10.0,
-    config: Config = None,
-    as_json: Json = False,
-    debug: Debug = False,
-) -> None:
+@grouped
+def diff(topic: Topic, *, checkpoints: Checkpoints, of: OfGroup) -> None:
     """Compare a group's offsets with its mirror and with another client's checkpoints."""
     from ehkafka.cli import offsets as work  # noqa: PLC0415 - `run` needs none of it
-    from ehkafka.offsets.source import open_source  # noqa: PLC0415
 
-    with reported(debug=debug):
-        wanted = work.wanted_checkpoints(
-            topic, namespace=from_namespace, hub=from_hub, group=from_group, form=from_format, prefix=prefix
-        )
-        there = work.group_offsets(topic, group, app, endpoint, config, timeout_s)
-        work.diff(
-            there, open_source(source, credential=credential, client_id=client_id), wanted, as_json=as_json
-        )
+    with reported(debug=of.debug):
+        store, wanted = work.wanted_checkpoints(topic, checkpoints)
+        work.diff(work.group_offsets(topic, of), store, wanted, as_json=of.as_json)

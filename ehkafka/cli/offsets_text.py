@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def report_as_text(report: LagReport) -> str:
     """Return where the group stands, and the sum."""
     rows = [
-        (view.partition, view.log.start, view.log.end, view.committed, view.lag, view.trouble)
+        (view.partition, view.log.start, view.log.end, view.committed, view.lag, _note(view))
         for view in report.views
     ]
     table = columns(("PARTITION", "LOG START", "LOG END", "COMMITTED", "LAG", ""), rows)
@@ -37,6 +37,7 @@ def view_as_dict(view: PartitionView) -> dict[str, Any]:
         "log_end": view.log.end,
         "committed": view.committed,
         "lag": view.lag,
+        "finished_above": view.finished_above,
         "trouble": view.trouble or None,
     }
 
@@ -120,6 +121,11 @@ def compared_as_dict(rows: Sequence[Compared]) -> list[dict[str, Any]]:
         }
         for row in rows
     ]
+
+
+def _note(view: PartitionView) -> str:
+    above = f"{view.finished_above} finished above it" if view.finished_above else ""
+    return ", ".join(filter(None, (view.trouble, above)))
 
 
 def _log(move: Move) -> str | None:

@@ -42,6 +42,10 @@ Endpoint = Annotated[
 ]
 Group = Annotated[str | None, typer.Option(help="The consumer group. Default: the app's, or the file's.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Mirror = Annotated[
+    str | None,
+    typer.Option("--mirror", metavar="PLACE", help="The mirror: a container's name or URL, or a folder."),
+]
 Timeout = Annotated[
     float, typer.Option("--timeout", min=0.1, max=3600.0, help="Seconds that each step may take.")
 ]

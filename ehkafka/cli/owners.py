@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ehkafka.cli.columns import columns
 from ehkafka.cli.offsets_output import put_json, put_text
 from ehkafka.offsets.members import members_of
-from ehkafka.offsets.owners import owner_rows, read_owners
+from ehkafka.offsets.owners import SILENT_S, owner_rows, read_owners
 
 if TYPE_CHECKING:
     from ehkafka.offsets import GroupOffsets
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 HEADERS = ("NAMESPACE", "HUB", "GROUP", "OWNER", "PARTITION", "LAST MODIFIED", "LAG", "")
 
+NOTES = {
+    "silent": f"not heard of for more than {SILENT_S:g} s",
+    "gone": "gone: the group has no members",
+    "released": "released",
+}
+
 
 def owners(group: GroupOffsets, store: CheckpointStore | None, namespace: str, *, as_json: bool) -> None:
     """Print a row for each partition; without a store only what the broker tells."""
@@ -28,7 +34,7 @@ def owners(group: GroupOffsets, store: CheckpointStore | None, namespace: str, *
     with group:
         views = group.views()
         members = members_of(group.target, group.group, group.topic, group.timeout_s)
-    rows = owner_rows(views, written, members or (), int(time.time() * 1000))
+    rows = owner_rows(views, written, members, int(time.time() * 1000))
     if as_json:
         place = {"namespace": namespace, "hub": group.topic, "group": group.group}
         put_json({**place, "broker_told": members is not None, "partitions": [_as_dict(row) for row in rows]})
@@ -37,7 +43,8 @@ def owners(group: GroupOffsets, store: CheckpointStore | None, namespace: str, *
     put_text(columns(HEADERS, table))
     held = {row.owner for row in rows if row.state == "held"}
     total = sum(row.view.lag for row in rows)
-    put_text(f"\n{len(held)} owners, {len(rows)} partitions, total lag {total}")
+    count = "1 owner" if len(held) == 1 else f"{len(held)} owners"
+    put_text(f"\n{count}, {len(rows)} partitions, total lag {total}")
     if store is None and members is None:
         put_text(
             "The broker does not tell the group's members. With a mirror its owners are known: --mirror."
@@ -46,10 +53,10 @@ def owners(group: GroupOffsets, store: CheckpointStore | None, namespace: str, *
 
 def _cells(row: OwnerRow) -> tuple[object, ...]:
     notes = []
-    if row.state == "silent":
-        notes.append("not heard of for more than 90 s")
-    elif row.state == "released":
-        notes.append("released")
+    if row.state in NOTES:
+        notes.append(NOTES[row.state])
+    if row.state == "silent" and row.member_name:
+        notes.append(f"the broker names {row.member_name}")
     if row.view.lag == 0:
         notes.append("idle")
     return row.owner or None, row.view.partition, _time(row.modified_at_ms), row.view.lag, ", ".join(notes)
@@ -59,6 +66,7 @@ def _as_dict(row: OwnerRow) -> dict[str, object]:
     return {
         "partition": row.view.partition,
         "owner": row.owner or None,
+        "member": row.member_name or None,
         "state": row.state,
         "last_modified": _time(row.modified_at_ms),
         "committed": row.view.committed,

@@ -41,6 +41,12 @@ class Ask:
     def answered(self, error: KafkaError | None, stored: Mapping[TopicPartition, KafkaPartition]) -> Answer:
         """Return what it is answered, given what the broker said of the request that it was part of."""
         partitions = [self._partition(partition, stored.get(partition)) for partition in self.listed]
+        refused = [partition.error for partition in partitions if partition.error is not None]
+        if refused and len(refused) == len(partitions):
+            # As librdkafka has it for a request: nothing was stored, so the commit has failed. Others in the
+            # same request may have had more luck, or another error.
+            last = refused[-1]
+            error = KafkaError(last.code(), f"Commit failed: {last.str()}")
         return error, partitions
 
     def _partition(self, partition: TopicPartition, said: KafkaPartition | None) -> KafkaPartition:

@@ -20,13 +20,13 @@ class AutoCommit:
 
     def __init__(self, interval_s: float | None, now_s: float) -> None:
         self._interval_s = interval_s
-        self._next_s = float("inf") if interval_s is None else now_s + interval_s
+        self.next_s = float("inf") if interval_s is None else now_s + interval_s
 
     def is_due(self, now_s: float) -> bool:
         """Tell whether an interval is over, and begin the next."""
-        if now_s < self._next_s or self._interval_s is None:
+        if now_s < self.next_s or self._interval_s is None:
             return False
-        self._next_s = now_s + self._interval_s
+        self.next_s = now_s + self._interval_s
         return True
 
 

@@ -28,7 +28,8 @@ DEVIATIONS: Mapping[Deviation, str] = MappingProxyType(
         "auto_commit": "enable.auto.commit commits what a poll returned once a later poll has begun; "
         "confluent-kafka commits, at close too, what may still be in the hands of the program",
         "callbacks": "an exception in a callback comes out of poll() or consume(), and the records that "
-        "were about to be returned are returned by the next call; confluent-kafka drops them",
+        "were about to be returned are returned by the next call; confluent-kafka drops them. close() in a "
+        "callback waits for the end of the call; confluent-kafka may stand still",
         "settings": "on Event Hubs, settings that the service needs are added and those that it does not "
         "take are refused; confluent-kafka passes all of them on",
     }

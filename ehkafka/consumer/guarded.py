@@ -1,8 +1,8 @@
 """Callbacks of the program that librdkafka calls inside `poll` and `consume`.
 
 An exception must not leave such a callback: the records that were about to be returned would be dropped,
-and the position has moved past them. It is kept, and comes out of the call when they are safe. Polling
-thread only.
+and the position has moved past them. Nor may one take the client away. Both are kept until the call is over
+and the records are safe. Polling thread only.
 """
 
 from __future__ import annotations
@@ -16,10 +16,15 @@ if TYPE_CHECKING:
 
 
 class Guarded:
-    """Holds the first exception of a call's callbacks until the call is over."""
+    """Holds back what a call's callbacks do until the call is over. `tell` hears that it does."""
 
-    def __init__(self) -> None:
-        self.error: BaseException | None = None
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self._tell = tell
+        # Whether there is something, so that the call should end.
+        self.is_cut = False
+        self.is_close_wanted = False
+        # The first one of a call.
+        self._error: BaseException | None = None
 
     def guard(self, callback: Callable[..., Any]) -> Callable[..., Any]:
         """Return the callback without its exceptions."""
@@ -34,14 +39,22 @@ class Guarded:
 
         return guarded
 
+    def close_later(self) -> None:
+        """A callback wants the consumer to be closed."""
+        self.is_cut = self.is_close_wanted = True
+        self._tell()
+
     def release(self) -> None:
         """Raise what was kept, once."""
-        error, self.error = self.error, None
+        error, self._error = self._error, None
+        self.is_cut = self.is_close_wanted = False
         if error is not None:
             raise error
 
     def _keep(self, error: BaseException) -> None:
-        if self.error is None:
-            self.error = error
+        if self._error is None:
+            self._error = error
+            self.is_cut = True
+            self._tell()
         else:  # one call raises one exception
             logging.getLogger("ehkafka").error("Another callback failed in the same call.", exc_info=error)

@@ -4,7 +4,8 @@ The lanes' bookkeeping with a lane for each record, so that any order will do; t
 workers. What is delivered and not marked is bounded: a partition that holds too much is paused until half
 of it is marked. A record's size and offset are kept, never the message: its value may be anything by now.
 
-`delivered`, `look` and `ended` are the polling thread's; `mark` and `position` may come from any.
+`delivered`, `look` and `ended` are the polling thread's; `mark` and `position` may come from any. A program
+that marks nothing any more stands still; that is told.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from ehkafka.events import MarksMissing
 from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.intake.resume import resume
 from ehkafka.lanes.dispatcher import Dispatcher
@@ -23,15 +25,19 @@ from ehkafka.progress.saving import ProgressSaver
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from confluent_kafka import Consumer, Message
 
     from ehkafka import records
+    from ehkafka.events import Event
+    from ehkafka.lanes.assignment import Assignment
     from ehkafka.progress.ledger import Position
 
 # Records that one look hands out at most, so that the bounds hold for programs that take many at once.
 BATCH_RECORDS_MAX = 1_000
+# While something is paused and nothing was marked for so long, so often it is told.
+MISSING_S = 30.0
 
 
 class _Delivered:
@@ -61,8 +67,18 @@ class _Delivered:
 class Marks:
     """Delivered records of one consumer. `consumer` is confluent-kafka's own view of it."""
 
-    def __init__(self, consumer: Consumer, *, records_max: int, bytes_max: int) -> None:
+    def __init__(
+        self,
+        consumer: Consumer,
+        *,
+        records_max: int,
+        bytes_max: int,
+        emit: Callable[[Event], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._consumer = consumer
+        self._emit = emit
+        self._clock = clock
         batch = max(1, min(BATCH_RECORDS_MAX, records_max // 2))
         self._flow = FlowControl(FlowLimits(records_max, bytes_max, batch))
         self._saver = ProgressSaver()
@@ -70,6 +86,8 @@ class Marks:
         # Under the lock.
         self._dispatcher = Dispatcher()
         self._epochs = itertools.count(1)
+        # When a record was marked last, or it was told that none is.
+        self._moved_s = clock()
         # Polling thread. What the program itself has paused stays so; what was ours when it was paused may
         # come back, and librdkafka remembers the pause.
         self.paused_by_program: set[TopicPartition] = set()
@@ -108,7 +126,8 @@ class Marks:
                 # A worker's turn of one record. Nobody else takes lanes here.
                 lane.running = True
                 lane.advance()
-                self._dispatcher.settle([lane], time.monotonic())
+                self._moved_s = self._clock()
+                self._dispatcher.settle([lane], self._moved_s)
         return assignment is not None
 
     def position(self, partition: TopicPartition) -> Position | None:
@@ -138,6 +157,7 @@ class Marks:
         free = [partition for partition in going if partition not in self.paused_by_program]
         if free:
             resume(self._consumer, [dispatcher.assignments[partition] for partition in free])
+        self._tell_if_none_come()
 
     def is_held(self, partition: TopicPartition) -> bool:
         """Tell whether the flow control keeps a partition paused."""
@@ -149,7 +169,7 @@ class Marks:
             with self._lock:
                 assignment = self._dispatcher.assignments.get(partition)
                 if assignment is not None:
-                    self._dispatcher.end(assignment)
+                    self._end(assignment)
             if partition in self._flow.paused:
                 self._left_paused.add(partition)
             self._flow.forget(partition)
@@ -158,16 +178,38 @@ class Marks:
         with self._lock:
             assignment = self._dispatcher.assignments.get(partition)
             if assignment is not None and kept[0].offset() < (assignment.received_next or 0):
-                # The program has gone back: what it was given before is given again.
-                self._dispatcher.end(assignment)
+                # The program has gone back: what it was given before is given again. What lies before is
+                # not, and stays open where it is.
+                kept = self._unmarked_before(assignment, kept[0].offset()) + kept
+                self._end(assignment)
                 assignment = None
             if assignment is None:
                 assignment = self._dispatcher.assign(partition, next(self._epochs))
             messages = cast("list[records.Message]", kept)
             keys: list[Any] = [message.offset() for message in kept]
-            self._dispatcher.receive(assignment, messages, keys, time.monotonic())
+            self._dispatcher.receive(assignment, messages, keys, self._clock())
             # No worker takes lanes here; who is done is said by `mark`.
             self._dispatcher.ready.clear()
+
+    @staticmethod
+    def _unmarked_before(assignment: Assignment, offset: int) -> list[_Delivered]:
+        unmarked = cast("Iterable[_Delivered]", assignment.unfinished())
+        return sorted((one for one in unmarked if one.offset() < offset), key=_Delivered.offset)
+
+    def _end(self, assignment: Assignment) -> None:
+        self._dispatcher.end(assignment)
+        self._saver.forget(assignment.partition, assignment.epoch)
+
+    def _tell_if_none_come(self) -> None:
+        now_s = self._clock()
+        if not self._flow.paused or now_s - self._moved_s < MISSING_S:
+            return
+        partition = min(self._flow.paused)
+        with self._lock:
+            self._moved_s = now_s
+            assignment = self._dispatcher.assignments[partition]
+            oldest, records = assignment.watermark(), assignment.unfinished_records
+        self._emit(MarksMissing(partition, oldest or 0, records, MISSING_S))
 
     def _pause(self, partitions: list[TopicPartition]) -> None:
         if partitions:

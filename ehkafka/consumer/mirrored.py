@@ -19,6 +19,7 @@ from ehkafka.intake.mirror_start import MirrorStart
 from ehkafka.intake.same_log import Witness
 from ehkafka.mirroring import check_topics, run_name
 from ehkafka.records import TopicPartition
+from ehkafka.secret import HiddenProperties
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -89,7 +90,7 @@ class Mirrored:
 
     def use(self, properties: Mapping[str, Any]) -> None:
         """Take the properties of the client, for a look at a log."""
-        self._properties = {k: v for k, v in properties.items() if k not in _CALLBACKS}
+        self._properties = HiddenProperties({k: v for k, v in properties.items() if k not in _CALLBACKS})
 
     def subscribed(self, topics: Collection[str]) -> None:
         """Refuse topics whose mirrors would overwrite each other. Raises `ConfigurationError`."""

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import confluent_kafka
@@ -20,6 +21,7 @@ from ehkafka.consumer.marks import Marks
 from ehkafka.consumer.mirrored import Mirrored
 from ehkafka.consumer.positions import Returned, Stored
 from ehkafka.consumer.telling import Telling
+from ehkafka.consumer.turns import Turns
 from ehkafka.endpoint.client import check_client_version
 from ehkafka.endpoint.credential_watch import CredentialWatch
 from ehkafka.endpoint.drop_in import drop_in_properties, endpoint_of
@@ -27,13 +29,16 @@ from ehkafka.endpoint.limits import COMMIT_INTERVAL_S_MIN
 from ehkafka.errors import ConfigurationError
 from ehkafka.progress.committer import Committer
 from ehkafka.progress.ledger import CommitLedger, CommitPacing
+from ehkafka.secret import HiddenProperties
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from ehkafka.checkpoints.store_mirror import MirrorChoice
+    from ehkafka.consumer.asks import Answer
     from ehkafka.consumer.deviations import Deviation
     from ehkafka.endpoint import Endpoint
+    from ehkafka.records import TopicPartition
 
 _CALLBACKS = ("error_cb", "stats_cb", "throttle_cb", "on_commit")
 # How often a rotated key is looked for.
@@ -74,19 +79,29 @@ class Parts:
         )
         self.endpoint = self._endpoint(endpoint, asked)
         self.is_event_hubs = self.endpoint is not None and self.endpoint.is_event_hubs
-        self.guarded = Guarded()
+        self.guarded = Guarded(lambda: self.deviating.tell("callbacks"))
         self.on_commit: Callable[..., Any] | None = None
         self.properties = self._properties(asked)
         self.returned = Returned()
         self.stored = Stored()
+        # What librdkafka has assigned. Replaced with the assignment; read by any thread.
+        self.held: frozenset[TopicPartition] = frozenset()
+        # Answers that `on_commit` is still to hear, oldest first. Any thread appends, the polling one takes.
+        self.answers: deque[Answer] = deque()
+        self.turns = Turns()
         now_s = time.monotonic()
         self.auto = AutoCommit(self.choices.auto_commit_s, now_s) if self.choices.auto_commit else None
         self.mirror = Mirrored(mirror, self.endpoint, asked, self.telling.emit)
         credential = self.endpoint.credential if self.endpoint is not None else None
         self.credential = CredentialWatch(credential, self.telling.emit)
-        self.next_credential_look_s = 0.0 if credential is not None else float("inf")
-        # Whether the polling thread has something to look after at every poll.
-        self.has_looks = self.auto is not None or credential is not None or self.choices.contiguous
+        self._next_credential_look_s = 0.0 if credential is not None else float("inf")
+        self.is_cooperative = (
+            "cooperative" in str(asked.get("partition.assignment.strategy"))
+            or str(asked.get("group.protocol")).lower() == "consumer"
+        )
+        # When the polling thread has something to look after.
+        self.next_look_s = 0.0
+        self.has_looks = self.auto is not None or credential is not None
         self.marks: Marks | None = None
         self.commits: Commits | None = None
 
@@ -95,7 +110,7 @@ class Parts:
         bare: Any = BareConsumer(consumer)
         if self.choices.contiguous:
             limits = self.choices.unmarked_records_max, self.choices.unmarked_bytes_max
-            self.marks = Marks(bare, records_max=limits[0], bytes_max=limits[1])
+            self.marks = Marks(bare, records_max=limits[0], bytes_max=limits[1], emit=self.telling.emit)
         spacing_s = COMMIT_INTERVAL_S_MIN if self.is_event_hubs else 0.0
         ledger = CommitLedger(CommitPacing(spacing_s, spacing_s=spacing_s))
         committer = Committer(
@@ -105,20 +120,34 @@ class Parts:
         self.mirror.start(committer)
         if self.deviating.has("coalescing"):
             marked = {} if self.marks is None else {"marked": self.marks.position}
-            self.commits = Commits(bare, committer, ledger, clock=time.monotonic, **marked)
+            self.commits = Commits(
+                bare, committer, ledger, self.turns, answers=self.answers, clock=time.monotonic, **marked
+            )
         self.credential.start(consumer)
 
     def close(self) -> None:
         """End everything but the client."""
         self.credential.stop()
-        self.next_credential_look_s = float("inf")
+        self._next_credential_look_s = float("inf")
         if self.commits is not None:
             self.commits.stop()
 
     def closed(self) -> None:
         """The client has gone; nothing more is acknowledged."""
+        if self.commits is not None:
+            self.commits.closed()
         self.mirror.stop()
         self.telling.close()
+
+    def look(self, now_s: float) -> bool:
+        """Do what is due on the polling thread; tell whether it is time for an automatic commit."""
+        if now_s >= self._next_credential_look_s:
+            self._next_credential_look_s = now_s + CREDENTIAL_LOOK_S
+            self.credential.apply()
+        is_due = self.auto is not None and self.auto.is_due(now_s)
+        auto_s = float("inf") if self.auto is None else self.auto.next_s
+        self.next_look_s = min(self._next_credential_look_s, auto_s)
+        return is_due
 
     def _emulates(self, contiguous: object) -> bool:
         emulates = self.deviating.has("auto_commit")
@@ -134,7 +163,7 @@ class Parts:
             return endpoint_of(asked)
         return endpoint
 
-    def _properties(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _properties(self, asked: Mapping[str, Any]) -> HiddenProperties:
         result = dict(asked)
         # A logger is no property to librdkafka, and callbacks are checked by confluent-kafka.
         callables = {name: result.pop(name) for name in (*_CALLBACKS, "logger") if name in result}
@@ -147,7 +176,7 @@ class Parts:
             result["enable.auto.commit"] = False
         if self.choices.contiguous:
             result["enable.auto.offset.store"] = False
-        return result | self._callbacks(callables)
+        return HiddenProperties(result | self._callbacks(callables))
 
     def _callbacks(self, given: Mapping[str, Any]) -> dict[str, Any]:
         result = dict(given)
@@ -172,7 +201,7 @@ class Parts:
 
     def tell_answers(self) -> None:
         """Let the program hear what its commits were answered. May raise what `on_commit` raises."""
-        while self.commits is not None and self.commits.answers:
-            answer = self.commits.answers.popleft()
+        while self.answers:
+            answer = self.answers.popleft()
             if self.on_commit is not None:
                 self.on_commit(*answer)

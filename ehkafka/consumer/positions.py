@@ -14,7 +14,7 @@ from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from confluent_kafka import Message
 
@@ -22,6 +22,9 @@ _topic: Any = confluent_kafka.Message.topic
 _partition: Any = confluent_kafka.Message.partition
 
 Positions = dict[TopicPartition, Position]
+
+# So many messages are kept to be looked at later: one of each partition, and any of them may be large.
+UNREAD_MAX = 16
 
 
 class Returned:
@@ -31,78 +34,106 @@ class Returned:
     """
 
     def __init__(self) -> None:
+        # Whether there is something of a latest poll. Polling thread.
+        self.has_latest = False
         # Written by the polling thread; replaced or updated in one step, read by any.
         self._earlier: Positions = {}
         self._latest: Positions = {}
-        # What the latest `poll` returned, and what earlier ones did of one partition, both not yet looked
-        # at: mostly the next one is of the same.
+        # What the latest `poll` returned, and the last that earlier ones did of a partition, both not yet
+        # looked at.
         self._message: Message | None = None
-        self._before: Message | None = None
-        # Whether all that is assigned is of one topic. Written with the assignment.
-        self.one_topic = False
+        self._unread: dict[Any, Message] = {}
+        # From where the program has gone back, until something of the partition is returned again.
+        self._left: Positions = {}
+        # Whether all that is assigned is of one topic: partitions then go by their numbers.
+        self._is_one_topic = False
 
     def begin(self) -> None:
         """A poll begins: what the one before returned has been in the program's hands."""
         message = self._message
         if message is not None:
-            before = self._before
-            if before is not None and not self._is_same_partition(before, message):
-                self._earlier.update(_last_of([before]))
-            self._before, self._message = message, None
-        elif self._latest:
+            unread = self._unread
+            unread[message.partition() if self._is_one_topic else (message.topic(), message.partition())] = (
+                message
+            )
+            self._message = None
+            if len(unread) > UNREAD_MAX:
+                self._settle()
+        if self._latest:
             self._settle()
             self._earlier.update(self._latest)
             self._latest = {}
+        self.has_latest = False
 
     def took_one(self, message: Message) -> None:
         """`poll` returns this; looked at later, because this is the path of every record."""
         if message.error() is None:
             self._message = message
+            self.has_latest = True
 
     def took(self, messages: Sequence[Message]) -> None:
-        """`consume` returns these. What was kept for the latest poll before them counts as well."""
-        if self.one_topic:
-            of_partition = dict(zip(map(_partition, messages), messages, strict=True))
-            last: Iterable[Message] = of_partition.values()
-        else:
-            places = zip(map(_topic, messages), map(_partition, messages), strict=True)
-            last = dict(zip(places, messages, strict=True)).values()
+        """`consume` returns these."""
+        last = self._last_of_each(messages)
         if any(message.error() is not None for message in last):
             last = messages
-        self._latest = _last_of(last)
+        self._latest = _positions(last)
+        self.has_latest = True
 
     def earlier(self) -> Positions:
         """Return what polls before the latest one have returned."""
         # In this order, as in `now`: what moves in between is seen twice rather than not at all.
-        before = self._before
+        unread = list(self._unread.values())
         found = dict(self._earlier)
-        if before is not None:
-            found.update(_last_of([before]))
+        found.update(_positions(unread))
         return found
 
     def now(self) -> Positions:
         """Return what polls have returned by now."""
         message, latest = self._message, self._latest
-        found = self.earlier()
+        found = self._left | self.earlier()
         found.update(latest)
         if message is not None:
-            found.update(_last_of([message]))
+            found.update(_positions([message]))
         return found
+
+    def assigned(self, names: Collection[TopicPartition]) -> None:
+        """These are all that is assigned from now on. Polling thread."""
+        self._settle()
+        self._is_one_topic = len({name.topic for name in names}) == 1
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Drop partitions that are not ours any more. Polling thread."""
-        self.begin()
         self._settle()
         for partition in partitions:
+            self._left.pop(partition, None)
             self._earlier.pop(partition, None)
+            self._latest.pop(partition, None)
+            if self._message is not None and _place(self._message) == partition:
+                self._message = None
+
+    def sought(self, partition: TopicPartition, offset: int) -> None:
+        """The program goes to an offset; if that is back, it is not done with what it had been given.
+
+        `now` has it all the same, as confluent-kafka has.
+        """
+        position = self.now().get(partition)
+        if position is not None and not 0 <= position.next_offset <= offset:
+            self.forget([partition])
+            self._left[partition] = position
+
+    def _last_of_each(self, messages: Sequence[Message]) -> Collection[Message]:
+        if not self._is_one_topic:
+            places = zip(map(_topic, messages), map(_partition, messages), strict=True)
+            return dict(zip(places, messages, strict=True)).values()
+        numbers = list(map(_partition, messages))
+        if numbers.count(numbers[-1]) == len(numbers):  # as it mostly is
+            return messages[-1:]
+        return dict(zip(numbers, messages, strict=True)).values()
 
     def _settle(self) -> None:
-        if self._before is not None:
-            self._earlier.update(_last_of([self._before]))
-            self._before = None
-
-    def _is_same_partition(self, one: Message, other: Message) -> bool:
-        return one.partition() == other.partition() and (self.one_topic or one.topic() == other.topic())
+        if self._unread:
+            self._earlier.update(_positions(self._unread.values()))
+            self._unread.clear()
 
 
 class Stored:
@@ -144,5 +175,9 @@ def position_of(given: confluent_kafka.TopicPartition) -> tuple[TopicPartition, 
     )
 
 
-def _last_of(messages: Iterable[Message]) -> Positions:
+def _positions(messages: Iterable[Message]) -> Positions:
     return dict(behind(message) for message in messages if message.error() is None)
+
+
+def _place(message: Message) -> tuple[Any, Any]:
+    return message.topic(), message.partition()

@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import confluent_kafka
+from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-
-    from confluent_kafka import TopicPartition as KafkaPartition
 
     from ehkafka.consumer.parts import Parts
 
@@ -36,7 +35,6 @@ class Rebalances:
         self._is_busy = False
         # Whether the program has assigned something itself in its callback.
         self._did_assign = False
-        self.is_cooperative = "cooperative" in str(parts.properties.get("partition.assignment.strategy"))
 
     def callbacks(self, given: dict[str, Callback]) -> dict[str, Callback]:
         """Return what librdkafka is to call instead of the program's callbacks."""
@@ -58,75 +56,97 @@ class Rebalances:
     def assigned(self, partitions: Iterable[KafkaPartition], *, anew: bool) -> None:
         """The program has assigned these itself; `anew`: instead of all others."""
         self._did_assign = True
+        names = _names(partitions)
+        self._hold(names, anew=anew)
         if self._is_busy:
             return
         if anew:
             self._end(list(self._assigned))
-        self._begin(_names(partitions))
+        self._begin(names)
 
     def unassigned(self, partitions: Iterable[KafkaPartition] | None) -> None:
         """The program has unassigned these itself; None: all."""
         self._did_assign = True
+        names = list(self._assigned) if partitions is None else _names(partitions)
+        self._let_go(names, everything=partitions is None)
         if not self._is_busy:
-            self._end(list(self._assigned) if partitions is None else _names(partitions))
+            self._end(names)
 
     def end_all(self) -> None:
         """The consumer has gone."""
+        self._let_go((), everything=True)
         self._end(list(self._assigned))
 
     def _assign(self, consumer: Any, partitions: list[KafkaPartition], callback: Callback | None) -> None:
         names = _names(partitions)
+        assign = _incremental_assign if self._parts.is_cooperative else _assign
         try:
             begin_at = self._parts.mirror.begin_at(consumer, partitions)
         except BaseException:
             # Nothing is read: where librdkafka would begin could skip what was never handled.
-            (_incremental_assign if self.is_cooperative else _assign)(consumer, [])
+            assign(consumer, [])
             raise
+        # What the callback does to its list counts only if it assigns that.
+        places = [KafkaPartition(*name, place.offset) for name, place in zip(names, begin_at, strict=True)]
         self._begin(names)
-        self._is_busy, self._did_assign = True, False
         try:
-            if callback is not None:
-                callback(consumer, begin_at)
+            self._call(consumer, begin_at, callback)
         finally:
-            self._is_busy = False
-        if not self._did_assign and any(place.offset >= 0 for place in begin_at):
-            (_incremental_assign if self.is_cooperative else _assign)(consumer, begin_at)
+            if not self._did_assign:
+                if any(place.offset >= 0 for place in places):
+                    assign(consumer, places)
+                self._hold(names, anew=not self._parts.is_cooperative)
 
     def _revoke(self, consumer: Any, partitions: list[KafkaPartition], callback: Callback | None) -> None:
         names = _names(partitions)
         self._ask_auto(names)
-        self._is_busy = True
         try:
-            if callback is not None:
-                callback(consumer, partitions)
+            self._call(consumer, partitions, callback)
         finally:
-            self._is_busy = False
             if self._parts.commits is not None:
                 self._parts.commits.flush()
-            self._end(names)
+            self._leave(names)
 
     def _lose(self, consumer: Any, partitions: list[KafkaPartition], callback: Callback | None) -> None:
         names = _names(partitions)
         if self._parts.commits is not None:
             self._parts.commits.drop(names)
-        self._is_busy = True
+        try:
+            self._call(consumer, partitions, callback)
+        finally:
+            self._leave(names)
+
+    def _call(self, consumer: Any, partitions: list[KafkaPartition], callback: Callback | None) -> None:
+        self._is_busy, self._did_assign = True, False
         try:
             if callback is not None:
                 callback(consumer, partitions)
         finally:
             self._is_busy = False
-            self._end(names)
+
+    def _leave(self, names: list[TopicPartition]) -> None:
+        if not self._did_assign:  # confluent-kafka does it
+            self._let_go(names, everything=not self._parts.is_cooperative)
+        self._end(names)
+
+    def _hold(self, names: Iterable[TopicPartition], *, anew: bool) -> None:
+        parts = self._parts
+        parts.held = frozenset(names) if anew else parts.held.union(names)
+
+    def _let_go(self, names: Iterable[TopicPartition], *, everything: bool) -> None:
+        parts = self._parts
+        parts.held = frozenset() if everything else parts.held.difference(names)
 
     def _begin(self, names: list[TopicPartition]) -> None:
         self._forget(names)
         self._assigned.update(names)
-        self._note_topics()
+        self._parts.returned.assigned(self._assigned)
         self._parts.mirror.assigned(names)
 
     def _end(self, names: list[TopicPartition]) -> None:
         self._forget(names)
         self._assigned.difference_update(names)
-        self._note_topics()
+        self._parts.returned.assigned(self._assigned)
         self._parts.mirror.ended(names)
 
     def _forget(self, names: list[TopicPartition]) -> None:
@@ -137,9 +157,6 @@ class Rebalances:
             parts.marks.ended(names)
         if parts.commits is not None:
             parts.commits.forget(names)
-
-    def _note_topics(self) -> None:
-        self._parts.returned.one_topic = len({name.topic for name in self._assigned}) == 1
 
 
 def _names(partitions: Iterable[KafkaPartition]) -> list[TopicPartition]:

@@ -14,14 +14,12 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from ehkafka.consumer.asks import AS_MARKED, Ask
 from ehkafka.consumer.auto_commit import moved
 from ehkafka.consumer.positions import behind, position_of
-from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ehkafka.consumer.parts import Parts
     from ehkafka.consumer.positions import Positions
     from ehkafka.progress.ledger import Position
+    from ehkafka.records import TopicPartition
 
 
 class Wishes:
@@ -36,22 +34,21 @@ class Wishes:
         if positions is None:
             return None
         listed = sorted(partition for partition, _ in positions)  # as librdkafka answers
-        marks = self._parts.marks
-        if marks is None:
+        if self._parts.marks is None:
             return Ask(dict(positions), listed)
-        known = [marks.mark(partition, position.next_offset - 1) for partition, position in positions]
-        if not all(known):
-            return None  # of a partition that is not ours any more: as confluent-kafka has it
-        return Ask(dict.fromkeys(listed, AS_MARKED), listed)
+        # Of a partition that is not ours any more nothing is committed: who has it now knows better, and
+        # what was delivered to us and never marked must not be passed there either.
+        known = [partition for partition, position in positions if self._mark(partition, position)]
+        return Ask(dict.fromkeys(known, AS_MARKED), listed)
 
-    def bare(self, assigned: Sequence[KafkaPartition]) -> Ask:
+    def bare(self) -> Ask:
         """Return what a commit without arguments asks for: what has moved of the assigned partitions."""
         parts = self._parts
         if parts.marks is not None:
-            marked = parts.marks.partitions()
+            marked = [partition for partition in parts.marks.partitions() if partition in parts.held]
             return Ask(dict.fromkeys(marked, AS_MARKED), marked)
         returned = parts.returned.now() if parts.choices.auto_store else parts.stored.now()
-        listed = [TopicPartition(p.topic, p.partition) for p in assigned]
+        listed = sorted(parts.held)
         positions = {partition: returned[partition] for partition in listed if partition in returned}
         return Ask(self._moved(positions), listed)
 
@@ -59,20 +56,34 @@ class Wishes:
         """Return what `enable.auto.commit` commits: what the program has had time for."""
         parts = self._parts
         if parts.marks is not None:
-            return dict.fromkeys(parts.marks.partitions(), AS_MARKED)
-        return self._moved(parts.returned.earlier() if parts.choices.auto_store else parts.stored.now())
+            return {p: AS_MARKED for p in parts.marks.partitions() if p in parts.held and self._has_marks(p)}
+        done = parts.returned.earlier() if parts.choices.auto_store else parts.stored.now()
+        return self._moved({p: position for p, position in done.items() if p in parts.held})
 
-    @staticmethod
-    def positions(message: Any, offsets: Any) -> list[tuple[TopicPartition, Position]] | None:
+    def positions(self, message: Any, offsets: Any) -> list[tuple[TopicPartition, Position]] | None:
         """Return the positions that a message or a list of partitions with offsets stands for."""
         if message is not None:
             is_record = offsets is None and type(message) is Message and message.error() is None
             return [behind(message)] if is_record and (message.offset() or 0) >= 0 else None
-        if type(offsets) is not list or not offsets:
+        if type(offsets) is not list or not all(type(one) is KafkaPartition for one in offsets):
             return None
-        if not all(type(one) is KafkaPartition and one.offset >= 0 for one in offsets):
+        good = [one for one in offsets if one.offset >= 0]
+        # librdkafka leaves the others out. With marks it must not see those that it would take.
+        if not good or (self._parts.marks is None and len(good) < len(offsets)):
             return None
-        return [position_of(one) for one in offsets]
+        return [position_of(one) for one in good]
+
+    def _mark(self, partition: TopicPartition, position: Position) -> bool:
+        marks = self._parts.marks
+        assert marks is not None
+        return marks.mark(partition, position.next_offset - 1) and partition in self._parts.held
+
+    def _has_marks(self, partition: TopicPartition) -> bool:
+        marks, commits = self._parts.marks, self._parts.commits
+        assert marks is not None
+        assert commits is not None  # the guard needs them
+        position = marks.position(partition)
+        return position is not None and position.next_offset != commits.acknowledged(partition)
 
     def _moved(self, positions: Positions) -> Positions:
         commits = self._parts.commits

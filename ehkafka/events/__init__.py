@@ -20,7 +20,7 @@ from ehkafka.events.commit import (
     ProgressTruncated,
 )
 from ehkafka.events.connection import ClientLogged, ConnectionTrouble, Throttled
-from ehkafka.events.consumer import DropInDeviated
+from ehkafka.events.consumer import DropInDeviated, MarksMissing
 from ehkafka.events.counters import CounterName
 from ehkafka.events.credential import (
     CredentialRotated,
@@ -89,6 +89,7 @@ __all__ = [
     "HandlerFailed",
     "HandlerResized",
     "Hook",
+    "MarksMissing",
     "MirrorContested",
     "MirrorForeign",
     "MirrorLeftBehind",

@@ -38,9 +38,12 @@ class Lookup(Protocol):
     """The mirror, as far as the poll thread asks it."""
 
     def lookup(
-        self, partitions: Sequence[TopicPartition], timeout_s: float
+        self, partitions: Sequence[TopicPartition], timeout_s: float, *, partial: bool = False
     ) -> Mapping[TopicPartition, Checkpoint | None]:
-        """Return what the mirror has. Raises `StoreError`."""
+        """Return what the mirror has; with `partial`, of as many as the time is enough for.
+
+        Raises `StoreError`.
+        """
         ...
 
     @property
@@ -132,7 +135,7 @@ class MirrorRanges:
         if self._mirror.is_down:
             return {}
         try:
-            found = self._mirror.lookup(list(commits), RESTORE_S)
+            found = self._mirror.lookup(list(commits), RESTORE_S, partial=True)
         except StoreError:
             # The mirror's own thread tells of its store; without the ranges some records are repeated.
             return {}

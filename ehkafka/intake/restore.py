@@ -17,7 +17,7 @@ from ehkafka.events import ProgressIgnored, ProgressRestored
 from ehkafka.intake.log_bounds import log_bounds
 from ehkafka.lanes.finished import FinishedBefore
 from ehkafka.progress.ledger import Position
-from ehkafka.progress.ranges import Ranges, SavedRanges, Unusable, count_offsets, decode
+from ehkafka.progress.ranges import MOVED, Ranges, SavedRanges, Unusable, count_offsets, decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -45,7 +45,7 @@ class ProgressSource(Protocol):
         """Return what is known of these partitions, whose group has committed these next_offsets.
 
         Called by the poll thread inside an assign callback, so it must be bounded in time, and must not
-        raise. Answers for another next_offset are dropped.
+        raise. Those that matter most come first. Answers for another next_offset are dropped.
         """
         ...
 
@@ -112,7 +112,8 @@ class Restore:
         """Return what to restore, by partition. Raises `EndpointError` for foreign metadata if asked to."""
         commits = {b.partition: b.offset for b in begins if b.committed is not None or b.is_mirrored}
         found: dict[TopicPartition, Restored] = {}
-        incomplete = set(commits)
+        # A group that was moved there handles all from there on, whatever a copy of its commits says.
+        incomplete = {b.partition for b in begins if b.partition in commits and not _was_moved(b)}
         for begin in begins:
             if (saved := self._from_commit(begin)) is not None:
                 text = begin.committed.metadata if begin.committed is not None else None
@@ -121,13 +122,15 @@ class Restore:
                 found[partition] = Restored(partition, offset, finished, leader_epoch, COMMIT, text)
                 if is_complete:
                     incomplete.discard(partition)
+        # First those that are known to have more: a source's time is bounded.
+        asked = sorted(incomplete, key=lambda partition: partition not in found)
         for source in self.sources:
-            self._ask(source, {p: o for p, o in commits.items() if p in incomplete}, found)
+            self._ask(source, {partition: commits[partition] for partition in asked}, found)
         return self._inside_the_logs(consumer, found)
 
     def _from_commit(self, begin: Begin) -> SavedRanges | None:
         text = begin.committed.metadata if begin.committed is not None else None
-        if not text:
+        if not text or _was_moved(begin):
             return None
         said = decode(text, begin.offset)
         if isinstance(said, SavedRanges):
@@ -179,6 +182,10 @@ class Restore:
     def _ignore_all(self, found: Mapping[TopicPartition, Restored], reason: str) -> None:
         for partition, restored in found.items():
             self._emit(ProgressIgnored(partition, restored.next_offset, reason, restored.source))
+
+
+def _was_moved(begin: Begin) -> bool:
+    return begin.committed is not None and begin.committed.metadata == MOVED
 
 
 def _bounds(consumer: Consumer, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogBounds]:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.errors import HandlerFailedError, said
 from ehkafka.lanes.assignment import Assignment
+from ehkafka.lanes.cuts import Cuts
 from ehkafka.lanes.express import Express
 from ehkafka.lanes.holds import Holds
 from ehkafka.lanes.lane import Lane, SharedLane
@@ -66,6 +67,7 @@ class Dispatcher:
         self._shared_fates: dict[Hashable, AfterDeadLetter] | None = {} if scope == "handler" else None
         self.holds = Holds(self)
         self.verdicts = Verdicts(self)
+        self._cuts = Cuts(self)
         # Set by `use_express`.
         self.express: Express | None = None
 
@@ -272,7 +274,7 @@ class Dispatcher:
             if lane.decision is not None:
                 self.verdicts.carry_out(lane, now_s)
             elif lane.head is None and not lane.rest:
-                self._free(lane)  # a cut may have freed it already, and its key may have a new lane
+                self.free(lane)  # a cut may have freed it already, and its key may have a new lane
             elif plain and not assignment.halted:
                 lane.refill()
                 ready.append(lane)
@@ -300,9 +302,9 @@ class Dispatcher:
     def make_ready(self, lane: Lane) -> None:
         """Ready a lane that nobody holds, or free it if empty, minding drains, pauses and opening."""
         while lane.refill() and lane.assignment.halted and not lane.assignment.may_start(lane.head):
-            self._abandon(lane.assignment, lane)
+            self._cuts.abandon(lane.assignment, lane)
         if lane.head is None:
-            self._free(lane)
+            self.free(lane)
         elif lane.key in self.holds.paused_keys:
             self.holds.hold(lane, HoldHead("the key is paused"))
         elif lane.key in lane.assignment.fates:
@@ -313,29 +315,15 @@ class Dispatcher:
             self.ready.append(lane)
 
     def drain(self, assignment: Assignment, *, below_started: bool) -> None:
-        """Cut an assignment short before it ends.
+        """Cut an assignment short before it ends; see `Cuts.drain`."""
+        self._cuts.drain(assignment, below_started=below_started)
 
-        With `below_started`, what lies below the highest started offset still runs: that leaves no hole,
-        so the next owner repeats nothing. Without, only what runs now ends. The rest is abandoned.
-        """
-        assignment.halted = True  # before the look at who runs: see `Assignment`
-        if self.express is not None:
-            self.express.halt(assignment)
-        if below_started:
-            held = (lane.head for lane in assignment.lanes_here() if lane in self.holds.held)
-            # Past a held head all is repeated anyway: start nothing there.
-            barrier = min((head.offset() for head in held if head is not None), default=None)
-            highest = assignment.highest_started()
-            assignment.drain_limit = highest if barrier is None else min(highest, barrier)
-        for lane in list(assignment.lanes.values()):
-            if self._abandon(assignment, lane) and not lane.running:
-                self._after_cut(lane)
-        self._cut_chunks(assignment)
-
-    def _cut_chunks(self, assignment: Assignment) -> None:
-        if self.express is not None:
-            self.express.cut(assignment, assignment.drain_limit)
-            self.express.go_on()
+    def end(self, assignment: Assignment) -> int:
+        """End an epoch; return how many records were abandoned. See `Cuts.end`."""
+        abandoned = self._cuts.end(assignment)
+        if self._shared_fates is not None and not self.assignments:
+            self._shared_fates.clear()
+        return abandoned
 
     def drained(self, assignment: Assignment) -> bool:
         """Tell whether nothing of an assignment runs or could still run."""
@@ -345,59 +333,8 @@ class Dispatcher:
         """Tell whether any record of any assignment runs or could run without an outside event."""
         return any(assignment.has_runnable(self.holds.held) for assignment in self.assignments.values())
 
-    def end(self, assignment: Assignment) -> int:
-        """End an epoch: what has no outcome is abandoned, late results will be stale. Return how many."""
-        assignment.halted = assignment.ended = True
-        assignment.drain_limit = -1
-        del self.assignments[assignment.partition]
-        self._cut_chunks(assignment)
-        for lane in list(assignment.lanes.values()):
-            if self._abandon(assignment, lane) and not lane.running:
-                self._after_cut(lane)
-        # What is left are heads that run: nobody waits for them any more.
-        running = assignment.backlog_records
-        assignment.abandoned_records += running
-        self.backlog_records -= running
-        self.backlog_bytes -= assignment.backlog_bytes
-        assignment.backlog_records = assignment.backlog_bytes = 0
-        self.abandoned_records += assignment.abandoned_records
-        if self._shared_fates is not None and not self.assignments:
-            self._shared_fates.clear()
-        unopened, assignment.unopened = assignment.unopened, []
-        if assignment.shared:
-            for lane in unopened:  # what waited behind this partition's records is another partition's
-                self.make_ready(lane)
-        else:
-            self.holds.forget(assignment.lanes.values())
-            assignment.lanes.clear()
-        return assignment.abandoned_records
-
-    def _abandon(self, assignment: Assignment, lane: Lane) -> int:
-        if not assignment.shared and lane.assignment is not assignment:
-            return 0
-        taken = assignment.abandon(lane, assignment.drain_limit)
-        if taken:
-            records, size = len(taken), sum(map(len, taken))
-            if lane in self.holds.held:
-                self.holds.park(assignment, -records, -size, from_backlog=False)
-            else:
-                for counted in (assignment, self):
-                    counted.backlog_records -= records
-                    counted.backlog_bytes -= size
-        return len(taken)
-
-    def _after_cut(self, lane: Lane) -> None:
-        """Put a lane that lost records where it belongs now. It may still stand in `ready`: see `begin`."""
-        held = lane in self.holds.held
-        if lane.head is None:
-            self.holds.forget([lane])
-            if lane.refill():  # shared: the next record is another partition's
-                if held:
-                    self.make_ready(lane)
-            else:
-                self._free(lane)
-
-    def _free(self, lane: Lane) -> None:
+    def free(self, lane: Lane) -> None:
+        """Drop an empty lane, unless its key has a new one."""
         lanes = lane.assignment.lanes
         if lanes.get(lane.key) is lane:
             del lanes[lane.key]

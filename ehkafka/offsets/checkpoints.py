@@ -6,16 +6,20 @@ silently.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from ehkafka.checkpoints.body import read_checkpoint
 from ehkafka.checkpoints.formats import Found, found_in
 from ehkafka.checkpoints.formats_write import write_checkpoint
 from ehkafka.checkpoints.layout import Layout
+from ehkafka.checkpoints.store import StoreError
+from ehkafka.offsets.plan import NO_PARTITION
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from ehkafka.checkpoints.checkpoint import Checkpoint
     from ehkafka.checkpoints.formats import Format
     from ehkafka.checkpoints.formats_choose import Chosen
     from ehkafka.checkpoints.formats_write import Written
@@ -34,10 +38,26 @@ class WantedPositions:
     notes: dict[int, str] = field(default_factory=dict)
     refused: dict[int, str] = field(default_factory=dict)
 
+    def to_verify(self, chosen: Chosen, views: Mapping[int, PartitionView]) -> dict[int, Checkpoint]:
+        """Return our own mirror's checkpoints that know a record to tell the log by."""
+        ours = {number: chosen.positions[number].checkpoint for number in self.positions}
+        return {
+            number: one
+            for number, one in ours.items()
+            # Beyond the log's end it is refused anyway, or clamped.
+            if one is not None and one.anchor is not None and one.next_offset <= views[number].log.end
+        }
+
+    def refuse_other_logs(self, reasons: Mapping[int, str]) -> None:
+        """Refuse what was written for another log of the same name."""
+        for number, reason in reasons.items():
+            del self.positions[number]
+            self.refused[number] = f"the mirror is of another log: {reason}"
+
 
 def wanted_positions(chosen: Chosen, partitions: Collection[int], only: Collection[int]) -> WantedPositions:
     """Return what is to be committed; `only` leaves all other partitions as they are."""
-    wanted = WantedPositions()
+    wanted = WantedPositions(refused={n: NO_PARTITION for n in only if n not in partitions})
     for partition in partitions:
         if only and partition not in only:
             wanted.notes[partition] = "kept: not among --partition"
@@ -55,8 +75,21 @@ def wanted_positions(chosen: Chosen, partitions: Collection[int], only: Collecti
             wanted.notes[partition] = f"sequence number {found.sequence_number}"
     for broken in chosen.unreadable:
         if broken.partition is not None and (not only or broken.partition in only):
+            wanted.positions.pop(broken.partition, None)
             wanted.refused[broken.partition] = f"checkpoint {broken.blob!r}: {broken.reason}"
     return wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportPlace:
+    """As whose checkpoints positions are written; `group` is the hub's consumer group."""
+
+    form: Format
+    namespace: str
+    hub: str
+    group: str
+    # Stands before the group in EventProcessorHost's names.
+    prefix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,36 +106,29 @@ class Export:
 
 
 def exports(
-    views: Mapping[int, PartitionView],
-    form: Format,
-    *,
-    namespace: str,
-    hub: str,
-    group: str,
-    prefix: str = "",
-    only: Collection[int] = (),
+    views: Mapping[int, PartitionView], place: ExportPlace, *, only: Collection[int] = ()
 ) -> list[Export]:
     """Return what to write for each partition, before anybody looked at what is there."""
-    found = []
-    for partition, view in sorted(views.items()):
-        if only and partition not in only:
-            continue
-        offset = view.committed
-        if not offset:
-            why = "the group has no commit" if offset is None else "nothing was processed yet"
-            found.append(Export(partition, offset, None, note=f"not written: {why}"))
-            continue
-        written = write_checkpoint(
-            form,
-            namespace=namespace,
-            hub=hub,
-            group=group,
-            partition=partition,
-            next_offset=offset,
-            prefix=prefix,
-        )
-        found.append(Export(partition, offset, written))
-    return found
+    return [_export(view, place) for number, view in sorted(views.items()) if not only or number in only]
+
+
+def _export(view: PartitionView, place: ExportPlace) -> Export:
+    offset = view.committed
+    if not offset:
+        why = "the group has no commit" if offset is None else "nothing was processed yet"
+        return Export(view.partition, offset, None, note=f"not written: {why}")
+    if offset > view.log.end:
+        return Export(view.partition, offset, None, note=f"not written: the commit is {view.trouble}")
+    written = write_checkpoint(
+        place.form,
+        namespace=place.namespace,
+        hub=place.hub,
+        group=place.group,
+        partition=view.partition,
+        next_offset=offset,
+        prefix=place.prefix,
+    )
+    return Export(view.partition, offset, written, note=view.trouble)
 
 
 def compared(planned: list[Export], store: CheckpointStore) -> list[Export]:
@@ -111,22 +137,27 @@ def compared(planned: list[Export], store: CheckpointStore) -> list[Export]:
 
 
 def _compared(export: Export, store: CheckpointStore) -> Export:
-    if export.written is None:
+    if export.written is None or export.next_offset is None:
         return export
     there = store.read(export.written.name)
     if there is None:
         return export
     found = found_in(there)
+    is_readable = isinstance(found, Found)
     before = found.next_offset if isinstance(found, Found) else None
     if before == export.next_offset:
         # Not written again: an offset of the SDK's own would be lost for nothing.
-        return Export(export.partition, export.next_offset, None, before, "says so already")
-    note = "" if isinstance(found, Found) else "replaces what cannot be read"
-    if before is not None and export.next_offset is not None and before > export.next_offset:
-        note = f"goes back by {before - export.next_offset}"
+        return replace(export, written=None, before=before, note="says so already")
+    if read_checkpoint(there.body) is not None:
+        # Without its body an app could not write it any more: it leaves foreign blobs alone.
+        note = "not written: the mirror of an ehkafka app lies there"
+        return replace(export, written=None, before=before, note=note)
+    notes = [export.note, "" if is_readable else "replaces what cannot be read"]
+    if before is not None and before > export.next_offset:
+        notes.append(f"goes back by {before - export.next_offset}")
     if isinstance(found, Found) and found.offset:
-        note = f"{note}; " * bool(note) + "the SDK's own offset in it is lost"
-    return Export(export.partition, export.next_offset, export.written, before, note, there.version)
+        notes.append("the SDK's own offset in it is lost")
+    return replace(export, before=before, note="; ".join(filter(None, notes)), version=there.version)
 
 
 def write_exports(planned: list[Export], store: CheckpointStore) -> dict[int, int | None]:
@@ -136,20 +167,21 @@ def write_exports(planned: list[Export], store: CheckpointStore) -> dict[int, in
         if export.written is None:
             continue
         name, metadata, body = export.written
-        store.write(name, metadata=metadata, body=body, expected=export.version)
-        there = store.read(name)
+        try:
+            store.write(name, metadata=metadata, body=body, expected=export.version)
+            there = store.read(name)
+        except StoreError as error:
+            done = f"Checkpoints that were written before: {len(back)}. Look again, without --yes."
+            raise type(error)(f"{error} {done}") from None
         found = None if there is None else found_in(there)
         back[export.partition] = found.next_offset if isinstance(found, Found) else None
     return back
 
 
-def running_owners(store: CheckpointStore, chosen: Chosen, now_ms: int) -> list[int]:
+def running_owners(store: CheckpointStore, namespace: str, hub: str, group: str, now_ms: int) -> list[int]:
     """Return the partitions that an SDK's consumers still own: it is about to move its checkpoints."""
-    origin = chosen.origin
-    if not (origin.namespace and origin.hub and origin.group):
-        return []
     owned = []
-    for blob in store.list_blobs(Layout(origin.namespace, origin.group).prefix(origin.hub, "ownership")):
+    for blob in store.list_blobs(Layout(namespace, group).prefix(hub, "ownership")):
         number = blob.name.rpartition("/")[2]
         is_recent = blob.modified_at_ms is not None and now_ms - blob.modified_at_ms < LEASE_S * 1000
         if is_recent and blob.metadata.get("ownerid") and number.isascii() and number.isdecimal():

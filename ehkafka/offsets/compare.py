@@ -40,16 +40,22 @@ class Compared:
         return self.view.trouble
 
 
-def mirror_of(found: Iterable[Found | Unreadable], topic: str, group: str) -> dict[int, int]:
-    """Return what our mirror of this group says, by partition."""
-    return {
-        one.partition: one.next_offset or 0
-        for one in found
-        if isinstance(one, Found)
-        and one.origin.format is Format.EHKAFKA
-        and (one.origin.hub or "").casefold() == topic.casefold()
-        and (one.origin.group or "").casefold() == group.casefold()
-    }
+def mirror_of(found: Iterable[Found | Unreadable], namespace: str, topic: str, group: str) -> dict[int, int]:
+    """Return what our mirror of this group says, by partition.
+
+    Where there are those of several namespaces, that of this one; a single one may be called anything.
+    """
+    mirrors: dict[str, dict[int, int]] = {}
+    for one in found:
+        origin = one.origin
+        names = (origin.hub or "").casefold(), (origin.group or "").casefold()
+        is_meant = origin.format is Format.EHKAFKA and names == (topic.casefold(), group.casefold())
+        if is_meant and isinstance(one, Found):
+            mirror = mirrors.setdefault((origin.namespace or "").casefold(), {})
+            mirror[one.partition] = one.next_offset or 0
+    if len(mirrors) == 1:
+        return next(iter(mirrors.values()))
+    return mirrors.get(namespace.casefold(), {})
 
 
 def compare(

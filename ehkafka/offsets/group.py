@@ -18,8 +18,10 @@ from ehkafka.checks.way_in import enter, reach_topic, told
 from ehkafka.endpoint.client import check_client_version, describe_error
 from ehkafka.errors import ConfigurationError, EndpointError, GroupInUseError
 from ehkafka.intake.log_bounds import log_bounds
+from ehkafka.intake.same_log import Witness
 from ehkafka.intake.start import start_offsets
 from ehkafka.offsets.view import PartitionView
+from ehkafka.progress.ranges import MOVED, SavedRanges, count_offsets, decode
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Consumer
 
+    from ehkafka.checkpoints.checkpoint import Checkpoint
     from ehkafka.checks.target import Target
+    from ehkafka.intake.gap import LogBounds
     from ehkafka.intake.start import Start
 
 _PAUSE_S = 0.005
@@ -77,25 +81,19 @@ class GroupOffsets:
 
     def views(self) -> dict[int, PartitionView]:
         """Return where the group stands in each partition."""
-        committed = self.committed()
+        commits = self._commits()
         try:
             logs = log_bounds(self._consumer, self._all(), self.timeout_s)
         except KafkaException as error:
             raise self._unreadable("where the logs begin and end", error) from None
         return {
-            partition.partition: PartitionView(partition.partition, log, committed[partition.partition])
+            partition.partition: _view(partition.partition, log, commits[partition.partition])
             for partition, log in logs.items()
         }
 
-    def committed(self) -> dict[int, int | None]:
-        """Return the group's commits, None for a partition without one."""
-        self._inspection.begin_step()
-        asked = [KafkaPartition(*partition) for partition in self._all()]
-        try:
-            found = read_commits(self._inspection, self._consumer, asked)
-        except Trouble as trouble:
-            raise told(self._inspection, trouble) from None
-        return {one.partition: one.offset if one.offset >= 0 else None for one in found}
+    def commits(self) -> dict[int, tuple[int | None, str]]:
+        """Return the group's commits with their metadata, None for a partition without one."""
+        return {number: (_offset(one), one.metadata or "") for number, one in self._commits().items()}
 
     def offsets_at(self, start: Start, partitions: Iterable[int]) -> dict[int, int]:
         """Return the offsets of a start position: a word, an offset, a moment or a time ago."""
@@ -109,13 +107,28 @@ class GroupOffsets:
         found |= {one: log.start for one, log in logs.items()}
         return {one.partition: offset for one, offset in found.items()}
 
+    def other_logs(self, checkpoints: Mapping[int, Checkpoint]) -> dict[int, str]:
+        """Return which logs are not those that our mirror's checkpoints were written for, and why."""
+        if not checkpoints:
+            return {}
+        properties = {**self._inspection.properties, "enable.partition.eof": True}
+        witness = Witness(lambda: self._inspection.open(properties), self.timeout_s)
+        try:
+            judged = witness.judge({TopicPartition(self.topic, n): one for n, one in checkpoints.items()})
+        except KafkaException as error:
+            raise self._unreadable("whether the log is the mirror's", error) from None
+        return {one.partition: reason for one, (is_same, reason) in judged.items() if not is_same}
+
     def commit(self, positions: Mapping[int, int]) -> None:
         """Commit from outside of the group, all partitions in one request, and wait for the answer.
 
+        The commit says that it was moved, so nothing that was finished above it before is passed over.
         Raises `GroupInUseError` where the broker says that the group has members, `EndpointError` for any
         other refusal. What was not refused is committed.
         """
-        wanted = [KafkaPartition(self.topic, number, offset) for number, offset in positions.items()]
+        wanted = [
+            KafkaPartition(self.topic, number, offset, metadata=MOVED) for number, offset in positions.items()
+        ]
         answers: list[tuple[KafkaError | None, list[KafkaPartition]]] = []
         self._inspection.begin_step()
         consumer = self._inspection.open(
@@ -144,6 +157,15 @@ class GroupOffsets:
 
     def _all(self) -> list[TopicPartition]:
         return [TopicPartition(self.topic, number) for number in self.partitions]
+
+    def _commits(self) -> dict[int, KafkaPartition]:
+        self._inspection.begin_step()
+        asked = [KafkaPartition(*partition) for partition in self._all()]
+        try:
+            found = read_commits(self._inspection, self._consumer, asked)
+        except Trouble as trouble:
+            raise told(self._inspection, trouble) from None
+        return {one.partition: one for one in found}
 
     def _refusals(
         self,
@@ -186,3 +208,14 @@ class GroupOffsets:
     def _unreadable(self, what: str, error: KafkaException) -> EndpointError:
         said = self._inspection.cleaner.text(describe_error(error.args[0]))
         return EndpointError(f"{self.where}: the broker does not tell {what}: {said}")
+
+
+def _offset(commit: KafkaPartition) -> int | None:
+    return commit.offset if commit.offset >= 0 else None
+
+
+def _view(partition: int, log: LogBounds, commit: KafkaPartition) -> PartitionView:
+    offset = _offset(commit)
+    said = None if offset is None else decode(commit.metadata or "", offset)
+    finished_above = count_offsets(said.finished) if isinstance(said, SavedRanges) else 0
+    return PartitionView(partition, log, offset, finished_above)

@@ -54,22 +54,30 @@ def _refuse_members(group: GroupOffsets) -> None:
     if members:
         named = ", ".join(f"{member.client} on {member.host}" for member in members[:_NAMED])
         more = f" and {len(members) - _NAMED} more" if len(members) > _NAMED else ""
+        count = "a member" if len(members) == 1 else f"{len(members)} members"
         raise GroupInUseError(
-            f"{group.where}: the group has {len(members)} member(s), {named}{more}. Nothing was moved."
+            f"{group.where}: the group has {count}: {named}{more}. Nothing was moved."
             " Stop them, wait until their session has ended, and try again."
         )
 
 
 def _refuse_moving(group: GroupOffsets, plan: Plan, watch_s: float) -> None:
+    before = group.commits()
     _watch(watch_s)
-    now = group.committed()
-    moved = [m for m in plan.moves if m.log is not None and now.get(m.partition) != m.before]
-    if moved:
-        first = moved[0]
+    now = group.commits()
+    for one in plan.moves:
+        if one.log is None:
+            continue
+        offset, _ = now[one.partition]
+        if offset == one.before and now[one.partition] == before[one.partition]:
+            continue
+        # Behind a record that is stuck only what is said of those above it moves.
+        moved = (
+            f"moved from {_said(one.before)} to {_said(offset)}" if offset != one.before else "was renewed"
+        )
         raise GroupInUseError(
-            f"{group.where}: the commit of partition {first.partition} moved from {_said(first.before)} to"
-            f" {_said(now[first.partition])} while it was watched, so somebody consumes. Nothing was moved."
-            " Stop all consumers of the group and try again."
+            f"{group.where}: the commit of partition {one.partition} {moved} while it was watched, so"
+            " somebody consumes. Nothing was moved. Stop all consumers of the group and try again."
         )
 
 

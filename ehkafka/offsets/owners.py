@@ -11,18 +11,23 @@ from typing import TYPE_CHECKING, Literal
 
 from ehkafka.checkpoints.body import read_ownership
 from ehkafka.checkpoints.layout import Layout, place_of
+from ehkafka.checkpoints.owner_book import EVERY_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping, Sequence
 
     from ehkafka.checkpoints.checkpoint import Ownership
     from ehkafka.checkpoints.store import CheckpointStore
     from ehkafka.offsets.members import Member
     from ehkafka.offsets.view import PartitionView
 
-State = Literal["held", "silent", "released", "nobody"]
+State = Literal["held", "silent", "gone", "released", "nobody"]
 SILENT_S = 90.0
-"""An owner writes every 30 s: after three times that nobody hears of him, he is gone or cannot write."""
+"""An owner writes every 30 s: after three times that nobody hears of him, he is gone or cannot write.
+
+A new owner writes at once, over whatever is there: silent stays who died and has no successor."""
+LATE_S = EVERY_S + 5.0
+"""Who has missed a turn is gone if the broker, too, knows nobody; before, his word is the fresher one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +44,13 @@ class OwnerRow:
     @property
     def owner(self) -> str:
         """Who has it, empty for nobody."""
-        if self.ownership is not None and self.state != "released":
+        if self.ownership is not None and not self.ownership.is_released:
             return self.ownership.owner
+        return self.member_name
+
+    @property
+    def member_name(self) -> str:
+        """Whom the broker names, empty for nobody."""
         return f"{self.member.client} ({self.member.host})" if self.member is not None else ""
 
 
@@ -60,26 +70,39 @@ def read_owners(
 def owner_rows(
     views: Mapping[int, PartitionView],
     owners: Mapping[int, tuple[Ownership, int]],
-    members: Iterable[Member],
+    members: Sequence[Member] | None,
     now_ms: int,
 ) -> list[OwnerRow]:
-    """Return a row for each partition of the topic, idle ones included."""
-    by_partition = {number: member for member in members for number in member.partitions}
+    """Return a row for each partition of the topic, idle ones included; `members` None: nobody tells."""
+    by_partition = {number: member for member in members or () for number in member.partitions}
+    # Of a group that is settling a rebalance the broker knows members without partitions.
+    is_empty = members is not None and not members
     return [
-        _row(view, owners.get(number), by_partition.get(number), now_ms)
+        _row(view, owners.get(number), by_partition.get(number), now_ms, is_empty=is_empty)
         for number, view in sorted(views.items())
     ]
 
 
 def _row(
-    view: PartitionView, found: tuple[Ownership, int] | None, member: Member | None, now_ms: int
+    view: PartitionView,
+    found: tuple[Ownership, int] | None,
+    member: Member | None,
+    now_ms: int,
+    *,
+    is_empty: bool,
 ) -> OwnerRow:
     if found is None:
         return OwnerRow(view, None, member, "nobody" if member is None else "held", None)
     ownership, modified_at_ms = found
+    if ownership.is_released and member is not None:
+        # What was written last is of the one before.
+        return OwnerRow(view, ownership, member, "held", None)
+    silent_s = (now_ms - modified_at_ms) / 1000
     state: State = "held"
     if ownership.is_released:
-        state = "released" if member is None else "held"
-    elif now_ms - modified_at_ms > SILENT_S * 1000:
+        state = "released"
+    elif is_empty and silent_s > LATE_S:
+        state = "gone"
+    elif silent_s > SILENT_S:
         state = "silent"
     return OwnerRow(view, ownership, member, state, modified_at_ms)

@@ -6,7 +6,7 @@ but another log of the same name. Only `clamp` takes the nearest end instead.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from ehkafka.offsets.view import outside
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ehkafka.offsets.view import PartitionView
 
 KEPT_NOTE: Final = "kept"
+NO_PARTITION: Final = "the topic has no such partition"
 _NAMED = 5
 
 
@@ -31,11 +32,13 @@ class Move:
     after: int | None
     note: str = ""
     is_refused: bool = False
+    # Finished records above a commit that stays where it is, which are to be handled again.
+    unfinished_records: int = 0
 
     @property
     def changes(self) -> bool:
         """Whether there is anything to commit."""
-        return self.after is not None and self.after != self.before
+        return self.after is not None and (self.after != self.before or self.unfinished_records > 0)
 
     @property
     def skipped_records(self) -> int:
@@ -78,19 +81,29 @@ def planned(
     clamp: bool = False,
     notes: Mapping[int, str] | None = None,
     refused: Mapping[int, str] | None = None,
+    anew: bool = False,
 ) -> Plan:
     """Return the plan of moving to what is wanted; partitions that are not wanted are kept.
 
-    `notes` say why a partition is kept, `refused` why one cannot be moved.
+    `notes` say why a partition is kept, `refused` why one cannot be moved. `anew`: all from the position on
+    is to be handled, what was finished above a commit that stays where it is, too.
     """
     notes, refused = notes or {}, refused or {}
     numbers = sorted({*views, *wanted, *refused})
-    return Plan(
-        tuple(
-            _move(number, views.get(number), wanted.get(number), clamp, notes.get(number, ""), refused)
-            for number in numbers
-        )
-    )
+    moves = [
+        _move(number, views.get(number), wanted.get(number), clamp, notes.get(number, ""), refused)
+        for number in numbers
+    ]
+    if anew:
+        moves = [_anew(move, views.get(move.partition)) for move in moves]
+    return Plan(tuple(moves))
+
+
+def _anew(move: Move, view: PartitionView | None) -> Move:
+    if view is None or move.after is None or move.after != move.before or not view.finished_above:
+        return move
+    count = view.finished_above
+    return replace(move, unfinished_records=count, note=f"{count} finished above it again")
 
 
 def _move(
@@ -102,7 +115,7 @@ def _move(
     refused: Mapping[int, str],
 ) -> Move:
     if view is None:
-        reason = refused.get(number, "the topic has no such partition")
+        reason = refused.get(number, NO_PARTITION)
         return Move(number, None, None, None, reason, is_refused=True)
     if number in refused:
         return Move(number, view.log, view.committed, None, refused[number], is_refused=True)

@@ -7,22 +7,27 @@ Called once by a command, on the main thread.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ehkafka.checkpoints.blob_mirror import BlobMirror
+from ehkafka.checkpoints.container import is_container_name
+from ehkafka.checkpoints.file_store import FileStore
 from ehkafka.checkpoints.formats import Format
 from ehkafka.checkpoints.formats_choose import Wanted, choose, read_store
 from ehkafka.checkpoints.formats_folder import BlobList, CheckpointFolder
 from ehkafka.checkpoints.formats_write import WRITTEN
 from ehkafka.checkpoints.layout import Layout, namespace_of
 from ehkafka.checkpoints.store import CheckpointStore
+from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.errors import ConfigurationError
 from ehkafka.offsets.compare import mirror_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
+    from ehkafka.checkpoints.formats import Found, Unreadable
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.checks.target import Target
 
@@ -32,19 +37,23 @@ __all__ = [
     "Format",
     "Wanted",
     "choose",
+    "mirror_of_environment",
     "mirror_of_target",
     "mirrored_positions",
+    "named_mirror",
     "open_source",
     "read_store",
 ]
 
 CONNECTION_STRING: Final = "EHKAFKA_MIRROR_CONNECTION_STRING"
 CONNECTION_STRING_FILE: Final = f"{CONNECTION_STRING}_FILE"
-FORMS: Final = (
+_SECRET = re.compile(r"(accountkey|sharedaccess\w*|(^|[?&;])sig)\s*=", re.IGNORECASE)
+_CONTAINERS: Final = (
     "the URL of a container (entered with an Entra ID identity), the"
-    f" name of a container (with {CONNECTION_STRING} in the environment), a folder, or a list that"
-    " `az storage blob list --include m -o json` printed"
+    f" name of a container (with {CONNECTION_STRING} in the environment),"
 )
+FORMS: Final = f"{_CONTAINERS} a folder, or a list that `az storage blob list --include m -o json` printed"
+MIRROR_FORMS: Final = f"{_CONTAINERS} or a folder"
 
 
 def open_source(
@@ -57,24 +66,48 @@ def open_source(
 ) -> CheckpointStore:
     """Return the store that a person named. Raises `ConfigurationError`.
 
-    With `new_folder` a path that is not there yet is a folder to make.
+    With `new_folder` a path with a slash that is not there yet is a folder to make.
     """
     environ = os.environ if environ is None else environ
-    if where.startswith(("https://", "http://")):
-        return BlobMirror(_without_secret(where), credential, client_id=client_id).open_store()
+    _check_given(where, FORMS)
+    if _is_url(where):
+        return _by_url(where, credential, client_id).open_store()
+    container = _by_name(where, environ)
+    if container is not None:
+        return container.open_store()
     path = Path(where)
-    if path.is_dir():
+    if _is_there(path, Path.is_dir) or (new_folder and "/" in where):
         return CheckpointFolder(path)
-    if path.is_file():
+    if _is_there(path, Path.is_file):
         return BlobList(path)
-    string, file = environ.get(CONNECTION_STRING), environ.get(CONNECTION_STRING_FILE)
-    if "/" not in where and (string or file):
-        said = string or Path(file or "")
-        return BlobMirror.connection_string(said, where).open_store()
-    if new_folder:
-        return CheckpointFolder(path)
-    hint = "" if "/" in where else f" If it is a container, set {CONNECTION_STRING}."
-    raise ConfigurationError(f"There is nothing at {where!r}.{hint} Give {FORMS}.")
+    raise _nothing(where, FORMS, new_folder=new_folder)
+
+
+def named_mirror(
+    where: str,
+    *,
+    credential: str | None = None,
+    client_id: str | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> MirrorChoice:
+    """Return the mirror that a person named, as an app would have it. Raises `ConfigurationError`."""
+    environ = os.environ if environ is None else environ
+    _check_given(where, MIRROR_FORMS)
+    if _is_url(where):
+        return _by_url(where, credential, client_id)
+    container = _by_name(where, environ)
+    if container is not None:
+        return container
+    if _is_there(Path(where), Path.is_dir):
+        return StoreMirror(store=FileStore(where))
+    raise _nothing(where, MIRROR_FORMS)
+
+
+def mirror_of_environment(environ: Mapping[str, str] | None = None) -> MirrorChoice | None:
+    """Return the mirror that variables name; None when they name none. Raises `ConfigurationError`."""
+    environ = os.environ if environ is None else environ
+    variables = ("EHKAFKA_MIRROR_CONTAINER_URL", "EHKAFKA_MIRROR_CONTAINER")
+    return BlobMirror.from_env(environ) if any(map(environ.get, variables)) else None
 
 
 def mirror_of_target(
@@ -84,31 +117,73 @@ def mirror_of_target(
 
     The store is None where there is neither. Raises `ConfigurationError`.
     """
-    environ = os.environ if environ is None else environ
-    choice: MirrorChoice | None = target.mirror
-    variables = ("EHKAFKA_MIRROR_CONTAINER_URL", "EHKAFKA_MIRROR_CONTAINER")
-    if choice is None and any(map(environ.get, variables)):
-        choice = BlobMirror.from_env(environ)
+    choice = target.mirror or mirror_of_environment(environ)
     name = namespace_of(target.endpoint.name)
     if choice is None:
         return None, name
     return choice.open_store(), choice.namespace or name
 
 
-def mirrored_positions(target: Target, topic: str, group: str) -> dict[int, int]:
-    """Return what the app's own mirror says, by partition; nothing without one. Raises `StoreError`."""
+def mirrored_positions(
+    target: Target, topic: str, group: str, beside: Iterable[Found | Unreadable] = ()
+) -> dict[int, int]:
+    """Return what the group's mirror says, by partition: the app's own, else one among `beside`.
+
+    Raises `StoreError`.
+    """
     store, namespace = mirror_of_target(target)
-    if store is None:
-        return {}
-    return mirror_of(read_store(store, Layout(namespace, group).prefix(topic, "checkpoint")), topic, group)
+    found = mirror_of(beside, namespace, topic, group)
+    if store is not None:
+        own = read_store(store, Layout(namespace, group).prefix(topic, "checkpoint"))
+        found |= mirror_of(own, namespace, topic, group)
+    return found
 
 
-def _without_secret(url: str) -> str:
-    if "?" in url or "@" in url:
+def _check_given(where: str, forms: str) -> None:
+    # To the system an empty path is the current folder: a variable that is not set would be written there.
+    if not where.strip():
+        raise ConfigurationError(f"The place of the checkpoints was given as an empty text. Give {forms}.")
+
+
+def _is_url(where: str) -> bool:
+    """Tell whether it is a URL. Raises `ConfigurationError` for what has a secret in it, URL or not."""
+    is_url = where.casefold().startswith(("https://", "http://"))
+    if (is_url and ("?" in where or "@" in where)) or _SECRET.search(where):
         # Not repeated: it may be a SAS or a key.
         raise ConfigurationError(
-            "The container's URL has a '?' or an '@' in it. A SAS is a secret, and the command line is no"
-            " place for it: put SharedAccessSignature=… and BlobEndpoint=… into"
+            "The place of the checkpoints has a '?' or an '@' in its URL, or a key. A SAS is a secret, as a"
+            " key is, and the command line is no place for it: put the connection string (for a SAS"
+            " SharedAccessSignature=… and BlobEndpoint=…) into"
             f" {CONNECTION_STRING}, and give the container's name."
         )
-    return url
+    return is_url
+
+
+def _by_url(where: str, credential: str | None, client_id: str | None) -> BlobMirror:
+    return BlobMirror(where, credential, client_id=client_id)
+
+
+def _by_name(where: str, environ: Mapping[str, str]) -> BlobMirror | None:
+    """Return the container of that name, None if the environment has no key or it is no such name."""
+    string, file = environ.get(CONNECTION_STRING), environ.get(CONNECTION_STRING_FILE)
+    if not (string or file) or not is_container_name(where):
+        return None
+    if _is_there(Path(where), Path.exists):
+        raise ConfigurationError(
+            f"{where!r} is on this disk, and {CONNECTION_STRING} in the environment says that it is a"
+            f" container. Give ./{where} for what is on the disk, or go to another folder for the container."
+        )
+    return BlobMirror.connection_string(string or Path(file or ""), where)
+
+
+def _is_there(path: Path, look: Callable[[Path], bool]) -> bool:
+    try:
+        return look(path)
+    except OSError as error:
+        raise ConfigurationError(f"{str(path)!r} cannot be looked at: {error.strerror}.") from None
+
+
+def _nothing(where: str, forms: str, *, new_folder: bool = False) -> ConfigurationError:
+    hint = "" if "/" in where else f" If it is a container, set {CONNECTION_STRING}."
+    hint += f" If it is a folder to make, give ./{where}." if new_folder else ""
+    return ConfigurationError(f"There is nothing at {where!r}.{hint} Give {forms}.")

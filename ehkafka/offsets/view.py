@@ -13,11 +13,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """The log of a partition, and the group's commit in it, None without one."""
+    """The log of a partition, and the group's commit in it, None without one.
+
+    `finished_above` are the records above it that the commit says to be finished.
+    """
 
     partition: int
     log: LogBounds
     committed: int | None
+    finished_above: int = 0
 
     @property
     def lag(self) -> int:

@@ -85,6 +85,8 @@ class CommitLedger:
     _not_before_s: float = float("-inf")
     _failures_in_a_row: int = 0
     _again_at_once: bool = False
+    # When the detail that the last plan went without can be had.
+    _detail_at_s: float = float("inf")
     _finished_at_last_plan: int = 0
 
     def assigned(self, partition: TopicPartition, epoch: int, committed: Position | None) -> None:
@@ -107,7 +109,7 @@ class CommitLedger:
         since_s = now_s - self._last_sent_s
         if since_s < self.pacing.spacing_s:
             return False
-        if self._again_at_once:
+        if self._again_at_once or now_s >= self._detail_at_s:
             return True
         every = self.pacing.every_records
         enough = every is not None and finished_records - self._finished_at_last_plan >= every
@@ -119,12 +121,22 @@ class CommitLedger:
         return max(self._not_before_s, self._last_sent_s + apart_s)
 
     def plan(
-        self, positions: Mapping[TopicPartition, Position], now_s: float, finished_records: int
+        self,
+        positions: Mapping[TopicPartition, Position],
+        now_s: float,
+        finished_records: int,
+        *,
+        detail_at_s: float = float("inf"),
     ) -> dict[TopicPartition, Position]:
-        """Return what is dirty, or idle for too long, and take it as sent; empty: send nothing."""
+        """Return what is dirty, or idle for too long, and take it as sent; empty: send nothing.
+
+        Where the positions were made without a look at what is finished above them, `detail_at_s` is when
+        there may be one: a commit is due again then, however long the interval.
+        """
         dirty = self._dirty(positions, now_s)
         self._last_sent_s = now_s
         self._again_at_once = False
+        self._detail_at_s = detail_at_s
         self._finished_at_last_plan = finished_records
         if dirty:
             self.in_flight = dirty

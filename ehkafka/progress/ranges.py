@@ -26,6 +26,9 @@ VERSION = 1
 # Kafka's protocol has no longer strings.
 TEXT_BYTES_MAX = 32_767
 _PREFIX = f"ehk{VERSION}."
+# What goes with a commit that moves a group from outside: what was finished above it counts no more,
+# wherever else that is kept.
+MOVED = f"{_PREFIX}moved"
 _ANY_VERSION = re.compile(r"ehk([1-9][0-9]{0,3})\.")
 _CHECKSUM_BYTES = 4
 _BITMAP = 2
@@ -53,6 +56,7 @@ class Unusable(enum.Enum):
     NEWER = "it was written by a newer ehkafka"
     BROKEN = "it is damaged"
     OTHER_OFFSET = "it belongs to another committed offset"
+    MOVED = "the group was moved there"
 
 
 class RangesText(NamedTuple):
@@ -85,6 +89,8 @@ def encode(next_offset: int, finished: Ranges, leader_epoch: int | None, bytes_m
 
 def decode(text: str, next_offset: int) -> SavedRanges | Unusable:
     """Return what a text beside a commit of `next_offset` says, or why it says nothing."""
+    if text == MOVED:
+        return Unusable.MOVED
     version = _ANY_VERSION.match(text)
     if version is None or len(text) > TEXT_BYTES_MAX:
         return Unusable.FOREIGN

@@ -79,6 +79,8 @@ class ProgressSaver:
         self._emit = emit
         self._clock = clock
         self._began_s = self._not_before_s = float("-inf")
+        # When the detail that the last tick went without can be had.
+        self.detail_at_s = float("inf")
         self._last: dict[tuple[TopicPartition, int], Position] = {}
         # Somebody else keeps the ranges, whatever fits into the commit.
         self.is_mirrored = False
@@ -95,6 +97,7 @@ class ProgressSaver:
 
     def end_tick(self, detail: Detail) -> None:
         """Note what it took."""
+        self.detail_at_s = self._not_before_s if detail is Detail.KEPT else float("inf")
         if detail is not Detail.KEPT:
             now_s = self._clock()
             self._not_before_s = now_s + (now_s - self._began_s) / LOOK_SHARE

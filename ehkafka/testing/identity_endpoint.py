@@ -1,9 +1,9 @@
 """A managed-identity endpoint on this machine, as Azure App Service and Container Apps have one.
 
-Issues the unsigned tokens that a `Listener(unsecured_tokens=True)` accepts, so that azure-identity's own
-`ManagedIdentityCredential` is what a test runs. Can fail in the ways that a real one does, and counts.
-For tests; never a model for a real one. Listens on 127.0.0.1, answers on threads of its own; any thread
-may change how it answers.
+Issues the unsigned tokens that a `Listener(unsecured_tokens=True)` accepts, and an `Azurite` with a
+certificate, so that azure-identity's own `ManagedIdentityCredential` is what a test runs. Can fail in the
+ways that a real one does, and counts. For tests; never a model for a real one. Listens on 127.0.0.1, answers
+on threads of its own; any thread may change how it answers.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class IdentityEndpoint:
         # In whole seconds, as the real one does; never less than the life that was asked for.
         now_s = time.time()
         expires_on = math.ceil(now_s + life_s)
-        token = unsecured_token(self.subject, expires_on - now_s, issued_at_s=now_s)
+        token = unsecured_token(self.subject, expires_on - now_s, issued_at_s=now_s, audience=resource)
         with self._lock:
             self._issued.append(token)
         answer = {"access_token": token, "expires_on": str(expires_on), "resource": resource}

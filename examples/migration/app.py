@@ -5,6 +5,8 @@ EHKAFKA_CONNECTION_STRING='Endpoint=sb://…' ehkafka run examples/migration/app
 
 from __future__ import annotations
 
+import logging
+
 import ehkafka
 
 # start= counts only for a partition without a commit: after the import, one that had no checkpoint.
@@ -13,4 +15,4 @@ app = ehkafka.App(group="alarms", start="earliest")
 
 @app.handler("alarms")
 def handle(record: ehkafka.Record) -> None:
-    print(f"{record.where} {record.value().decode()}", flush=True)
+    logging.getLogger("alarms").info("%s %s", record.where, record.value().decode())

@@ -14,11 +14,10 @@ from azure.core.credentials import AccessToken, AzureSasCredential
 
 import ehkafka
 from ehkafka.checkpoints.store import StoreForbiddenError
-from ehkafka.testing.azurite import ACCOUNT, ACCOUNT_KEY, Azurite
-from ehkafka.testing.server_identity import issue_identity
+from ehkafka.testing.azurite import ACCOUNT, ACCOUNT_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from ehkafka.testing.azurite import Azurite
 
 URL = "https://shop.blob.core.windows.net/checkpoints"
 KEY = "c2VjcmV0c2VjcmV0"
@@ -106,28 +105,10 @@ class Credential:
         return AccessToken(".".join([*encoded, "c2lnbmF0dXJl"]), now + 3600)
 
 
-@pytest.fixture
-def guarded(azurite: Azurite, tmp_path: Path) -> Iterator[tuple[Azurite, Path]]:
-    """Run an Azurite with TLS that takes tokens; return it and its authority's certificate."""
-    identity = issue_identity()
-    for name, pem in (("c", identity.certificate_pem), ("k", identity.key_pem), ("ca", identity.ca_pem)):
-        (tmp_path / name).write_bytes(pem)
-    server = Azurite(certificate=(tmp_path / "c", tmp_path / "k"))
-    server.start()
-    yield server, tmp_path / "ca"
-    server.close()
-    assert server.port != azurite.port
-
-
-def test_a_token_credential_opens_the_container_over_tls(
-    guarded: tuple[Azurite, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_token_credential_opens_the_container_over_tls(token_azurite: Azurite) -> None:
     """Any object of azure-identity's kind; it is asked for Blob Storage, and closed by who made it."""
-    server, authority = guarded
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(authority))
-    server.create_container("tokens")
     credential = Credential()
-    works(ehkafka.BlobMirror(f"{server.account_url()}/tokens", credential))
+    works(ehkafka.BlobMirror(token_azurite.create_container("tokens"), credential))
     assert set(credential.scopes) == {"https://storage.azure.com/.default"}
 
 
@@ -202,6 +183,7 @@ def test_a_url_that_leads_elsewhere_is_refused_without_repeating_it(url: Any, wo
             CONNECTION_STRING.replace("https", "http"), "checkpoints"
         ),
         lambda: ehkafka.BlobMirror.connection_string(CONNECTION_STRING, KEY),
+        lambda: ehkafka.BlobMirror.connection_string(f"AccountKey={KEY}", "checkpoints"),
         lambda: ehkafka.BlobMirror.connection_string(17, "checkpoints"),  # type: ignore[arg-type]
     ],
 )

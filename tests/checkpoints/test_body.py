@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -88,11 +89,13 @@ def test_details_that_cannot_be_true_are_unknown() -> None:
         "anchor": [10, 5],
         "leader_epoch": "x",
         "last_timestamp_ms": -1,
+        "written_at_ms": 2**49,
         "owner": "a\x1b[31m" + "b" * 999,
     }
     found = body.read_checkpoint(json.dumps(fields).encode())
     assert found is not None
     assert (found.anchor, found.leader_epoch, found.last_timestamp_ms) == (None, None, None)
+    assert found.written_at_ms == 0, "beyond the calendar: who shows it as a date would fail"
     assert "\x1b" not in found.owner
     assert len(found.owner) == body.OWNER_CHARACTERS_MAX
 
@@ -101,6 +104,11 @@ def test_a_body_of_megabytes_is_not_parsed() -> None:
     """The work of reading is bounded."""
     assert body.read_checkpoint(b"[" * (body.BODY_BYTES_MAX + 1)) is None
     assert body.read_checkpoint(b"[" * 100_000) is None
+
+
+def test_every_time_that_is_read_can_be_shown() -> None:
+    """The mirror's lines and the owners' table show dates."""
+    assert datetime.fromtimestamp(body.MILLISECONDS_MAX / 1000, UTC).year == 9999
 
 
 @pytest.mark.parametrize("is_released", [False, True])

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
 import stat
 from typing import TYPE_CHECKING
 
@@ -7,7 +10,14 @@ import pytest
 
 from ehkafka.checkpoints import file_store
 from ehkafka.checkpoints.file_store import FileStore
-from ehkafka.checkpoints.store import StoreConflictError, StoreError, StoreMissingError, StoreUnavailableError
+from ehkafka.checkpoints.formats_folder import CheckpointFolder
+from ehkafka.checkpoints.store import (
+    StoreConflictError,
+    StoreError,
+    StoreForbiddenError,
+    StoreMissingError,
+    StoreUnavailableError,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,3 +78,57 @@ def test_a_file_of_somebody_else_is_all_body_and_guarded_too(tmp_path: Path) -> 
     with pytest.raises(StoreConflictError):
         store.write("0", metadata={}, body=b"", expected=None)
     store.write("0", metadata={}, body=b"", expected=found.version)
+
+
+def test_a_file_beyond_all_bounds_is_not_read_whole(tmp_path: Path) -> None:
+    """A log that was written into the folder must not end up in memory; it is somebody else's and stays."""
+    with (tmp_path / "0").open("wb") as file:
+        file.truncate(20 * file_store.FILE_BYTES_MAX)
+    found = FileStore(tmp_path).read("0")
+    assert found is not None
+    assert (found.body, dict(found.metadata)) == (b"", {})
+    read = b"\0" * (file_store.FILE_BYTES_MAX + 1)
+    assert found.version == file_store._version(read), "so much was read, and no more"
+    with pytest.raises(StoreConflictError):
+        FileStore(tmp_path).write("0", metadata={}, body=b"", expected=None)
+
+
+def test_a_pipe_of_a_blob_s_name_holds_up_nobody(tmp_path: Path) -> None:
+    """To open it for reading would wait for a writer."""
+    os.mkfifo(tmp_path / "0")
+    found = FileStore(tmp_path).read("0")
+    assert found is not None
+    assert found.body == b""
+
+
+def test_a_lock_that_is_not_given_back_is_not_waited_for_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Row 18: a process that was stopped while it wrote must not stop the others' mirrors."""
+    monkeypatch.setattr(file_store, "LOCK_S", 0.05)
+    store = FileStore(tmp_path)
+    with (tmp_path / file_store.LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(StoreUnavailableError, match="another process has had"):
+            store.write("0", metadata={}, body=b"1", expected=None)
+    store.write("0", metadata={}, body=b"1", expected=None)
+
+
+def test_a_folder_that_may_not_be_read_is_no_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its blobs would be missing from the listing without a word."""
+    store = FileStore(tmp_path)
+    store.write("a/0", metadata={}, body=b"1", expected=None)
+    scan = os.scandir
+
+    def forbidden(path: str) -> object:
+        if str(path).endswith("a"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", forbidden)
+    with pytest.raises(StoreForbiddenError, match="Permission denied"):
+        list(store.list_blobs(""))
+    with pytest.raises(StoreForbiddenError, match="may not be read"):
+        list(CheckpointFolder(tmp_path).list_blobs(""))

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ehkafka.checkpoints.layout import Layout, Place, place_of
+from ehkafka.checkpoints.layout import KINDS, Kind, Layout, Place, place_of
 from ehkafka.errors import ConfigurationError
 
 
@@ -13,6 +15,27 @@ def test_names_are_those_of_the_sdks_in_lower_case() -> None:
     owner = "home.servicebus.windows.net/readings/$default/ehkafka/owner/3"
     assert layout.name("Readings", 3, "ehkafka/owner") == owner
     assert place_of(owner) == Place("home.servicebus.windows.net", "readings", "$default", "ehkafka/owner", 3)
+
+
+NAMES = st.text(min_size=1, max_size=20).filter(lambda name: "/" not in name and name.strip(".")) | (
+    st.sampled_from(["checkpoint", "ehkafka", "owner", "ownership", "größe", "a.b"])
+)
+
+
+@given(NAMES, NAMES, NAMES, st.integers(0, 9999), st.sampled_from(KINDS))
+def test_every_name_is_read_as_it_was_made(
+    namespace: str, topic: str, group: str, partition: int, kind: Kind
+) -> None:
+    """Whatever topics and groups are called, in whichever script, and were it like a folder of ours."""
+    name = Layout(namespace, group).name(topic, partition, kind)
+    assert place_of(name) == Place(namespace.lower(), topic.lower(), group.lower(), kind, partition)
+
+
+@given(st.text(max_size=60) | st.lists(NAMES | st.just(""), max_size=6).map("/".join))
+def test_any_name_can_be_read(name: str) -> None:
+    """A container is anybody's."""
+    place = place_of(name)
+    assert place is None or name.endswith(str(place.kind) + "/" + name.rpartition("/")[2])
 
 
 @pytest.mark.parametrize(

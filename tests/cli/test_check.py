@@ -83,6 +83,54 @@ def test_it_joins_nothing_and_moves_nobody(broker: EmbeddedBroker) -> None:
     assert broker.committed("ehkafka-check", "orders") == {0: 0, 1: None, 2: None}
 
 
+def test_a_mirror_that_an_option_names_is_looked_at(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    """A folder takes one small file of the check's own; the step comes last."""
+    code, output = check(broker, "--mirror", str(tmp_path))
+    assert code == 0
+    assert [found.split()[1] for found in MARKED.findall(output)] == [*STEPS, "mirror"]
+    assert f"✓ mirror     {tmp_path} takes writes" in output
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file() and path.name != ".lock"] == ["check"]
+
+
+def test_a_mirror_that_variables_name_is_looked_at_where_no_app_is_asked(
+    broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `owners` has it; an app's own mirror, or that it has none, is the app's matter."""
+    monkeypatch.setenv("EHKAFKA_MIRROR_CONTAINER", "checkpoints")
+    monkeypatch.setenv("EHKAFKA_MIRROR_CONNECTION_STRING", dead_storage())
+    code, output = check(broker)
+    assert code == 3
+    assert the_failure(output).startswith("✗ mirror")
+    assert "ConnectionRefusedError" in the_failure(output)
+    assert "c2VjcmV0" not in output
+    (tmp_path / "without_mirror.py").write_text(
+        f"import ehkafka\nhere = ehkafka.Endpoint.kafka({broker.bootstrap!r})\n"
+        "app = ehkafka.App(group='shop', endpoint=here, start='earliest')\n"
+        "app.handler('orders')(print)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    ended = CliRunner().invoke(cli, ["check", "without_mirror:app", "--timeout", "5"])
+    assert ended.exit_code == 0, ended.output
+    assert "mirror" not in ended.output
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [("checkpoints", "EHKAFKA_MIRROR_CONNECTION_STRING"), ("./nowhere", "or a folder"), ("", "or a folder")],
+)
+def test_a_mirror_that_is_nowhere_is_refused(broker: EmbeddedBroker, place: str, words: str) -> None:
+    """Exit code 2, with what may be given."""
+    code, output = check(broker, "--mirror", place)
+    assert code == 2
+    assert words in output
+
+
+def dead_storage() -> str:
+    """Return the connection string of an account where nobody listens."""
+    return "AccountName=a;AccountKey=c2VjcmV0;BlobEndpoint=http://127.0.0.1:1/a;"
+
+
 def test_a_wrong_topic_gets_close_matches(broker: EmbeddedBroker) -> None:
     """The name that was meant is offered, and what depends on it is skipped."""
     code, output = check(broker, topic="Order")

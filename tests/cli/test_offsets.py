@@ -350,7 +350,7 @@ def test_owners_shows_idle_and_silent_ones(broker: EmbeddedBroker, tmp_path: Pat
     ]
     code, text, _ = ehkafka(broker, "owners", "t", "--mirror", str(tmp_path), "--namespace", HOST)
     assert "idle" in text
-    assert "1 owners, 3 partitions, total lag 13" in text
+    assert "1 owner, 3 partitions, total lag 13" in text
 
 
 def test_j2_owners_of_a_running_app(broker: EmbeddedBroker, tmp_path: Path) -> None:

@@ -98,7 +98,8 @@ def reading() -> None:
     heard: set[str] = set()
     consumer = open_consumer(
         statistics_interval_ms=50,
-        stats_cb=lambda text: heard.add(f"statistics {sorted(json.loads(text)['topics'])}"),
+        # How many come before the topic is known is chance.
+        stats_cb=lambda text: heard.update(f"statistics {topic}" for topic in json.loads(text)["topics"]),
         error_cb=lambda error: heard.add(error.name()),
         throttle_cb=lambda event: heard.add(type(event).__name__),
     )
@@ -158,6 +159,7 @@ def committing() -> None:
 
     call("bare, nothing subscribed", consumer.commit, asynchronous=False)
     consumer.subscribe([TOPIC])
+    call("bare, nothing polled", consumer.commit, asynchronous=False)
     records = read(consumer, 20)
     last = {message.partition(): message for message in records}
     for what, arguments in {
@@ -174,6 +176,8 @@ def committing() -> None:
     call("commit offsets", consumer.commit, offsets=[at(0, 3), at(1, 4)], asynchronous=False)
     described = TopicPartition(TOPIC, 0, 5, "words")
     call("commit with metadata", consumer.commit, offsets=[described], asynchronous=False)
+    epoch = TopicPartition(TOPIC, 1, 5, "more words", 0)
+    call("commit with a leader epoch", consumer.commit, offsets=[epoch], asynchronous=False)
     call("committed", consumer.committed, [at(0), at(1)], timeout=5.0)
     call("commit by position", consumer.commit, None, [at(0, 2)], False)
     call("commit an offset that is none", consumer.commit, offsets=[at(0, -5)], asynchronous=False)
@@ -376,6 +380,103 @@ def assigning_in_callbacks(**properties: Any) -> None:
     consumer.subscribe([TOPIC], on_assign=assign, on_revoke=revoke)
     tell("from a start of its own", sorted(map(shown, read(consumer, 4))))
     call("bare", consumer.commit, asynchronous=False)
+    call("close", consumer.close)
+
+
+def surprising() -> None:
+    """What programs do by mistake: raise in callbacks, change what they are given, seek back, mix up."""
+    raised: list[str] = []
+
+    def fail(what: str) -> Any:
+        def callback(*_arguments: Any) -> None:
+            if what not in raised:
+                raised.append(what)
+                raise LookupError(what)
+
+        return callback
+
+    def polled(consumer: Bare, what: str) -> None:
+        ends_s = time.monotonic() + LIMIT_S
+        while what not in raised and time.monotonic() < ends_s:
+            try:
+                consumer.poll(0.05)
+            except LookupError as error:
+                tell("poll raised", repr(error))
+
+    consumer = open_consumer("surprising", on_commit=fail("commit"))
+    consumer.subscribe([TOPIC], on_assign=fail("assign"), on_revoke=fail("revoke"))
+    polled(consumer, "assign")
+    tell("assigned all the same", sorted(consumer.assignment()))
+    tell("records", len(read(consumer, 15)))
+    consumer.commit(offsets=[at(0, 1), at(1, 1)])
+    polled(consumer, "commit")
+    call("close", consumer.close)
+    tell("raised", raised)
+    call("poll after that", consumer.poll, 0)
+    seeking()
+    subscribing()
+
+
+def seeking() -> None:
+    """Go back: what is committed then."""
+    consumer = open_consumer("seeking")
+    consumer.assign([at(0)])
+    read(consumer, 8)
+    consumer.seek(at(0, 3))
+    call("bare after a seek back", consumer.commit, asynchronous=False)
+    tell("again", read(consumer, 2))
+    call("bare after reading again", consumer.commit, asynchronous=False)
+    consumer.seek(at(0, 9))
+    tell("ahead", read(consumer, 1))
+    call("bare after a seek ahead", consumer.commit, asynchronous=False)
+    call("close", consumer.close)
+
+
+def subscribing() -> None:
+    """Change the list of partitions that is given; leave and come back; assign beside a subscription."""
+
+    def change(_consumer: Bare, partitions: list[TopicPartition]) -> None:
+        for partition in partitions:
+            partition.offset = 8  # without an assign this counts for nothing
+
+    consumer = open_consumer("subscribing")
+    consumer.subscribe([TOPIC], on_assign=change)
+    tell("from the beginning", len(read(consumer, 20)))
+    consumer.unsubscribe()
+    until(consumer, lambda: not consumer.assignment())
+    call("bare after unsubscribing", consumer.commit, asynchronous=False)
+    consumer.subscribe([TOPIC])
+    tell("back again", len(read(consumer, 20)))
+    call("assign beside it", consumer.assign, [at(1, 6)])
+    tell("of that", read(consumer, 4))
+    call("bare", consumer.commit, asynchronous=False)
+    call("close", consumer.close)
+
+
+def failing() -> None:
+    """No broker answers: the error callback."""
+    heard: set[str] = set()
+    consumer = CONSUMER(
+        BASE
+        | {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "error_cb": lambda e: heard.add(e.name())}
+    )
+    consumer.subscribe([TOPIC])
+    until(consumer, lambda: "_ALL_BROKERS_DOWN" in heard)
+    tell("errors", sorted(heard))
+    call("list topics", consumer.list_topics, timeout=0.1)
+    call("committed", consumer.committed, [at(0)], timeout=0.1)
+    call("close", consumer.close)
+
+
+def throttled() -> None:
+    """The broker holds fetches back for a quota: the throttle callback."""
+    heard: list[Any] = []
+    consumer = open_consumer("throttled", throttle_cb=heard.append)
+    consumer.assign([at(0), at(1)])
+    until(consumer, lambda: heard)
+    for event in heard[:1]:
+        tell("event", (type(event).__name__, event.broker_id, event.throttle_time > 0))
+        tell("broker", event.broker_name.split("/")[-1])
     call("close", consumer.close)
 
 

@@ -6,9 +6,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import KafkaError
 
 import ehkafka
 from ehkafka.testing import EmbeddedBroker
+from ehkafka.testing.commit_throttle import CommitPolicy, CommitThrottle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,6 +28,16 @@ def broker() -> Iterator[EmbeddedBroker]:
         for topic in ("t", "t4"):
             running.produce(topic, [(f"key-{number}", b"v") for number in range(RECORDS)])
         yield running
+
+
+@pytest.fixture
+def slow(broker: EmbeddedBroker) -> Iterator[CommitThrottle]:
+    """Return a proxy before the broker that takes 1.1 s for each commit, as Event Hubs was seen to."""
+    with CommitThrottle(broker.bootstrap) as proxy:
+        broker.advertise("127.0.0.1", proxy.port)
+        busy = KafkaError.COORDINATOR_LOAD_IN_PROGRESS
+        proxy.policy = CommitPolicy(delay_s=1.1, per_s=2, excess_code=busy)
+        yield proxy
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +30,16 @@ def test_before_and_after_print_the_same() -> None:
             said = list(pool.map(run, ("confluent_loop.py", "consumer.py", "app.py", "adapted.py")))
     assert said[0].splitlines() == [f"room-{number}: {RECORDS // 5}" for number in range(5)]
     assert set(said) == {said[0]}
+
+
+def test_slow_commits_share_requests() -> None:
+    """Where commits are slow, the drop-in sends fewer, in both programs."""
+    command = [sys.executable, str(EXAMPLES / "slow_commits.py"), "3"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S, check=False)
+    assert ended.returncode == 0, ended.stderr
+    rows = [re.findall(r"(\d+) requests", line) for line in ended.stdout.splitlines()[1:]]
+    assert len(rows) == 2
+    assert all(int(ours) < int(theirs) for theirs, ours in rows), ended.stdout
 
 
 def test_the_first_step_changes_one_line() -> None:

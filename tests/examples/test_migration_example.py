@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 # A line of the app's handler; the log around it names the partitions as well.
-HANDLED = re.compile(r"^alarms\[(\d)\]@(\d+) alarm", re.MULTILINE)
+HANDLED = re.compile(r"alarms: alarms\[(\d)\]@(\d+) alarm")
 
 
 def run(environment: dict[str, str], *arguments: str) -> str:

@@ -14,6 +14,8 @@ import threading
 from pathlib import Path
 
 import ehkafka
+from ehkafka.checkpoints.file_store import FileStore
+from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.testing import JsonLinesHistory
 
 SEED = 29
@@ -31,10 +33,14 @@ def main() -> int:
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--consumer", action="append", default=[])
     parser.add_argument("--metadata-bytes", type=int)
+    parser.add_argument("--mirror", help="a folder to mirror the commits in")
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO)
     threading.Thread(target=leave_with_parent, name="parent-watch", daemon=True).start()
     mended = Path(options.mended)
+    mirror = None
+    if options.mirror is not None:
+        mirror = StoreMirror(store=FileStore(options.mirror), interval_s=0.2, namespace="ns")
     with JsonLinesHistory(options.history) as history:
         app = ehkafka.App(
             group=options.group,
@@ -43,6 +49,7 @@ def main() -> int:
             history=history,
             commit_interval_s=0.2,
             commit_metadata_bytes_max=options.metadata_bytes,
+            mirror=mirror,
             consumer=dict(pair.split("=", 1) for pair in options.consumer),
         )
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Producer
 
+from ehkafka.checkpoints.body import read_checkpoint
+from ehkafka.checkpoints.file_store import FileStore
+from ehkafka.checkpoints.layout import Layout
 from ehkafka.progress.ranges import SavedRanges, decode
 from ehkafka.progress.saving import EVENT_HUBS_METADATA_BYTES_MAX
 from ehkafka.records import TopicPartition
@@ -22,11 +26,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.broker
 
 MEMBER = Path(__file__).with_name("half_held_member.py")
+IS_HELD: Callable[[int], bool] = runpy.run_path(str(MEMBER))["is_held"]
 # More than fits: a random half needs a bit for each offset, and 800 bytes are left for them.
 RECORDS = 8_000
 RECORDS_IN_A_LONG_RUN = 20_000
 KILLS = 2
 KILLS_IN_A_LONG_RUN = 20
+LIMIT = ("--metadata-bytes", str(EVENT_HUBS_METADATA_BYTES_MAX))
 # What fits at least: half of the 6 400 offsets that have a bit.
 KEPT_MIN = 3_000
 
@@ -43,6 +49,14 @@ class Commit:
         self.kept = {offset for start, end in self.finished for offset in range(start, end)}
 
 
+def mirrored(folder: Path, stage: Any) -> set[int]:
+    """Return what the mirror of partition 0 says is finished above the commit."""
+    blob = FileStore(folder).read(Layout("ns", stage.group).name(stage.topic, 0))
+    checkpoint = None if blob is None else read_checkpoint(blob.body)
+    finished = checkpoint.finished if checkpoint is not None else ()
+    return {offset for start, end in finished for offset in range(start, end)}
+
+
 def fill(stage: Any, records: int) -> None:
     """Produce records without a key: each has a lane of its own."""
     producer = Producer({"bootstrap.servers": stage.broker.bootstrap, "log_level": 0})
@@ -51,6 +65,16 @@ def fill(stage: Any, records: int) -> None:
         producer.poll(0)
     assert producer.flush(30.0) == 0
     stage.witness.produced(TopicPartition(stage.topic, 0), range(records))
+
+
+def held_member(stage: Any, directory: Path, *more: str) -> MemberProcess:
+    """Return the member, not started; it lets all pass once there is a file `mended`."""
+    arguments = ["--bootstrap", stage.broker.bootstrap, "--group", stage.group, "--topic", stage.topic]
+    arguments += ["--mended", str(directory / "mended")]
+    arguments += ["--consumer", "session.timeout.ms=1000", "--consumer", "heartbeat.interval.ms=150", *more]
+    member = MemberProcess(MEMBER, arguments, name="held", directory=directory, witness=stage.witness)
+    stage.members.append(member)
+    return member
 
 
 def starts(member: MemberProcess) -> int:
@@ -76,12 +100,7 @@ def test_row_29_kills_skip_nothing_and_repeat_only_what_does_not_fit(
     records = RECORDS_IN_A_LONG_RUN if is_long else RECORDS
     stage = stage_on(kafka, 1)
     fill(stage, records)
-    mended = tmp_path / "mended"
-    arguments = ["--bootstrap", kafka.bootstrap, "--group", stage.group, "--topic", stage.topic]
-    arguments += ["--mended", str(mended), "--metadata-bytes", str(EVENT_HUBS_METADATA_BYTES_MAX)]
-    arguments += ["--consumer", "session.timeout.ms=1000", "--consumer", "heartbeat.interval.ms=150"]
-    member = MemberProcess(MEMBER, arguments, name="held", directory=tmp_path, witness=stage.witness)
-    stage.members.append(member)
+    member = held_member(stage, tmp_path, *LIMIT)
     before: set[int] = set()
     for _ in range(KILLS_IN_A_LONG_RUN if is_long else KILLS):
         member.start()
@@ -96,7 +115,7 @@ def test_row_29_kills_skip_nothing_and_repeat_only_what_does_not_fit(
         before = commit.kept
         finished = {e.offset for e in read_history(member.histories) if isinstance(e, Finished)}
         assert before <= finished
-    mended.touch()
+    (tmp_path / "mended").touch()
     member.start()
     stage.wait_until_committed({0: records}, 60.0)
     member.terminate()
@@ -106,16 +125,47 @@ def test_row_29_kills_skip_nothing_and_repeat_only_what_does_not_fit(
     judged(29, stage)
 
 
+def test_row_29_with_a_mirror_a_kill_repeats_nothing_that_is_finished(
+    kafka: Any,
+    stage_on: Callable[..., Any],
+    eventually: Callable[..., None],
+    judged: Callable[..., None],
+    tmp_path: Path,
+    scale: int,
+) -> None:
+    """The mirror saves what 1024 bytes do not: after each kill the held half alone runs again."""
+    is_long = scale > 1
+    records = RECORDS_IN_A_LONG_RUN if is_long else RECORDS
+    stage = stage_on(kafka, 1)
+    fill(stage, records)
+    folder = tmp_path / "mirror"
+    folder.mkdir()
+    member = held_member(stage, tmp_path, *LIMIT, "--mirror", str(folder))
+    free = {offset for offset in range(records) if not IS_HELD(offset)}
+    expected = set(range(records))
+    for _ in range(KILLS_IN_A_LONG_RUN if is_long else 1):
+        member.start()
+        eventually(lambda expected=expected: starts(member) >= len(expected), stage.logs, 60.0)
+        eventually(lambda: mirrored(folder, stage) == free, lambda: len(mirrored(folder, stage)))
+        member.kill()
+        assert seen(member, Started) == expected
+        expected = set(range(records)) - free
+    (tmp_path / "mended").touch()
+    member.start()
+    stage.wait_until_committed({0: records}, 60.0)
+    member.terminate()
+    assert member.wait(15.0) == 0, stage.logs()
+    assert seen(member, Started) == expected
+    judged(29, stage)
+
+
 def test_row_29_a_limit_that_nobody_told_of_costs_one_refused_request(
     kafka: Any, stage_on: Callable[..., Any], eventually: Callable[..., None], tmp_path: Path
 ) -> None:
     """The broker takes 1024 bytes, the client assumes 4096: refused once, then it keeps within 1024."""
     stage = stage_on(kafka, 1)
     fill(stage, RECORDS)
-    arguments = ["--bootstrap", kafka.bootstrap, "--group", stage.group, "--topic", stage.topic]
-    arguments += ["--mended", str(tmp_path / "never")]
-    member = MemberProcess(MEMBER, arguments, name="held", directory=tmp_path, witness=stage.witness)
-    stage.members.append(member)
+    member = held_member(stage, tmp_path)
     member.start()
     eventually(lambda: starts(member) == RECORDS, stage.logs)
     eventually(lambda: len(Commit(stage).kept) >= KEPT_MIN, lambda: Commit(stage).text)

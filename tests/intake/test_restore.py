@@ -13,7 +13,7 @@ from ehkafka.events import ProgressIgnored
 from ehkafka.intake.positions import Begin
 from ehkafka.intake.restore import Restore, stored
 from ehkafka.progress.position import Progress
-from ehkafka.progress.ranges import encode
+from ehkafka.progress.ranges import MOVED, encode
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -80,6 +80,14 @@ def test_a_source_is_asked_for_what_the_commits_do_not_say() -> None:
     restore = Restore(sources=[source])
     find(restore, Logs(), begin(P0, FEW), begin(P1), Begin(TopicPartition("t", 2), 5))
     assert source.asked == [{P1: 10}]
+
+
+def test_a_source_is_asked_first_where_the_commit_says_that_there_is_more() -> None:
+    """P1: its time is bounded, and a commit without ranges seldom has left any out."""
+    source = Source()
+    long = tuple((start, start + 1 + start % 7) for start in range(12, 90, 9))
+    find(Restore(sources=[source]), Logs(), begin(P0), begin(P1, long, 25))
+    assert [list(asked) for asked in source.asked] == [[P1, P0]]
 
 
 def test_a_source_that_knows_more_than_fitted_into_the_commit_is_believed() -> None:
@@ -150,3 +158,13 @@ def test_what_is_stored_is_what_was_understood() -> None:
     assert foreign is not None
     assert foreign.metadata is None
     assert stored(Begin(P0, 10), 3, None) is None
+
+
+def test_c10_a_group_that_was_moved_restores_nothing_from_anywhere() -> None:
+    """C10: an operator moved it to the very offset of an old copy: all from there on is handled again."""
+    told: list[Any] = []
+    source = Source(p0=Progress(10, 0, MORE, None))
+    restore = Restore(told.append, sources=[source], on_foreign="fail")
+    assert find(restore, Logs(), begin(P0, text=MOVED)) == {}
+    assert (source.asked, told) == ([], [])
+    assert P0 in find(restore, Logs(), begin(P0))

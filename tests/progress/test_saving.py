@@ -109,8 +109,10 @@ def test_p2_looking_takes_a_twentieth_of_the_time() -> None:
     assert detailed.finished
     bench.receive(assignment, "c20 d21")
     bench.finish(bench.begin_key("d"))
+    assert saver.detail_at_s == float("inf")
     assert position(saver, assignment, many) is detailed
-    now_s += 9.0
+    assert now_s < saver.detail_at_s <= now_s + 10.0
+    now_s = saver.detail_at_s
     assert position(saver, assignment, many).finished[-1] == (21, 22)
     bench.finish(bench.begin_key("a"))
     assert position(saver, assignment, many).metadata is None

@@ -18,6 +18,7 @@ from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.intake.rebalance import Epochs
 from ehkafka.lanes.assignment import Assignment
 from ehkafka.lanes.chunk import Chunk
+from ehkafka.lanes.cuts import Cuts
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.express import Express
 from ehkafka.lanes.finished import Extent, FinishedBefore
@@ -559,15 +560,15 @@ EXPRESS_MUTANTS = [
     ),
     (
         "a drain lets the chunk run on",
-        Dispatcher.drain,
-        "self.express.halt(assignment)",
+        Cuts.drain,
+        "express.halt(assignment)",
         "pass",
         _a_drain_overlooks_what_a_chunk_started,
     ),
     (
         "a drain leaves chunks",
-        Dispatcher._cut_chunks,
-        "self.express.cut(assignment, assignment.drain_limit)",
+        Cuts._cut_chunks,
+        "express.cut(assignment, assignment.drain_limit)",
         "pass",
         _a_drain_leaves_a_chunk,
     ),
@@ -626,7 +627,7 @@ MUTANTS = [
     Mutant(
         "settle frees the key's new lane",
         Dispatcher.settle,
-        "self._free(lane)",
+        "self.free(lane)",
         "assignment.lanes.pop(lane.key, None)",
         _a_keys_new_lane_is_freed,
     ),
@@ -723,14 +724,14 @@ MUTANTS = [
     ),
     Mutant(
         "a drain does not halt the holders",
-        Dispatcher.drain,
+        Cuts.drain,
         "assignment.halted = True",
         "assignment.halted = False",
         _a_record_above_the_limit_starts,
     ),
     Mutant(
         "a drain finishes nothing below the highest started",
-        Dispatcher.drain,
+        Cuts.drain,
         "if below_started:",
         "if False:",
         _a_hole_is_left_below_a_started_record,
@@ -764,7 +765,7 @@ MUTANTS = [
     ),
     Mutant(
         "the end leaves the epoch open",
-        Dispatcher.end,
+        Cuts.end,
         "assignment.halted = assignment.ended = True",
         "assignment.halted = True",
     ),

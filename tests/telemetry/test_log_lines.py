@@ -31,6 +31,10 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         events.DropInDeviated("coalescing", "commits share a request"),
         ["commits share a request", "as_confluent={'coalescing'}"],
     ),
+    (
+        events.MarksMissing(READINGS_0, 7, 50_000, 30.0),
+        ["readings[0] is paused", "50000 records", "offset 7", "30 s", "store_offsets(message)"],
+    ),
     (events.AppStopped(4, 17), ["exit code 4", "17 records", "redelivered"]),
     (events.PartitionAssigned(READINGS_0, 3, "offset 17"), ["readings[0]", "epoch 3", "offset 17"]),
     (

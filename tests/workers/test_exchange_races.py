@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ehkafka.lanes.cuts import Cuts
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.lane import Lane
 from ehkafka.records import TopicPartition
@@ -182,9 +183,9 @@ def test_mutant_a_drain_looks_for_runners_before_it_halts(
     """A record that starts between the look and the halt is above the limit."""
     old = "        highest = assignment.highest_started()\n"
     new = old + "        assignment.halted = True\n"
-    mutate(Dispatcher, "drain", old, new)
+    mutate(Cuts, "drain", old, new)
     mutate(
-        Dispatcher,
+        Cuts,
         "drain",
         "    assignment.halted = True  # before the look at who runs: see `Assignment`\n",
         "",

@@ -1,0 +1,108 @@
+"""What `commit` and `store_offsets` do, and `enable.auto.commit`.
+
+Turns what is asked for into a request of `commits`, and its answer into what confluent-kafka would return,
+raise or call back. Any thread; `ask_auto` on the polling one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from ehkafka.consumer.asks import Ask
+from ehkafka.consumer.wishes import Wishes
+from ehkafka.progress.committer import as_offset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from ehkafka.consumer.commits import Commits
+    from ehkafka.consumer.parts import Parts
+    from ehkafka.records import TopicPartition
+
+
+class Committing:
+    """The commits of one consumer, as its program knows them. `bare` is confluent-kafka's own `commit`."""
+
+    def __init__(self, parts: Parts, bare: Callable[..., Any]) -> None:
+        self._parts = parts
+        self._bare = bare
+        self._wishes = Wishes(parts)
+
+    def asked(self, message: Any, offsets: Any) -> Ask | None:
+        """Return what a call of `commit` asks for; None: confluent-kafka has to see to it."""
+        if message is not None or offsets is not None:
+            return self._wishes.asked(message, offsets)
+        deviating = self._parts.deviating
+        if not deviating.has("bare_commit") and self._parts.marks is None:
+            return None
+        deviating.tell("bare_commit")
+        return self._wishes.bare()
+
+    def commit(self, ask: Ask, *, is_asynchronous: bool) -> list[KafkaPartition] | None:
+        """Commit it, and return what `commit` returns. Raises `KafkaException`, as confluent-kafka does."""
+        if not ask.positions:
+            self._commit_nothing(ask, is_asynchronous=is_asynchronous)
+            return None
+        if self._parts.commits is None:
+            where = [as_offset(p, position) for p, position in ask.positions.items()]
+            return self._bare(offsets=where, asynchronous=is_asynchronous)  # type: ignore[no-any-return]
+        self._parts.deviating.tell("coalescing")
+        return self._commit(self._parts.commits, ask, is_asynchronous=is_asynchronous)
+
+    def _commit(self, commits: Commits, ask: Ask, *, is_asynchronous: bool) -> list[KafkaPartition] | None:
+        parts = self._parts
+        if is_asynchronous:
+            ask.is_told = parts.on_commit is not None
+            commits.ask(ask)
+            return None
+        if parts.choices.sync_commit == "deferred":
+            commits.ask(ask)
+            return ask.answered(None, {})[1]
+        error, partitions = commits.commit(ask)
+        if error is not None:
+            raise KafkaException(error)
+        return partitions
+
+    def _commit_nothing(self, ask: Ask, *, is_asynchronous: bool) -> None:
+        """Answer a commit when nothing is to be committed, as librdkafka does."""
+        nothing: Any = KafkaError._NO_OFFSET  # noqa: SLF001 - librdkafka's own codes start with _
+        if not is_asynchronous:
+            raise KafkaException(KafkaError(nothing, "Commit failed: Local: No offset stored"))
+        if self._parts.commits is not None:
+            listed = [KafkaPartition(*partition, OFFSET_INVALID) for partition in ask.listed]
+            self._parts.answers.append((KafkaError(nothing), listed))
+
+    def store(self, message: Any, offsets: Any, bare: Callable[..., Any]) -> None:
+        """Take what `store_offsets` was given; `bare` is confluent-kafka's own, which says what is wrong."""
+        positions = self._wishes.positions(message, offsets)
+        marks = self._parts.marks
+        if positions is None or marks is None:
+            bare(message, offsets)
+        if positions is None:
+            return
+        if marks is not None:
+            for partition, position in positions:
+                marks.mark(partition, position.next_offset - 1)
+        elif not self._parts.choices.auto_store:
+            self._parts.stored.store(dict(positions))
+
+    def ask_auto(self, partitions: Collection[TopicPartition] | None = None) -> None:
+        """Ask for what `enable.auto.commit` commits now; of these partitions, or of all at an interval."""
+        parts = self._parts
+        if parts.auto is None:
+            return
+        parts.deviating.tell("auto_commit")
+        positions = self._wishes.automatic()
+        if partitions is not None:
+            positions = {p: position for p, position in positions.items() if p in partitions}
+        if not positions:
+            return
+        if parts.commits is not None:
+            ask = Ask(positions, list(positions), is_told=parts.on_commit is not None)
+            parts.commits.ask(ask, will_flush=partitions is not None)
+        else:
+            where = [as_offset(p, position) for p, position in positions.items()]
+            self._bare(offsets=where, asynchronous=True)

@@ -1,0 +1,135 @@
+"""Polling: what the drop-in does before and after it asks librdkafka, and while that waits.
+
+On the program's polling thread. What is returned is noted, never touched; this is the path of every record.
+"""
+
+from __future__ import annotations
+
+from threading import get_ident
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import confluent_kafka
+
+if TYPE_CHECKING:
+    from collections import deque
+
+    from confluent_kafka import Message
+
+    from ehkafka.consumer.committing import Committing
+    from ehkafka.consumer.parts import Parts
+
+_poll: Any = confluent_kafka.Consumer.poll
+_consume: Any = confluent_kafka.Consumer.consume
+_NUMBERS = (int, float)
+
+
+class PollingConsumer(confluent_kafka.Consumer):
+    """A consumer that looks after its commits whenever it is polled."""
+
+    _parts: Parts
+    _committing: Committing
+    _is_open: bool
+    # Returned by librdkafka and not yet by us: a callback raised meanwhile. Polling thread.
+    _kept: deque[Message]
+
+    def poll(self, timeout: float = -1) -> Message | None:
+        """See `confluent_kafka.Consumer.poll`."""
+        parts = self._parts
+        returned = parts.returned
+        if returned.has_latest:
+            returned.begin()
+        if parts.answers or (parts.has_looks and monotonic() >= parts.next_look_s):
+            self._look()
+        marks = parts.marks
+        if marks is not None:
+            marks.look()
+        if self._kept:
+            message: Message | None = self._kept.popleft()
+        else:
+            if marks is not None:
+                marks.room(1)
+            message = self._wait(_poll, (), timeout)
+            if parts.guarded.is_cut:
+                message = next(iter(self._cut([] if message is None else [message])), None)
+        if message is not None:
+            returned.took_one(message)
+            if marks is not None:
+                marks.delivered([message])
+        return message
+
+    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
+        """See `confluent_kafka.Consumer.consume`."""
+        parts = self._parts
+        returned, marks = parts.returned, parts.marks
+        returned.begin()
+        self._look()
+        if marks is not None:
+            marks.look()
+        if self._kept:
+            batch = [self._kept.popleft() for _ in range(min(num_messages, len(self._kept)))]
+        else:
+            if marks is not None and num_messages > 0:
+                num_messages = marks.room(num_messages)
+            batch = self._wait(_consume, (num_messages,), timeout)
+            if parts.guarded.is_cut:
+                batch = self._cut(batch)
+        if batch:
+            returned.took(batch)
+            if marks is not None:
+                marks.delivered(batch)
+        return batch
+
+    def _wait(self, call: Any, arguments: tuple[Any, ...], timeout: Any) -> Any:
+        """Ask librdkafka, in pieces where it may take long: others have to come by in between."""
+        commits = self._parts.commits
+        if commits is None:
+            return call(self, *arguments, timeout)
+        turns = self._parts.turns
+        turns.poller = turns.last_poller = get_ident()
+        try:
+            if turns.is_sending or turns.is_wanted:
+                commits.come_by()
+            if isinstance(timeout, _NUMBERS) and not 0 <= timeout <= turns.piece_s:
+                return self._wait_in_pieces(call, arguments, timeout)
+            return call(self, *arguments, timeout)
+        finally:
+            turns.poller = None
+            turns.polls += 1
+            if turns.waiting_threads:
+                turns.poll_is_over()
+
+    def _wait_in_pieces(self, call: Any, arguments: tuple[Any, ...], timeout: float) -> Any:
+        parts = self._parts
+        assert parts.commits is not None
+        ends_s = monotonic() + timeout if timeout >= 0 else float("inf")
+        while True:
+            piece_s = parts.turns.piece_s
+            left_s = ends_s - monotonic()
+            found = call(self, *arguments, max(0.0, min(piece_s, left_s)))
+            is_empty = found is None or (isinstance(found, list) and not found)
+            if not is_empty or left_s <= piece_s or parts.guarded.is_cut:
+                return found
+            parts.commits.pump()
+            self._look()
+            if parts.marks is not None:
+                parts.marks.look()
+
+    def _cut(self, messages: list[Message]) -> list[Message]:
+        """Do what a callback had to leave for the end of the call, and return what that returns."""
+        guarded = self._parts.guarded
+        if guarded.is_close_wanted:
+            self.close()  # raises as well what was kept
+            return messages
+        # What was about to be returned is returned by the next call.
+        self._kept.extend(messages)
+        guarded.release()
+        return []
+
+    def _look(self) -> None:
+        """Do what the polling thread has to do now and then. May raise what `on_commit` raises."""
+        parts = self._parts
+        if parts.answers:
+            parts.tell_answers()
+        if parts.has_looks and parts.look(monotonic()) and self._is_open:
+            self._committing.ask_auto()

@@ -1,0 +1,83 @@
+"""Who is inside the consumer: one at a time, and nobody waits for that in confluent-kafka.
+
+confluent-kafka lets one thread at a time into a consumer, and who waits for that may wait for ever while
+another polls. So the polling thread says when it is inside, and whoever wants to send a commit takes a turn
+only while it is not.
+
+`poller` and `is_sending` keep these apart: each side sets its own first and looks at the other's second.
+Knows no consumer and no commit. Any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+
+# confluent-kafka itself cuts longer waits into pieces of this length, to look for signals.
+PIECE_S = 0.2
+# Once other threads commit: they get in between two pieces.
+SHARED_PIECE_S = 0.02
+
+
+class Turns:
+    """The turns of one consumer. Its lock guards whatever goes with them."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
+        # By the polling thread, without the lock, and set before a look at `is_sending`.
+        self.poller: int | None = None
+        self.last_poller: int | None = None
+        self.polls = 0
+        # Under the lock, but for looks. Set before a look at `poller`.
+        self.is_sending = False
+        # Whether the polling thread has something to send when it comes by.
+        self.is_wanted = False
+        self.waiting_threads = 0
+        # How long the polling thread may stay inside.
+        self.piece_s = PIECE_S
+        # Who closes the consumer: nobody else gets in from then on.
+        self._closer: int | None = None
+
+    def may_enter(self) -> bool:
+        """Take the consumer for sending, unless somebody else is inside. Caller has the lock."""
+        me = threading.get_ident()
+        if self.is_sending or self._closer not in {None, me}:
+            return False
+        self.is_sending = True
+        if self.poller in {None, me}:
+            return True
+        self.is_sending = False
+        self.changed.notify_all()  # a poller may have seen it
+        return False
+
+    def let_others_out(self) -> None:
+        """Wait, on the polling thread, until nobody else sends."""
+        me = threading.get_ident()
+        while self.is_sending:
+            self.poller = None
+            self.wait_until_unused()
+            self.poller = me
+
+    def wait_until_unused(self) -> None:
+        """Wait until nobody sends."""
+        with self.changed:
+            while self.is_sending:
+                self.changed.wait()
+
+    def poll_is_over(self) -> None:
+        """Let those in who wait while the polling thread is out."""
+        with self.changed:
+            self.changed.notify_all()
+
+    def wants_in(self) -> None:
+        """Another commit was asked for, by this thread. Raises `RuntimeError` once somebody else closes."""
+        me = threading.get_ident()
+        if self._closer not in {None, me}:
+            raise RuntimeError("Consumer closed")  # as confluent-kafka says it
+        if self.last_poller not in {None, me}:
+            self.piece_s = SHARED_PIECE_S
+
+    def close(self) -> None:
+        """Let nobody in but this thread. Caller has the lock."""
+        self._closer = threading.get_ident()
+        self.changed.notify_all()

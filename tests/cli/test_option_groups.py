@@ -1,0 +1,72 @@
+"""Options that are declared once and taken by several commands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from ehkafka.cli.commands import cli
+from ehkafka.cli.option_groups import grouped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A group with an option that must be given."""
+
+    where: Annotated[str, typer.Option("--from", help="Where from.")]
+    times: Annotated[int, typer.Option(min=1)] = 1
+
+
+def program() -> tuple[typer.Typer, list[tuple[str, Place]]]:
+    """Return a program of one command, and what that was called with."""
+    calls: list[tuple[str, Place]] = []
+    found = typer.Typer()
+
+    def go(name: Annotated[str, typer.Argument()], *, place: Place) -> None:
+        calls.append((name, place))
+
+    # Its annotations name what only this function knows.
+    go.__annotations__ = {"name": Annotated[str, typer.Argument()], "place": Place, "return": None}
+    found.command()(grouped(go))
+    return found, calls
+
+
+def test_a_group_comes_to_the_command_as_one_value() -> None:
+    """With its defaults where nothing was given."""
+    found, calls = program()
+    ended = CliRunner().invoke(found, ["x", "--from", "here"])
+    assert ended.exit_code == 0, ended.output
+    assert calls == [("x", Place(where="here", times=1))]
+
+
+@pytest.mark.parametrize("arguments", [["x"], ["x", "--from", "here", "--times", "0"], ["--from", "here"]])
+def test_what_must_be_given_or_is_out_of_bounds_is_refused(arguments: list[str]) -> None:
+    """As for options that are no group's."""
+    found, calls = program()
+    assert CliRunner().invoke(found, arguments).exit_code == 2
+    assert calls == []
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        (
+            ["offsets", "show"],
+            {"--group", "--app", "--endpoint", "--timeout", "--config"},
+        ),
+        (["offsets", "import"], {"--from", "--from-hub", "--format", "--clamp", "--yes", "--watch-for"}),
+        (["offsets", "export"], {"--to", "--to-group", "--partition", "--yes", "--credential"}),
+        (["lag"], {"--watch", "--every", "--fail-over", "--group", "--json"}),
+        (["owners"], {"--mirror", "--namespace", "--client-id", "--group"}),
+        (["dlq", "redrive"], {"--key", "--since", "--to", "--group", "--yes", "--app"}),
+    ],
+)
+def test_help_names_every_option(command: list[str], options: set[str]) -> None:
+    """A group's, too."""
+    ended = CliRunner().invoke(cli, [*command, "--help"], env={"COLUMNS": "200"})
+    assert ended.exit_code == 0
+    assert {option for option in options if option not in ended.stdout} == set()

@@ -1,0 +1,64 @@
+"""Who has a partition, by what owners wrote and what the broker tells."""
+
+from __future__ import annotations
+
+import pytest
+
+from ehkafka.checkpoints.checkpoint import Ownership
+from ehkafka.intake.gap import LogBounds
+from ehkafka.offsets.members import Member
+from ehkafka.offsets.owners import LATE_S, SILENT_S, OwnerRow, owner_rows
+from ehkafka.offsets.view import PartitionView
+
+NOW_MS = 1_800_000_000_000
+VIEWS = {0: PartitionView(0, LogBounds(0, 10), 10)}
+WRITTEN = Ownership(owner="app-1", epoch=1, at_ms=NOW_MS)
+RELEASED = Ownership(owner="app-1", epoch=1, at_ms=NOW_MS, is_released=True)
+PLAIN = Member("rdkafka", "/127.0.0.1", (0,))
+UNSETTLED = Member("rdkafka", "/127.0.0.1", ())
+
+
+def row(ownership: Ownership | None, members: list[Member] | None, age_s: float = 0.0) -> OwnerRow:
+    """Return the row of a partition whose owner wrote so long ago."""
+    written = {} if ownership is None else {0: (ownership, NOW_MS - int(age_s * 1000))}
+    (found,) = owner_rows(VIEWS, written, members, NOW_MS)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("members", "age_s", "state"),
+    [
+        pytest.param(None, SILENT_S - 1, "held", id="the broker does not tell"),
+        pytest.param(None, SILENT_S + 1, "silent", id="nobody hears of him"),
+        pytest.param([PLAIN], SILENT_S + 1, "silent", id="he cannot write, or another client has it"),
+        pytest.param([PLAIN], 0.0, "held", id="he is a member"),
+        pytest.param([UNSETTLED], 0.0, "held", id="the group is settling a rebalance"),
+        pytest.param([], LATE_S - 1, "held", id="his word is fresher than the broker's"),
+        pytest.param([], LATE_S + 1, "gone", id="the group has no members"),
+    ],
+)
+def test_j2_a_killed_owner_does_not_own_for_ever(
+    members: list[Member] | None, age_s: float, state: str
+) -> None:
+    """J2: his name stays to be seen, but not as that of an owner, once the broker or his silence tells."""
+    found = row(WRITTEN, members, age_s)
+    assert (found.state, found.owner) == (state, "app-1")
+
+
+@pytest.mark.parametrize(
+    ("ownership", "members", "state", "owner"),
+    [
+        (RELEASED, None, "released", ""),
+        (RELEASED, [], "released", ""),
+        (RELEASED, [PLAIN], "held", "rdkafka (/127.0.0.1)"),
+        (None, [PLAIN], "held", "rdkafka (/127.0.0.1)"),
+        (None, [], "nobody", ""),
+        (None, None, "nobody", ""),
+    ],
+)
+def test_without_an_owner_s_word_the_broker_s_counts(
+    ownership: Ownership | None, members: list[Member] | None, state: str, owner: str
+) -> None:
+    """Released or never written: whom the broker names has it, else nobody."""
+    found = row(ownership, members)
+    assert (found.state, found.owner) == (state, owner)

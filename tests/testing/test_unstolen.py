@@ -1,0 +1,40 @@
+"""Time without what a virtual machine's host kept for others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ehkafka.testing import unstolen
+from ehkafka.testing.unstolen import unstolen_s
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STAT = "cpu  100 0 50 1000 10 0 5 {steal} 0 0\ncpu0 100 0 50 1000 10 0 5 999 0 0\n"
+
+
+def test_what_was_stolen_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second that all of the machine's CPUs were kept waiting is no second here."""
+    stat = tmp_path / "stat"
+    monkeypatch.setattr(unstolen, "_STAT", stat)
+    monkeypatch.setattr("os.sysconf", {"SC_CLK_TCK": 100}.__getitem__)
+    monkeypatch.setattr("time.monotonic", lambda: 1000.0)
+    stat.write_text(STAT.format(steal=0))
+    began_s = unstolen_s()
+    stat.write_text(STAT.format(steal=300))
+    assert unstolen_s() - began_s == pytest.approx(-3.0)
+
+
+@pytest.mark.parametrize("text", [None, "cpu 1 2 3\n"])
+def test_a_machine_that_does_not_tell_has_the_plain_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None
+) -> None:
+    """No such file, or an old kernel's: nothing is known to be stolen."""
+    stat = tmp_path / "stat"
+    if text is not None:
+        stat.write_text(text)
+    monkeypatch.setattr(unstolen, "_STAT", stat)
+    monkeypatch.setattr("time.monotonic", lambda: 7.0)
+    assert unstolen_s() == 7.0
