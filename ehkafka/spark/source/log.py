@@ -97,7 +97,8 @@ class Log:
         found: dict[TopicPartition, int | None] = {}
         for topic in sorted({one.topic for one in partitions}):
             with GroupOffsets(Target(endpoint=endpoint, group=group), topic) as offsets:
-                found |= {TopicPartition(topic, number): at for number, at in offsets.committed().items()}
+                commits = offsets.commits()
+            found |= {TopicPartition(topic, number): at for number, (at, _) in commits.items()}
         return {one: found.get(one) for one in partitions}
 
     def close(self) -> None:
