@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ehkafka.cache_directory import cache_directory
 from ehkafka.errors import EhkafkaError, EndpointError, MissingExtraError
 from ehkafka.testing.java import INSTALL_HINT, find_java
 
@@ -110,15 +111,6 @@ def _cached(wanted: JarSet, report: Callable[[str], None]) -> list[Path]:
             # Whoever held the lock before us may have finished the very same download.
             jars = _finished_jars(home) or _install(wanted, home, report)
     return jars
-
-
-def cache_directory() -> Path:
-    """Return `EHKAFKA_CACHE_DIR`, else `ehkafka` below the user's cache directory."""
-    chosen = os.environ.get("EHKAFKA_CACHE_DIR")
-    if chosen:
-        return Path(chosen).expanduser().absolute()
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "ehkafka"
 
 
 def _finished_jars(home: Path) -> list[Path] | None:

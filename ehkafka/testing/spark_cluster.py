@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from ehkafka.errors import EndpointError, MissingExtraError
+from ehkafka.spark.java_home import find_java_home
 from ehkafka.testing.broker_process import BrokerProcess, java_environment
 from ehkafka.testing.ports import free_ports
-from ehkafka.testing.spark_java import find_spark_java_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +28,8 @@ HOST = "127.0.0.1"
 START_S = 120.0
 STOP_S = 10.0
 LOOK_S = 0.05
+# For processes that live for seconds, the second compiler and parallel collectors cost more than they bring.
+_QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 class SparkCluster:
@@ -48,12 +50,14 @@ class SparkCluster:
         self._directory = tempfile.TemporaryDirectory(prefix="ehkafka-spark-")
         self._count = workers
         self._environment = {
-            "JAVA_HOME": str(find_spark_java_home()),
+            "JAVA_HOME": str(find_java_home()),
             "SPARK_HOME": str(self._home),
             "SPARK_CONF_DIR": self._directory.name,
             "SPARK_LOCAL_IP": HOST,
             "SPARK_LOCAL_DIRS": self._directory.name,
             "SPARK_DAEMON_MEMORY": "192m",
+            "SPARK_DAEMON_JAVA_OPTS": _QUICK_JVM,
+            "SPARK_LAUNCHER_OPTS": _QUICK_JVM,
             "PYSPARK_PYTHON": str(python),
             "PYSPARK_DRIVER_PYTHON": str(python),
         }
@@ -97,7 +101,9 @@ class SparkCluster:
             "spark.driver.host": HOST,
             "spark.driver.bindAddress": HOST,
             "spark.driver.memory": "512m",
+            "spark.driver.extraJavaOptions": _QUICK_JVM,
             "spark.executor.memory": "512m",
+            "spark.executor.extraJavaOptions": _QUICK_JVM,
             "spark.ui.enabled": "false",
             "spark.log.level": "WARN",
             "spark.sql.shuffle.partitions": "2",

@@ -154,9 +154,9 @@ def environment(options: argparse.Namespace, bootstrap: str, folder: Path) -> di
     """Return what the parts get to know; secrets by variables of their own."""
     java = {}
     if options.engine == "spark":
-        from ehkafka.testing.spark_java import find_spark_java_home  # noqa: PLC0415 - needs Spark's extra
+        from ehkafka.spark.java_home import find_java_home  # noqa: PLC0415 - needs Spark's extra
 
-        java = {"JAVA_HOME": str(find_spark_java_home()), "SPARK_LOCAL_DIRS": str(folder)}
+        java = {"JAVA_HOME": str(find_java_home()), "SPARK_LOCAL_DIRS": str(folder)}
     return {
         **os.environ,
         **java,

