@@ -109,7 +109,11 @@ def unpack(packed: bytes) -> Shipment:
             "(spark-submit --py-files, or spark.sparkContext.addPyFile), or install it where they run."
         ) from error
     except Exception as error:
-        raise ConfigurationError(f"Spark's executors cannot take the app over: {said(error)}.") from error
+        raise ConfigurationError(
+            f"Spark's executors cannot take the app over: {said(error).rstrip('.')}. They import its "
+            "modules, so what those read has to be there too: a variable by spark.executorEnv.NAME, or in "
+            "the machines' own environment if it is secret."
+        ) from error
     assert isinstance(shipment, Shipment)
     return shipment
 

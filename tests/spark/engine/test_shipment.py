@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -88,6 +89,27 @@ sys.stdout.buffer.write(pack(Shipment.of(app._parts_for_spark()), folders=tuple(
     finally:
         sys.path[:] = before
         sys.modules.pop("shop_of_tests", None)
+
+
+def test_a_module_that_lacks_its_settings_says_how_they_get_there(tmp_path: Path) -> None:
+    """An app's module often reads the environment, which is the driver's own; executors import it too."""
+    (tmp_path / "needy_of_tests.py").write_text("import os\nNAME = os.environ['NEEDY']\ndef handle(r): ...\n")
+    code = """
+import sys, ehkafka, needy_of_tests
+from ehkafka.spark.engine.shipment import Shipment, pack
+app = ehkafka.App(group="g", start="earliest", endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1"))
+app.handler("t")(needy_of_tests.handle)
+sys.stdout.buffer.write(pack(Shipment.of(app._parts_for_spark()), folders=(sys.argv[1],)))
+"""
+    environment = {**os.environ, "NEEDY": "yes", "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    packed = subprocess.run(command, capture_output=True, check=True, env=environment).stdout
+    before = list(sys.path)
+    try:
+        with pytest.raises(ConfigurationError, match=r"'NEEDY'.*spark\.executorEnv\.NAME"):
+            unpack(packed)
+    finally:
+        sys.path[:] = before
 
 
 def test_no_secret_travels(lab: Any) -> None:
