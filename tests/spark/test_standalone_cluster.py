@@ -65,16 +65,17 @@ def test_a_cluster_runs_the_shipped_wheel(
     produce(kafka.bootstrap, topic, [(b"k%d" % n, b"%d" % n) for n in range(RECORDS)])
     azurite.create_container(container)
     notes.mkdir()
-    # The machines have the secrets; the driver has them, and the settings, besides.
-    machines = {"CLUSTER_STORAGE": azurite.connection_string(), "CLUSTER_NOTES": str(notes)}
-    driver = {**machines, "EHKAFKA_BOOTSTRAP": kafka.bootstrap, "CLUSTER_TOPIC": topic}
+    # The machines have the secrets. What is none, and is read where the app's module is imported, goes along.
+    secrets = {"CLUSTER_STORAGE": azurite.connection_string()}
+    settings = {"EHKAFKA_BOOTSTRAP": kafka.bootstrap, "CLUSTER_TOPIC": topic, "CLUSTER_NOTES": str(notes)}
     here = Path(__file__).parent
-    with SparkCluster(2, python=bare_python, environment=machines) as cluster:
+    with SparkCluster(2, python=bare_python, environment=secrets) as cluster:
         said = cluster.submit(
             here / "cluster_program.py",
             [container, str(tmp_path / "checkpoints")],
             py_files=[shipped, here / "cluster_app.py"],
-            environment=driver,
+            configuration={f"spark.executorEnv.{name}": value for name, value in settings.items()},
+            environment=secrets | settings,
             timeout_s=240,
         )
     assert f"handled {RECORDS}" in said
