@@ -26,6 +26,11 @@ def as_told(error: EhkafkaError) -> EhkafkaError:
     return told
 
 
+def as_text(error: EhkafkaError) -> str:
+    """Return an error as `failure_of` reads it."""
+    return f"{EhkafkaError.__module__}.{type(error).__name__}: {' '.join(str(error).split())}"
+
+
 def failure_of(said: str) -> EhkafkaError:
     """Return the error that ended a query, by what Spark says of it."""
     found = _OURS.findall(said)

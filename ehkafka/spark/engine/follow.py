@@ -16,7 +16,7 @@ from ehkafka.errors import AbandonedError, EhkafkaError, EngineError, said
 from ehkafka.events import AppStopped, AppStopping
 from ehkafka.run_errors import death_of
 from ehkafka.spark.engine.failures import failure_of
-from ehkafka.spark.engine.results import COUNTS, batch_result
+from ehkafka.spark.engine.results import COUNTS
 from ehkafka.spark.source import offsets
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from ehkafka.events import Event
+    from ehkafka.spark.engine.batches import Batches
     from ehkafka.spark.engine.group import Group
 
 # Between two looks at the query's progress; in between, the client's callbacks are let through.
@@ -39,6 +40,7 @@ class Follower:
     def __init__(
         self,
         query: StreamingQuery,
+        batches: Batches,
         group: Group,
         *,
         stop_file: Path,
@@ -48,6 +50,7 @@ class Follower:
     ) -> None:
         """`stop_file` tells the source to plan no further batch. `on_end` is called last, on the thread."""
         self._query = query
+        self._batches = batches
         self._group = group
         self._stop_file = stop_file
         self.stop_s = stop_s
@@ -113,9 +116,10 @@ class Follower:
         """Take what has been finished since the last look."""
         for progress in self._new_progress():
             self._seen_at = progress["timestamp"]
-            result = batch_result(progress) if progress["numInputRows"] else None
+            number = progress["batchId"]
+            result = self._batches.take(number) if progress["numInputRows"] else None
             if result is not None:
-                self._seen_batch = progress["batchId"]
+                self._seen_batch = number
                 self.batches += 1
                 self.counts = {name: self.counts[name] + result.counts[name] for name in COUNTS}
             end = progress["sources"][0].get("endOffset")
@@ -188,5 +192,7 @@ class Follower:
         if self._query.isActive:
             self._query.stop()
         self._look()
-        if (error := self._query.exception()) is not None:
+        if self._batches.failure is not None:
+            self.fail(self._batches.failure)
+        elif (error := self._query.exception()) is not None:
             self.fail(failure_of(str(error)))

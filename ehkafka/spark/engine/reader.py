@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSource
 
 from ehkafka.errors import ConfigurationError, EhkafkaError
 from ehkafka.spark.engine.failures import as_told
-from ehkafka.spark.engine.results import SCHEMA, as_arrow
+from ehkafka.spark.engine.results import SCHEMA, as_arrow, failed_task
 from ehkafka.spark.engine.shipment import unpack
 from ehkafka.spark.engine.work import TaskWork
 from ehkafka.spark.source.options import options_from
@@ -89,12 +89,20 @@ class EngineReader(SourceStreamReader):
         return super().latestOffset(start, limit)
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
-        """Handle one task's pieces. Raises `EhkafkaError`, its text in one line."""
+        """Handle one task's pieces. Raises `EhkafkaError` in one line for what Spark may try again.
+
+        What handlers have ended the task with is its result: they are not to be called again for it.
+        """
         assert isinstance(partition, SourcePartition)
         pieces, options = partition.pieces, self.options
         try:
             work = TaskWork(_shipment(self._job), options.endpoint.endpoint(), pieces)
-            results = work.run(cast("Batches", messages(options, pieces)))
+            try:
+                results = work.run(cast("Batches", messages(options, pieces)))
+            except EhkafkaError as error:
+                if error is not work.failure:
+                    raise
+                results = [failed_task(error)]
         except EhkafkaError as error:
             raise as_told(error) from error.__cause__
         return iter([as_arrow(results)])

@@ -1,7 +1,6 @@
 """What a task tells of its records: one row for each partition, and what a whole batch adds up to.
 
-Rows carry counts, never anything of a record. Made on executors, added up by Spark as observed metrics, read
-on the driver from a query's progress.
+Rows carry counts, never anything of a record. Made on executors, added up on the driver. Pure.
 """
 
 from __future__ import annotations
@@ -9,23 +8,21 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.errors import EngineError
 from ehkafka.records import TopicPartition
+from ehkafka.spark.engine.failures import as_text, failure_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyarrow import RecordBatch
-    from pyspark.sql import DataFrame
 
-OBSERVED = "ehkafka"
-"""The name of the observed metrics in a query's progress."""
+    from ehkafka.errors import EhkafkaError
+
 COUNTS = ("received", "finished", "skipped", "dead_lettered", "retried")
 SCHEMA = (
     "topic STRING, partition INT, received BIGINT, finished BIGINT, skipped BIGINT, dead_lettered BIGINT, "
-    "retried BIGINT, last_offset BIGINT, last_timestamp_ms BIGINT, last_leader_epoch INT"
+    "retried BIGINT, last_offset BIGINT, last_timestamp_ms BIGINT, last_leader_epoch INT, failure STRING"
 )
-_LASTS = "lasts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +30,7 @@ class PartitionResult:
     """How one partition's records of one batch ended. The last ones: of the last record, None if none came.
 
     `retried` counts a task's attempts that failed and were made again; the task's first partition has it.
+    `failure` is the error by which a policy stopped the whole task, `failed_task` its only row.
     """
 
     topic: str
@@ -45,6 +43,7 @@ class PartitionResult:
     last_offset: int | None = None
     last_timestamp_ms: int | None = None
     last_leader_epoch: int | None = None
+    failure: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +63,11 @@ class BatchResult:
     lasts: Mapping[TopicPartition, LastRecord]
 
 
+def failed_task(error: EhkafkaError) -> PartitionResult:
+    """Return the one row of a task that was stopped."""
+    return PartitionResult("", -1, failure=as_text(error))
+
+
 def as_arrow(results: Sequence[PartitionResult]) -> RecordBatch:
     """Return the rows as Spark takes them."""
     import pyarrow as pa  # noqa: PLC0415 - an extra
@@ -72,6 +76,7 @@ def as_arrow(results: Sequence[PartitionResult]) -> RecordBatch:
         "topic": pa.string(),
         "partition": pa.int32(),
         "last_leader_epoch": pa.int32(),
+        "failure": pa.string(),
     }
     names = [field.name for field in fields(PartitionResult)]
     schema = pa.schema([(name, kinds.get(name, pa.int64())) for name in names])
@@ -81,31 +86,20 @@ def as_arrow(results: Sequence[PartitionResult]) -> RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def observed(frame: DataFrame) -> DataFrame:
-    """Return the frame with its rows added up on the way: no second action, which would run all twice."""
-    from pyspark.sql import functions as sql  # noqa: PLC0415 - an extra
-
-    sums = [sql.coalesce(sql.sum(name), sql.lit(0)).alias(name) for name in COUNTS]
-    last = sql.struct("topic", "partition", "last_offset", "last_timestamp_ms", "last_leader_epoch")
-    return frame.observe(OBSERVED, *sums, sql.collect_list(last).alias(_LASTS))
+def failure_in(rows: Iterable[Mapping[str, Any]]) -> EhkafkaError | None:
+    """Return what stopped a batch, the first one told; None where all of it was handled."""
+    return next((failure_of(row["failure"]) for row in rows if row["failure"]), None)
 
 
-def batch_result(progress: Mapping[str, Any]) -> BatchResult | None:
-    """Read what a progress has observed; None where no batch ran. Raises `EngineError` for another shape."""
-    row = (progress.get("observedMetrics") or {}).get(OBSERVED)
-    if row is None:
-        return None
-    try:
-        counts = {name: int(row[name] or 0) for name in COUNTS}
-        lasts = {
-            TopicPartition(one["topic"], one["partition"]): LastRecord(
-                one["last_offset"], one.get("last_timestamp_ms"), one.get("last_leader_epoch")
+def batch_result(rows: Sequence[Mapping[str, Any]]) -> BatchResult:
+    """Add up the rows of a batch."""
+    return BatchResult(
+        {name: sum(row[name] for row in rows) for name in COUNTS},
+        {
+            TopicPartition(row["topic"], row["partition"]): LastRecord(
+                row["last_offset"], row["last_timestamp_ms"], row["last_leader_epoch"]
             )
-            for one in row[_LASTS]
-            if one.get("last_offset") is not None
-        }
-    except (KeyError, TypeError, ValueError) as error:
-        raise EngineError(
-            f"Spark's progress has other metrics than ours: {error!r}. Please report it."
-        ) from error
-    return BatchResult(counts, lasts)
+            for row in rows
+            if row["last_offset"] is not None
+        },
+    )

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 from ehkafka.errors import ConfigurationError
 from ehkafka.events import AppStarted
 from ehkafka.spark import versions
+from ehkafka.spark.engine.batches import Batches
 from ehkafka.spark.engine.checkpoint_folder import CheckpointFolder, Identity
 from ehkafka.spark.engine.choices import INTERVAL_S
 from ehkafka.spark.engine.follow import Follower
 from ehkafka.spark.engine.group import Group
 from ehkafka.spark.engine.hand_over import check_hand_over
 from ehkafka.spark.engine.refusals import check_app, check_session
-from ehkafka.spark.engine.results import observed
 from ehkafka.spark.engine.run import SparkRun
 from ehkafka.spark.engine.shipment import Shipment, pack
 from ehkafka.spark.engine.way_in import way_in_options
@@ -85,9 +85,11 @@ class _Start:
         checkpoint, starts = self._where_to_begin(group)
         group.claim(starts)
         self._call_on_start()
-        query = self._query(packed, {**options, **self._own_options(options, starts)}, checkpoint)
+        batches = Batches()
+        query = self._query(batches, packed, {**options, **self._own_options(options, starts)}, checkpoint)
         self._follower = follower = Follower(
             query,
+            batches,
             group,
             stop_file=self._stop_file,
             stop_s=self._parts.settings.stop_s,
@@ -129,15 +131,16 @@ class _Start:
             "failOnDataLoss": str(self._parts.settings.on_out_of_range == "stop").lower(),
         }
 
-    def _query(self, packed: bytes, options: Mapping[str, str], checkpoint: str) -> StreamingQuery:
+    def _query(
+        self, batches: Batches, packed: bytes, options: Mapping[str, str], checkpoint: str
+    ) -> StreamingQuery:
         from ehkafka.spark.engine.reader import EngineJob, engine_source  # noqa: PLC0415 - needs pyspark
 
         name = f"ehkafka-engine-{uuid.uuid4().hex[:12]}"
         let_planners_import(self._spark)
         self._spark.dataSource.register(engine_source(EngineJob(name, packed, str(self._stop_file))))
         frame = self._spark.readStream.format(name).options(**options).load()
-        # One action for each batch: a second one would run the handlers twice.
-        writer = observed(frame).writeStream.format("noop").queryName(name)
+        writer = frame.writeStream.foreachBatch(batches).queryName(name)
         writer = writer.option("checkpointLocation", checkpoint)
         if self._choices.available_now:
             return writer.trigger(availableNow=True).start()

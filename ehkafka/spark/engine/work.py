@@ -80,6 +80,11 @@ class TaskWork:
             for piece in pieces
         }
 
+    @property
+    def failure(self) -> EhkafkaError | None:
+        """What handlers and their policies stopped the task with; trying it again would call them again."""
+        return self._failure
+
     def run(self, batches: Batches) -> list[PartitionResult]:
         """Handle what the pieces hold; return how it ended, a row for each partition."""
         self._bus.start()

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
+from dataclasses import asdict
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.errors import AbandonedError, EhkafkaError, GroupInUseError, HandlerFailedError
+from ehkafka.errors import AbandonedError, EhkafkaError, GroupInUseError, HandlerFailedError, OffsetGapError
 from ehkafka.events import AppStopped, AppStopping
 from ehkafka.records import TopicPartition
+from ehkafka.spark.engine.batches import Batches, BatchFailedError
 from ehkafka.spark.engine.follow import Follower
+from ehkafka.spark.engine.results import PartitionResult, failed_task
 from ehkafka.spark.engine.run import SparkRun
 
 if TYPE_CHECKING:
@@ -20,6 +25,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 P0 = TopicPartition("t", 0)
+
+
+class FakeBatches(Batches):
+    """Batches whose rows the test gives."""
+
+    def __call__(self, results: list[PartitionResult], batch: int) -> None:  # type: ignore[override]
+        """Run a batch."""
+        rows = [SimpleNamespace(asDict=partial(asdict, one)) for one in results]
+        super().__call__(SimpleNamespace(collect=lambda: rows), batch)  # type: ignore[arg-type]
 
 
 class FakeQuery:
@@ -31,6 +45,7 @@ class FakeQuery:
         self.error: Exception | None = None
         self.progress: list[dict[str, Any]] = []
         self.stopped_while_busy: bool | None = None
+        self.batches = FakeBatches()
         self._jsq = SimpleNamespace(
             lastProgress=lambda: self._as_java(self.progress[-1]) if self.progress else None,
             recentProgress=lambda: [self._as_java(one) for one in self.progress],
@@ -56,14 +71,14 @@ class FakeQuery:
 
     def add(self, batch: int, end: int, received: int) -> None:
         """Append a progress; without records it is that of a look which found nothing new."""
-        row = {"received": received, "finished": received, "skipped": 0, "dead_lettered": 0, "retried": 0}
+        if received:
+            self.batches([PartitionResult("t", 0, received=received, finished=received)], batch)
         self.progress.append(
             {
                 "timestamp": f"2026-01-01T00:00:{len(self.progress):02d}.000Z",
                 "batchId": batch,
                 "numInputRows": 1 if received else 0,
                 "sources": [{"endOffset": {"t": {"0": end}}}],
-                "observedMetrics": {"ehkafka": {**row, "lasts": []}},
             }
         )
 
@@ -112,6 +127,7 @@ def scene(tmp_path: Path) -> Iterator[SimpleNamespace]:
 
     follower = Follower(
         query,  # type: ignore[arg-type]
+        query.batches,
         group,  # type: ignore[arg-type]
         stop_file=scene.stop_file,
         stop_s=5.0,
@@ -186,6 +202,37 @@ def test_what_ended_the_query_is_told_as_ours(scene: SimpleNamespace) -> None:
     scene.query.isActive = False
     scene.start()
     with pytest.raises(HandlerFailedError, match=r"^Handler 'h' failed\. Fix it\.$"):
+        scene.run.wait(10)
+
+
+def test_f1_a_stopped_task_ends_the_run_with_its_own_error(
+    scene: SimpleNamespace, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F1: the row of a task that a policy has stopped fails its batch; only the run's error tells of it."""
+    error = HandlerFailedError("Handler 'h' failed\nat t[0]@3. Fix it.")
+    with pytest.raises(BatchFailedError) as failed:
+        scene.query.batches([PartitionResult("t", 1, received=5, finished=5), failed_task(error)], 0)
+    logging.getLogger("py4j.clientserver").error("a proxy failed", exc_info=failed.value)
+    assert caplog.text == ""
+    scene.query.error = RuntimeError("BatchFailedError, and what Java says of it")
+    scene.query.isActive = False
+    scene.start()
+    with pytest.raises(HandlerFailedError, match=r"^Handler 'h' failed at t\[0\]@3\. Fix it\.$"):
+        scene.run.wait(10)
+    assert scene.group.ends == []
+
+
+def test_an_error_of_the_batch_itself_ends_the_run(scene: SimpleNamespace) -> None:
+    """What Spark says of a task that failed for good is told as ours."""
+
+    def collect() -> None:
+        raise RuntimeError("Job aborted\nehkafka.errors.OffsetGapError: gone\n\tat x")
+
+    with pytest.raises(BatchFailedError):
+        Batches.__call__(scene.query.batches, SimpleNamespace(collect=collect), 0)  # type: ignore[arg-type]
+    scene.query.isActive = False
+    scene.start()
+    with pytest.raises(OffsetGapError, match="gone"):
         scene.run.wait(10)
 
 
