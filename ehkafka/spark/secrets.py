@@ -8,7 +8,6 @@ Read on the driver (options) and in workers (endpoints), one thread each.
 
 from __future__ import annotations
 
-import importlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.property_names import is_secret
 from ehkafka.errors import ConfigurationError, EhkafkaError, said
+from ehkafka.spark.shipped import import_shipped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -187,7 +187,7 @@ def called(option: str, path: str) -> Any:
     if not module_name or not function_name:
         raise ConfigurationError(f"Option {option}: {path!r} is no path such as package.module:function.")
     try:
-        function = getattr(importlib.import_module(module_name), function_name)
+        function = getattr(import_shipped(module_name), function_name)
     except ImportError as error:
         raise ConfigurationError(
             f"Option {option}: {module_name} cannot be imported in process {os.getpid()} ({said(error)})."

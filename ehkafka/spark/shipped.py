@@ -1,17 +1,22 @@
 """Lets Spark's planning processes on the driver import what `--py-files` ships.
 
 Executors get it by themselves. The processes that plan a streaming source look for it in a folder below the
-right one (seen in PySpark 4.3), and end with "No module named …". Called before a source is registered, on
-the driver.
+right one (seen in PySpark 4.3), and end with "No module named …". What Spark unpickles there needs the path
+before, so it is given on the driver before a source is registered; a module that only an option names is
+found by the process itself.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from pyspark.sql import SparkSession
 
 VARIABLE = "PYTHONPATH"
@@ -35,3 +40,28 @@ def let_planners_import(spark: SparkSession) -> None:
     environment[VARIABLE] = os.pathsep.join(
         [*shipped, *(each for each in before if each and each not in shipped)]
     )
+
+
+def import_shipped(name: str) -> ModuleType:
+    """Import a module, in a planning process also one that was shipped. Raises `ImportError`."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        found = _one_folder_up()
+        if not found:
+            raise
+    sys.path += found
+    importlib.invalidate_caches()
+    return importlib.import_module(name)
+
+
+def _one_folder_up() -> list[str]:
+    """Return what was shipped and is not on the path, by the entries that Spark made for it."""
+    files = getattr(sys.modules.get("pyspark"), "SparkFiles", None)
+    # Private, but the only thing that tells a Python process of Spark's from the user's program.
+    if files is None or not getattr(files, "_is_running_on_worker", False):
+        return []
+    root = Path(files.getRootDirectory())
+    there = [Path(entry) for entry in sys.path if Path(entry).is_relative_to(root)]
+    meant = [str(root.parent / entry.relative_to(root)) for entry in there]
+    return [entry for entry in meant if entry not in sys.path and Path(entry).exists()]

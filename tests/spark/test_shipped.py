@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import os
+import sys
+import zipfile
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark import SparkFiles
 
-from ehkafka.spark.shipped import let_planners_import
+from ehkafka.spark.shipped import import_shipped, let_planners_import
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,3 +40,25 @@ def test_planning_processes_can_import_what_was_shipped(root: Path) -> None:
 def test_a_session_without_a_context_is_left_alone(root: Path) -> None:
     """Spark Connect ships code by its own way."""
     let_planners_import(SimpleNamespace())  # type: ignore[arg-type]
+
+
+def test_a_planning_process_finds_a_module_that_an_option_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was told a folder below the right one; files and archives are found all the same."""
+    below = tmp_path / "1f0a"
+    (tmp_path / "home_shipped_file.py").write_text("NAME = 'file'")
+    with zipfile.ZipFile(tmp_path / "app.zip", "w") as archive:
+        archive.writestr("home_shipped_archived.py", "NAME = 'archived'")
+    path = [*sys.path, str(below), str(below / "app.zip")]
+    monkeypatch.setattr("sys.path", list(path))
+    monkeypatch.setattr(SparkFiles, "_is_running_on_worker", False)
+    with pytest.raises(ModuleNotFoundError):
+        import_shipped("home_shipped_file")
+    monkeypatch.setattr(SparkFiles, "_is_running_on_worker", True)
+    monkeypatch.setattr(SparkFiles, "_root_directory", str(below))
+    assert import_shipped("home_shipped_file").NAME == "file"
+    assert import_shipped("home_shipped_archived").NAME == "archived"
+    assert sys.path == [*path, str(tmp_path), str(tmp_path / "app.zip")]
+    with pytest.raises(ModuleNotFoundError, match="home_not_shipped"):
+        import_shipped("home_not_shipped")

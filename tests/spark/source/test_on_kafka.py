@@ -185,12 +185,17 @@ def _through_the_service(
     }
 
 
+# A process that runs a task says so: a token is asked for on the driver, too.
 FACTORY = """
 import os
+from pathlib import Path
 from azure.identity import ManagedIdentityCredential
+from pyspark import TaskContext
 
 def make():
     os.environ.update({environment!r})
+    if TaskContext.get() is not None:
+        Path({in_task!r}).touch()
     return ManagedIdentityCredential()
 """
 
@@ -211,7 +216,8 @@ def test_no_secret_is_in_plans_checkpoints_and_logs(
     with IdentityEndpoint(3600.0) as identity:
         if way == "credentialFactory":
             module = f"home_credential_{uuid.uuid4().hex[:8]}"
-            (tmp_path / f"{module}.py").write_text(FACTORY.format(environment=identity.environment()))
+            code = FACTORY.format(environment=identity.environment(), in_task=str(tmp_path / "in-task"))
+            (tmp_path / f"{module}.py").write_text(code)
             spark.sparkContext.addPyFile(str(tmp_path / f"{module}.py"))
             del given["connectionStringFile"]
             given |= {"namespace": "home", "credentialFactory": f"{module}:make"}
@@ -231,7 +237,8 @@ def test_no_secret_is_in_plans_checkpoints_and_logs(
         query.explain(True)
         secrets = [KEY, *identity.issued]
         if way == "credentialFactory":
-            assert identity.issued
+            assert len(identity.issued) > 1
+            assert (tmp_path / "in-task").exists()
     assert len(seen) == 40
     shown = capsys.readouterr().out + str(query.lastProgress)
     files = [*_files(tmp_path / "checkpoint"), *_files_of_events(spark)]

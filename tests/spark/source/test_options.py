@@ -106,7 +106,10 @@ def test_options_are_pickled_and_compared() -> None:
     ],
 )
 def test_what_is_wrong_is_refused_by_name(given: dict[str, str], said: str) -> None:
-    """Unknown, conflicting and unsafe options are one error each that names the option and the way out."""
+    """Unknown, conflicting and unsafe options are one error each that names the option and the way out.
+
+    Trap: `minPartitions` and `maxRecordsPerPartition` would split a partition over tasks.
+    """
     with pytest.raises(ConfigurationError, match=said):
         options_from({**HERE, **given})
 

@@ -120,6 +120,20 @@ def test_an_idle_query_asks_for_the_ends_alone(broker: EmbeddedBroker, reader: C
     assert asked.count(ApiKey.METADATA) <= 1  # librdkafka's own
 
 
+def test_sparks_commit_moves_nothing(broker: EmbeddedBroker, reader: Callable[..., Any]) -> None:
+    """Trap: `commit()` runs one batch late and never for the last one, so no position depends on it."""
+    _produce(broker, 5, 0)
+    one = reader(startingOffsets="group", groupId="home")
+    end = one.latestOffset(one.initialOffset(), None)
+    broker.track_requests()
+    one.commit(end)
+    one.stop()
+    assert ApiKey.OFFSET_COMMIT not in [request.api_key for request in broker.requests()]
+    assert broker.committed("home", "readings") == {0: None, 1: None}
+    again = reader(startingOffsets="group", groupId="home")
+    assert len(_rows(again, again.partitions(again.initialOffset(), end))) == 5
+
+
 def test_nothing_that_was_opened_or_secret_is_pickled(
     broker: EmbeddedBroker, reader: Callable[..., Any]
 ) -> None:
