@@ -10,7 +10,14 @@ group, is named here, and gets a sentence in `telemetry`.
 
 from __future__ import annotations
 
-from ehkafka.events.app import AppStarted, AppStopped, AppStopping, Draining, SettingAdvice
+from ehkafka.events.app import (
+    AppStarted,
+    AppStopped,
+    AppStopping,
+    BatchesFinished,
+    Draining,
+    SettingAdvice,
+)
 from ehkafka.events.commit import (
     CommitAcknowledged,
     CommitFailed,
@@ -73,6 +80,7 @@ __all__ = [
     "AppStopping",
     "AttemptOverdue",
     "BatchRaised",
+    "BatchesFinished",
     "ClientLogged",
     "CommitAcknowledged",
     "CommitFailed",

@@ -46,6 +46,20 @@ class Draining(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class BatchesFinished(Event):
+    """Batches on Spark that count by now: all their records have an outcome. Told every few seconds at most.
+
+    `took_s` is the time that they took, without that between them. `left_records` are offsets up to the logs'
+    ends as last seen; None where Spark does not tell.
+    """
+
+    batches: int
+    received_records: int
+    took_s: float
+    left_records: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class AppStopped(Event):
     """The consumer left the group. `abandoned_records` will be redelivered."""
 

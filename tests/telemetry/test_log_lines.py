@@ -27,6 +27,8 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
     ),
     (events.AppStopping("SIGTERM", drain=True, deadline_s=25.0), ["SIGTERM", "with a drain", "25 s"]),
     (events.Draining(12.3, 40), ["40 records", "12 s"]),
+    (events.BatchesFinished(3, 6_000, 4.0, 500), ["3 batches", "6000 records", "(1500/s)", "500 left"]),
+    (events.BatchesFinished(1, 1, 0.0, None), ["1 batch with 1 record in 0.0 s."]),
     (
         events.DropInDeviated("coalescing", "commits share a request"),
         ["commits share a request", "as_confluent={'coalescing'}"],

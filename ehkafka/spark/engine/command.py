@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.signals import stop_signals
-from ehkafka.spark import versions
 from ehkafka.spark.engine.choices import SparkChoices
+from ehkafka.spark.engine.refusals import check_version
+from ehkafka.spark.java_home import find_java_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -66,8 +67,13 @@ def run_until_stopped(
 
 @contextmanager
 def session(master: str | None, conf: Mapping[str, str]) -> Iterator[SparkSession]:
-    """Give a session of our own, ended afterwards. Raises `ConfigurationError` where Spark does not start."""
-    versions.check_pyspark()
+    """Give a session of our own, ended afterwards.
+
+    Raises `ConfigurationError` where Spark does not start, `MissingExtraError` without PySpark or Java.
+    """
+    check_version()
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has started the driver's Java
+        os.environ["JAVA_HOME"] = str(find_java_home())
     from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -82,8 +88,8 @@ def session(master: str | None, conf: Mapping[str, str]) -> Iterator[SparkSessio
     except Exception as error:
         said = " ".join(str(error).split())[:500]
         raise ConfigurationError(
-            f"Spark did not start: {said} It needs Java 17 or newer (JAVA_HOME), and a master that answers "
-            "(--master local[*] for this machine)."
+            f"Spark did not start: {said} It needs a master that answers (--master local[*] for this "
+            "machine), and properties that it knows (--spark-conf)."
         ) from error
     spark.sparkContext.setLogLevel(conf.get("spark.log.level", "ERROR"))
     try:

@@ -17,20 +17,24 @@ from ehkafka.events import AppStopped, AppStopping
 from ehkafka.run_errors import death_of
 from ehkafka.spark.engine.failures import failure_of
 from ehkafka.spark.engine.results import COUNTS
+from ehkafka.spark.engine.told import Told
 from ehkafka.spark.source import offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from pyspark.sql.streaming.query import StreamingQuery
 
     from ehkafka.events import Event
+    from ehkafka.records import TopicPartition
     from ehkafka.spark.engine.batches import Batches
     from ehkafka.spark.engine.group import Group
 
 # Between two looks at the query's progress; in between, the client's callbacks are let through.
 LOOK_S = 0.1
+# Between two lines about finished batches.
+TELL_S = 5.0
 STOP_LOOK_S = 0.005
 
 
@@ -69,6 +73,7 @@ class Follower:
         # The last batch with records, and the last progress of any kind. The thread's.
         self._seen_batch = -1
         self._seen_at = ""
+        self._told = Told(time.monotonic())
         self._thread = threading.Thread(target=self._main, name="ehkafka-spark", daemon=True)
 
     def start(self) -> None:
@@ -122,12 +127,19 @@ class Follower:
                 self._seen_batch = number
                 self.batches += 1
                 self.counts = {name: self.counts[name] + result.counts[name] for name in COUNTS}
-            end = progress["sources"][0].get("endOffset")
-            if end is not None:
-                ends = offsets.StreamOffset.from_json(
-                    end if isinstance(end, dict) else json.loads(end)
-                ).positions
-                self._group.note(ends, {} if result is None else result.lasts)
+            source = progress["sources"][0]
+            ends = _positions(source.get("endOffset"))
+            self._group.note(ends, {} if result is None else result.lasts)
+            if result is not None:
+                took_ms = progress.get("durationMs", {}).get("triggerExecution", 0)
+                latest = _positions(source.get("latestOffset"))
+                self._told.add(result.counts["received"], took_ms / 1000, ends, latest)
+        self._tell(TELL_S)
+
+    def _tell(self, at_least_s: float) -> None:
+        event = self._told.take(time.monotonic(), at_least_s)
+        if event is not None:
+            self._emit(event)
 
     def _new_progress(self) -> list[dict[str, Any]]:
         # By time: a look that found nothing new has the number of the batch that comes next.
@@ -192,7 +204,14 @@ class Follower:
         if self._query.isActive:
             self._query.stop()
         self._look()
+        self._tell(0.0)
         if self._batches.failure is not None:
             self.fail(self._batches.failure)
         elif (error := self._query.exception()) is not None:
             self.fail(failure_of(str(error)))
+
+
+def _positions(told: Any) -> Mapping[TopicPartition, int]:
+    if told is None:
+        return {}
+    return offsets.StreamOffset.from_json(told if isinstance(told, dict) else json.loads(told)).positions

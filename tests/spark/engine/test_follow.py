@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.errors import AbandonedError, EhkafkaError, GroupInUseError, HandlerFailedError, OffsetGapError
-from ehkafka.events import AppStopped, AppStopping
+from ehkafka.events import AppStopped, AppStopping, BatchesFinished
 from ehkafka.records import TopicPartition
 from ehkafka.spark.engine.batches import Batches, BatchFailedError
 from ehkafka.spark.engine.follow import Follower
@@ -78,7 +78,8 @@ class FakeQuery:
                 "timestamp": f"2026-01-01T00:00:{len(self.progress):02d}.000Z",
                 "batchId": batch,
                 "numInputRows": 1 if received else 0,
-                "sources": [{"endOffset": {"t": {"0": end}}}],
+                "durationMs": {"triggerExecution": 250},
+                "sources": [{"endOffset": {"t": {"0": end}}, "latestOffset": {"t": {"0": 40}}}],
             }
         )
 
@@ -166,7 +167,7 @@ def test_the_last_batch_counts_though_the_query_has_ended(scene: SimpleNamespace
     assert scene.group.ends == [10]
     assert scene.group.is_closed
     assert scene.ended == ["end"]
-    assert isinstance(scene.events[-1], AppStopped)
+    assert scene.events == [BatchesFinished(1, 10, 0.25, 30), AppStopped(0, 0)]
 
 
 def test_a_stop_waits_for_the_running_batch(scene: SimpleNamespace, lab: Any) -> None:

@@ -23,7 +23,7 @@ RECORDS, PARTITIONS, KEYS = 100_000, 8, 1_000
 QUICK_GROUP = {"session.timeout.ms": 3_000, "heartbeat.interval.ms": 150}
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 def test_consumer_spark_consumer_spark_handle_each_record_once(
     spark: SparkSession, kafka: KafkaBroker, journal: Any, lab: Any
 ) -> None:
@@ -69,7 +69,7 @@ def test_consumer_spark_consumer_spark_handle_each_record_once(
     assert sum(v or 0 for v in kafka.committed(f"{topic}-group", topic).values()) == RECORDS
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(400)
 def test_a_group_in_use_is_refused_and_one_taken_away_ends_the_run(
     spark: SparkSession, kafka: KafkaBroker, journal: Any, lab: Any
 ) -> None:
@@ -100,4 +100,4 @@ def test_a_group_in_use_is_refused_and_one_taken_away_ends_the_run(
         lab.wait_until(lambda: consumer.snapshot().partitions)
         produce(kafka.bootstrap, topic, [(f"k{n}", "x") for n in range(50)])
         with pytest.raises(GroupInUseError, match="refuses our commits"):
-            run.wait(60)
+            run.wait(180)

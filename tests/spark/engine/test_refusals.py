@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import ehkafka
-from ehkafka.errors import ConfigurationError
+from ehkafka.errors import ConfigurationError, MissingExtraError
 from ehkafka.spark.engine.refusals import check_app, check_session
 from ehkafka.testing import MemoryHistory
 
@@ -71,11 +72,35 @@ def test_deadlines_of_processes_are_refused(lab: Any) -> None:
 
 def test_an_early_pyspark_is_refused(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Below 4.2 Spark tells a source neither its start nor a limit, and the engine needs both."""
-    monkeypatch.setattr("ehkafka.spark.versions.gives_limits", lambda: False)
     app = lab.make_app()
     app.handler("t")(lambda record: None)
-    with pytest.raises(ConfigurationError, match=r"PySpark 4\.2 or newer"):
+    monkeypatch.setattr("pyspark.__version__", "4.1.2")
+    with pytest.raises(ConfigurationError, match=r"PySpark 4\.1 gives.*'pyspark>=4\.2'"):
         app.run_on_spark(SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'ehkafka\[spark\]'"):
+        app.run_on_spark(SimpleNamespace())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"taskz": "3"}, r"no option 'taskz'; did you mean tasks\?"),
+        ({"connectionStringEnv": "A", "connectionStringFile": "/b"}, "exclude|both|one"),
+        ({"connectionStringEnv": "NOT_SET_ANYWHERE"}, "NOT_SET_ANYWHERE"),
+        ({"minPartitions": "4"}, "minPartitions is not taken"),
+        ({"maxOffsetsPerTrigger": "5"}, "maxOffsetsPerTrigger is the engine's own"),
+    ],
+)
+def test_options_of_the_source_are_checked_before_spark_has_them(
+    lab: Any, options: dict[str, str], said: str
+) -> None:
+    """Unknown and conflicting ones, and a way to the broker that leads nowhere, are told by their names."""
+    app = lab.make_app()
+    app.handler("t")(print)
+    session = SimpleNamespace(_jsparkSession=None, conf={})
+    with pytest.raises(ConfigurationError, match=said):
+        app.run_on_spark(session, source_options=options)
 
 
 def test_sessions_that_could_break_the_order_are_refused() -> None:
