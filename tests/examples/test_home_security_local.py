@@ -8,13 +8,14 @@ import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import pytest
-from home_pipeline import check, simulate
+from home_pipeline import check, screen, simulate
 from home_pipeline.chain import Chain
 from home_pipeline.container import CONTAINER, STORAGE, create_container, open_container
 from home_pipeline.follower import Follower
-from home_pipeline.layout import Row, complete, decode
-from home_pipeline.ledger import read_ledger
+from home_pipeline.layout import Row, complete, decode, encode
+from home_pipeline.ledger import MINUTE_US, read_ledger
 from home_pipeline.page import answers
 from home_pipeline.stage import Stage
 from home_pipeline.table import Table
@@ -87,10 +88,46 @@ def test_a_blob_of_strangers_is_passed_over_and_told(container: ContainerClient)
         table.close()
 
 
+def test_what_comes_next_is_read_without_listing(container: ContainerClient) -> None:
+    """A reader of thousands of blobs asks for the next by name: a chain's, a batch's with its parts."""
+    chain = Chain(container, "readings", 0)
+    chain.append(records(0, 4), one_row)
+    upload_batch(container, 0, parts=1)
+    table = Table(keep_s=600)
+    follower = Follower(container, table)
+    try:
+        assert follower.poll() == 2
+        assert follower.poll_guesses() == 0
+        chain.append(records(5, 9), one_row)
+        chain.append(records(10, 14), one_row)
+        upload_batch(container, 1, parts=0)
+        upload_batch(container, 2, parts=2)
+        assert follower.poll_guesses() == 4
+        chain.append(records(20, 24), one_row)  # behind a gap, which nobody can guess
+        assert follower.poll_guesses() == 0
+        assert follower.poll() == 1
+        assert table.ask("select readings, blobs from sums") == [(20 + 3 * 5, 7)]
+    finally:
+        table.close()
+
+
+def upload_batch(container: ContainerClient, number: int, *, parts: int) -> None:
+    """Write what Spark's sink writes for a batch, five readings in each part."""
+    folder = f"spark/batch={number:012d}/"
+    names = [f"{folder}part-{part:05d}.jsonl" for part in range(parts)]
+    for name in names:
+        container.upload_blob(name, encode(one_row(records(0, 4))))
+    manifest = {"version": 1, "blobs": [{"name": name} for name in names]}
+    container.upload_blob(folder + "_manifest.json", orjson.dumps(manifest))
+
+
 def test_members_come_and_are_killed_and_every_reading_counts_once(
-    container: ContainerClient, tmp_path: Path
+    container: ContainerClient, tmp_path: Path, browser_page: Any
 ) -> None:
-    """A member is killed in the middle, two others take over: each home's numbers equal the ledger's."""
+    """A member is killed in the middle, two others take over: each home's numbers equal the ledger's.
+
+    As the page's server would answer for every home, and as Chromium shows it for some.
+    """
     with EmbeddedBroker({"readings": 16}) as broker:
         ledger_file = send(broker.bootstrap, tmp_path)
         environment = os.environ | {
@@ -108,9 +145,15 @@ def test_members_come_and_are_killed_and_every_reading_counts_once(
             stage.start("third", "local_engine")
             shown = wait_for_table(container, ledger_file)
             assert [stage.stop("second"), stage.stop("third")] == [0, 0]
+            ledger = read_ledger(ledger_file)
+            address = screen.serve(stage, sum(ledger.per_minute.values()))
+            screen.open_overview(browser_page, address)
+            assert "water" in screen.kinds(browser_page)
+            some = sorted(ledger.homes)[:3]
+            wanted = {home: screen.expected(ledger.homes[home]) for home in some}
+            assert screen.homes(browser_page, address, some) == wanted
         finally:
             stage.stop_all()
-    ledger = read_ledger(ledger_file)
     assert sum(ledger.left_out.values()) > 10
     for home, readings in ledger.homes.items():
         assert check.shown_sensors(shown[home]) == check.expected_sensors(readings)
@@ -130,6 +173,7 @@ def send(bootstrap: str, folder: Path, **other: Any) -> Path:
         "200",
     ]
     given += ["--count", str(READINGS), "--rate", "100", "--new-sensor-after-s", "100"]
+    given += ["--begin-us", str(MINUTE_US * 29_000_000)]
     given += [f"--{name.replace('_', '-')}={value}" for name, value in other.items()]
     nobody: threading.Event = SimpleNamespace()  # type: ignore[assignment]
     simulate.simulate(simulate.arguments().parse_args(given), nobody)

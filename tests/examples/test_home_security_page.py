@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import http.client
 import os
-import re
 import secrets
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from home_pipeline import check
+from home_pipeline import screen
 from home_pipeline.container import CONTAINER, STORAGE, create_container, open_container
 from home_pipeline.layout import encode, rows_of
 from home_pipeline.ledger import Ledger
-from home_pipeline.readings import Town
+from home_pipeline.readings import Town, home_name
 from home_pipeline.rules import Windows, parse
 from home_pipeline.stage import Stage
 
-from ehkafka.testing.ports import free_ports
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from ehkafka.testing.azurite import Azurite
 
 RATE = 60
 MINUTES = 9
-START_S = 20.0
 # Beside the first and lively homes some that are hardly heard of.
 HOMES = (0, 7, 42, 99, 150, 201, 333, 399)
 
@@ -36,7 +33,7 @@ HOMES = (0, 7, 42, 99, 150, 201, 333, 399)
 @pytest.fixture(scope="module")
 def town() -> tuple[Ledger, list[bytes]]:
     """Return the ledger of nine minutes of 400 homes, and what lies in the container for them."""
-    begin_us = (int(time.time()) // 60 - MINUTES) * 60_000_000
+    begin_us = (int(time.time()) // 60 - MINUTES - 1) * 60_000_000
     sent = Town(homes=400, rate=RATE, begin_us=begin_us, new_sensor_after_s=MINUTES * 60 - 150).sent()
     ledger = Ledger(detailed_homes=400)
     blobs = []
@@ -62,15 +59,9 @@ def address(
             create_container(container)
             for number, blob in enumerate(town[1]):
                 container.upload_blob(f"local/readings/00000/{number:020d}.jsonl", blob)
-    [port] = free_ports(1)
     stage = Stage(tmp_path_factory.mktemp("page"), os.environ | named)
-    stage.start("page", "page.server", "--port", str(port), "--keep-s", "3600")
-    served = f"127.0.0.1:{port}"
     try:
-        wait_for(
-            lambda: not [*stage.failed()] and readings_at(served) == sum(town[0].per_minute.values()), stage
-        )
-        yield served
+        yield screen.serve(stage, sum(town[0].per_minute.values()))
         assert stage.stop("page") == 0
     finally:
         stage.stop_all()
@@ -81,26 +72,22 @@ def test_the_page_shows_what_the_ledger_says(
 ) -> None:
     """Each tile, legend entry and sensor card carries the number that the simulator's ledger gives."""
     ledger, _blobs = town
-    browser_page.goto(f"http://{address}/")
-    browser_page.wait_for_selector("#rates canvas")
-    assert tile(browser_page, "readings") == sum(ledger.per_minute.values())
-    assert tile(browser_page, "alarms") == sum(n for (_, _, alarm), n in ledger.per_minute.items() if alarm)
-    shown = browser_page.eval_on_selector_all(
-        "#legend [data-kind]", "all => all.map(one => [one.dataset.kind, one.dataset.readings])"
-    )
-    by_kind = {kind: sum(n for (_, k, _), n in ledger.per_minute.items() if k == kind) for kind, _ in shown}
-    # The legend leaves out the window that is still open.
-    assert all(0.98 * by_kind[kind] <= int(number) <= by_kind[kind] for kind, number in shown)
-    assert {kind for kind, _ in shown} == {kind for _, kind, _ in ledger.per_minute}
+    screen.open_overview(browser_page, address)
+    assert screen.tile(browser_page, "readings") == sum(ledger.per_minute.values())
+    alarms = sum(n for (_, _, alarm), n in ledger.per_minute.items() if alarm)
+    assert screen.tile(browser_page, "alarms") == alarms
+    by_kind: Counter[str] = Counter()
+    for (_minute, kind, _alarm), number in ledger.per_minute.items():
+        by_kind[kind] += number
+    assert screen.kinds(browser_page) == by_kind
     assert browser_page.locator('#legend [data-kind="water"] .badge').inner_text() == "new"
-    assert tile(browser_page, "homes") == 400
+    assert screen.tile(browser_page, "homes") == 400
     browser_page.hover("#rates .u-over")
     assert "Temperature" in browser_page.inner_text("#rates .tip")
     picture(browser_page, tmp_path / "overview.png")
-    for home in (f"home-{number:06d}" for number in HOMES):
-        browser_page.goto(f"http://{address}/home/{home}")
-        browser_page.wait_for_selector(".sensor canvas")
-        assert sensors(browser_page) == expected(ledger, home)
+    names = [home_name(number) for number in HOMES]
+    wanted = {name: screen.expected(ledger.homes[name]) for name in names}
+    assert screen.homes(browser_page, address, names) == wanted
     picture(browser_page, tmp_path / "home.png")
 
 
@@ -145,33 +132,6 @@ def test_the_server_answers_its_own_names_and_reads_alone(address: str) -> None:
         assert asked(address, "/api/overview", method=method)[0] == 405
 
 
-def expected(ledger: Ledger, home: str) -> dict[str, dict[str, float]]:
-    """What the cards must carry of a home."""
-    found = check.expected_sensors(ledger.homes[home])
-    return {kind: {k: v for k, v in sensor.items() if k != "unit"} for kind, sensor in found.items()}
-
-
-def sensors(page: Any) -> dict[str, dict[str, float]]:
-    """What the cards carry; the count as a person reads it must be the same."""
-    found = page.eval_on_selector_all(
-        ".sensor",
-        "all => all.map(one => ({...one.dataset, read: one.querySelector('[data-number]').textContent}))",
-    )
-    assert all(number_of(one["read"]) == int(one["count"]) for one in found)
-    names = ("count", "alarms", "total", "lowest", "highest", "last")
-    return {one["kind"]: {name: float(one[name]) for name in names} for one in found}
-
-
-def tile(page: Any, name: str) -> int:
-    """Return the number on a tile."""
-    return number_of(page.inner_text(f'[data-number="{name}"]'))
-
-
-def number_of(text: str) -> int:
-    """Read a number as the page writes it."""
-    return int(re.sub(r"[^0-9]", "", text))
-
-
 def picture(page: Any, path: Path) -> None:
     """Take one, to where EHKAFKA_PICTURES says if it does: for the README."""
     kept = os.environ.get("EHKAFKA_PICTURES")
@@ -190,19 +150,3 @@ def asked(address: str, path: str, *, method: str = "GET", host: str | None = No
         return answer.status, answer.headers, answer.read()
     finally:
         connection.close()
-
-
-def readings_at(address: str) -> int | None:
-    """Return how many readings the server has by now, None before it answers."""
-    try:
-        return int(check.ask(address, "/api/overview")["readings"])
-    except OSError:
-        return None
-
-
-def wait_for(is_so: Callable[[], bool], stage: Stage) -> None:
-    """Wait until something is so; a process that ended says why it is not."""
-    deadline_s = time.monotonic() + START_S
-    while not is_so():
-        assert time.monotonic() < deadline_s, [*stage.failed()] or "the page did not come up"
-        time.sleep(0.1)

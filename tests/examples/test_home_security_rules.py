@@ -127,6 +127,36 @@ def test_a_line_that_is_no_row_is_refused_with_its_place(spoilt: dict[str, Any])
         layout.decode(layout.encode([row]) + line, "x")
 
 
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        b"",
+        b"[]",
+        b'{"blobs":1}',
+        b'{"blobs":[{"name":"s/batch=000000000002/part-00000.jsonl"}]}',
+        b"[" * 5000,
+    ],
+)
+def test_a_manifest_names_blobs_of_its_own_batch_alone(manifest: bytes) -> None:
+    """What is no manifest, or names something elsewhere, is refused with its name."""
+    name = "s/batch=000000000001/_manifest.json"
+    good = b'{"blobs":[{"name":"s/batch=000000000001/part-00000.jsonl"}]}'
+    assert layout.named_in(good, name) == ["s/batch=000000000001/part-00000.jsonl"]
+    with pytest.raises(layout.LayoutError, match=name):
+        layout.named_in(manifest, name)
+
+
+@pytest.mark.parametrize("last", ["", "-1", "x", "\u0661", "1" * 20])
+def test_what_comes_next_is_guessed_from_good_metadata_alone(last: str) -> None:
+    """A partition's next blob begins behind the last offset; where that is nonsense nobody guesses."""
+    name = "local/readings/00003/00000000000000000001.jsonl"
+    assert layout.next_after(name, {"last_offset": "41"}) == (
+        "local/readings/00003/",
+        "local/readings/00003/00000000000000000042.jsonl",
+    )
+    assert layout.next_after(name, {"last_offset": last}) is None
+
+
 def test_a_batch_counts_when_its_manifest_is_there() -> None:
     """Spark's blobs wait for the manifest of their batch; the local engine's count at once; others never."""
     half = ["s/batch=000000000001/part-00000.jsonl", "s/batch=000000000001/part-00001.jsonl"]
@@ -164,6 +194,19 @@ def test_the_table_forgets_what_is_old_and_nothing_else() -> None:
         table.close()
     assert minutes == [(minute, 2, 3.5, 20.25) for minute in (2, 3, 4, 5)]
     assert windows == [(4,)]
+
+
+def test_a_kind_is_there_since_its_first_window_in_whatever_order_rows_come() -> None:
+    """A blob of many windows, the latest first, makes no kind look new; nor does an older blob later."""
+    readings = [GOOD._replace(at_us=BEGIN_US + minute * MINUTE_US) for minute in (5, 3, 4, 1, 2)]
+    rows = [layout.rows_of([reading], Windows())[0] for reading in readings]
+    table = Table(keep_s=600)
+    try:
+        table.add(rows[:3])
+        table.add(rows[3:])
+        assert table.ask("select id, kind, since_s from kinds") == [(1, "temperature", rows[3].begin_s)]
+    finally:
+        table.close()
 
 
 def test_the_sweep_leaves_the_end_of_each_chain() -> None:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     import ehkafka
 
-LAST_OFFSET = "last_offset"
 NOTHING = -1
 
 
@@ -64,11 +63,11 @@ class Chain:
         """Return the last offset in the chain, `NOTHING` when it is empty."""
         if self._end is None:
             self._end = max(
-                (int(blob.metadata[LAST_OFFSET]) for blob in blobs_in(self._container, self._folder)),
+                (int(blob.metadata[layout.LAST_OFFSET]) for blob in blobs_in(self._container, self._folder)),
                 default=NOTHING,
             )
         return self._end
 
     def _write(self, first: int, last: int, body: bytes) -> None:
         name = f"{self._folder}{first:020d}{layout.SUFFIX}"
-        self._container.upload_blob(name, body, metadata={LAST_OFFSET: str(last)}, overwrite=False)
+        self._container.upload_blob(name, body, metadata={layout.LAST_OFFSET: str(last)}, overwrite=False)

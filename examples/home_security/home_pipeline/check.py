@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from home_pipeline.ledger import Ledger
     from home_pipeline.readings import Reading
 
@@ -37,21 +36,39 @@ def shown_sensors(home: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {sensor["kind"]: {name: sensor[name] for name in names} for sensor in home["kinds"]}
 
 
-def differences(ledger: Ledger, address: str, *, homes: int = 20) -> Iterator[str]:
-    """Yield, in words, each number of the server that differs from the ledger's; minutes still open aside."""
+class Compared(NamedTuple):
+    """How many numbers of the page were looked at, and in words each that is not the ledger's."""
+
+    readings: int
+    sensors: int
+    differences: list[str]
+
+
+def compare(ledger: Ledger, address: str, *, homes: int = 20) -> Compared:
+    """Compare all readings and alarms by kind, and some homes sensor by sensor; minutes still open aside."""
     shown = ask(address, "/api/overview")
     end_s = (ledger.closing_us or 0) // 1_000_000 // MINUTE_S * MINUTE_S
     begin_s = _first_minute(shown)
-    sent = sum(ledger.readings_between(begin_s, end_s).values())
+    sent: Counter[str] = Counter()
+    for (_minute_s, kind), number in ledger.readings_between(begin_s, end_s).items():
+        sent[kind] += number
+    sent["alarms"] = ledger.alarms_between(begin_s, end_s)
     seen = _between(shown, begin_s, end_s)
-    if sent != seen or not sent:
-        yield f"{sent} readings were sent between {begin_s} and {end_s}, the page has {seen}"
+    found = [
+        f"{name}: {sent[name]:,} were sent, the page has {seen[name]:,}"
+        for name in sorted({*sent, *seen})
+        if sent[name] != seen[name]
+    ]
+    sensors = 0
     for home, readings in [*ledger.homes.items()][:homes]:
         closed = [one for one in readings if begin_s <= one.at_us // 1_000_000 < end_s]
+        answer = ask(address, f"/api/home/{home}")
         for kind, wanted in expected_sensors(closed).items():
-            found = _of_home(ask(address, f"/api/home/{home}"), kind, begin_s, end_s)
-            if found != (wanted["count"], wanted["lowest"], wanted["highest"]):
-                yield f"{home}, {kind}: the page has {found}, the ledger {wanted}"
+            sensors += 1
+            there = _of_home(answer, kind, begin_s, end_s)
+            if there != (wanted["count"], wanted["lowest"], wanted["highest"]):
+                found.append(f"{home}, {kind}: the page has {there}, the ledger {wanted}")
+    return Compared(sum(sent.values()) - sent["alarms"], sensors, found)
 
 
 def _expected(readings: list[Reading]) -> dict[str, Any]:
@@ -79,9 +96,13 @@ def _first_minute(shown: dict[str, Any]) -> int:
     return int(kept_from_s) // MINUTE_S * MINUTE_S + MINUTE_S
 
 
-def _between(shown: dict[str, Any], begin_s: int, end_s: int) -> int:
-    places = [n for n, at_s in enumerate(shown["windows"]["begin_s"]) if begin_s <= at_s < end_s]
-    return sum(kind["readings"][place] for kind in shown["kinds"] for place in places)
+def _between(shown: dict[str, Any], begin_s: int, end_s: int) -> Counter[str]:
+    """Return how many readings of each kind the page has, and `alarms`."""
+    windows = shown["windows"]
+    places = [n for n, at_s in enumerate(windows["begin_s"]) if begin_s <= at_s < end_s]
+    seen = Counter({kind["kind"]: sum(kind["readings"][n] for n in places) for kind in shown["kinds"]})
+    seen["alarms"] = sum(windows["alarms"][n] for n in places)
+    return seen
 
 
 def _of_home(home: dict[str, Any], kind: str, begin_s: int, end_s: int) -> tuple[Any, Any, Any]:

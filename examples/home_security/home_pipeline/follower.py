@@ -1,32 +1,57 @@
 """Follows the container: every blob that was not read yet goes into the table, each exactly once.
 
-One thread of the page's process. It only lists and reads. A blob that is not of the layout is passed over
-and named; storage that does not answer is asked again, and the page says since when.
+One thread of the page's process. It only lists and reads. Listing costs a second for some thousand blobs, so
+that is done for a twentieth of the time; in between it asks for the blobs that must come next, by name. A
+blob that is not of the layout is passed over and named; storage that does not answer is asked again, and the
+page says since when.
 """
 
 from __future__ import annotations
 
 import logging
+import math
+import sqlite3
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from azure.core.exceptions import AzureError, ResourceNotFoundError
 
-from home_pipeline.layout import LayoutError, Row, check_size, complete, decode
+from home_pipeline.layout import (
+    MANIFEST,
+    Guess,
+    LayoutError,
+    Row,
+    check_size,
+    complete,
+    decode,
+    named_in,
+    next_after,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from azure.storage.blob import ContainerClient
 
     from home_pipeline.table import Table
 
 POLL_S = 1.0
+REST = 10
+"""After a poll it rests so many times as long as that took, if this is more than `POLL_S`."""
+LISTING_REST, LISTING_REST_S_MAX = 20, 60.0
 DOWNLOADS = 4
 FORGET_EVERY_S = 30.0
 _log = logging.getLogger(__name__)
+
+
+class Found(NamedTuple):
+    """A blob of rows, and what will come after it."""
+
+    name: str
+    rows: list[Row]
+    following: Guess | None
 
 
 class Follower:
@@ -41,6 +66,9 @@ class Follower:
         # Names that are in the table, or never will be; those that left the container leave it, too.
         self._done: set[str] = set()
         self._refused: set[str] = set()
+        # By series: the name that must come next. A manifest's stands for the blobs that it names.
+        self._guesses: dict[str, str] = {}
+        self._next_listing_s = -math.inf
         self._next_forget_s = 0.0
         # Written by the follower's thread, read by the page's: one reference.
         self.trouble: str | None = None
@@ -55,51 +83,97 @@ class Follower:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._stop.wait(self._poll_s):
+        took_s = 0.0
+        while not self._stop.wait(max(self._poll_s, REST * took_s)):
+            begin_s = time.monotonic()
             try:
-                self.poll()
+                if begin_s >= self._next_listing_s:
+                    self.poll()
+                else:
+                    self.poll_guesses()
+                    took_s = time.monotonic() - begin_s
                 self.trouble = self._refusals()
-            except AzureError as error:
+                self._forget()
+            except (AzureError, sqlite3.Error) as error:  # storage that is away; a full disk
                 if self.trouble is None:
                     _log.warning("the blobs cannot be read: %s", type(error).__name__)
-                    self.trouble = f"The blobs cannot be read since {time.strftime('%H:%M:%S')} UTC."
+                    self.trouble = f"The blobs cannot be read since {_utc()} UTC."
 
     def poll(self) -> int:
-        """Read what is new; return how many blobs. Raises `AzureError`."""
-        found = {blob.name: blob.size for blob in self._container.list_blobs()}
-        listed = {name: found[name] for name in complete(found)}
-        self._done &= listed.keys()
-        self._refused &= listed.keys()
-        new = sorted(listed.keys() - self._done)
-        with ThreadPoolExecutor(DOWNLOADS, thread_name_prefix="follower") as pool:
-            # A few at a time: at its start the page may have half an hour's blobs before it.
-            for few in batched(new, 2 * DOWNLOADS):
-                for name, rows in zip(
-                    few, pool.map(self._rows, few, [listed[name] for name in few]), strict=True
-                ):
-                    if rows is not None:
-                        self._table.add(rows)
-                    self._done.add(name)
-        if time.monotonic() > self._next_forget_s:
-            self._table.forget()
-            self._next_forget_s = time.monotonic() + FORGET_EVERY_S
+        """List everything and read what is new; return how many blobs. Raises `AzureError`."""
+        begin_s = time.monotonic()
+        names = {blob.name for blob in self._container.list_blobs()}
+        listed_s = time.monotonic()
+        self._next_listing_s = listed_s + min(LISTING_REST * (listed_s - begin_s), LISTING_REST_S_MAX)
+        self._done &= names
+        self._refused &= names
+        new = sorted(set(complete(names)) - self._done)
+        self._read(new)
+        self._done.update(new)  # those that were swept away since they were listed, too
         return len(new)
 
-    def _rows(self, name: str, size: int) -> list[Row] | None:
+    def poll_guesses(self) -> int:
+        """Ask for the blobs that must come next, and for what comes after those; return how many came."""
+        count, names = 0, [*self._guesses.values()]
+        while names:
+            before = dict(self._guesses)
+            count += self._read(names)
+            names = [name for series, name in self._guesses.items() if before.get(series) != name]
+        return count
+
+    def _read(self, names: list[str]) -> int:
+        """Read these into the table, those that are there and were not read; return how many."""
+        count = 0
+        with ThreadPoolExecutor(DOWNLOADS, thread_name_prefix="follower") as pool:
+            # A few at a time: at its start the page may have half an hour's blobs before it.
+            for few in batched([name for name in names if name not in self._done], 2 * DOWNLOADS):
+                for found in pool.map(self._look, few):
+                    count += self._take(found)
+        return count
+
+    def _take(self, found: Iterable[Found]) -> int:
+        count = 0
+        for name, rows, following in found:
+            if following is not None and following.name > self._guesses.get(following.series, ""):
+                self._guesses[following.series] = following.name
+            if name not in self._done:
+                if rows:
+                    count += 1
+                    self._table.add(rows)
+                self._done.add(name)
+        return count
+
+    def _look(self, name: str) -> list[Found]:
+        """Return the rows of a blob, or of all that a manifest names; nothing if it is not there."""
         try:
-            check_size(name, size)
-            return decode(self._container.download_blob(name).readall(), name)
-        except ResourceNotFoundError:  # swept away since it was listed
-            return None
+            blob = self._container.download_blob(name)
+            check_size(name, blob.size)
+            body = blob.readall()
+            following = next_after(name, blob.properties.metadata or {})
+            if not name.endswith("/" + MANIFEST):
+                return [Found(name, decode(body, name), following)]
+            parts = [found for part in named_in(body, name) for found in self._look(part)]
+            return [*parts, Found(name, [], following)]
+        except ResourceNotFoundError:  # not there yet, or swept away since it was listed
+            return []
         except LayoutError as error:
             _log.warning("passed over: %s", error)
             self._refused.add(name)
-            return None
+            return [Found(name, [], None)]
+
+    def _forget(self) -> None:
+        if time.monotonic() > self._next_forget_s:
+            self._table.forget()
+            self._next_forget_s = time.monotonic() + FORGET_EVERY_S
 
     def _refusals(self) -> str | None:
         if not self._refused:
             return None
         return f"{len(self._refused)} blobs were passed over: they are not of this layout (see the log)."
+
+
+def _utc() -> str:
+    return time.strftime("%H:%M:%S", time.gmtime())
 
 
 def batched(names: list[str], count: int) -> Iterator[list[str]]:

@@ -9,7 +9,10 @@ spark/batch=000000000007/part-00001.jsonl    counts when the batch's _manifest.j
 local/readings/00003/00000000000000001234.jsonl    counts as it is: partition, offset of the first record
 ```
 
-A blob that counts never changes. A line without these columns, or none of JSON, is refused with its place.
+A blob that counts never changes, and says what the next one will be called (`Guess`), so that a reader need
+not list thousands of names again and again: the next batch has the next number, the next blob of a partition
+begins behind the offset that the last one's metadata names. A line without these columns, or none of JSON, is
+refused with its place.
 """
 
 from __future__ import annotations
@@ -22,13 +25,16 @@ import orjson
 from home_pipeline import rules
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from home_pipeline.readings import Reading
 
 SUFFIX = ".jsonl"
 MANIFEST = "_manifest.json"
+LAST_OFFSET = "last_offset"
 _BATCH = re.compile(r"(^|/)batch=[0-9]+/[^/]*$")
+_NUMBERED_BATCH = re.compile(r"(.*batch=)([0-9]{12})/[^/]*")
+_CHAINED = re.compile(r"(local/[^/]+/[0-9]{5}/)[0-9]{20}\.jsonl")
 LINE_BYTES_MAX = 1_000
 BLOB_BYTES_MAX = 64 * 1024 * 1024
 _NAMES = tuple(re.compile(pattern) for pattern in (rules.HOME, rules.KIND, rules.UNIT))
@@ -53,6 +59,13 @@ class Row(NamedTuple):
     high: float
     last: float
     last_at_us: int
+
+
+class Guess(NamedTuple):
+    """What the next blob of a series will most likely be called; a series is a partition or the batches."""
+
+    series: str
+    name: str
 
 
 COLUMNS = Row._fields
@@ -115,6 +128,28 @@ def complete(names: Collection[str]) -> list[str]:
         if name.endswith(SUFFIX)
         and (_BATCH.search(name) is None or name[: name.rindex("/") + 1] in manifests)
     ]
+
+
+def named_in(manifest: bytes, name: str) -> list[str]:
+    """Return the blobs of rows that a batch's manifest names, in its own folder. Raises `LayoutError`."""
+    try:
+        names = [blob["name"] for blob in orjson.loads(manifest)["blobs"]]
+        folder = name.removesuffix(MANIFEST)
+        if all(one.startswith(folder) and one.endswith(SUFFIX) for one in names):
+            return names
+    except (ValueError, KeyError, TypeError, AttributeError):
+        pass
+    raise LayoutError(f"blob {name}: not the manifest of a batch")
+
+
+def next_after(name: str, metadata: Mapping[str, str]) -> Guess | None:
+    """Return what will come after a blob that was read, None if nobody can tell."""
+    if batch := _NUMBERED_BATCH.fullmatch(name):
+        return Guess(batch[1], f"{batch[1]}{int(batch[2]) + 1:012d}/{MANIFEST}")
+    last = metadata.get(LAST_OFFSET, "")
+    if (chained := _CHAINED.fullmatch(name)) and last.isascii() and last.isdigit() and len(last) < 20:
+        return Guess(chained[1], f"{chained[1]}{int(last) + 1:020d}{SUFFIX}")
+    return None
 
 
 def _first(reading: Reading, windows: rules.Windows) -> Row:

@@ -50,6 +50,8 @@ class Minutes:
         self._chains: dict[ehkafka.TopicPartition, Chain] = {}
         self._lock = threading.Lock()
         self.counted = 0
+        # Written and read on the hook thread alone.
+        self._mine: set[ehkafka.TopicPartition] = set()
 
     def keep(self, batch: ehkafka.Batch) -> None:
         """Write a batch's records, partition by partition; what is written already is passed over."""
@@ -65,10 +67,17 @@ class Minutes:
             _log.warning("storage does not take blobs (%s); the batch comes again", type(error).__name__)
             raise ehkafka.RetryLater(after_s=RETRY_S) from None
 
+    def assigned(self, partition: ehkafka.TopicPartition) -> None:
+        """Note, and log, that a partition is this member's."""
+        self._mine.add(partition)
+        _log.info("this member has %d partitions", len(self._mine))
+
     def forget(self, partition: ehkafka.TopicPartition, _reason: str = "lost") -> None:
         """Know nothing of a partition that others may write to from now on."""
         with self._lock:
             self._chains.pop(partition, None)
+        self._mine.discard(partition)
+        _log.info("this member has %d partitions", len(self._mine))
 
     def _chain(self, partition: ehkafka.TopicPartition) -> Chain:
         with self._lock:
@@ -84,6 +93,7 @@ class Minutes:
 def make_app(endpoint: ehkafka.Endpoint, minutes: Minutes, *, max_records: int = 5_000) -> ehkafka.App:
     """Return the app that feeds `minutes`, with up to so many records at once."""
     app = ehkafka.App(group=GROUP, endpoint=endpoint, start="earliest")
+    app.on_assigned(minutes.assigned)
     app.on_revoked(minutes.forget)
     app.on_lost(minutes.forget)
     app.batch_handler(

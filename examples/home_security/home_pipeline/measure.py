@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Self
 
@@ -31,13 +32,13 @@ HERE = Path(__file__).resolve().parents[1]
 
 
 class Memory:
-    """Samples what this process and its children, Kafka and Azurite aside, have resident."""
+    """Samples what this process and all below it, Kafka and Azurite aside, have resident, by kind."""
 
     def __init__(self, aside: set[int]) -> None:
         self._aside = aside
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self.samples: list[int] = []
+        self.samples: list[Counter[str]] = []
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -47,20 +48,26 @@ class Memory:
         self._done.set()
         self._thread.join()
 
+    def peak_bytes(self, *names: str) -> int:
+        """Return the most that processes with these names had together, all of them if none is named."""
+        return max(sum(sample[name] for name in names or sample) for sample in self.samples)
+
     def _run(self) -> None:
         while not self._done.wait(SAMPLE_S):
-            self.samples.append(sum(map(_resident_bytes, self._family())))
+            self.samples.append(resident_bytes(os.getpid(), self._aside))
 
-    def _family(self) -> list[int]:
-        command = ["ps", "-eo", "pid=,ppid="]
-        listed = subprocess.run(command, capture_output=True, text=True, check=True)
-        parents = {int(pid): int(parent) for pid, parent in map(str.split, listed.stdout.splitlines())}
-        family = [os.getpid()]
-        for pid in family:  # grows while it is gone through
-            family += [
-                child for child, parent in parents.items() if parent == pid and child not in self._aside
-            ]
-        return family
+
+def resident_bytes(root: int, aside: set[int]) -> Counter[str]:
+    """Return how much of this process and all below it is in memory: the `driver`, `java`, `python`."""
+    parents = dict(map(_parent, _pids()))
+    sizes = Counter(driver=_resident_bytes(root))
+    family = [root]
+    for pid in family:  # grows while it is gone through
+        below = [child for child, parent in parents.items() if parent == pid and child not in aside]
+        family += below
+        for child in below:
+            sizes["java" if _name(child) == "java" else "python"] += _resident_bytes(child)
+    return sizes
 
 
 def main() -> int:
@@ -88,12 +95,16 @@ def main() -> int:
             create_container(container)
         broker.create_topic(spark_engine.TOPIC, PARTITIONS)
         _send(broker.bootstrap, options, Path(folder))
-        aside = set(_children(os.getpid()))
+        aside = {pid for pid, parent in map(_parent, _pids()) if parent == os.getpid()}
+        before = cpu_ticks()
         with Memory(aside) as memory:
             _measure(broker.bootstrap, options, folder)
-        print(f"memory: at most {max(memory.samples) / 2**20:.0f} MiB; every tenth of the run, MiB:")
+        print(f"stolen by the machine's host: {stolen_share(before, cpu_ticks()):.0%} of the CPU time")
+        for name in ("java", "python", "driver"):
+            print(f"memory of {name}: at most {memory.peak_bytes(name) / 2**20:.0f} MiB")
+        print(f"memory together: at most {memory.peak_bytes() / 2**20:.0f} MiB; every tenth of the run, MiB:")
         every = max(1, len(memory.samples) // 10)
-        print("  " + " ".join(f"{sample / 2**20:.0f}" for sample in memory.samples[::every]))
+        print("  " + " ".join(f"{sample.total() / 2**20:.0f}" for sample in memory.samples[::every]))
     return 0
 
 
@@ -133,10 +144,34 @@ def _measure(bootstrap: str, options: argparse.Namespace, folder: str) -> None:
     spark.stop()
 
 
-def _children(pid: int) -> list[int]:
-    command = ["ps", "-o", "pid=", "--ppid", str(pid)]
-    listed = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - see above
-    return [int(line) for line in listed.stdout.split()]
+def stolen_share(before: list[int], after: list[int]) -> float:
+    """Return which part of the machine's time its host kept for others, between two `cpu_ticks`."""
+    passed = [later - earlier for earlier, later in zip(before, after, strict=True)]
+    return passed[7] / max(1, sum(passed[:8]))
+
+
+def cpu_ticks() -> list[int]:
+    """Return the counters of all processors: user, nice, system, idle, iowait, irq, softirq, steal."""
+    return [*map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:])]
+
+
+def _pids() -> list[int]:
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+
+
+def _parent(pid: int) -> tuple[int, int]:
+    try:
+        # The name in brackets may hold anything.
+        return pid, int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return pid, 0  # gone meanwhile
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _resident_bytes(pid: int) -> int:

@@ -6,6 +6,9 @@ outlives who started it, however that ends.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +52,8 @@ class Stage:
         except subprocess.TimeoutExpired:
             part.kill()
             return part.wait()
+        finally:
+            _end_children(part.pid)
 
     def stop_all(self) -> None:
         """End what still runs, the last started first."""
@@ -61,3 +66,9 @@ class Stage:
             if part.poll() is not None:
                 said = (self._folder / f"{name}.log").read_text(errors="replace").strip()
                 yield f"{name} ended with code {part.returncode}:\n{said[-2000:]}"
+
+
+def _end_children(session: int) -> None:
+    """Kill what a part that has ended started itself and left behind: it had a process group of its own."""
+    with contextlib.suppress(ProcessLookupError):  # as it should be: nothing is left
+        os.killpg(session, signal.SIGKILL)

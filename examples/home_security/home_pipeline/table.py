@@ -78,7 +78,7 @@ class Table:
         self._reader = _connect(path)
         self._reader.execute("pragma query_only = on")
         # Written and read by the writing thread alone.
-        self._kinds: dict[tuple[str, str], int] = {}
+        self._kinds: dict[tuple[str, str], tuple[int, int]] = {}
         # Of minutes that are over. Filled by any thread, each entry once or twice with the same number.
         self._homes: dict[int, int] = {}
         # When to count again, and how many there were; one tuple, replaced by any thread.
@@ -87,7 +87,8 @@ class Table:
     def add(self, rows: Sequence[Row]) -> None:
         """Add one blob's rows, all or none."""
         with self._writing, self._writer as database:
-            kinds = [self._kind(row) for row in rows]
+            known = {kind: self._number(kind, since_s) for kind, since_s in _since(rows).items()}
+            kinds = [known[row.kind, row.unit] for row in rows]
             database.executemany(_ADD_MINUTE, map(_minute, rows, kinds))
             database.executemany(_ADD_WINDOW, _windows(rows, kinds))
             latest_us = max((row.last_at_us for row in rows), default=0)
@@ -141,13 +142,22 @@ class Table:
             self._reader.close()
         self._folder.cleanup()
 
-    def _kind(self, row: Row) -> int:
-        named = (row.kind, row.unit)
-        if named not in self._kinds:
-            values = (len(self._kinds) + 1, *named, row.begin_s)
-            self._writer.execute("insert into kinds values (?, ?, ?, ?)", values)
-            self._kinds[named] = values[0]
-        return self._kinds[named]
+    def _number(self, kind: tuple[str, str], since_s: int) -> int:
+        """Return a kind's number in the table, and keep since when there is one."""
+        number, known_since_s = self._kinds.get(kind, (len(self._kinds) + 1, since_s + 1))
+        if since_s < known_since_s:  # blobs, and rows in them, come in any order
+            self._writer.execute("insert or replace into kinds values (?, ?, ?, ?)", (number, *kind, since_s))
+            self._kinds[kind] = (number, since_s)
+        return number
+
+
+def _since(rows: Sequence[Row]) -> dict[tuple[str, str], int]:
+    """Return when the first window of each kind and unit begins."""
+    found: dict[tuple[str, str], int] = {}
+    for row in rows:
+        kind = (row.kind, row.unit)
+        found[kind] = min(row.begin_s, found.get(kind, row.begin_s))
+    return found
 
 
 def home_number(home: str) -> int:

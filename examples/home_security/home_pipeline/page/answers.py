@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 KINDS_MAX = 12
 ALARMS_MAX = 14
 NEW_FOR_S = 300
-SETTLED_S = 0.5
-"""A window may be shown this much before its end: the last reading of a window comes shortly before it."""
+GATHERED_S = 5.0
+"""A window is shown so long after its end. Spark writes it whole; the local engine's partitions write it one
+after another, and half of it would look like a fall."""
 
 
 def overview(table: Table, now_s: float) -> dict[str, Any]:
@@ -26,7 +27,8 @@ def overview(table: Table, now_s: float) -> dict[str, Any]:
     sums = table.ask("select readings, rows, blobs, latest_us / 1e6 from sums")[0]
     readings, rows, blobs, as_of_s = sums
     kinds = _kinds(table, as_of_s)
-    begins, length_s, series, alarms = _windows(table, kinds, as_of_s)
+    over_s = now_s - GATHERED_S
+    begins, length_s, series, alarms = _windows(table, kinds, over_s)
     return {
         "now_s": now_s,
         "as_of_s": as_of_s,
@@ -39,7 +41,7 @@ def overview(table: Table, now_s: float) -> dict[str, Any]:
             for number, kind, unit, since_s, is_new in kinds
         ],
         "windows": {"begin_s": begins, "length_s": length_s, "alarms": alarms},
-        "minutes": _homes_per_minute(table, table.minutes(), as_of_s),
+        "minutes": _homes_per_minute(table, table.minutes(), over_s),
         "homes": table.homes_lately(),
         "alarms": _latest_alarms(table),
     }
@@ -90,12 +92,12 @@ def _kinds(table: Table, as_of_s: float) -> list[tuple[int, str, str, int, bool]
 
 
 def _windows(
-    table: Table, kinds: Iterable[tuple[int, str, str, int, bool]], as_of_s: float
+    table: Table, kinds: Iterable[tuple[int, str, str, int, bool]], over_s: float
 ) -> tuple[list[int], int, dict[int, list[int]], list[int]]:
     """Return the windows that are over: when they begin, how long they are, readings by kind, alarms."""
     rows = table.ask(
         "select begin_s, length_s, kind, readings, alarms from windows where begin_s + length_s <= ?",
-        (as_of_s + SETTLED_S,),
+        (over_s,),
     )
     if not rows:
         return [], 0, {number: [] for number, *_ in kinds}, []
@@ -113,9 +115,9 @@ def _windows(
     return begins, length_s, series, alarms
 
 
-def _homes_per_minute(table: Table, minutes: list[int], as_of_s: float) -> dict[str, list[int]]:
-    over = [minute for minute in minutes if minute + MINUTE_S <= as_of_s + SETTLED_S]
-    counted = [table.homes_in(minute, is_over=minute + 2 * MINUTE_S < as_of_s) for minute in over]
+def _homes_per_minute(table: Table, minutes: list[int], over_s: float) -> dict[str, list[int]]:
+    over = [minute for minute in minutes if minute + MINUTE_S <= over_s]
+    counted = [table.homes_in(minute, is_over=minute + 2 * MINUTE_S < over_s) for minute in over]
     return {"begin_s": over, "homes": counted}
 
 

@@ -25,7 +25,7 @@ function makeCard(sensor, key) {
   const value = element("p", "number");
   const note = element("p", "note");
   const facts = element("p", "facts");
-  const plot = element("div", "plot");
+  const plot = element("div", "plot", element("p", "empty", "Drawn from the second minute on."));
   const box = element("article", "sensor", element("div", "", element("h2", "", dot, title(sensor.kind)), value, note), facts, plot);
   box.dataset.kind = sensor.kind;
   at("sensors").append(box);

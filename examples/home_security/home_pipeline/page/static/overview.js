@@ -1,16 +1,16 @@
 // The operator's overview: how much comes, of what, from how many homes, and what is alarming.
-import { Chart, at, bars, colour, element, faded, freshness, fromZero, kindColour, measure, notice, number, repeat, time, timeExact, title } from "./show.js";
+import { Chart, at, bars, colour, element, freshness, fromZero, kindColour, measure, notice, number, repeat, time, timeExact, title } from "./show.js";
 
 let latest = null;
 
-const rates = new Chart(at("rates"), { range: fromZero }, (index) => {
+const rates = new Chart(at("rates"), { range: fromZero, bySeconds: true }, (index) => {
   const { windows, kinds } = latest;
   const lines = kinds.map((kind) => `${title(kind.kind)} ${number(kind.readings[index] / windows.length_s)} /s`);
   return [timeExact(windows.begin_s[index]), ...lines];
 });
-const homes = new Chart(at("homes"), { range: fromZero, space: 26 }, (index) => [
+const homes = new Chart(at("homes"), { range: fromZero, bars: true, space: 26 }, (index) => [
   time(latest.minutes.begin_s[index]), `${number(latest.minutes.homes[index])} homes`]);
-const alarms = new Chart(at("alarms"), { range: fromZero, bars: true, space: 26 }, (index) => [
+const alarms = new Chart(at("alarms"), { range: fromZero, bars: true, bySeconds: true, space: 26 }, (index) => [
   timeExact(latest.windows.begin_s[index]), `${number(latest.windows.alarms[index])} alarms`]);
 
 function set(name, value) {
@@ -71,12 +71,13 @@ function events(found) {
   }));
 }
 
-// The oldest window is cut: by the beginning, or by what was deleted.
+// The oldest window and the oldest minute are cut: by the beginning, or by what was deleted.
 function whole(answer) {
-  const { windows, kinds } = answer;
+  const { windows, minutes, kinds } = answer;
   if (windows.begin_s.length < 4) return answer;
   return {
     ...answer,
+    minutes: minutes.begin_s.length < 2 ? minutes : { begin_s: minutes.begin_s.slice(1), homes: minutes.homes.slice(1) },
     windows: { ...windows, begin_s: windows.begin_s.slice(1), alarms: windows.alarms.slice(1) },
     kinds: kinds.map((kind) => ({ ...kind, readings: kind.readings.slice(1) })),
   };
@@ -95,11 +96,7 @@ function show(answer) {
     rates.show(kinds.map((kind) => kind.kind).join(), series, data);
     alarms.show("alarms", [bars(colour("--alarm"))], [windows.begin_s, windows.alarms]);
   }
-  if (minutes.begin_s.length > 1) {
-    const accent = colour("--accent");
-    const series = minutes.begin_s.length > 2 ? { stroke: accent, width: 2, fill: faded(accent, 0.14), points: { show: false } } : bars(accent);
-    homes.show(minutes.begin_s.length > 2 ? "line" : "bars", [series], [minutes.begin_s, minutes.homes]);
-  }
+  if (minutes.begin_s.length) homes.show("bars", [bars(colour("--accent"))], [minutes.begin_s, minutes.homes]);
 }
 
 at("find").addEventListener("submit", (event) => {

@@ -72,6 +72,9 @@ export function freshness(answer) {
 const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 1e7];
 export const QUARTERS = [0.25, 0.5, ...WHOLE];
 
+const MINUTES = [1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 1440].map((minutes) => 60 * minutes);
+const SECONDS = [10, 20, 30, ...MINUTES];
+
 // One chart: made when there is something to show, then only fed. `tip(index)` gives lines for a point.
 export class Chart {
   constructor(where, options, tip) {
@@ -106,12 +109,12 @@ export class Chart {
     const axis = { stroke: soft, font, ticks: { show: false }, grid: { stroke: line, width: 1 } };
     return {
       ...this.size(),
-      padding: [8, 12, 0, 0],
+      padding: [8, 32, 0, 0],
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
       scales: { x: { time: true, range: this.options.bars ? beside : undefined }, y: this.options.range ? { range: this.options.range } : {} },
       axes: [
-        { ...axis, grid: { show: false }, values: (_, all) => all.map(time), space: 70, size: 26, gap: 8 },
+        { ...axis, grid: { show: false }, values: instants, incrs: this.options.bySeconds ? SECONDS : MINUTES, space: 84, size: 26, gap: 8 },
         { ...axis, size: 52, space: this.options.space ?? 44, incrs: this.options.incrs ?? WHOLE, values: (_, all) => all.map(this.options.label ?? number) },
       ],
       series: [{}, ...series],
@@ -145,13 +148,18 @@ export class Chart {
   }
 }
 
+// Ticks less than a minute apart would carry the same text again and again.
+function instants(_plot, all, _axis, _space, stepS) {
+  return all.map(stepS < 60 ? timeExact : time);
+}
+
 export const fromZero = (_, __, most) => [0, Math.max(1, most * 1.12)];
 
 // Room for half a bar at both ends.
-function beside(plot, least, most) {
+function beside(plot) {
   const times = plot.data[0];
   const step = times.length > 1 ? times[1] - times[0] : 60;
-  return [least - step / 2, most + step / 2];
+  return [times[0] - step / 2, times.at(-1) + step / 2];
 }
 
 export function bars(stroke) {

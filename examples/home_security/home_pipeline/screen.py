@@ -1,0 +1,91 @@
+"""The page as a person sees it in a browser, read back, so that it can be compared with the ledger.
+
+Needs Playwright; `page` is one of its pages. Called by tests on their thread.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.testing.ports import free_ports
+from home_pipeline import check
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from home_pipeline.stage import Stage
+
+KEEP_S = 86_400
+NAMES = ("count", "alarms", "total", "lowest", "highest", "last")
+
+
+def serve(stage: Stage, readings: int, *, within_s: float = 60.0) -> str:
+    """Start the page's server, wait until it has so many readings, and return its address."""
+    [port] = free_ports(1)
+    stage.start("page", "page.server", "--port", str(port), "--keep-s", str(KEEP_S))
+    address, found = f"127.0.0.1:{port}", -1
+    deadline_s = time.monotonic() + within_s
+    while found != readings:
+        failed = [*stage.failed()]
+        if failed or time.monotonic() > deadline_s:
+            raise AssertionError(failed or f"the page has {found} readings, {readings} are in the ledger")
+        time.sleep(0.1)
+        try:
+            found = check.ask(address, "/api/overview")["readings"]
+        except OSError:
+            continue
+    return address
+
+
+def open_overview(page: Any, address: str) -> None:
+    """Go to the page of all homes and wait until it is drawn."""
+    page.goto(f"http://{address}/")
+    page.wait_for_selector("#rates canvas")
+
+
+def tile(page: Any, name: str) -> int:
+    """Return the number on a tile."""
+    return number_of(page.inner_text(f'[data-number="{name}"]'))
+
+
+def kinds(page: Any) -> dict[str, int]:
+    """Return how many readings the legend has of each kind of sensor."""
+    shown = page.eval_on_selector_all(
+        "#legend [data-kind]", "all => all.map(one => [one.dataset.kind, one.dataset.readings])"
+    )
+    return {kind: int(readings) for kind, readings in shown}
+
+
+def homes(page: Any, address: str, names: Iterable[str]) -> dict[str, dict[str, dict[str, float]]]:
+    """Return what the cards of these homes' pages carry."""
+    found = {}
+    for name in names:
+        page.goto(f"http://{address}/home/{name}")
+        page.wait_for_selector(".sensor canvas")
+        found[name] = sensors(page)
+    return found
+
+
+def sensors(page: Any) -> dict[str, dict[str, float]]:
+    """Return what a home's cards carry; the count as a person reads it must be the same."""
+    found = page.eval_on_selector_all(
+        ".sensor",
+        "all => all.map(one => ({...one.dataset, read: one.querySelector('[data-number]').textContent}))",
+    )
+    unlike = [one for one in found if number_of(one["read"]) != int(one["count"])]
+    if unlike:
+        raise AssertionError(f"a card's count is not what it carries: {unlike}")
+    return {one["kind"]: {name: float(one[name]) for name in NAMES} for one in found}
+
+
+def expected(readings: list[Any]) -> dict[str, dict[str, float]]:
+    """Return what the cards must carry of these readings of a home."""
+    wanted = check.expected_sensors(readings)
+    return {kind: {name: sensor[name] for name in NAMES} for kind, sensor in wanted.items()}
+
+
+def number_of(text: str) -> int:
+    """Read a number as the page writes it."""
+    return int(re.sub(r"[^0-9]", "", text))
