@@ -47,7 +47,7 @@ class Azurite:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        self.close()
 
     @property
     def address(self) -> str:

@@ -44,6 +44,8 @@ def spark_environment(
             patch.setenv(name, value)
         for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"):
             patch.delenv(name, raising=False)  # of another Spark on the machine
+        # Spark starts many Python processes: without compiled modules each takes seconds.
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
         yield variables
 
 
@@ -85,6 +87,8 @@ def spark(
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", "1g")
+        # Most of a short test is a JVM that warms up: the second compiler would take more than it gives.
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
@@ -130,8 +134,10 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark whoever asks for a session as slow: it takes five seconds to start."""
+    """Mark whoever asks for a session as slow: it takes seconds to start, minutes where much else runs."""
     for item in items:
         if "spark_environment" in getattr(item, "fixturenames", ()):
             item.add_marker("slow")
             item.add_marker("spark")
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(300))

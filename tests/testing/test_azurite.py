@@ -64,14 +64,12 @@ def test_a_failed_installation_leaves_nothing_and_tells_no_secret(path: Path, tm
 
 def test_azurite_starts_again_on_its_port_and_empty(azurite: Azurite) -> None:
     """Containers are gone with the process; the address stays."""
-    server = Azurite()
-    try:
-        with server:
-            server.create_container("kept")
-        with server, server.service_client() as service:
+    with Azurite() as server:
+        server.create_container("kept")
+        server.stop()
+        server.start()
+        with server.service_client() as service:
             assert [container.name for container in service.list_containers()] == []
-    finally:
-        server.close()
     assert server.port != azurite.port
 
 

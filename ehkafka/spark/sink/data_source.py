@@ -45,7 +45,8 @@ class BlobDataSource(datasource.DataSource):
         if overwrite:
             raise ConfigurationError(
                 "ehkafka-blob has no output mode complete: each batch would replace all the others. Use "
-                "append; aggregates need a watermark for that"
+                "append, the one mode that is left (Spark gives a Python sink no update). Aggregates need "
+                "withWatermark for that: a window is written once, when it is over"
             )
         check_columns(schema, self._settings.file_format)
         opened(self._settings.place).see(marker_blob(self._settings.path))

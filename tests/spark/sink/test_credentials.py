@@ -4,6 +4,7 @@ import base64
 import json
 import sys
 import time
+import uuid
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +13,18 @@ import pytest
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.sink.container import SinkContainer
 from ehkafka.spark.sink.options import sink_options
-from ehkafka.testing.azurite import ACCOUNT, ACCOUNT_KEY, Azurite
-from ehkafka.testing.server_identity import issue_identity
+from ehkafka.testing.azurite import ACCOUNT, ACCOUNT_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from ehkafka.testing.azurite import Azurite
+
 # What a user ships with --py-files: a function that makes a credential where it is called.
 FACTORY = """
 import time
+import uuid
 from azure.core.credentials import AccessToken
 class Credential:
     def get_token(self, *scopes, **options):
@@ -63,17 +66,10 @@ def works(options: dict[str, str]) -> None:
 
 
 @pytest.mark.broker
-def test_a_credential_factory_opens_the_container(
-    factory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_credential_factory_opens_the_container(factory: str, token_azurite: Azurite) -> None:
     """The function is called in the process that writes; its token goes over TLS."""
-    identity = issue_identity()
-    for name, pem in (("c", identity.certificate_pem), ("k", identity.key_pem), ("ca", identity.ca_pem)):
-        (tmp_path / name).write_bytes(pem)
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "ca"))
-    with Azurite(certificate=(tmp_path / "c", tmp_path / "k")) as server:
-        url = server.create_container("tokens")
-        works({"containerUrl": url, "credentialFactory": f"{factory}:make"})
+    url = token_azurite.create_container(f"c{uuid.uuid4().hex[:12]}")
+    works({"containerUrl": url, "credentialFactory": f"{factory}:make"})
 
 
 @pytest.mark.broker
