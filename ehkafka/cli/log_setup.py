@@ -42,5 +42,6 @@ def log_to_stderr(level: LogLevel) -> None:
         handler.setFormatter(logging.Formatter(PLAIN))
     logging.basicConfig(level=level.number, handlers=[handler])
     if level is not LogLevel.DEBUG:
-        # One line per HTTP request otherwise.
-        logging.getLogger("azure").setLevel(logging.WARNING)
+        # One line per HTTP request otherwise, and one per call between Spark's driver and its JVM.
+        for name in ("azure", "py4j"):
+            logging.getLogger(name).setLevel(logging.WARNING)

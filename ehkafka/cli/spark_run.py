@@ -19,6 +19,8 @@ def run_on_spark(app: App, path: str, given: SparkGiven) -> None:
     file = Path(path.partition(":")[0])
     # What was named as a file is not installed on executors.
     files = (file.resolve(),) if file.suffix == ".py" else ()
+    typer.echo("Starting Spark, which takes some seconds.", err=True)
     run = run_until_stopped(app, master=given.master, conf=given.properties(), files=files, **given.choices())
     counts = ", ".join(f"{number} {name.replace('_', '-')}" for name, number in run.counts.items() if number)
-    typer.echo(f"Spark ended after {run.batches} batches: {counts or 'no records'}.", err=True)
+    batches = "1 batch" if run.batches == 1 else f"{run.batches} batches"
+    typer.echo(f"Spark ended after {batches}: {counts or 'no records'}.", err=True)

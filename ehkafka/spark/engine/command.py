@@ -29,6 +29,7 @@ _WAIT_S = 0.5
 # Spark's page listens on every address of the machine: whoever wants it turns it on.
 _QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def run_until_stopped(
@@ -81,18 +82,27 @@ def session(master: str | None, conf: Mapping[str, str]) -> Iterator[SparkSessio
     if master is not None:
         builder = builder.master(master)
     is_local = (master or "local").startswith("local")
-    for name, value in {**_QUIET, **(_LOCAL if is_local else {}), **conf}.items():
+    if is_local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    for name, value in {**_QUIET, **(_LOCAL if is_local else {}), **_in_few_lines(), **conf}.items():
         builder = builder.config(name, value)
     try:
         spark = builder.getOrCreate()
     except Exception as error:
-        said = " ".join(str(error).split())[:500]
+        said = " ".join(str(error).split())[:250]
         raise ConfigurationError(
             f"Spark did not start: {said} It needs a master that answers (--master local[*] for this "
             "machine), and properties that it knows (--spark-conf)."
         ) from error
-    spark.sparkContext.setLogLevel(conf.get("spark.log.level", "ERROR"))
     try:
         yield spark
     finally:
         spark.stop()
+
+
+def _in_few_lines() -> dict[str, str]:
+    """Return what makes Spark log errors alone; nothing where the user may have a log4j2.properties."""
+    file = Path(__file__).with_name("log4j2.properties")
+    if {"SPARK_CONF_DIR", "SPARK_HOME"} & set(os.environ) or not file.exists():
+        return {}
+    return {_JAVA_OPTIONS: f"-Dlog4j2.configurationFile={file.as_uri()}"}

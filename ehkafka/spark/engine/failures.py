@@ -7,6 +7,8 @@ name of their class.
 from __future__ import annotations
 
 import re
+import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ehkafka import errors
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 _OURS: Final = re.compile(r"ehkafka\.errors\.(\w+): ([^\n]+)")
 _TRACE_CHARACTERS_MAX = 2_000
+_OWN_FOLDER: Final = str(Path(errors.__file__).parent)
 
 
 def as_told(error: EhkafkaError) -> EhkafkaError:
@@ -27,8 +30,11 @@ def as_told(error: EhkafkaError) -> EhkafkaError:
 
 
 def as_text(error: EhkafkaError) -> str:
-    """Return an error as `failure_of` reads it."""
-    return f"{EhkafkaError.__module__}.{type(error).__name__}: {' '.join(str(error).split())}"
+    """Return an error as `failure_of` reads it, with the line of the user's code that it comes from."""
+    told = f"{EhkafkaError.__module__}.{type(error).__name__}: {' '.join(str(error).split())}"
+    frames = traceback.extract_tb(error.__cause__.__traceback__) if error.__cause__ is not None else ()
+    users = [frame for frame in frames if not frame.filename.startswith(("<", _OWN_FOLDER))]
+    return f"{told} Raised in {users[-1].filename}, line {users[-1].lineno}." if users else told
 
 
 def failure_of(said: str) -> EhkafkaError:

@@ -154,7 +154,7 @@ class Follower:
 
     def _stop_between_batches(self, stop_by_s: float) -> None:
         """Stop while no batch runs: `stop()` in the middle of one would cut its handlers off."""
-        left_s = max(0.0, stop_by_s - time.monotonic())
+        left_s = round(max(0.0, stop_by_s - time.monotonic()), 1)
         self._emit(AppStopping(self._reason, drain=True, deadline_s=left_s))
         self._stop_file.touch()
         while self._query.isActive and time.monotonic() < stop_by_s:

@@ -6,6 +6,7 @@ it yields are counts, so no record crosses into the JVM. One task has whole part
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from ehkafka.spark.engine.shipment import Shipment
     from ehkafka.spark.engine.work import Batches
     from ehkafka.spark.source.options import SourceOptions
+
+
+LINES = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,10 @@ class EngineReader(SourceStreamReader):
         assert isinstance(partition, SourcePartition)
         pieces, options = partition.pieces, self.options
         try:
-            work = TaskWork(_shipment(self._job), options.endpoint.endpoint(), pieces)
+            shipment = _shipment(self._job)
+            # For the executor's stderr. A set-up of the user's own was made when its modules were imported.
+            logging.basicConfig(format=LINES)
+            work = TaskWork(shipment, options.endpoint.endpoint(), pieces)
             try:
                 results = work.run(cast("Batches", messages(options, pieces)))
             except EhkafkaError as error:

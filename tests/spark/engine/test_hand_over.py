@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ehkafka.errors import ConfigurationError, EngineError, HandlerFailedError, OffsetGapError
 from ehkafka.records import TopicPartition
-from ehkafka.spark.engine.failures import as_told, failure_of
+from ehkafka.spark.engine.failures import as_text, as_told, failure_of
 from ehkafka.spark.engine.hand_over import Standing, check_hand_over
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -59,6 +61,18 @@ def test_our_errors_are_found_in_what_spark_says() -> None:
     assert type(found) is HandlerFailedError
     assert str(found) == str(told)
     assert type(failure_of("ehkafka.errors.OffsetGapError: gone")) is OffsetGapError
+
+
+def test_a_handlers_error_tells_its_line() -> None:
+    """A traceback stays on the executor, so the line of the user's code goes with the words."""
+    error = HandlerFailedError("Handler 'h' failed.")
+    try:
+        int("x")
+    except ValueError as cause:
+        error.__cause__ = cause
+    found = failure_of(as_text(error))
+    assert type(found) is HandlerFailedError
+    assert re.fullmatch(rf"Handler 'h' failed\. Raised in {re.escape(__file__)}, line \d+\.", str(found))
 
 
 def test_an_error_of_sparks_own_is_told_as_such() -> None:
