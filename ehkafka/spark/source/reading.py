@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from ehkafka.collector import collector_set
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError, TopicNotFoundError
 from ehkafka.records import TopicPartition
@@ -23,7 +25,7 @@ from ehkafka.spark.source.consumers import borrowed
 from ehkafka.spark.source.loss import Loss
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ehkafka.spark.source.bounds import Bounds
     from ehkafka.spark.source.consumers import SourceConsumer
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 BATCH_RECORDS_MAX = 20_000
 BATCH_RECORDS_FIRST = 2_000
 BATCH_BYTES = 16 * 1024 * 1024
+# Messages make no cycles, but Python's collector looks at each of them: a third of the time with its default.
+NEW_OBJECTS_MAX = 50_000
 # How long a batch may wait to be full. A task's last batch is full when nothing is left to come.
 WAIT_S = 0.02
 # A refused credential is told by the way; librdkafka goes on trying, a task need not for minutes.
@@ -54,7 +58,7 @@ def messages(options: SourceOptions, pieces: Sequence[Piece]) -> Iterator[tuple[
     """
     if not pieces:
         return
-    with borrowed(options) as lent:
+    with borrowed(options) as lent, collector_set(freeze=False, threshold=NEW_OBJECTS_MAX):
         for round_pieces in _rounds(pieces):
             yield from _Reading(options, lent, round_pieces).batches()
 
@@ -80,6 +84,7 @@ class _Reading:
         self._open = {piece.where: piece for piece in pieces}
         # The offset after the last one received.
         self._next = {piece.where: piece.start for piece in pieces}
+        self._topics = {piece.topic for piece in pieces}
         self._want_records = BATCH_RECORDS_FIRST
         self._began_s = 0.0
 
@@ -125,13 +130,19 @@ class _Reading:
             if got:
                 yield next(iter(self._next)), got
             return
-        groups: dict[tuple[str | None, int | None], list[Message]] = {}
-        for topic, partition, message in zip(
-            map(Message.topic, got), map(Message.partition, got), got, strict=True
-        ):
-            groups.setdefault((topic, partition), []).append(message)
-        for (topic, partition), records in groups.items():
-            yield TopicPartition(str(topic), int(partition or 0)), records
+        # The client hands over what one answer of the broker held at a time, so partitions come in runs.
+        groups: dict[TopicPartition, list[Message]] = {}
+        for topic, of_topic in self._runs_of_topics(got):
+            for partition, run in groupby(of_topic, Message.partition):
+                groups.setdefault(TopicPartition(topic, partition or 0), []).extend(run)
+        yield from groups.items()
+
+    def _runs_of_topics(self, got: list[Message]) -> Iterator[tuple[str, Iterable[Message]]]:
+        if len(self._topics) == 1:
+            yield from ((topic, got) for topic in self._topics)
+            return
+        for topic, run in groupby(got, Message.topic):
+            yield str(topic), run
 
     def _hear(self, event: Message) -> None:
         """Act on what came in place of a record. Raises what ends the task."""
