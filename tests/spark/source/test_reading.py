@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,39 @@ def test_several_pieces_of_one_partition_are_read_one_after_the_other(
         (0, 100): list(range(100, 200)),
         (0, 499): [499],
     }
+
+
+def test_topics_and_partitions_are_told_apart(
+    broker: EmbeddedBroker, options: Callable[..., SourceOptions]
+) -> None:
+    """Records of several topics come mixed; each piece gets its own, in order."""
+    broker.create_topic("alerts", 2)
+    pieces = []
+    for topic, partition, count in (("alerts", 0, 70), ("alerts", 1, 30), ("readings", 0, 50)):
+        for first in range(0, count, 10):  # one answer of the broker holds several of these
+            pairs = [(b"k", b"%s %d" % (topic.encode(), number)) for number in range(first, first + 10)]
+            broker.produce(topic, pairs, partition=partition)
+        pieces.append(Piece(topic, partition, 0, count))
+    found: dict[Piece, list[bytes | None]] = {piece: [] for piece in pieces}
+    for piece, records in messages(options(subscribe="alerts,readings"), pieces):
+        assert {(one.topic(), one.partition()) for one in records} == {(piece.topic, piece.partition)}
+        found[piece] += [one.value() for one in records]
+    assert found == {
+        piece: [b"%s %d" % (piece.topic.encode(), number) for number in range(piece.end)] for piece in pieces
+    }
+
+
+def test_pythons_collector_is_set_while_a_task_reads(
+    broker: EmbeddedBroker, options: Callable[..., SourceOptions]
+) -> None:
+    """It looks less often at messages, and afterwards as it did, also when the task was given up."""
+    _produce(broker, 5000)
+    before = gc.get_threshold()
+    begun = messages(options(), [Piece("readings", 0, 0, 5000)])
+    next(begun)
+    assert gc.get_threshold()[0] == reading.NEW_OBJECTS_MAX
+    begun.close()  # type: ignore[attr-defined]
+    assert gc.get_threshold() == before
 
 
 def test_a_task_without_work_opens_nothing(options: Callable[..., SourceOptions]) -> None:
