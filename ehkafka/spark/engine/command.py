@@ -56,7 +56,9 @@ def run_until_stopped(
             run.request_stop(name)
 
         def leave() -> None:
-            raise KeyboardInterrupt
+            if run is None:
+                raise KeyboardInterrupt
+            run.leave_now()
 
         with stop_signals(stop, leave):
             run = app.run_on_spark(spark, folders=folders, **choices)

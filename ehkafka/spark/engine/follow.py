@@ -61,7 +61,7 @@ class Follower:
         self._emit = emit
         self._on_end = on_end
         self.done = threading.Event()
-        # Set by `request_stop`, the reason first; read by the thread.
+        # Set by `request_stop`, the reason first, and by `leave_now`; read by the thread.
         self._reason = ""
         self._stop_by_s: float | None = None
         self._lock = threading.Lock()
@@ -85,6 +85,11 @@ class Follower:
         if self._stop_by_s is None:
             self._reason = reason
             self._stop_by_s = time.monotonic() + (self.stop_s if timeout_s is None else timeout_s)
+
+    def leave_now(self) -> None:
+        """Cut the running batch off, if there is one. Safe in a signal handler."""
+        self.request_stop("asked to leave at once", 0.0)
+        self._stop_by_s = time.monotonic()
 
     def fail(self, error: EhkafkaError) -> None:
         """End the query with an error."""
@@ -115,7 +120,7 @@ class Follower:
             self._group.serve(LOOK_S)
             if (lost := self._group.lost()) is not None:
                 self.fail(lost)
-        self._stop_between_batches(self._stop_by_s)
+        self._stop_between_batches()
 
     def _look(self) -> None:
         """Take what has been finished since the last look."""
@@ -152,12 +157,11 @@ class Follower:
         known = [json.loads(one.json()) for one in query.recentProgress()]
         return [one for one in known if one["timestamp"] > self._seen_at]
 
-    def _stop_between_batches(self, stop_by_s: float) -> None:
+    def _stop_between_batches(self) -> None:
         """Stop while no batch runs: `stop()` in the middle of one would cut its handlers off."""
-        left_s = round(max(0.0, stop_by_s - time.monotonic()), 1)
-        self._emit(AppStopping(self._reason, drain=True, deadline_s=left_s))
+        self._emit(AppStopping(self._reason, drain=True, deadline_s=round(self._stop_left_s(), 1)))
         self._stop_file.touch()
-        while self._query.isActive and time.monotonic() < stop_by_s:
+        while self._query.isActive and self._stop_left_s():
             # From now on a trigger that begins finds nothing new, so one look between two of them is enough.
             if not self._query.status["isTriggerActive"]:
                 break
@@ -172,6 +176,10 @@ class Follower:
                     )
                 )
         self._query.stop()
+
+    def _stop_left_s(self) -> float:
+        assert self._stop_by_s is not None
+        return max(0.0, self._stop_by_s - time.monotonic())
 
     def _finish(self) -> None:
         try:

@@ -59,6 +59,10 @@ class SparkRun:
         """Ask it to stop after the running batch, without waiting; safe in a signal handler."""
         self._follower.request_stop(reason)
 
+    def leave_now(self) -> None:
+        """Cut the running batch off, without waiting; its records are handled again. For signal handlers too."""
+        self._follower.leave_now()
+
     def stop(self, timeout_s: float | None = None) -> None:
         """Let the running batch end, commit it, stop; raise what ended the run, if it was an error.
 

@@ -195,6 +195,19 @@ def test_a_batch_that_outlasts_the_stop_is_cut_off(scene: SimpleNamespace) -> No
     assert scene.run.failure.exit_code == 4
 
 
+def test_a_second_request_may_cut_the_batch_off_at_once(scene: SimpleNamespace, lab: Any) -> None:
+    """L3: who does not want to wait for the running batch leaves, and is told what becomes of it."""
+    scene.query.is_busy = True
+    scene.start()
+    scene.run.request_stop("SIGINT")
+    lab.wait_until(scene.stop_file.exists)
+    assert not scene.run.wait(0.05)
+    scene.run.leave_now()
+    with pytest.raises(AbandonedError, match="cut off"):
+        scene.run.wait(10)
+    assert scene.query.stopped_while_busy is True
+
+
 def test_what_ended_the_query_is_told_as_ours(scene: SimpleNamespace) -> None:
     """An error of a task, found in what Spark says, is what wait() raises."""
     scene.query.error = RuntimeError(
