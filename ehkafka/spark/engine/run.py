@@ -60,7 +60,7 @@ class SparkRun:
         self._follower.request_stop(reason)
 
     def leave_now(self) -> None:
-        """Cut the running batch off, without waiting; its records are handled again. For signal handlers too."""
+        """Cut the running batch off, without waiting; its records are handled again."""
         self._follower.leave_now()
 
     def stop(self, timeout_s: float | None = None) -> None:
