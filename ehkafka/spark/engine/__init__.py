@@ -4,7 +4,8 @@
 find the broker; `work` and `partition_work` run a task's records through the same lanes, workers and failure
 policies as the local engine; `reader` is the source that does so for a query. On the driver `start` starts
 one, `group` holds the consumer group's offsets, `hand_over` and `checkpoint_folder` say whether a checkpoint
-still stands where the group does, `follow` commits each finished batch, `run` is what the caller holds.
+still stands where the group does, `batches` runs each batch as one action and fails it for what a policy has
+stopped, `follow` commits each finished batch, `told` says so now and then, `run` is what the caller holds.
 
 On executors: `work`, `results`, and what they use of a shipment. All else is the driver's. Nothing here joins
 the group, and nothing polls for it.
