@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NEEDED = {"local": ("ehkafka", "starlette", "uvicorn")}
-NEEDED["spark"] = (*NEEDED["local"], "pyspark", "pyarrow", "pandas")
+INTERRUPTED = 130
+"""What a shell says of a program that Ctrl-C ended."""
+NEEDED = ("ehkafka", "starlette", "uvicorn")
+NEEDED_BY_SPARK = ("pyspark", "pyarrow", "pandas")
 WINDOWS_S = (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60)
 """So that a minute, which is what the page shows of a home, is whole windows."""
 
@@ -28,18 +30,23 @@ WINDOWS_S = (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60)
 def main() -> int:
     """Say what is missing, or run until Ctrl-C; return the exit code."""
     options = arguments().parse_args()
-    missing = [name for name in NEEDED[options.engine] if importlib.util.find_spec(name) is None]
+    needed = (*NEEDED, *NEEDED_BY_SPARK) if options.engine == "spark" else NEEDED
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         extras = "spark,web" if options.engine == "spark" else "web"
         print(
             f"not installed: {', '.join(missing)}. Run: {sys.executable} -m pip install 'ehkafka[{extras}]'"
-            " (in a checkout '.' instead of 'ehkafka')",
+            " (in a checkout: '.' in place of ehkafka)",
             file=sys.stderr,
         )
         return 2
-    from home_pipeline.show import show  # noqa: PLC0415 - imports what was looked for above
+    try:
+        from home_pipeline.show import show  # noqa: PLC0415 - imports what was looked for above
 
-    return show(options)
+        return show(options)
+    except KeyboardInterrupt:
+        print("stopped; the numbers were not compared", file=sys.stderr)
+        return INTERRUPTED
 
 
 def arguments() -> argparse.ArgumentParser:

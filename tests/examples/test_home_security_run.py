@@ -1,11 +1,15 @@
-"""The home-security pipeline by its one command, as its README says; what lacks a package says which."""
+"""The home-security pipeline by its one command, as its README says; what is missing is one clear message."""
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
 from home_pipeline.stage import HERE, Stage
 
 if TYPE_CHECKING:
@@ -14,14 +18,67 @@ if TYPE_CHECKING:
     from ehkafka.testing.azurite import Azurite
 
 RUN_S = 100.0
-SMALL = ("--seconds", "8", "--homes", "300", "--rate", "300", "--port", "0", "--new-sensor-after", "4")
+SMALL = ("--homes", "300", "--rate", "300", "--port", "0", "--window-s", "2", "--new-sensor-after", "6")
 
 
-def test_one_command_runs_it_all_and_checks_itself(azurite: Azurite) -> None:
-    """Broker, storage, simulator, two members, page: at the end the page's numbers equal the ledger's."""
-    said = run("--engine", "local", "--second-after", "2", *SMALL)
-    assert "a second process joins the group" in said
-    assert "✓ the page's numbers equal the ledger's" in said
+def test_one_command_runs_it_all_until_ctrl_c_and_checks_itself(azurite: Azurite, tmp_path: Path) -> None:
+    """Two members share the partitions, a new kind appears, Ctrl-C: all numbers equal, nothing left."""
+    said = []
+    awaited = ["the members have 8 and 8 partitions", "a new kind of sensor is on the page: water"]
+    with started("--engine", "local", "--second-after", "1", *SMALL, TMPDIR=str(tmp_path)) as program:
+        try:
+            assert program.stdout is not None
+            for line in program.stdout:
+                said.append(line)
+                awaited = [words for words in awaited if words not in line]
+                if not awaited:
+                    program.send_signal(signal.SIGINT)
+                    awaited = ["(nothing more)"]
+            assert program.wait(RUN_S) == 0, said
+        finally:
+            program.kill()
+    assert any("✓ the page's numbers equal the ledger's" in line for line in said), said
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_ctrl_c_before_anything_runs_is_no_crash() -> None:
+    """The exit code is the shell's for Ctrl-C, without a traceback."""
+    with started("--engine", "local", *SMALL) as program:
+        assert program.stdout is not None
+        assert "Azurite starts" in program.stdout.readline()
+        program.send_signal(signal.SIGINT)
+        said = program.communicate(timeout=RUN_S)[0]
+    assert (program.returncode, said) == (130, "stopped; the numbers were not compared\n")
+
+
+def test_a_port_that_is_taken_is_said_before_anything_starts() -> None:
+    """One line names the address, the reason and the option."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, said = run("--engine", "local", "--port", str(port))
+    assert code == 3
+    assert said == (
+        f"The page cannot have 127.0.0.1:{port} (Address already in use): name another port with --port, "
+        "or let --port 0 choose a free one\n"
+    )
+
+
+@pytest.mark.parametrize(("engine", "extras"), [("local", "web"), ("spark", "spark,web")])
+def test_missing_packages_are_named_with_the_extra(engine: str, extras: str) -> None:
+    """Python without its site-packages, as on a new machine: one line, no traceback."""
+    code, said = run("--engine", engine, python=("-I", "-S"))
+    assert code == 2
+    assert "not installed: ehkafka, starlette, uvicorn" in said
+    assert f"-m pip install 'ehkafka[{extras}]'" in said
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("wrong", ["--window-s=7", "--homes=0", "--rate=fast", "--port=70000", "--keep-s=60"])
+def test_a_number_that_cannot_be_is_refused(wrong: str) -> None:
+    """The option is named; nothing starts."""
+    code, said = run(wrong)
+    assert code == 2
+    assert f"argument {wrong.partition('=')[0]}:" in said
 
 
 def test_a_part_that_ends_ends_the_command_with_its_reason(tmp_path: Path) -> None:
@@ -35,9 +92,19 @@ def test_a_part_that_ends_ends_the_command_with_its_reason(tmp_path: Path) -> No
     assert stage.stop("page") == 1
 
 
-def run(*arguments: str) -> str:
-    """Run the command to its end, which must be a good one; return what it said."""
-    command = [sys.executable, str(HERE / "run.py"), *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S, check=False)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return ended.stdout
+def started(*arguments: str, python: tuple[str, ...] = (), **environment: str) -> subprocess.Popen[str]:
+    """Start the command; what it says on both outputs is one text."""
+    return subprocess.Popen(
+        [sys.executable, *python, str(HERE / "run.py"), *arguments],
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def run(*arguments: str, python: tuple[str, ...] = ()) -> tuple[int, str]:
+    """Run the command to its end; return its exit code and what it said."""
+    with started(*arguments, python=python) as program:
+        said = program.communicate(timeout=RUN_S)[0]
+    return program.returncode, said

@@ -24,6 +24,7 @@ from home_pipeline.chain import Chain
 from home_pipeline.container import open_container
 from home_pipeline.layout import Row, rows_of
 from home_pipeline.rules import Windows, parse
+from home_pipeline.stage import when_input_ends
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,7 +112,7 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stdout)
     logging.getLogger("azure").setLevel(logging.WARNING)
     if "--while-stdin" in sys.argv:
-        threading.Thread(target=_end_with_stdin, daemon=True).start()
+        when_input_ends(lambda: os.kill(os.getpid(), signal.SIGTERM))
     quick: dict[str, Any] = dict(QUICK) if os.environ.get("HOME_SECURITY_QUICK") == "1" else {}
     endpoint = ehkafka.Endpoint.kafka(os.environ["HOME_SECURITY_BOOTSTRAP"], quick)
     with open_container() as container:
@@ -122,11 +123,6 @@ def main() -> int:
         finally:
             _log.info("%d records counted", minutes.counted)
     return 0
-
-
-def _end_with_stdin() -> None:
-    sys.stdin.read()
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":

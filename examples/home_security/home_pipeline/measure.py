@@ -59,14 +59,10 @@ class Memory:
 
 def resident_bytes(root: int, aside: set[int]) -> Counter[str]:
     """Return how much of this process and all below it is in memory: the `driver`, `java`, `python`."""
-    parents = dict(map(_parent, _pids()))
-    sizes = Counter(driver=_resident_bytes(root))
-    family = [root]
-    for pid in family:  # grows while it is gone through
-        below = [child for child, parent in parents.items() if parent == pid and child not in aside]
-        family += below
-        for child in below:
-            sizes["java" if _name(child) == "java" else "python"] += _resident_bytes(child)
+    first, *below = _family(root, aside)
+    sizes = Counter(driver=_resident_bytes(first))
+    for pid in below:
+        sizes["java" if _name(pid) == "java" else "python"] += _resident_bytes(pid)
     return sizes
 
 
@@ -98,7 +94,7 @@ def main() -> int:
         aside = {pid for pid, parent in map(_parent, _pids()) if parent == os.getpid()}
         before = cpu_ticks()
         with Memory(aside) as memory:
-            _measure(broker.bootstrap, options, folder)
+            _measure(broker.bootstrap, options, folder, aside)
         print(f"stolen by the machine's host: {stolen_share(before, cpu_ticks()):.0%} of the CPU time")
         for name in ("java", "python", "driver"):
             print(f"memory of {name}: at most {memory.peak_bytes(name) / 2**20:.0f} MiB")
@@ -116,9 +112,10 @@ def _send(bootstrap: str, options: argparse.Namespace, folder: Path) -> None:
     subprocess.run(command, cwd=HERE, check=True)  # noqa: S603 - our own interpreter and module
 
 
-def _measure(bootstrap: str, options: argparse.Namespace, folder: str) -> None:
+def _measure(bootstrap: str, options: argparse.Namespace, folder: str, aside: set[int]) -> None:
     spark = spark_engine.session()
     spark.sparkContext.setLogLevel("ERROR")
+    begun_s = cpu_seconds(os.getpid(), aside)
     query = spark_engine.start(
         spark,
         bootstrap,
@@ -129,6 +126,7 @@ def _measure(bootstrap: str, options: argparse.Namespace, folder: str) -> None:
         most=options.batch,
     )
     query.awaitTermination()
+    used_s = cpu_seconds(os.getpid(), aside) - begun_s
     batches = [one for one in query.recentProgress if one.numInputRows]
     for one in batches:
         state = one.stateOperators[0]
@@ -140,8 +138,24 @@ def _measure(bootstrap: str, options: argparse.Namespace, folder: str) -> None:
         )
     counted = batches[1:]
     took_s = sum(one.durationMs["triggerExecution"] for one in counted) / 1000
-    print(f"{sum(one.numInputRows for one in counted) / took_s:,.0f} readings a second after the first batch")
+    rate = sum(one.numInputRows for one in counted) / took_s
+    print(f"{rate:,.0f} readings a second after the first batch")
+    readings = sum(one.numInputRows for one in batches)
+    print(f"{used_s:.1f} s of CPU time for {readings:,} readings, the query's start included")
     spark.stop()
+
+
+def cpu_seconds(root: int, aside: set[int]) -> float:
+    """Return the CPU time of this process and all below it; that of those that ended is in their parents."""
+    ticks = 0
+    for pid in _family(root, aside):
+        try:
+            numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]
+        except OSError:
+            continue  # gone meanwhile
+        # A process that ended is counted by its parent; those aside have not ended.
+        ticks += sum(map(int, numbers))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def stolen_share(before: list[int], after: list[int]) -> float:
@@ -153,6 +167,15 @@ def stolen_share(before: list[int], after: list[int]) -> float:
 def cpu_ticks() -> list[int]:
     """Return the counters of all processors: user, nice, system, idle, iowait, irq, softirq, steal."""
     return [*map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:])]
+
+
+def _family(root: int, aside: set[int]) -> list[int]:
+    """Return a process and all that it and its children started."""
+    parents = dict(map(_parent, _pids()))
+    family = [root]
+    for pid in family:  # grows while it is gone through
+        family += [child for child, parent in parents.items() if parent == pid and child not in aside]
+    return family
 
 
 def _pids() -> list[int]:

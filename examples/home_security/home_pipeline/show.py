@@ -43,12 +43,13 @@ SWEEP_EVERY_S = 60.0
 PATIENCE_S = 120.0
 """How long the page may show nothing new, when nothing more is sent, before its numbers count as final."""
 SAID_MAX = 5
-INTERRUPTED = 130
-"""What a shell says of a program that Ctrl-C ended."""
 
 
 def show(options: argparse.Namespace) -> int:
-    """Run everything until Ctrl-C or `options.seconds` are over; return the exit code."""
+    """Run everything until Ctrl-C or `options.seconds` are over; return the exit code.
+
+    Raises `KeyboardInterrupt`, with all ended, when that was before the comparison.
+    """
     stop = Stop()
     try:
         port = page_port(options.port)
@@ -58,9 +59,6 @@ def show(options: argparse.Namespace) -> int:
                 return _run(options, port, java, stop, undo)
             finally:
                 stop.be_deaf()
-    except KeyboardInterrupt:
-        print("stopped; the numbers were not compared", file=sys.stderr)
-        return INTERRUPTED
     except EhkafkaError as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -176,13 +174,13 @@ def watch(
     next_sweep_s = began_s + SWEEP_EVERY_S
     while not stop.wait(0.5):
         now_s = time.monotonic()
-        for words in stage.failed():
-            print(words, file=sys.stderr)
+        if has_failed(stage):
             return False
         alone = options.engine == "local" and "engine-2" not in stage.parts
         if alone and now_s > began_s + options.second_after:
-            say("a second process joins the group")
             stage.start("engine-2", "local_engine")
+            members = ", ".join(f"{stage.parts[name].pid}" for name in engines(stage))
+            say(f"a second process joins the group; the members' process ids: {members}")
         if now_s > next_sweep_s:
             next_sweep_s = now_s + SWEEP_EVERY_S
             sweep_old(container, options.keep_s)
@@ -190,6 +188,23 @@ def watch(
         if options.seconds and now_s > began_s + options.seconds:
             stop.ask()
     return True
+
+
+def has_failed(stage: Stage) -> bool:
+    """Tell, and say why, whether a part has ended that should run; of a group's members one is enough."""
+    ended = [name for name in engines(stage) if stage.parts[name].poll() is not None]
+    if len(ended) < len(engines(stage)):
+        for name in ended:
+            say(f"{name} has ended with code {stage.stop(name)}; the other takes its partitions over")
+    for words in stage.failed():
+        print(words, file=sys.stderr)
+        return True
+    return False
+
+
+def engines(stage: Stage) -> list[str]:
+    """Return the names of the engine's processes."""
+    return [name for name in stage.parts if name.startswith("engine")]
 
 
 def sweep_old(container: ContainerClient, keep_s: int) -> None:
@@ -231,8 +246,7 @@ def final(stage: Stage, sent: ledger.Ledger, address: str) -> check.Compared | N
     while True:
         time.sleep(1.0)
         compared, readings = check.compare(sent, address), check.ask(address, "/api/overview")["readings"]
-        for words in stage.failed():
-            print(words, file=sys.stderr)
+        if has_failed(stage):
             return None
         if readings != before:
             deadline_s, before = time.monotonic() + PATIENCE_S, readings

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import signal
-import sys
 import threading
 import time
 from itertools import islice
@@ -21,13 +20,14 @@ from confluent_kafka import KafkaException, Producer
 
 from home_pipeline.ledger import Ledger
 from home_pipeline.readings import SECOND_US, Sent, Town
+from home_pipeline.stage import when_input_ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 TICK_S = 0.05
 WRITE_EVERY_S = 5.0
-FLUSH_S = 30.0
+FLUSH_S = 15.0
 
 
 class Sender:
@@ -156,7 +156,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     if options.while_stdin:
-        threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
+        when_input_ends(stop.set)
     ledger = simulate(options, stop)
     print(f"sent {ledger.sent} readings, {sum(ledger.left_out.values())} of them not to be counted")
 

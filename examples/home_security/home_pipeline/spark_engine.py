@@ -22,12 +22,13 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from home_pipeline import rules
 from home_pipeline.container import CONTAINER, STORAGE
+from home_pipeline.stage import when_input_ends
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 TOPIC = "readings"
 PATH = "spark"
@@ -156,7 +157,7 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     if options.while_stdin:
-        threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
+        when_input_ends(stop.set)
     spark = session(options.master)
     spark.sparkContext.setLogLevel("ERROR")
     query = start(

@@ -11,11 +11,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 HERE = Path(__file__).resolve().parents[1]
 STOP_S = 30.0
@@ -66,6 +67,16 @@ class Stage:
             if part.poll() is not None:
                 said = (self._folder / f"{name}.log").read_text(errors="replace").strip()
                 yield f"{name} ended with code {part.returncode}:\n{said[-2000:]}"
+
+
+def when_input_ends(do: Callable[[], object]) -> None:
+    """Call a function when standard input ends: the parts' side of `Stage.stop`."""
+
+    def wait() -> None:
+        sys.stdin.read()
+        do()
+
+    threading.Thread(target=wait, name="standard-input", daemon=True).start()
 
 
 def _end_children(session: int) -> None:

@@ -79,14 +79,14 @@ order by minute_s, kind
 
 
 def _kinds(table: Table, as_of_s: float) -> list[tuple[int, str, str, int, bool]]:
-    first_s = table.ask("select min(since_s) from kinds")[0][0] or 0
+    [(first_s, length_s)] = table.ask("select (select min(since_s) from kinds), max(length_s) from windows")
     found = table.ask(
         "select id, kinds.kind, unit, since_s from kinds join windows on windows.kind = id"
         " group by id order by sum(readings) desc limit ?",
         (KINDS_MAX,),
     )
     return [
-        (number, kind, unit, since_s, since_s > first_s + MINUTE_S / 3 and as_of_s - since_s < NEW_FOR_S)
+        (number, kind, unit, since_s, since_s > first_s + 2 * length_s and as_of_s - since_s < NEW_FOR_S)
         for number, kind, unit, since_s in found
     ]
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
-import threading
 import time
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,6 +26,7 @@ from home_pipeline import rules
 from home_pipeline.container import open_container
 from home_pipeline.follower import Follower
 from home_pipeline.page import answers
+from home_pipeline.stage import when_input_ends
 from home_pipeline.table import Table
 
 if TYPE_CHECKING:
@@ -125,14 +124,9 @@ def main() -> None:
         config = uvicorn.Config(page, host=HOST, port=options.port, log_level="warning", server_header=False)
         server = uvicorn.Server(config)
         if options.while_stdin:
-            threading.Thread(target=_end_with_stdin, args=(server,), daemon=True).start()
+            when_input_ends(lambda: setattr(server, "should_exit", True))
         server.run()
     table.close()
-
-
-def _end_with_stdin(server: uvicorn.Server) -> None:
-    sys.stdin.read()
-    server.should_exit = True
 
 
 if __name__ == "__main__":
