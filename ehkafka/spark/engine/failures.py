@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Final
 
 _OURS: Final = re.compile(r"ehkafka\.errors\.(\w+): ([^\n]+)")
-_TRACE_CHARACTERS_MAX = 2_000
+_SAID_CHARACTERS_MAX = 600
 _OWN_FOLDER: Final = str(Path(errors.__file__).parent)
 
 
@@ -44,8 +44,10 @@ def failure_of(said: str) -> EhkafkaError:
         kind = getattr(errors, name, None)
         if isinstance(kind, type) and issubclass(kind, EhkafkaError):
             return kind(text.strip())
-    first = " ".join(said.split())[:_TRACE_CHARACTERS_MAX]
+    # Its first words say what happened; frames of Java are for the executors' logs.
+    lines = [line for line in said.splitlines() if not line.lstrip().startswith(("at ", "... "))]
+    first = " ".join(" ".join(lines).split())[:_SAID_CHARACTERS_MAX].rstrip(". ")
     return EngineError(
-        f"The Spark query failed: {first} What its unfinished batch had handled is handled again at the next "
-        "start. The executors' logs have the whole error."
+        f"The Spark query failed: {first}. What its unfinished batch had handled is handled again at the "
+        "next start. The executors' logs have the whole error."
     )
