@@ -4,74 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass, field
-from typing import Any
 
 import confluent_kafka
+from _bench_row import FILLED_RECORDS, LETTERS, LIVE, Row, Side, Topic
 
 from ehkafka.testing.commit_throttle import CommitPolicy
-
-FILLED_RECORDS = 1_000_000
-# Where live records and dead letters go: nothing is put there before.
-LIVE, LETTERS = "live", "letters"
-
-
-@dataclass(frozen=True)
-class Topic:
-    """A topic that is filled before; `even`: each key as often as any other, else drawn."""
-
-    keys: int
-    records: int = FILLED_RECORDS
-    partitions: int = 8
-    even: bool = False
-
-
-@dataclass(frozen=True)
-class Side:
-    """One measurement: a function of `_bench_work` and its options."""
-
-    measurement: str
-    topic: str = "keys10000"
-    options: dict[str, Any] = field(default_factory=dict)
-    # Records per second that a producer process sends meanwhile; 0: the topic was filled before.
-    live_per_s: int = 0
-    # How many more per second it sends for the key `hot`.
-    hot_per_s: int = 0
-    # What a proxy before the broker does to commits; None: there is no proxy in between.
-    commits: CommitPolicy | None = None
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table: ours and what it is measured against, and the goal in words."""
-
-    work: str
-    ours: Side
-    # None: `limit_figure` of the same measurement.
-    limit: Side | None
-    figure: str = "records_per_s"
-    limit_figure: str = ""
-    goal: str = ""
-    # Off where a run is long enough to need none.
-    warm_up: bool = True
-    # Whether ours may go in chunks: then it is measured with `express=False` as well.
-    express: bool = False
-    # Both sides at once: long runs of sleeping handlers, which leave most of the machine idle.
-    together: bool = False
-
-    @property
-    def sides(self) -> list[tuple[str, Side]]:
-        """What is to be measured, in this order."""
-        lanes = dataclasses.replace(self.ours, options={**self.ours.options, "express": False})
-        found = [("limit", self.limit), ("ours", self.ours), ("lanes", lanes if self.express else None)]
-        return [(name, side) for name, side in found if side is not None]
 
 
 def table(*, quick: bool, minutes: float, size: float) -> tuple[list[Row], dict[str, Topic]]:
     """Return all rows and the topics to fill; `size` scales records and seconds, to try the benchmark."""
     topics = {f"keys{keys}": Topic(keys) for keys in W8_KEYS}
     topics |= {f"even{keys}": Topic(keys, 10_000, even=True) for keys in W1_KEYS}
-    topics |= {"four": Topic(100, W3_RECORDS, partitions=4, even=True)}
+    topics |= {"four": Topic(100, W3_RECORDS, partitions=4, even=True), "homes": Topic(10_000, json=True)}
     topics |= {"poison": Topic(W5_KEYS, math.ceil(_w5_records(minutes) / W5_COUNTED))}
     found = [*_w0(), *(_w2(*work) for work in (W2_WORK[1:3] if quick else W2_WORK))]
     if not quick:
@@ -79,6 +23,7 @@ def table(*, quick: bool, minutes: float, size: float) -> tuple[list[Row], dict[
         found += [_w2_tasks(*work) for work in W2_TASKS]
         found += [*_w3(), _w4a(), *_w4b(), *(_w5(share, minutes) for share in W5_POISON), _w6(), _w7()]
         found += [_w8(keys) for keys in W8_KEYS]
+        found += _w11()
     found.append(_w9())
     rows = [_sized(row, size) for row in sorted(found, key=lambda row: row.work.split()[0])]
     return rows, {name: _sized_topic(topic, size) for name, topic in topics.items()}
@@ -297,6 +242,38 @@ def _w9() -> Row:
     )
 
 
+# What it is called, the figure's name, whose it is, and the goals beside the defaults and tuned.
+W11_WORK = [
+    ("into noop, one batch", "one_batch", "ehkafka", "≥ 0.95"),
+    ("into noop, five batches", "batches", "ehkafka", ""),
+    ("`from_json`, count by home", "count", "ehkafka", "≥ 0.85"),
+    ("Python handler, both in `mapInArrow`", "handler", "ehkafka", "≥ 1.0"),
+    ("Python handler, `run_on_spark` beside `mapInArrow`", "handler", "engine", "≥ 1.0"),
+]
+
+
+def _w11() -> list[Row]:
+    all_of_it = Side("spark_sources", "homes", {"records": FILLED_RECORDS})
+
+    def row(name: str, work: str, reader: str, rival: str, goal: str) -> Row:
+        return Row(
+            f"W11 Spark, {name}, JVM connector {'tuned' if rival == 'jvm_tuned' else 'as it is'}",
+            all_of_it,
+            None,
+            figure=f"{work}_{reader}",
+            limit_figure=f"{work}_{rival}",
+            goal=goal,
+            warm_up=False,
+            shared=True,
+        )
+
+    return [
+        row(name, work, reader, rival, goal)
+        for name, work, reader, tuned in W11_WORK
+        for rival, goal in (("jvm", "≥ 1.4"), ("jvm_tuned", tuned))
+    ]
+
+
 def _sized(row: Row, size: float) -> Row:
     limit = None if row.limit is None else _sized_side(row.limit, size)
     return dataclasses.replace(row, ours=_sized_side(row.ours, size), limit=limit)
@@ -305,7 +282,7 @@ def _sized(row: Row, size: float) -> Row:
 def _sized_side(side: Side, size: float) -> Side:
     options = dict(side.options)
     if "records" in options:
-        options["records"] = max(100, int(options["records"] * size))
+        options["records"] = max(200, math.ceil(options["records"] * size))
     if "seconds" in options:
         options["seconds"] = max(1.0, options["seconds"] * size)
     return dataclasses.replace(side, options=options)

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import confluent_kafka
-from _bench_rows import LETTERS, LIVE, Row, Side, Topic, table
+from _bench_row import LETTERS, LIVE, Row, Side, Topic
+from _bench_rows import table
 from _bench_tables import write_report
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -28,11 +29,12 @@ from ehkafka.testing.kafka_properties import Listener
 from ehkafka.testing.topics import produce
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 SCRIPTS = Path(__file__).resolve().parent
 LIVE_PARTITIONS = 8
 FILL_S = 600.0
+VALUE_BYTES = 200
 Figures = dict[str, dict[str, list[dict[str, Any]]]]
 
 
@@ -124,7 +126,16 @@ def _records(topic: Topic) -> Iterator[tuple[bytes, bytes]]:
     even = topic.even or topic.keys == topic.records
     for number in range(topic.records):
         key = number % topic.keys if even else pick.randrange(topic.keys)
-        yield b"key-%07d" % key, b"%012d" % number + b"x" * 188
+        yield b"key-%07d" % key, _json(number) if topic.json else _text(number)
+
+
+def _text(number: int) -> bytes:
+    return b"%012d" % number + b"x" * (VALUE_BYTES - 12)
+
+
+def _json(number: int) -> bytes:
+    start = b'{"home":"home-%03d","n":%d,"pad":"' % (number % 1000, number)
+    return start + b"x" * (VALUE_BYTES - 2 - len(start)) + b'"}'
 
 
 def measure(
@@ -144,22 +155,33 @@ def measure(
         for sides in ([row.sides] if row.together else ([side] for side in row.sides))
     ]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    shared: dict[tuple[int, str], list[dict[str, Any]]] = {}
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("starting", total=len(runs))
         for number, row, sides in runs:
             at = "warm-up" if number < 0 else f"round {number + 1} of {rounds}"
             names = " and ".join(name for name, _ in sides)
             progress.update(task, description=f"{at}: {row.work} ({names})")
+            same = (number, repr(sides))
             try:
-                with ThreadPoolExecutor(len(sides)) as pool:
-                    measured = list(pool.map(lambda side: run_side(bootstrap, proxy, side[1]), sides))
+                measured = shared.get(same) or _measure_at_once(bootstrap, proxy, sides)
             except MeasurementFailedError as error:
                 return figures, f"{at} of {row.work} ({names}): {error}"
+            if row.shared:
+                shared[same] = measured
             for (name, _), figure in zip(sides, measured, strict=True):
                 if number >= 0:
                     figures[row.work][name].append(figure)
             progress.advance(task)
     return figures, None
+
+
+def _measure_at_once(
+    bootstrap: str, proxy: CommitThrottle, sides: Iterable[tuple[str, Side]]
+) -> list[dict[str, Any]]:
+    chosen = [side for _, side in sides]
+    with ThreadPoolExecutor(len(chosen)) as pool:
+        return list(pool.map(lambda side: run_side(bootstrap, proxy, side), chosen))
 
 
 def run_side(bootstrap: str, proxy: CommitThrottle, side: Side) -> dict[str, Any]:

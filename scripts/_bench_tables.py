@@ -13,7 +13,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from _bench_run import Row
+    from _bench_row import Row
 
 Measured = "list[tuple[Row, dict[str, list[dict[str, Any]]]]]"
 HEAD = ("work", "ehkafka", "limit", "ratio (least–most)", "with plain lanes", "goal", "memory")

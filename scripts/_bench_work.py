@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import _bench_bare as bare
 import _bench_engine as engine
 import _bench_latency as latency
+import _bench_spark as spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +30,7 @@ def main() -> None:
 
 
 def peak_memory_kib() -> int:
-    """Return the most memory this process had at once; worker processes are not counted."""
+    """Return the most memory this process had at once; worker processes and JVMs are not counted."""
     status = Path("/proc/self/status")
     if status.exists():  # what getrusage tells there begins with the memory of whoever started the process
         return int(re.search(r"VmHWM:\s+(\d+) kB", status.read_text())[1])  # type: ignore[index]
@@ -50,6 +51,7 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
         latency.produce_live,
         engine.engine,
         engine.engine_poisoned,
+        spark.spark_sources,
     )
 }
 

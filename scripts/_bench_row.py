@@ -1,0 +1,69 @@
+"""What the benchmark's table is made of: topics, measurements, and rows that set two of them side by side."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ehkafka.testing.commit_throttle import CommitPolicy
+
+FILLED_RECORDS = 1_000_000
+# Where live records and dead letters go: nothing is put there before.
+LIVE, LETTERS = "live", "letters"
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic that is filled before; `even`: each key as often as any other, else drawn."""
+
+    keys: int
+    records: int = FILLED_RECORDS
+    partitions: int = 8
+    even: bool = False
+    # Whether values are JSON with the field `home`; of 200 bytes in any case.
+    json: bool = False
+
+
+@dataclass(frozen=True)
+class Side:
+    """One measurement: a function of `_bench_work` and its options."""
+
+    measurement: str
+    topic: str = "keys10000"
+    options: dict[str, Any] = field(default_factory=dict)
+    # Records per second that a producer process sends meanwhile; 0: the topic was filled before.
+    live_per_s: int = 0
+    # How many more per second it sends for the key `hot`.
+    hot_per_s: int = 0
+    # What a proxy before the broker does to commits; None: there is no proxy in between.
+    commits: CommitPolicy | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: ours and what it is measured against, and the goal in words."""
+
+    work: str
+    ours: Side
+    # None: `limit_figure` of the same measurement.
+    limit: Side | None
+    figure: str = "records_per_s"
+    limit_figure: str = ""
+    goal: str = ""
+    # Off where a run is long enough to need none.
+    warm_up: bool = True
+    # Whether ours may go in chunks: then it is measured with `express=False` as well.
+    express: bool = False
+    # Both sides at once: long runs of sleeping handlers, which leave most of the machine idle.
+    together: bool = False
+    # Whether rows with the very same measurement share one of each round, each with figures of its own.
+    shared: bool = False
+
+    @property
+    def sides(self) -> list[tuple[str, Side]]:
+        """What is to be measured, in this order."""
+        lanes = dataclasses.replace(self.ours, options={**self.ours.options, "express": False})
+        found = [("limit", self.limit), ("ours", self.ours), ("lanes", lanes if self.express else None)]
+        return [(name, side) for name, side in found if side is not None]
