@@ -57,8 +57,14 @@ def address(
             patch.setenv(name, value)
         with open_container() as container:
             create_container(container)
-            for number, blob in enumerate(town[1]):
-                container.upload_blob(f"local/readings/00000/{number:020d}.jsonl", blob)
+            for number, blob in enumerate(
+                town[1]
+            ):  # the first minutes from one engine, the others from Spark
+                is_local = number < MINUTES * 3
+                folder = "local/readings/00000" if is_local else f"spark/batch={number:012d}"
+                container.upload_blob(f"{folder}/{number:020d}.jsonl", blob)
+                if not is_local:
+                    container.upload_blob(f"{folder}/_manifest.json", b"")
     stage = Stage(tmp_path_factory.mktemp("page"), os.environ | named)
     try:
         yield screen.serve(stage, sum(town[0].per_minute.values()))

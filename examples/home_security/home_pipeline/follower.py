@@ -26,6 +26,7 @@ from home_pipeline.layout import (
     check_size,
     complete,
     decode,
+    is_of_a_batch,
     named_in,
     next_after,
 )
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
     from home_pipeline.table import Table
 
 POLL_S = 1.0
-REST = 10
-"""After a poll it rests so many times as long as that took, if this is more than `POLL_S`."""
+REST, REST_S_MAX = 5, 5.0
+"""After a poll it rests so many times as long as that took, if that is more than `POLL_S`."""
 LISTING_REST, LISTING_REST_S_MAX = 20, 60.0
 DOWNLOADS = 4
 FORGET_EVERY_S = 30.0
@@ -84,7 +85,7 @@ class Follower:
 
     def _run(self) -> None:
         took_s = 0.0
-        while not self._stop.wait(max(self._poll_s, REST * took_s)):
+        while not self._stop.wait(max(self._poll_s, min(REST * took_s, REST_S_MAX))):
             begin_s = time.monotonic()
             try:
                 if begin_s >= self._next_listing_s:
@@ -139,7 +140,7 @@ class Follower:
             if name not in self._done:
                 if rows:
                     count += 1
-                    self._table.add(rows)
+                    self._table.add(rows, are_whole=is_of_a_batch(name))
                 self._done.add(name)
         return count
 

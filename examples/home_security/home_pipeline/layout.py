@@ -125,9 +125,13 @@ def complete(names: Collection[str]) -> list[str]:
     return [
         name
         for name in names
-        if name.endswith(SUFFIX)
-        and (_BATCH.search(name) is None or name[: name.rindex("/") + 1] in manifests)
+        if name.endswith(SUFFIX) and (not is_of_a_batch(name) or name[: name.rindex("/") + 1] in manifests)
     ]
+
+
+def is_of_a_batch(name: str) -> bool:
+    """Tell whether a blob holds whole windows: Spark's do, the local engine's hold what came."""
+    return _BATCH.search(name) is not None
 
 
 def named_in(manifest: bytes, name: str) -> list[str]:

@@ -18,7 +18,7 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ehkafka.spark.java_home import find_java_home
 from ehkafka.testing.azurite import Azurite
@@ -26,8 +26,12 @@ from ehkafka.testing.kafka import KafkaBroker
 from home_pipeline import rules, spark_engine
 from home_pipeline.container import CONTAINER, STORAGE, create_container, open_container
 
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
 PARTITIONS = 16
 SAMPLE_S = 0.5
+LOOK_S = 0.1
 HERE = Path(__file__).resolve().parents[1]
 
 
@@ -125,24 +129,33 @@ def _measure(bootstrap: str, options: argparse.Namespace, folder: str, aside: se
         trigger={"availableNow": True},
         most=options.batch,
     )
-    query.awaitTermination()
-    used_s = cpu_seconds(os.getpid(), aside) - begun_s
-    batches = [one for one in query.recentProgress if one.numInputRows]
-    for one in batches:
-        state = one.stateOperators[0]
-        took_s = one.durationMs["triggerExecution"] / 1000
-        print(
-            f"batch {one.batchId}: {one.numInputRows:,} readings in {took_s:.2f} s, "
-            f"{state.numRowsTotal:,} windows open, "
-            f"{state.memoryUsedBytes / 2**20:.0f} MiB of state, {state.numRowsDroppedByWatermark} late"
-        )
+    batches: list[Any] = []
+    while query.isActive or len(batches) < len(_with_input(query)):
+        time.sleep(LOOK_S)
+        for one in _with_input(query)[len(batches) :]:
+            batches.append(one)
+            now_s = cpu_seconds(os.getpid(), aside)
+            print(f"{_told(one)}, {now_s - begun_s:.1f} s of CPU time so far", flush=True)
+    query.awaitTermination()  # raises what made it fail
     counted = batches[1:]
     took_s = sum(one.durationMs["triggerExecution"] for one in counted) / 1000
     rate = sum(one.numInputRows for one in counted) / took_s
     print(f"{rate:,.0f} readings a second after the first batch")
-    readings = sum(one.numInputRows for one in batches)
-    print(f"{used_s:.1f} s of CPU time for {readings:,} readings, the query's start included")
     spark.stop()
+
+
+def _with_input(query: StreamingQuery) -> list[Any]:
+    return [one for one in query.recentProgress if one.numInputRows]
+
+
+def _told(one: Any) -> str:
+    state = one.stateOperators[0]
+    took_s = one.durationMs["triggerExecution"] / 1000
+    return (
+        f"batch {one.batchId}: {one.numInputRows:,} readings in {took_s:.2f} s, "
+        f"{state.numRowsTotal:,} windows open, {state.memoryUsedBytes / 2**20:.0f} MiB of state, "
+        f"{state.numRowsDroppedByWatermark} late"
+    )
 
 
 def cpu_seconds(root: int, aside: set[int]) -> float:

@@ -145,7 +145,7 @@ def _run(options: argparse.Namespace, port: int, java: dict[str, str], stop: Sto
     address = f"{HOST}:{port}"
     begin(stage, options, broker.bootstrap, path / "ledger.json", port)
     stop.parts_run()
-    print(f"\n  all homes   http://{address}/\n  one home    http://{address}/home/home-000042\n", flush=True)
+    print(f"\n  all homes   http://{address}/\n  one home    http://{address}/home/home-000033\n", flush=True)
     say("Spark starts" if options.engine == "spark" else "the app starts")
     if not watch(stage, options, container, News(address, path), stop):
         return 1

@@ -35,8 +35,8 @@ create table windows (
     begin_s integer, length_s integer, kind integer, readings integer, alarms integer,
     primary key (begin_s, kind)
 ) without rowid;
-create table sums (readings integer, rows integer, blobs integer, latest_us integer);
-insert into sums values (0, 0, 0, 0);
+create table sums (readings integer, rows integer, blobs integer, latest_us integer, whole_s integer);
+insert into sums values (0, 0, 0, 0, 0);
 """
 
 _ADD_MINUTE = """
@@ -61,7 +61,8 @@ select count(distinct home) from minutes where minute_s >= (select latest_us / 1
 """
 
 _ADD_SUMS = """
-update sums set readings = readings + ?, rows = rows + ?, blobs = blobs + 1, latest_us = max(latest_us, ?)
+update sums set readings = readings + ?, rows = rows + ?, blobs = blobs + 1,
+    latest_us = max(latest_us, ?), whole_s = max(whole_s, ?)
 """
 
 
@@ -84,15 +85,16 @@ class Table:
         # When to count again, and how many there were; one tuple, replaced by any thread.
         self._lately = (-math.inf, 0)
 
-    def add(self, rows: Sequence[Row]) -> None:
-        """Add one blob's rows, all or none."""
+    def add(self, rows: Sequence[Row], *, are_whole: bool = False) -> None:
+        """Add one blob's rows, all or none. If `are_whole`, nothing more will come for their windows."""
         with self._writing, self._writer as database:
             known = {kind: self._number(kind, since_s) for kind, since_s in _since(rows).items()}
             kinds = [known[row.kind, row.unit] for row in rows]
             database.executemany(_ADD_MINUTE, map(_minute, rows, kinds))
             database.executemany(_ADD_WINDOW, _windows(rows, kinds))
             latest_us = max((row.last_at_us for row in rows), default=0)
-            database.execute(_ADD_SUMS, (sum(row.readings for row in rows), len(rows), latest_us))
+            whole_s = max((row.begin_s + row.length_s for row in rows if are_whole), default=0)
+            database.execute(_ADD_SUMS, (sum(row.readings for row in rows), len(rows), latest_us, whole_s))
 
     def forget(self) -> int:
         """Delete what is older than `keep_s` before the latest reading; return that bound."""

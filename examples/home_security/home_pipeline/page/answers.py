@@ -18,16 +18,16 @@ KINDS_MAX = 12
 ALARMS_MAX = 14
 NEW_FOR_S = 300
 GATHERED_S = 5.0
-"""A window is shown so long after its end. Spark writes it whole; the local engine's partitions write it one
-after another, and half of it would look like a fall."""
+"""How much later than a window's end a reading must be there, before the window is shown: the local engine's
+partitions write it one after another, and half of it would look like a fall. Spark writes whole windows."""
 
 
 def overview(table: Table, now_s: float) -> dict[str, Any]:
     """Return totals, readings per window and kind, homes per minute, and the latest alarms."""
-    sums = table.ask("select readings, rows, blobs, latest_us / 1e6 from sums")[0]
-    readings, rows, blobs, as_of_s = sums
+    sums = table.ask("select readings, rows, blobs, latest_us / 1e6, whole_s from sums")[0]
+    readings, rows, blobs, as_of_s, whole_s = sums
     kinds = _kinds(table, as_of_s)
-    over_s = now_s - GATHERED_S
+    over_s = max(whole_s, min(now_s, as_of_s) - GATHERED_S)
     begins, length_s, series, alarms = _windows(table, kinds, over_s)
     return {
         "now_s": now_s,
