@@ -18,6 +18,7 @@ COMMIT_S = 0.25
 LIFE_S = (0.0, 1.0)
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("membership", ["dynamic", "static"])
 def test_twenty_kills_under_load_lose_nothing(
     stage: Any, eventually: Callable[..., None], membership: str
