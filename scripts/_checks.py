@@ -26,8 +26,11 @@ def lint() -> int:
 
 
 def pytest(*arguments: str, **environment: str) -> int:
-    """Run the tests; return pytest's code."""
-    return run("pytest", *arguments, **environment)
+    """Run the tests, in two processes unless the arguments say otherwise (`-n 0`); return pytest's code.
+
+    Not one for each core: what they start, brokers among it, needs some as well.
+    """
+    return run("pytest", "-n", "2", "--dist", "worksteal", *arguments, **environment)
 
 
 def run(module: str, *arguments: str, **environment: str) -> int:

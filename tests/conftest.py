@@ -31,13 +31,23 @@ LOOPBACK_ONLY = [
     "--disable-background-networking",
     "--disable-component-update",
 ]
+# A failure there is a fact about the code, whatever the machine does: it fails at once and for good.
+REPEATABLE = {"architecture", "lanes", "progress", "simulation"}
+# Elsewhere clients, threads and servers race real clocks, and a machine may stand still for seconds.
+RERUNS = 2
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark whoever asks for the broker, so that `-m "not broker"` never starts one."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark whoever asks for the broker, so that `-m "not broker"` never starts one, and who may run again.
+
+    Each rerun is told with its traceback at the end; `EHKAFKA_RERUNS=0` allows none.
+    """
+    reruns = int(os.environ.get("EHKAFKA_RERUNS", RERUNS))
     for item in items:
         if {"kafka", "far_kafka", "azurite", "token_azurite"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("broker")
+        if item.path.relative_to(config.rootpath / "tests").parts[0] not in REPEATABLE:
+            item.add_marker(pytest.mark.flaky(reruns=reruns))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -44,14 +45,18 @@ class Running:
 
     def wait_for(self, text: str, times: int = 1, timeout_s: float = 30.0) -> None:
         """Wait until the streams have the text so often; fail when the command ends before."""
+        self.wait_for_match(re.escape(text), times, timeout_s)
+
+    def wait_for_match(self, pattern: str, times: int = 1, timeout_s: float = 30.0) -> None:
+        """Wait until the streams match so often; fail when the command ends before."""
         deadline_s = time.monotonic() + timeout_s
         while True:
             # Asked first: what was written before the end is there by then.
             ended = self.process.poll() is not None
-            if (self.stdout + self.stderr).count(text) >= times:
+            if len(re.findall(pattern, self.stdout + self.stderr)) >= times:
                 return
             if ended or time.monotonic() > deadline_s:
-                pytest.fail(f"{text!r} did not come: {self.stdout}{self.stderr}")
+                pytest.fail(f"{pattern} did not come: {self.stdout}{self.stderr}")
             time.sleep(0.02)
 
     def end(self, timeout_s: float = 20.0) -> int:

@@ -18,6 +18,7 @@ COMMIT_S = 0.25
 LIFE_S = (0.0, 1.0)
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("membership", ["dynamic", "static"])
 def test_twenty_kills_under_load_lose_nothing(
     stage: Any, eventually: Callable[..., None], membership: str
@@ -53,7 +54,8 @@ def test_twenty_kills_under_load_lose_nothing(
 
 def arguments(number: int, membership: str) -> list[str]:
     """Return a member's command line."""
-    pace = ["--handler-ms", "0-5", "--setting", f"commit_interval_s={COMMIT_S}", "--setting", "drain_s=2"]
+    settings = (f"commit_interval_s={COMMIT_S}", "drain_s=2", "backlog_records_max=2000")
+    pace = ["--handler-ms", "0-5", *(part for setting in settings for part in ("--setting", setting))]
     return [*pace, "--instance-id", f"member-{number}"] if membership == "static" else pace
 
 
