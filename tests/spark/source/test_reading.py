@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 import logging
-from typing import TYPE_CHECKING
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Message
 
 from ehkafka import ConfigurationError, EndpointError, OffsetGapError
 from ehkafka.spark.source import consumers, reading
@@ -61,6 +62,60 @@ def test_several_pieces_of_one_partition_are_read_one_after_the_other(
         (0, 100): list(range(100, 200)),
         (0, 499): [499],
     }
+
+
+class Scripted:
+    """A consumer that hands over lists as they were written down, then nothing."""
+
+    def __init__(self, *lists: list[Message]) -> None:
+        self._lists = list(lists)
+
+    def consume(self, _count: int, _timeout_s: float) -> list[Message]:
+        """Return the next list."""
+        return self._lists.pop(0) if self._lists else []
+
+    def assign(self, _partitions: object) -> None:
+        """Be told where to begin."""
+
+    incremental_unassign = assign
+
+
+@pytest.fixture
+def scripted(options: Callable[..., SourceOptions], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Return what reads pieces out of scripted lists: the offsets of each list that comes of them."""
+
+    def read(pieces: Sequence[Piece], *lists: list[Message]) -> list[tuple[int, list[int | None]]]:
+        lent = consumers.SourceConsumer(Scripted(*lists))  # type: ignore[arg-type]
+        monkeypatch.setattr(reading, "borrowed", lambda _options: nullcontext(lent))
+        quick = options(**{"kafkaConsumer.pollTimeoutMs": "1000"})
+        return [
+            (piece.partition, [one.offset() for one in records]) for piece, records in messages(quick, pieces)
+        ]
+
+    return read
+
+
+def _record(partition: int, offset: int) -> Message:
+    return Message(topic="readings", partition=partition, offset=offset, value=b"v")
+
+
+def test_what_lies_behind_the_end_is_left_out(scripted: Callable[..., Any]) -> None:
+    """One call hands over what comes, records behind a piece's end too; later ones are dropped."""
+    pieces = [Piece("readings", 0, 0, 3), Piece("readings", 1, 0, 2)]
+    mixed = [*(_record(0, offset) for offset in range(5)), _record(1, 0), _record(0, 5)]
+    assert scripted(pieces, mixed, [_record(0, 6), _record(1, 1)]) == [(0, [0, 1, 2]), (1, [0]), (1, [1])]
+
+
+def test_a_record_behind_a_hole_ends_a_piece(scripted: Callable[..., Any]) -> None:
+    """A compacted log may have nothing at the end of a piece but what lies behind it."""
+    assert scripted([Piece("readings", 0, 0, 5)], [_record(0, 1), _record(0, 9)]) == [(0, [1])]
+    assert scripted([Piece("readings", 0, 0, 5)], [_record(0, 9)]) == []
+
+
+def test_the_end_of_the_log_ends_a_piece(scripted: Callable[..., Any]) -> None:
+    """Behind the last record may be control records alone: the client tells that the log ends."""
+    end = Message(topic="readings", partition=0, offset=5, error=KafkaError(KafkaError._PARTITION_EOF))
+    assert scripted([Piece("readings", 0, 0, 5)], [_record(0, 1), end]) == [(0, [1])]
 
 
 def test_topics_and_partitions_are_told_apart(
@@ -131,13 +186,14 @@ def test_a_task_that_was_given_up_spoils_no_other(
 def test_large_records_come_in_small_batches(
     broker: EmbeddedBroker, options: Callable[..., SourceOptions], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Memory is bounded in bytes: a batch has fewer records when they are large."""
-    monkeypatch.setattr(reading, "BATCH_RECORDS_FIRST", 10)
+    """Memory is bounded in bytes: after the first look a batch has fewer records when they are large."""
+    monkeypatch.setattr(reading, "BATCH_RECORDS_FIRST", 20)
     monkeypatch.setattr(reading, "BATCH_BYTES", 100_000)
     _produce(broker, 200, size_bytes=10_000)
     sizes = [len(records) for _, records in messages(options(), [Piece("readings", 0, 0, 200)])]
     assert sum(sizes) == 200
-    assert max(sizes) <= 10
+    assert sizes[0] <= 20
+    assert max(sizes[1:]) <= 10
 
 
 def test_records_that_retention_took_end_the_task_by_name(
