@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Final
 
 _OURS: Final = re.compile(r"ehkafka\.errors\.(\w+): ([^\n]+)")
+_TOO_LATE: Final = "Python worker failed to connect back"
 _SAID_CHARACTERS_MAX = 600
 _OWN_FOLDER: Final = str(Path(errors.__file__).parent)
 
@@ -44,6 +45,11 @@ def failure_of(said: str) -> EhkafkaError:
         kind = getattr(errors, name, None)
         if isinstance(kind, type) and issubclass(kind, EhkafkaError):
             return kind(text.strip())
+    if _TOO_LATE in said:
+        return EngineError(
+            "The Spark query failed: a Python process of Spark's did not start within ten seconds. Start "
+            "again when the machine is less busy, or give it more cores."
+        )
     # Its first words say what happened; frames of Java are for the executors' logs.
     lines = [line for line in said.splitlines() if not line.lstrip().startswith(("at ", "... "))]
     first = " ".join(" ".join(lines).split())[:_SAID_CHARACTERS_MAX].rstrip(". ")

@@ -36,6 +36,9 @@ LOOK_S = 0.1
 # Between two lines about finished batches.
 TELL_S = 5.0
 STOP_LOOK_S = 0.005
+# Spark gives the process that plans a query ten seconds to start, which a very busy machine may not keep.
+STARTS_MAX = 3
+_TOO_LATE = "failed to connect back"
 
 
 class Follower:
@@ -43,7 +46,7 @@ class Follower:
 
     def __init__(
         self,
-        query: StreamingQuery,
+        start_query: Callable[[], StreamingQuery],
         batches: Batches,
         group: Group,
         *,
@@ -52,8 +55,15 @@ class Follower:
         emit: Callable[[Event], None],
         on_end: Callable[[], None],
     ) -> None:
-        """`stop_file` tells the source to plan no further batch. `on_end` is called last, on the thread."""
-        self._query = query
+        """Start the query.
+
+        `start_query` is called again for one that never began. `stop_file` tells the source to plan no
+        further batch. `on_end` is called last, on the thread.
+        """
+        # The one that runs. Replaced by the thread.
+        self.query = start_query()
+        self._start_query = start_query
+        self._starts = 1
         self._batches = batches
         self._group = group
         self._stop_file = stop_file
@@ -113,14 +123,24 @@ class Follower:
     def _follow(self) -> None:
         while self._stop_by_s is None:
             # In this order: a query that has ended by itself has told all its progress.
-            is_active = self._query.isActive
+            is_active = self.query.isActive
             self._look()
-            if not is_active:
+            if not is_active and not self._begins_again():
                 return
             self._group.serve(LOOK_S)
             if (lost := self._group.lost()) is not None:
                 self.fail(lost)
         self._stop_between_batches()
+
+    def _begins_again(self) -> bool:
+        """Start the query again if it ended before it began, for want of time; tell whether it was."""
+        if self._starts == STARTS_MAX or self._seen_at or self._batches.failure is not None:
+            return False
+        if _TOO_LATE not in str(self.query.exception()):
+            return False
+        self._starts += 1
+        self.query = self._start_query()
+        return True
 
     def _look(self) -> None:
         """Take what has been finished since the last look."""
@@ -148,7 +168,7 @@ class Follower:
 
     def _new_progress(self) -> list[dict[str, Any]]:
         # By time: a look that found nothing new has the number of the batch that comes next.
-        query: Any = self._query._jsq  # noqa: SLF001 - its JSON, which PySpark would take apart
+        query: Any = self.query._jsq  # noqa: SLF001 - its JSON, which PySpark would take apart
         last = query.lastProgress()
         if last is None or (newest := json.loads(last.json()))["timestamp"] <= self._seen_at:
             return []
@@ -161,13 +181,13 @@ class Follower:
         """Stop while no batch runs: `stop()` in the middle of one would cut its handlers off."""
         self._emit(AppStopping(self._reason, drain=True, deadline_s=round(self._stop_left_s(), 1)))
         self._stop_file.touch()
-        while self._query.isActive and self._stop_left_s():
+        while self.query.isActive and self._stop_left_s():
             # From now on a trigger that begins finds nothing new, so one look between two of them is enough.
-            if not self._query.status["isTriggerActive"]:
+            if not self.query.status["isTriggerActive"]:
                 break
             time.sleep(STOP_LOOK_S)
         else:
-            if self._query.isActive:
+            if self.query.isActive:
                 self.fail(
                     AbandonedError(
                         "The running batch did not end within the stop's time, so it was cut off: none of "
@@ -175,7 +195,7 @@ class Follower:
                         "the query a smaller max_records_per_batch."
                     )
                 )
-        self._query.stop()
+        self.query.stop()
 
     def _stop_left_s(self) -> float:
         assert self._stop_by_s is not None
@@ -209,13 +229,13 @@ class Follower:
             self.done.set()
 
     def _end_query(self) -> None:
-        if self._query.isActive:
-            self._query.stop()
+        if self.query.isActive:
+            self.query.stop()
         self._look()
         self._tell(0.0)
         if self._batches.failure is not None:
             self.fail(self._batches.failure)
-        elif (error := self._query.exception()) is not None:
+        elif (error := self.query.exception()) is not None:
             self.fail(failure_of(str(error)))
 
 

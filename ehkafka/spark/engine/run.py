@@ -24,9 +24,13 @@ _SLACK_S = 10.0
 class SparkRun:
     """One query that runs an app's handlers. Its methods may be called from any thread."""
 
-    def __init__(self, query: StreamingQuery, follower: Follower) -> None:
-        self.query = query
+    def __init__(self, follower: Follower) -> None:
         self._follower = follower
+
+    @property
+    def query(self) -> StreamingQuery:
+        """Spark's query."""
+        return self._follower.query
 
     @property
     def is_running(self) -> bool:

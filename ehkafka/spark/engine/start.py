@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.records import TopicPartition
@@ -86,9 +86,9 @@ class _Start:
         group.claim(starts)
         self._call_on_start()
         batches = Batches()
-        query = self._query(batches, packed, {**options, **self._own_options(options, starts)}, checkpoint)
+        writer = self._writer(batches, packed, {**options, **self._own_options(options, starts)}, checkpoint)
         self._follower = follower = Follower(
-            query,
+            writer.start,
             batches,
             group,
             stop_file=self._stop_file,
@@ -100,7 +100,7 @@ class _Start:
             follower.fail(error)
         self._bus.emit(AppStarted(self._parts.settings.group, self._parts.topics))
         follower.start()
-        return SparkRun(query, follower)
+        return SparkRun(follower)
 
     def _where_to_begin(self, group: Group) -> tuple[str, dict[TopicPartition, int]]:
         """Return Spark's checkpoint, and where the group is to stand at the start."""
@@ -131,9 +131,9 @@ class _Start:
             "failOnDataLoss": str(self._parts.settings.on_out_of_range == "stop").lower(),
         }
 
-    def _query(
+    def _writer(
         self, batches: Batches, packed: bytes, options: Mapping[str, str], checkpoint: str
-    ) -> StreamingQuery:
+    ) -> DataStreamWriter:
         from ehkafka.spark.engine.reader import EngineJob, engine_source  # noqa: PLC0415 - needs pyspark
 
         name = f"ehkafka-engine-{uuid.uuid4().hex[:12]}"
@@ -143,10 +143,10 @@ class _Start:
         writer = frame.writeStream.foreachBatch(batches).queryName(name)
         writer = writer.option("checkpointLocation", checkpoint)
         if self._choices.available_now:
-            return writer.trigger(availableNow=True).start()
+            return writer.trigger(availableNow=True)
         interval_s = self._choices.interval_s
         wait_ms = round(1000 * (INTERVAL_S if interval_s is None else interval_s))
-        return writer.trigger(processingTime=f"{wait_ms} milliseconds").start()
+        return writer.trigger(processingTime=f"{wait_ms} milliseconds")
 
     @property
     def _stop_file(self) -> Path:

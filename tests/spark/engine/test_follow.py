@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.errors import AbandonedError, EhkafkaError, GroupInUseError, HandlerFailedError, OffsetGapError
+from ehkafka.errors import (
+    AbandonedError,
+    EhkafkaError,
+    EngineError,
+    GroupInUseError,
+    HandlerFailedError,
+    OffsetGapError,
+)
 from ehkafka.events import AppStopped, AppStopping, BatchesFinished
 from ehkafka.records import TopicPartition
 from ehkafka.spark.engine.batches import Batches, BatchFailedError
@@ -126,8 +133,9 @@ def scene(tmp_path: Path) -> Iterator[SimpleNamespace]:
     def on_end() -> None:
         scene.end()
 
+    scene.queries = [query]
     follower = Follower(
-        query,  # type: ignore[arg-type]
+        lambda: scene.queries.pop(0),
         query.batches,
         group,  # type: ignore[arg-type]
         stop_file=scene.stop_file,
@@ -135,10 +143,10 @@ def scene(tmp_path: Path) -> Iterator[SimpleNamespace]:
         emit=events.append,
         on_end=on_end,
     )
-    scene.run = SparkRun(query, follower)  # type: ignore[arg-type]
+    scene.run = SparkRun(follower)
     scene.start = follower.start
     yield scene
-    query.is_busy = False
+    scene.run.query.is_busy = False
     follower.request_stop("the test is over")
     assert follower.done.wait(10)
 
@@ -248,6 +256,32 @@ def test_an_error_of_the_batch_itself_ends_the_run(scene: SimpleNamespace) -> No
     scene.start()
     with pytest.raises(OffsetGapError, match="gone"):
         scene.run.wait(10)
+
+
+def test_a_query_that_never_began_is_started_again(scene: SimpleNamespace, lab: Any) -> None:
+    """Spark gives the process that plans ten seconds to start; a machine that is too busy gets three goes."""
+    scene.query.error = RuntimeError("Python worker failed to connect back.")
+    scene.query.isActive = False
+    later = FakeQuery()
+    later.batches = scene.query.batches
+    scene.queries.append(later)
+    scene.start()
+    lab.wait_until(lambda: scene.run.query is later)
+    later.add(0, 10, received=10)
+    lab.wait_until(lambda: scene.group.ends == [10])
+    scene.run.stop()
+    assert scene.run.counts["finished"] == 10
+
+
+def test_a_query_that_never_begins_ends_the_run(scene: SimpleNamespace) -> None:
+    """Three times are enough, and the error says what it was."""
+    scene.query.error = RuntimeError("Python worker failed to connect back.")
+    scene.query.isActive = False
+    scene.queries += [scene.query, scene.query, scene.query]
+    scene.start()
+    with pytest.raises(EngineError, match="did not start within ten seconds"):
+        scene.run.wait(10)
+    assert len(scene.queries) == 1
 
 
 def test_a_group_that_is_taken_away_ends_the_run(scene: SimpleNamespace) -> None:
