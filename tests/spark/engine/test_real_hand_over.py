@@ -25,7 +25,7 @@ RECORDS, PARTITIONS, KEYS = 100_000 if IS_LONG else 20_000, 8, 1_000
 QUICK_GROUP = {"session.timeout.ms": 3_000, "heartbeat.interval.ms": 150}
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_consumer_spark_consumer_spark_handle_each_record_once(
     spark: SparkSession, kafka: KafkaBroker, journal: Any, lab: Any
 ) -> None:
@@ -35,7 +35,7 @@ def test_consumer_spark_consumer_spark_handle_each_record_once(
     """
     topic = f"handover-{uuid.uuid4().hex[:8]}"
     kafka.create_topic(topic, PARTITIONS)
-    produce(kafka.bootstrap, topic, ((f"k{n % KEYS}", str(n)) for n in range(RECORDS)), timeout_s=60)
+    produce(kafka.bootstrap, topic, ((f"k{n % KEYS}", str(n)) for n in range(RECORDS)), timeout_s=200)
     note = journal.note
 
     def make_app(**settings: Any) -> ehkafka.App:
@@ -74,7 +74,7 @@ def test_consumer_spark_consumer_spark_handle_each_record_once(
     assert sum(v or 0 for v in kafka.committed(f"{topic}-group", topic).values()) == RECORDS
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_a_group_in_use_is_refused_and_one_taken_away_ends_the_run(
     spark: SparkSession, kafka: KafkaBroker, journal: Any, lab: Any
 ) -> None:
@@ -105,4 +105,4 @@ def test_a_group_in_use_is_refused_and_one_taken_away_ends_the_run(
         lab.wait_until(lambda: consumer.snapshot().partitions)
         produce(kafka.bootstrap, topic, [(f"k{n}", "x") for n in range(50)])
         with pytest.raises(GroupInUseError, match="refuses our commits"):
-            run.wait(180)
+            run.wait(400)

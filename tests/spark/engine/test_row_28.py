@@ -66,7 +66,7 @@ class Target:
             last[key] = place
 
 
-@pytest.mark.timeout(4000 if IS_LONG else 600)
+@pytest.mark.timeout(4000 if IS_LONG else 900)
 def test_row_28_a_killed_driver(
     kafka: KafkaBroker, spark_environment: dict[str, str], journal: Any, tmp_path: Path
 ) -> None:
@@ -96,7 +96,7 @@ def test_row_28_a_killed_driver(
     target.assert_as_a_clean_run(journal)
 
 
-@pytest.mark.timeout(4000 if IS_LONG else 600)
+@pytest.mark.timeout(4000 if IS_LONG else 900)
 def test_row_28_a_killed_executor(spark: SparkSession, kafka: KafkaBroker, journal: Any, lab: Any) -> None:
     """Row 28: the process that runs handlers is killed; Spark tries the task again, the query goes on.
 
@@ -121,7 +121,7 @@ def test_row_28_a_killed_executor(spark: SparkSession, kafka: KafkaBroker, journ
     target.assert_as_a_clean_run(journal)
 
 
-@pytest.mark.timeout(4000 if IS_LONG else 600)
+@pytest.mark.timeout(4000 if IS_LONG else 900)
 def test_row_28_a_failed_batch(spark: SparkSession, kafka: KafkaBroker, journal: Any, tmp_path: Path) -> None:
     """Row 28: batches fail for good and end the query; each start goes on, and ends as a clean run does."""
     failures = 20 if IS_LONG else 2
@@ -144,10 +144,10 @@ def test_row_28_a_failed_batch(spark: SparkSession, kafka: KafkaBroker, journal:
             spark, available_now=True, max_records_per_batch=150, checkpoint=str(tmp_path / "checkpoint")
         )
         if failed == failures:
-            run.wait(180)
+            run.wait(400)
         else:
             with pytest.raises(HandlerFailedError, match=f"LookupError: {poison}"):
-                run.wait(180)
+                run.wait(400)
     target.assert_as_a_clean_run(journal)
 
 
