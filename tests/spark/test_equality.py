@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ehkafka.testing.kafka import KafkaBroker
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
 
 PLAIN, APPENDED, COMPACTED, KEYS, TRANSACTIONS = 60_000, 36_000, 8_000, 500, 40
 # Of the first, the last millisecond of a second, far before 1 January 2000, and what is usual.
@@ -138,7 +138,7 @@ def _wait_until_compacted(kafka: KafkaBroker, topic: str) -> None:
 
     options = options_from({"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": topic})
     whole = [Piece(topic, 0, 0, COMPACTED + 3)]
-    deadline_s = time.monotonic() + 100
+    deadline_s = time.monotonic() + 300
     while sum(len(records) for _, records in messages(options, whole)) > KEYS + 3:
         assert time.monotonic() < deadline_s, "the broker did not compact the topic"
         time.sleep(0.2)

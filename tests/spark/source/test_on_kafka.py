@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from ehkafka.spark.source.options import SourceOptions
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
 
 IDENTITY = issue_identity()
 KEY = "cmlnaHQtcmlnaHQtcmlnaHQtcmlnaHQ="

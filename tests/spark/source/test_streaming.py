@@ -29,7 +29,7 @@ Rows = list[tuple[int, int]]
 ENOUGH_S = 200
 # How Spark says that the process in which a source plans took more than 10 s to start; then it starts anew.
 HASTE = "Python worker failed to connect back"
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 class Sink:
