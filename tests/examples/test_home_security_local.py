@@ -153,6 +153,7 @@ def test_members_come_and_are_killed_and_every_reading_counts_once(
             some = sorted(ledger.homes)[:3]
             wanted = {home: screen.expected(ledger.homes[home]) for home in some}
             assert screen.homes(browser_page, address, some) == wanted
+            screen.leave(browser_page)
         finally:
             stage.stop_all()
     assert sum(ledger.left_out.values()) > 5

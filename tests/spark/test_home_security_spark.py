@@ -95,6 +95,7 @@ def test_what_spark_wrote_equals_the_ledger(
         some = sorted(shown)[:3]
         wanted = {home: screen.expected(readings[home]) for home in some}
         assert screen.homes(browser_page, address, some) == wanted
+        screen.leave(browser_page)
     finally:
         stage.stop_all()
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 PARTITIONS = 16
-SAMPLE_S = 0.5
-LOOK_S = 0.1
+SAMPLE_S = 1.0
+LOOK_S = 2  # each look costs the driver some milliseconds
 HERE = Path(__file__).resolve().parents[1]
 
 
@@ -77,7 +77,7 @@ def main() -> int:
     parser.add_argument("--homes", type=int, default=100_000)
     parser.add_argument("--rate", type=int, default=10_000, help="readings in a second of event time")
     parser.add_argument("--window-s", type=int, default=10)
-    parser.add_argument("--batch", type=int, default=200_000, help="readings in a batch")
+    parser.add_argument("--batch", type=int, default=500_000, help="readings in a batch")
     options = parser.parse_args()
     os.environ |= {
         "JAVA_HOME": str(find_java_home()),
@@ -134,8 +134,8 @@ def _measure(bootstrap: str, options: argparse.Namespace, folder: str, aside: se
         time.sleep(LOOK_S)
         for one in _with_input(query)[len(batches) :]:
             batches.append(one)
-            now_s = cpu_seconds(os.getpid(), aside)
-            print(f"{_told(one)}, {now_s - begun_s:.1f} s of CPU time so far", flush=True)
+            used_s = cpu_seconds(os.getpid(), aside) - begun_s
+            print(f"{_told(one)}, {used_s:.1f} s of CPU time so far", flush=True)
     query.awaitTermination()  # raises what made it fail
     counted = batches[1:]
     took_s = sum(one.durationMs["triggerExecution"] for one in counted) / 1000
@@ -211,11 +211,12 @@ def _name(pid: int) -> str:
 
 
 def _resident_bytes(pid: int) -> int:
+    """Return a process's part of the memory: what it shares with others counts for each a part (PSS)."""
     try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except (OSError, IndexError):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    except (OSError, StopIteration):
         return 0  # gone meanwhile
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 if __name__ == "__main__":
