@@ -37,7 +37,7 @@ LOOK_S = 0.1
 TELL_S = 5.0
 STOP_LOOK_S = 0.005
 # Spark gives the process that plans a query ten seconds to start, which a very busy machine may not keep.
-STARTS_MAX = 3
+STARTS_MAX = 6
 _TOO_LATE = "failed to connect back"
 
 
