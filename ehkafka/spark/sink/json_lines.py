@@ -34,7 +34,7 @@ class JsonLines:
         self._gzip: gzip.GzipFile | None = None
         if compression == "gzip":
             # Without a time, so that equal rows make equal bytes.
-            self._gzip = gzip.GzipFile(fileobj=file, mode="wb", compresslevel=_GZIP_LEVEL, mtime=0)  # type: ignore[call-overload]
+            self._gzip = gzip.GzipFile(fileobj=file, mode="wb", compresslevel=_GZIP_LEVEL, mtime=0)
         self._file = self._gzip or file
 
     def write(self, batch: pa.RecordBatch) -> None:
