@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -165,6 +166,18 @@ def test_a_spark_that_tells_no_batch_is_refused(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(stage_module.TaskContext, "get", lambda: FakeTask(0, {}))
     with pytest.raises(ConfigurationError, match=r"streaming\.sql\.batchId"):
         stage(sink_options({**written.options, "path": "out"}), iter([]))
+
+
+def test_times_with_a_zone_are_written_in_utc(
+    monkeypatch: pytest.MonkeyPatch, finish: Any, written: Any
+) -> None:
+    """What zone a session shows times in is not for a file that others read."""
+    task = FakeTask(0, {"streaming.sql.batchId": "0", "sql.streaming.queryId": QUERY})
+    monkeypatch.setattr(stage_module.TaskContext, "get", lambda: task)
+    noon = datetime(2026, 1, 2, 12, tzinfo=UTC)
+    batch = pa.record_batch({"at": pa.array([noon], pa.timestamp("us", "Asia/Tokyo"))})
+    finish(0, stage(sink_options({**written.options, "path": "out"}), iter([batch])))
+    assert [row["at"] for row in written.rows()] == ["2026-01-02T12:00:00Z"]
 
 
 def test_a_missing_container_is_one_error(run_task: Any, written: Any) -> None:
