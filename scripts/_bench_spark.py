@@ -47,7 +47,7 @@ def spark_sources(bootstrap: str, topic: str, records: int) -> dict[str, Any]:
     session = _session(folder)
     try:
         bench = _Bench(session, bootstrap, topic, records, folder)
-        for count in (True, False):  # the first time for the compilers of the JVM
+        for count in (False, True):  # the first time for the compilers of the JVM
             for work, readers in WORK.items():
                 for reader in readers:
                     took = bench.run(work, reader)
