@@ -89,7 +89,7 @@ class EngineReader(SourceStreamReader):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's
         """Return the end of the next batch; nothing new once a stop is asked for."""
         if Path(self._job.stop_file).exists():
-            return start
+            return self._stream.empty(start)
         return super().latestOffset(start, limit)
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:

@@ -67,6 +67,17 @@ class Stream:
             return dict(start_json)
         return StreamOffset(ends, begun, self._group()).to_json()
 
+    def empty(self, start_json: Any) -> dict[str, Any]:
+        """Return the end of a batch without records: `start_json` itself, once the begin is written down.
+
+        Spark plans batch 0 whatever it is told, so that one's end has to say where the stream begins.
+        """
+        start = StreamOffset.from_json(start_json)
+        if not start.is_unresolved:
+            return dict(start_json)
+        begun = self._resolved_begin(self._log.partitions())
+        return StreamOffset(begun, begun, self._group()).to_json()
+
     def pieces(self, start_json: Any, end_json: Any) -> list[Piece]:
         """Return what a batch reads; the same for the same two offsets. Errors as `latest`."""
         start, end = StreamOffset.from_json(start_json), StreamOffset.from_json(end_json)

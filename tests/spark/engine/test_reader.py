@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ehkafka.errors import EndpointError, HandlerFailedError
+from ehkafka.records import TopicPartition
 from ehkafka.spark.engine import reader
 from ehkafka.spark.engine.results import batch_result, failure_in
 from ehkafka.spark.engine.shipment import Shipment, pack
 from ehkafka.spark.source.options import options_from
 from ehkafka.spark.source.partition import SourcePartition
+from ehkafka.spark.source.planning import Piece
+from ehkafka.spark.source.stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,3 +78,24 @@ def test_what_reading_meets_is_an_error_that_spark_may_try_again(lab: Any, rows_
     app.handler("t")(lambda record: None)
     with pytest.raises(EndpointError, match="gone for a moment, try again"):
         rows_of(app, lab.log_of(5), EndpointError("gone for a moment,\ntry again"))
+
+
+def test_a_stop_before_the_first_batch_leaves_a_checkpoint_that_goes_on(tmp_path: Path) -> None:
+    """Spark plans batch 0 whatever it is told: its end says where the stream begins, and reads nothing."""
+    stop_file, partition = tmp_path / "stop", TopicPartition("t", 0)
+    given = {"subscribe": "t", "startingOffsets": '{"t": {"0": 5}}', "kafka.bootstrap.servers": "127.0.0.1:1"}
+    log = SimpleNamespace(
+        topics=lambda: ("t",),
+        partitions=lambda: (partition,),
+        starts=lambda asked: dict.fromkeys(asked, 0),
+        ends=lambda asked: dict.fromkeys(asked, 9),
+    )
+    engine = reader.EngineReader(options_from(given), reader.EngineJob("job", b"", str(stop_file)))
+    stream = engine._stream = Stream(engine.options, log)  # type: ignore[arg-type]
+    stop_file.touch()
+    start, limit = engine.initialOffset(), engine.getDefaultReadLimit()
+    end = engine.latestOffset(start, limit)
+    assert stream.pieces(start, end) == []
+    assert engine.latestOffset(end, limit) == end
+    stop_file.unlink()
+    assert stream.pieces(end, engine.latestOffset(end, limit)) == [Piece("t", 0, 5, 9)]
