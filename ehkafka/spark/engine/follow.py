@@ -167,15 +167,17 @@ class Follower:
             self._emit(event)
 
     def _new_progress(self) -> list[dict[str, Any]]:
-        # By time: a look that found nothing new has the number of the batch that comes next.
+        # By its time: a look that found nothing new has the number of the batch that comes next. Never
+        # by what is later: the machine's clock may be set back.
         query: Any = self.query._jsq  # noqa: SLF001 - its JSON, which PySpark would take apart
         last = query.lastProgress()
-        if last is None or (newest := json.loads(last.json()))["timestamp"] <= self._seen_at:
+        if last is None or (newest := json.loads(last.json()))["timestamp"] == self._seen_at:
             return []
         if newest["numInputRows"] and newest["batchId"] == self._seen_batch + 1:
             return [newest]
         known = [json.loads(one.json()) for one in query.recentProgress()]
-        return [one for one in known if one["timestamp"] > self._seen_at]
+        seen = [number for number, one in enumerate(known, 1) if one["timestamp"] == self._seen_at]
+        return known[seen[-1] :] if seen else known
 
     def _stop_between_batches(self) -> None:
         """Stop while no batch runs: `stop()` in the middle of one would cut its handlers off."""

@@ -76,13 +76,13 @@ class FakeQuery:
         self.stopped_while_busy = self.is_busy
         self.isActive = False
 
-    def add(self, batch: int, end: int, received: int) -> None:
+    def add(self, batch: int, end: int, received: int, timestamp: str = "") -> None:
         """Append a progress; without records it is that of a look which found nothing new."""
         if received:
             self.batches([PartitionResult("t", 0, received=received, finished=received)], batch)
         self.progress.append(
             {
-                "timestamp": f"2026-01-01T00:00:{len(self.progress):02d}.000Z",
+                "timestamp": timestamp or f"2026-01-01T00:00:{len(self.progress):02d}.000Z",
                 "batchId": batch,
                 "numInputRows": 1 if received else 0,
                 "durationMs": {"triggerExecution": 250},
@@ -163,6 +163,18 @@ def test_a_look_that_found_nothing_hides_no_batch(scene: SimpleNamespace, lab: A
     lab.wait_until(lambda: scene.group.ends[-1] == 30)
     scene.run.stop()
     assert scene.run.counts["finished"] == 30
+    assert scene.run.batches == 3
+
+
+def test_a_clock_that_is_set_back_hides_no_batch(scene: SimpleNamespace, lab: Any) -> None:
+    """C7: the machine's clock tells progress apart, not which is later; the last batches are committed."""
+    scene.query.add(0, 10, received=10)
+    scene.start()
+    lab.wait_until(lambda: scene.group.ends == [10])
+    for batch, end in ((1, 25), (2, 30)):
+        scene.query.add(batch, end, received=10, timestamp=f"2025-12-31T23:00:0{batch}.000Z")
+    scene.run.stop()
+    assert scene.group.ends[-1] == 30
     assert scene.run.batches == 3
 
 
