@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ehkafka.spark import versions
 from ehkafka.spark.shipped import let_planners_import
 
 if TYPE_CHECKING:
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
 
 
 def register_formats(spark: SparkSession) -> None:
-    """Let this session read `format("ehkafka")` and write `format("ehkafka-blob")`; twice does no harm."""
+    """Let this session read `format("ehkafka")` and write `format("ehkafka-blob")`; twice does no harm.
+
+    Raises `ConfigurationError` for a PySpark that has no data sources in Python.
+    """
+    versions.check_pyspark()
     # Both need the extra, which whoever has a session has.
     from ehkafka.spark.sink.data_source import BlobDataSource  # noqa: PLC0415
     from ehkafka.spark.source.data_source import EhkafkaDataSource  # noqa: PLC0415

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ehkafka import ConfigurationError, MissingExtraError
-from ehkafka.spark import versions
+from ehkafka.spark import register_formats, versions
 
 
 def _with_pyspark(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
@@ -34,6 +34,8 @@ def test_a_pyspark_without_sources_names_the_other_way(monkeypatch: pytest.Monke
     _with_pyspark(monkeypatch, "3.5.4")
     with pytest.raises(ConfigurationError, match=r"PySpark 3\.5.*kafka_options"):
         versions.check_pyspark()
+    with pytest.raises(ConfigurationError, match=r"PySpark 3\.5.*kafka_options"):
+        register_formats(None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("version", "gives"), [("4.0.1", False), ("4.1.0.dev3", False), ("4.2.0", True)])

@@ -86,6 +86,11 @@ def _topics(name: str, text: str, example: str) -> Iterator[tuple[str, Any]]:
 
 
 def _list(name: str, text: str, numbers: Any, example: str) -> list[int]:
-    if not isinstance(numbers, list) or not all(type(one) is int and one >= 0 for one in numbers):
+    # An empty list would read another topic, the connection string's, or all of this one.
+    if (
+        not isinstance(numbers, list)
+        or not numbers
+        or not all(type(one) is int and one >= 0 for one in numbers)
+    ):
         raise wrong(name, text, f"give the partitions' numbers, such as {example}")
     return numbers

@@ -80,6 +80,7 @@ def test_options_are_pickled_and_compared() -> None:
         ({"minPartitions": "8"}, "lose its order"),
         ({"maxRecordsPerPartition": "8"}, "lose its order"),
         ({"assign": '{"readings": [0]}'}, "subscribe and assign exclude each other"),
+        ({"assign": '{"readings": []}'}, "give the partitions' numbers"),
         ({"startingOffsets": "earliest", "startingTimestamp": "1"}, "contradict each other"),
         ({"endingOffsets": "latest", "endingTimestamp": "1"}, "contradict each other"),
         ({"endingOffsets": "earliest"}, "reads nothing"),
