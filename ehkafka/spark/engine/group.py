@@ -23,6 +23,7 @@ from ehkafka.mirroring import Mirroring
 from ehkafka.offsets.group import LIVE
 from ehkafka.offsets.members import members_of
 from ehkafka.progress.ledger import Position
+from ehkafka.progress.ranges import MOVED
 from ehkafka.reach import Reach
 from ehkafka.records import TopicPartition
 from ehkafka.recovery.policy import DeadLetter
@@ -86,6 +87,8 @@ class Group:
         self._next_slow_look_s = 0.0
         # What the group had committed at `begin`, of partitions with a commit.
         self.committed: dict[TopicPartition, int] = {}
+        # Those of them that `ehkafka offsets reset` and its like have moved.
+        self.reset: set[TopicPartition] = set()
         # What the last finished batch reached, by partition. The following thread's, from `serve` on.
         self._positions: dict[TopicPartition, Position] = {}
 
@@ -108,7 +111,9 @@ class Group:
     def begin(self) -> dict[TopicPartition, int]:
         """Return where each partition begins: at the group's commit, else the mirror's, else at `start`."""
         begins = self._context.positions.find(self._opened, self._partitions())
-        self.committed = {one.partition: one.offset for one in begins if one.committed is not None}
+        known = {one.partition: one.committed for one in begins if one.committed is not None}
+        self.committed = {partition: commit.offset for partition, commit in known.items()}
+        self.reset = {partition for partition, commit in known.items() if commit.metadata == MOVED}
         symbolic = [one.partition for one in begins if one.offset == OFFSET_BEGINNING]
         logs = log_bounds(self._opened, symbolic, self._parts.settings.connect_s) if symbolic else {}
         return {

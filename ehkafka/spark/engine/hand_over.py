@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from ehkafka.records import TopicPartition
 
@@ -32,16 +32,23 @@ class Standing:
     ends: tuple[Positions, ...]
 
 
-def check_hand_over(where: str, group: str, standing: Standing, committed: Positions) -> Positions:
+def check_hand_over(
+    where: str,
+    group: str,
+    standing: Standing,
+    committed: Positions,
+    reset: Collection[TopicPartition] = (),
+) -> Positions:
     """Return the partitions whose commit is behind the checkpoint, with where the checkpoint stands.
 
     That is what a driver leaves that was killed before its last commits. Raises `ConfigurationError` when the
-    group is ahead, or stands where no batch has ended: then somebody else has moved it.
+    group is ahead, or stands where no batch has ended: then somebody else has moved it. `reset` are the
+    partitions whose commit says so itself, wherever it stands.
     """
     moved = {
         partition: offset
         for partition, offset in committed.items()
-        if partition in standing.finished and not _is_ours(partition, offset, standing)
+        if partition in standing.finished and not _is_ours(partition, offset, standing, reset)
     }
     if moved:
         raise ConfigurationError(_said(where, group, standing, moved))
@@ -52,10 +59,12 @@ def check_hand_over(where: str, group: str, standing: Standing, committed: Posit
     }
 
 
-def _is_ours(partition: TopicPartition, offset: int, standing: Standing) -> bool:
+def _is_ours(
+    partition: TopicPartition, offset: int, standing: Standing, reset: Collection[TopicPartition]
+) -> bool:
     if offset == standing.finished[partition]:
         return True
-    if offset > standing.finished[partition]:
+    if offset > standing.finished[partition] or partition in reset:
         return False
     return any(ends.get(partition) == offset for ends in standing.ends)
 

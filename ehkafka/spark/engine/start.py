@@ -116,7 +116,7 @@ class _Start:
             standing = None
         starts = group.begin()
         if standing is not None:
-            starts |= check_hand_over(where, parts.settings.group, standing, group.committed)
+            starts |= check_hand_over(where, parts.settings.group, standing, group.committed, group.reset)
         checkpoint.claim()
         return checkpoint.path, starts
 

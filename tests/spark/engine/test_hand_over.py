@@ -48,6 +48,13 @@ def test_a_group_that_stands_where_no_batch_ended_is_refused() -> None:
         check_hand_over("/c", "g", STANDING, {P0: 150, P1: 90})
 
 
+def test_a_reset_to_the_end_of_a_batch_is_refused_too() -> None:
+    """The commit itself says that an operator moved the group: a reset to earliest is no late commit."""
+    with pytest.raises(ConfigurationError, match=r"t\[0\]: checkpoint 200, group 0.*somebody has moved"):
+        check_hand_over("/c", "g", STANDING, {P0: 0, P1: 0}, {P0, P1})
+    assert check_hand_over("/c", "g", STANDING, {P0: 200, P1: 90}, {P0, P1}) == {}
+
+
 def test_our_errors_are_found_in_what_spark_says() -> None:
     """An error of a task is told on the driver as itself, in one line; the last one of a traceback counts."""
     told = as_told(HandlerFailedError("Handler 'h' failed at t[0]@3: ValueError: two\nlines. Fix it."))

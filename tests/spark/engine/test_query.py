@@ -19,6 +19,7 @@ from ehkafka.errors import (
     HandlerFailedError,
     TopicNotFoundError,
 )
+from ehkafka.progress.ranges import MOVED
 from ehkafka.testing.topics import committed
 
 if TYPE_CHECKING:
@@ -217,6 +218,9 @@ def test_a_late_commit_is_made_up_for_from_the_checkpoint(
     _noting(app, note)
     app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
     ends = broker.committed("g", "t")
+    _commit(broker, dict.fromkeys(range(4), 0), MOVED)  # as `ehkafka offsets reset` does
+    with pytest.raises(ConfigurationError, match="somebody has moved the group's commits"):
+        app.run_on_spark(spark, available_now=True, checkpoint=where)
     _commit(broker, dict.fromkeys(range(4), 0))  # as if none of the commits had been made
     total += produced(40)
     app = app_at()
@@ -228,10 +232,11 @@ def test_a_late_commit_is_made_up_for_from_the_checkpoint(
     assert sum(v or 0 for v in after.values()) == total
 
 
-def _commit(broker: EmbeddedBroker, offsets: dict[int, int]) -> None:
+def _commit(broker: EmbeddedBroker, offsets: dict[int, int], metadata: str = "") -> None:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
     try:
-        consumer.commit(offsets=[TopicPartition("t", n, at) for n, at in offsets.items()], asynchronous=False)
+        wanted = [TopicPartition("t", n, at, metadata=metadata) for n, at in offsets.items()]
+        consumer.commit(offsets=wanted, asynchronous=False)
     finally:
         consumer.close()
 
