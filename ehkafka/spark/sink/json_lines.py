@@ -2,7 +2,8 @@
 
 Spark's own `to_json` decides the forms where it has one: binary as base64, decimals as numbers, maps as
 objects, NaN and the infinities as the text `NaN`, `Infinity`, `-Infinity`. Times with a zone are UTC with a
-`Z`. Pure but for what it is given to write to.
+`Z`. Text that is no UTF-8 has U+FFFD for what cannot be read, and a time beyond the years 1 to 9999 is null:
+what a hostile producer writes must not end the query. Pure but for what it is given to write to.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 _OPTIONS = orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS
 _GZIP_LEVEL = 5
+# The first and the last microsecond of Python's, since 1970.
+_TIMES_US = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 
 
 class JsonLines:
@@ -39,7 +42,7 @@ class JsonLines:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Write a batch's rows."""
-        rows = batch.to_pylist()
+        rows = _rows(batch)
         for field in batch.schema:
             if (as_object := map_reader(field.type)) is not None:
                 for row in rows:
@@ -52,6 +55,27 @@ class JsonLines:
         """Write what compression still holds."""
         if self._gzip is not None:
             self._gzip.close()
+
+
+def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    try:
+        return batch.to_pylist()
+    except (UnicodeDecodeError, OverflowError):
+        columns = [_tellable(column) for column in batch.columns]
+        return pa.RecordBatch.from_arrays(columns, schema=batch.schema).to_pylist()
+
+
+def _tellable(column: pa.Array) -> pa.Array:
+    """Return a column without what Python cannot say."""
+    if pa.types.is_string(column.type):
+        raws = column.cast(pa.binary()).to_pylist()
+        return pa.array([None if raw is None else raw.decode(errors="replace") for raw in raws], pa.string())
+    if pa.types.is_timestamp(column.type) and column.type.unit == "us":
+        first, last = _TIMES_US
+        times = column.cast(pa.int64())
+        is_told = pc.and_(pc.greater_equal(times, first), pc.less_equal(times, last))
+        return pc.if_else(is_told, column, pa.scalar(None, column.type))
+    return column
 
 
 def _encoded(value: Any) -> Any:

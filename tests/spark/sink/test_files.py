@@ -92,6 +92,23 @@ def test_rows_become_one_json_object_a_line() -> None:
     assert set(json.loads(second).values()) == {None}
 
 
+def test_what_a_hostile_producer_wrote_does_not_end_the_query() -> None:
+    """Bytes cast to text need not be UTF-8, and a time may be any number: the other rows are told."""
+    batch = pa.record_batch(
+        {
+            "text": pa.array([b"a\xff", b"b", None], pa.binary()).view(pa.string()),
+            "moment": pa.array([1_000_000, 2**62, -(2**62)], pa.int64()).view(pa.timestamp("us", "UTC")),
+        }
+    )
+    file = io.BytesIO()
+    JsonLines(file, "none").write(batch)  # type: ignore[arg-type]
+    assert [json.loads(line) for line in file.getvalue().splitlines()] == [
+        {"text": "a\ufffd", "moment": "1970-01-01T00:00:01Z"},
+        {"text": "b", "moment": None},
+        {"text": None, "moment": None},
+    ]
+
+
 def test_equal_rows_make_equal_compressed_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A replayed batch's blob is the same: no time of writing is in it."""
     made = []
