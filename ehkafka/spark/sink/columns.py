@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # By name: older versions of PySpark lack some.
 _NOT_FOR_FILES = {"VariantType", "CalendarIntervalType", "GeometryType", "GeographyType"}
+_NOT_FOR_JSON_KEYS = {"BinaryType", "DecimalType", "StructType", "ArrayType", "DayTimeIntervalType"}
 
 
 def check_columns(schema: types.StructType, file_format: FileFormat) -> None:
@@ -32,6 +33,15 @@ def check_columns(schema: types.StructType, file_format: FileFormat) -> None:
                 f"Column {name!r} is of type {kind.simpleString()}, which ehkafka-blob cannot write as "
                 f"{file_format}; turn it into text first, with to_json or cast"
             )
+        elif file_format == "jsonl" and _key_of(kind) in _NOT_FOR_JSON_KEYS:
+            raise ConfigurationError(
+                f"Column {name!r} is a {kind.simpleString()}, and names in JSON are text; turn its keys "
+                "into text first, with transform_keys"
+            )
+
+
+def _key_of(kind: types.DataType) -> str | None:
+    return type(kind.keyType).__name__ if isinstance(kind, types.MapType) else None
 
 
 def _all_types(name: str, kind: types.DataType) -> Iterator[tuple[str, types.DataType]]:

@@ -59,10 +59,11 @@ class JsonLines:
 
 def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     try:
-        return batch.to_pylist()
+        rows: list[dict[str, Any]] = batch.to_pylist()
     except (UnicodeDecodeError, OverflowError):
         columns = [_tellable(column) for column in batch.columns]
-        return pa.RecordBatch.from_arrays(columns, schema=batch.schema).to_pylist()
+        rows = pa.RecordBatch.from_arrays(columns, schema=batch.schema).to_pylist()
+    return rows
 
 
 def _tellable(column: pa.Array) -> pa.Array:

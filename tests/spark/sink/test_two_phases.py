@@ -222,7 +222,15 @@ def test_the_writer_is_pickled_without_a_secret(written: Any, azurite: Any) -> N
 
 def test_what_a_file_cannot_hold_is_refused_at_the_start() -> None:
     """Complete mode, batch queries, reading, double names, types without a form."""
-    from pyspark.sql.types import ArrayType, LongType, StructField, StructType, VariantType  # noqa: PLC0415
+    from pyspark.sql.types import (  # noqa: PLC0415
+        ArrayType,
+        BinaryType,
+        LongType,
+        MapType,
+        StructField,
+        StructType,
+        VariantType,
+    )
 
     source = BlobDataSource({"containerurl": "https://shop.blob.core.windows.net/homes", "path": "out"})
     good = StructField("n", LongType())
@@ -236,3 +244,7 @@ def test_what_a_file_cannot_hold_is_refused_at_the_start() -> None:
         source.streamWriter(StructType([StructField("in", StructType([good, good]))]), overwrite=False)
     with pytest.raises(ConfigurationError, match="'v' is of type variant"):
         source.streamWriter(StructType([StructField("v", ArrayType(VariantType()))]), overwrite=False)
+    with pytest.raises(ConfigurationError, match=r"'m' is a map<binary,bigint>.*transform_keys"):
+        source.streamWriter(
+            StructType([StructField("m", MapType(BinaryType(), LongType()))]), overwrite=False
+        )
