@@ -31,8 +31,9 @@ LOOPBACK_ONLY = [
     "--disable-background-networking",
     "--disable-component-update",
 ]
-# A failure there is a fact about the code, whatever the machine does: it fails at once and for good.
-REPEATABLE = {"architecture", "lanes", "progress", "simulation"}
+# A failure there is a fact about the code, whatever the machine does, or a race that was hunted on purpose:
+# it fails at once and for good.
+REPEATABLE = {"architecture", "headers", "lanes", "progress", "simulation", "workers"}
 # Elsewhere clients, threads and servers race real clocks, and a machine may stand still for seconds.
 RERUNS = 2
 
