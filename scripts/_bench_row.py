@@ -54,6 +54,9 @@ class Row:
     goal: str = ""
     # Off where a run is long enough to need none.
     warm_up: bool = True
+    # How often each side is measured in a round, the sides in turn; the round's figure is the middle one's. A
+    # percentile of a few seconds is decided by one stall of the machine.
+    windows: int = 1
     # Whether ours may go in chunks: then it is measured with `express=False` as well.
     express: bool = False
     # Both sides at once: long runs of sleeping handlers, which leave most of the machine idle.

@@ -86,7 +86,7 @@ def main(description: str) -> None:
         facts["size"] = f"{options.size:g} of the full one: no result"
     if trouble is not None:
         facts["rounds"] = f"{options.rounds}, not all of them: {trouble}"
-    if whole := [(row, sides) for row in chosen if (sides := _whole_rounds(figures[row.work]))]:
+    if whole := [(row, sides) for row in chosen if (sides := _whole_rounds(row, figures[row.work]))]:
         write_report(whole, facts, SCRIPTS.parent / "build")
     if trouble is not None:
         raise SystemExit(f"{trouble} What was measured until then is in the report.")
@@ -104,10 +104,15 @@ def stolen_share(before: list[int], after: list[int]) -> str:
     return f"{spent[7] / wanted:.0%}" if wanted else "unknown"
 
 
-def _whole_rounds(sides: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-    """Return the rounds in which each side has a figure; empty if there is none."""
-    rounds = min(map(len, sides.values()))
-    return {name: each[:rounds] for name, each in sides.items()} if rounds else {}
+def _whole_rounds(row: Row, sides: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    """Return the rounds in which each side has all of its windows, of which the middle one counts."""
+    rounds = min(map(len, sides.values())) // row.windows
+    return {name: _middles(row, each, rounds) for name, each in sides.items()} if rounds else {}
+
+
+def _middles(row: Row, windows: list[dict[str, Any]], rounds: int) -> list[dict[str, Any]]:
+    in_turn = [windows[number * row.windows : (number + 1) * row.windows] for number in range(rounds)]
+    return [sorted(each, key=lambda one: one[row.figure])[row.windows // 2] for each in in_turn]
 
 
 def fill(broker: KafkaBroker, topics: dict[str, Topic], console: Console) -> None:
@@ -152,6 +157,7 @@ def measure(
         for number in range(-1, rounds)
         for row in chosen
         if number >= 0 or row.warm_up
+        for _ in range(row.windows if number >= 0 else 1)
         for sides in ([row.sides] if row.together else ([side] for side in row.sides))
     ]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
