@@ -11,14 +11,14 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from ehkafka.errors import EndpointError, TopicNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from confluent_kafka import KafkaError, Message
+    from confluent_kafka import Message
 
 Key: TypeAlias = "str | bytes | None"
 KeyAndValue: TypeAlias = "tuple[Key, str | bytes | None]"
@@ -27,6 +27,13 @@ Headers: TypeAlias = "Mapping[str, str | bytes | None] | list[tuple[str, str | b
 _ANY_PARTITION = -1
 _NOW = 0  # what confluent-kafka takes as "stamp it yourself"
 _ROOM_WAIT_S = 0.05
+# What a group's coordinator answers that has just been made or moved: worth another try.
+_NOT_YET = {
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+}
+_NOT_YET_WAIT_S = 0.1
 
 
 def produce(
@@ -121,7 +128,7 @@ def commits(
                 "Create it or correct its name."
             )
         wanted = [TopicPartition(topic, partition) for partition in sorted(known.partitions)]
-        found = consumer.committed(wanted, timeout=timeout_s)
+        found = _read_commits(consumer, wanted, time.monotonic() + timeout_s)
     except KafkaException as failure:
         raise EndpointError(f"Commits of group {group} on {topic} could not be read: {failure}.") from failure
     finally:
@@ -132,6 +139,18 @@ def commits(
                 f"The commit of group {group} on {topic} [{one.partition}] could not be read: {one.error}."
             )
     return found
+
+
+def _read_commits(
+    consumer: Consumer, wanted: list[TopicPartition], deadline_s: float
+) -> list[TopicPartition]:
+    while True:
+        try:
+            return consumer.committed(wanted, timeout=max(0.0, deadline_s - time.monotonic()))
+        except KafkaException as failure:
+            if failure.args[0].code() not in _NOT_YET or time.monotonic() + _NOT_YET_WAIT_S > deadline_s:
+                raise
+        time.sleep(_NOT_YET_WAIT_S)
 
 
 def _enqueue(producer: Producer, deadline_s: float, **record: Any) -> None:

@@ -68,3 +68,16 @@ def test_commit_metadata_is_readable(
     found = {one.partition: (one.offset, one.metadata) for one in commits(broker.bootstrap, "g", "orders")}
     assert found[2] == (7, "ranges")
     assert committed(broker.bootstrap, "g", "orders") == {0: None, 1: None, 2: 7, 3: None}
+
+
+def test_a_coordinator_that_has_just_moved_is_asked_again(broker: EmbeddedBroker) -> None:
+    """Right after a broker's start the group's coordinator may not be known to itself yet."""
+    broker.fail_next(ApiKey.OFFSET_FETCH, *[KafkaError.NOT_COORDINATOR] * 8)
+    assert committed(broker.bootstrap, "g", "orders") == dict.fromkeys(range(4))
+
+
+def test_a_coordinator_that_never_comes_is_an_error_within_the_time_limit(broker: EmbeddedBroker) -> None:
+    """Asking again ends when the time is up, and says what was heard."""
+    broker.fail_next(ApiKey.OFFSET_FETCH, *[KafkaError.NOT_COORDINATOR] * 200)
+    with pytest.raises(EndpointError, match=r"NOT_COORDINATOR|_TIMED_OUT"):
+        committed(broker.bootstrap, "g", "orders", timeout_s=0.5)
