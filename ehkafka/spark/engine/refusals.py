@@ -21,10 +21,14 @@ if TYPE_CHECKING:
     from ehkafka.settings import Settings
     from ehkafka.spark.engine.app_parts import AppParts
 
+_PROGRESS_KEPT = "spark.sql.streaming.numRecentProgressUpdates"
+# Batches that may finish while the run waits for the broker.
+PROGRESS_KEPT_MIN = 50
+
 
 def check_version() -> None:
     """Refuse a PySpark without limits, or none. Raises `ConfigurationError`, `MissingExtraError`."""
-    found = versions.pyspark_version()
+    found = versions.check_pyspark()
     if found < versions.LIMITS_SINCE:
         raise ConfigurationError(
             f"PySpark {found[0]}.{found[1]} gives a source no limits, and the engine needs them: "
@@ -54,6 +58,12 @@ def check_session(spark: Any) -> None:
         raise ConfigurationError(
             "spark.speculation=true would run the handlers of one partition twice at the same time. Set "
             "it to false for this session."
+        )
+    kept = str(spark.conf.get(_PROGRESS_KEPT, "100"))
+    if not kept.isdecimal() or int(kept) < PROGRESS_KEPT_MIN:
+        raise ConfigurationError(
+            f"{_PROGRESS_KEPT}={kept} would keep too little to tell by which batches have finished. Give "
+            f"{PROGRESS_KEPT_MIN} or more; Spark's own default is 100."
         )
 
 

@@ -110,5 +110,8 @@ def test_sessions_that_could_break_the_order_are_refused() -> None:
     session = SimpleNamespace(_jsparkSession=None, conf={"spark.speculation": "true"})
     with pytest.raises(ConfigurationError, match="speculation"):
         check_session(session)
+    session.conf = {"spark.sql.streaming.numRecentProgressUpdates": "1"}
+    with pytest.raises(ConfigurationError, match=r"numRecentProgressUpdates=1.*50 or more"):
+        check_session(session)
     session.conf = {}
     check_session(session)
