@@ -94,6 +94,7 @@ function show(answer) {
   if (windows.begin_s.length > 1) {
     const { series, data } = stacked(latest);
     rates.show(kinds.map((kind) => kind.kind).join(), series, data);
+    at("alarms-title").textContent = `Alarms, every ${windows.length_s} s`;
     alarms.show("alarms", [bars(colour("--alarm"))], [windows.begin_s, windows.alarms]);
   }
   if (minutes.begin_s.length) homes.show("bars", [bars(colour("--accent"))], [minutes.begin_s, minutes.homes]);
