@@ -17,6 +17,7 @@ from ehkafka.events import AppStopped, AppStopping
 from ehkafka.run_errors import death_of
 from ehkafka.spark.engine.failures import failure_of
 from ehkafka.spark.engine.java_errors import is_of_java, java_says
+from ehkafka.spark.engine.last_tasks import await_tasks
 from ehkafka.spark.engine.results import COUNTS
 from ehkafka.spark.engine.told import Told
 from ehkafka.spark.source import offsets
@@ -219,6 +220,8 @@ class Follower:
         """End all there is to end, each whatever became of the one before."""
         for what, step in (
             ("The end of the Spark query", self._end_query),
+            # Before anybody else may have the group: cancelled tasks go on for seconds.
+            ("The end of Spark's tasks", lambda: await_tasks(self.query)),
             ("The last commit", self._commit_last),
             ("The end of the group's client", self._close_group),
             ("", self._call_on_end),

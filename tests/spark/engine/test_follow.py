@@ -24,7 +24,7 @@ from ehkafka.errors import (
 )
 from ehkafka.events import AppStopped, AppStopping, BatchesFinished
 from ehkafka.records import TopicPartition
-from ehkafka.spark.engine import run
+from ehkafka.spark.engine import last_tasks, run
 from ehkafka.spark.engine.batches import Batches, BatchFailedError
 from ehkafka.spark.engine.follow import STARTS_MAX, Follower
 from ehkafka.spark.engine.results import PartitionResult, failed_task
@@ -46,6 +46,11 @@ class FakeBatches(Batches):
         super().__call__(SimpleNamespace(collect=lambda: rows), batch)  # type: ignore[arg-type]
 
 
+def _some(value: Any) -> Any:
+    """Return it as Scala does what may be missing."""
+    return SimpleNamespace(isDefined=lambda: True, get=lambda: value)
+
+
 class FakeQuery:
     """A query whose progress and trigger the test decides."""
 
@@ -57,9 +62,22 @@ class FakeQuery:
         self.progress: list[dict[str, Any]] = []
         self.stopped_while_busy: bool | None = None
         self.batches = FakeBatches()
+        # How many tasks run, at each look; none after the last.
+        self.tasks: list[int] = []
+        self.tracker = SimpleNamespace(
+            getJobIdsForGroup=lambda group: [7, 3] if group == "run" else [],
+            getJobInfo=lambda _job: _some(SimpleNamespace(stageIds=lambda: [5])),
+            getStageInfo=lambda _stage: _some(
+                SimpleNamespace(numActiveTasks=lambda: self.tasks.pop(0) if self.tasks else 0)
+            ),
+        )
         self._jsq = SimpleNamespace(
             lastProgress=lambda: self._as_java(self.progress[-1]) if self.progress else None,
             recentProgress=lambda: [self._as_java(one) for one in self.progress],
+            runId=lambda: "run",
+            sparkSession=lambda: SimpleNamespace(
+                sparkContext=lambda: SimpleNamespace(statusTracker=lambda: self.tracker)
+            ),
         )
 
     @staticmethod
@@ -415,3 +433,30 @@ def test_an_on_stop_function_that_fails_ends_the_run_visibly(scene: SimpleNamesp
     scene.start()
     with pytest.raises(EhkafkaError, match="OSError: pool is gone"):
         scene.run.stop()
+
+
+def test_o1_a_run_ends_after_its_last_task(scene: SimpleNamespace, caplog: pytest.LogCaptureFixture) -> None:
+    """O1: tasks that Spark has cancelled run for seconds: the group is let go and the end told after them."""
+    looks = scene.query.tasks = [1] * 12
+
+    def finish(_timeout_s: float) -> list[TopicPartition]:
+        assert looks == []
+        return []
+
+    scene.group.finish = finish
+    scene.start()
+    with caplog.at_level("WARNING", "ehkafka.spark"):
+        scene.run.stop()
+    assert caplog.messages == []
+
+
+def test_tasks_that_do_not_end_are_told(
+    scene: SimpleNamespace, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark may have lost sight of a task: a run ends all the same, and says what to look for."""
+    monkeypatch.setattr(last_tasks.await_tasks, "__defaults__", (0.1,))
+    scene.query.tracker.getStageInfo = lambda _stage: _some(SimpleNamespace(numActiveTasks=lambda: 1))
+    scene.start()
+    with caplog.at_level("WARNING", "ehkafka.spark"):
+        scene.run.stop()
+    assert "2 tasks of the query still run" in caplog.text
