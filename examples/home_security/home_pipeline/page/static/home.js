@@ -31,7 +31,7 @@ function makeCard(sensor, key) {
   box.dataset.kind = sensor.kind;
   at("sensors").append(box);
   const find = () => latest.kinds.find((one) => `${one.kind} ${one.unit}` === key);
-  const options = sensor.unit ? { range: around, label: measure, incrs: QUARTERS, space: 30, bands: [{ series: [2, 1], fill: faded(kindColour(sensor.kind), 0.16) }] } : { range: fromZero, space: 30, bars: true };
+  const options = sensor.unit ? { range: around, label: measure, incrs: QUARTERS, space: 22, bands: [{ series: [2, 1], fill: faded(kindColour(sensor.kind), 0.16) }] } : { range: fromZero, space: 30, bars: true };
   const chart = new Chart(plot, options, (index) => tip(find(), index));
   return { box, value, note, facts, chart };
 }
