@@ -143,7 +143,7 @@ class Holding:
         more = f" and {len(moved) - _NAMED} more" if len(moved) > _NAMED else ""
         return GroupInUseError(
             f"{self._group} was moved by somebody else while Spark had it ({shown}{more}): by a consumer "
-            "that came and went, by ehkafka offsets reset or another tool. The run ends and commits nothing "
+            "that has joined it, by ehkafka offsets reset or another tool. The run ends and commits nothing "
             "over it. Start again to go on where the group stands now; over a checkpoint, with "
             "new_checkpoint=True or --new-checkpoint."
         )
