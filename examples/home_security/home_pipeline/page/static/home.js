@@ -25,7 +25,7 @@ function makeCard(sensor, key) {
   const value = element("p", "number");
   const note = element("p", "note");
   const facts = element("p", "facts");
-  const axis = element("p", "axis", sensor.unit ? `${sensor.unit}: each minute’s mean, and from lowest to highest` : "readings a minute");
+  const axis = element("p", "axis", sensor.unit ? `${sensor.unit}, mean and range of each minute` : "readings a minute");
   const plot = element("div", "plot", element("p", "empty", "Drawn from the second minute on."));
   const box = element("article", "sensor", element("div", "", element("h2", "", dot, title(sensor.kind)), value, note), facts, axis, plot);
   box.dataset.kind = sensor.kind;
