@@ -82,7 +82,7 @@ MODULES = {
     "a run at import": (
         "app = make()" + HANDLER + "app.run()",
         2,
-        ["shop runs its app as soon as it is imported", "if __name__ == '__main__'", "shop.py, line"],
+        ["shop runs its app while the command imports it", "if __name__ == '__main__'", "shop.py, line"],
     ),
     "no app": ("nothing = 1", 2, ["has no 'app'", "no ehkafka.App at its top level"]),
     "an app of another name": ("shop = make()", 2, ["has no 'app'", "Apps there: shop."]),
