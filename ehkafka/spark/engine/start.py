@@ -28,6 +28,7 @@ from ehkafka.spark.engine.way_in import way_in_options
 from ehkafka.spark.shipped import let_planners_import
 from ehkafka.spark.source.offsets import encode
 from ehkafka.spark.source.options import options_from
+from ehkafka.spark.workers_python import check_workers_python
 from ehkafka.telemetry.bus import EventBus
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def start_on_spark(parts: AppParts, spark: SparkSession, choices: SparkChoices) 
     check_version()
     check_app(parts)
     check_session(spark)
+    check_workers_python(spark)
     given = dict(choices.source_options or {})
     options = way_in_options(parts.endpoint, given, consumer=parts.settings.consumer) | given
     # What is wrong with them is told here, and not by Spark's planning process.
