@@ -27,7 +27,7 @@ def check_workers_python(spark: SparkSession) -> None:
     found = shutil.which(python)
     # What --py-files or addPyFile ship is on the workers' path, and need not be installed.
     is_shipped = context.getConf().get("spark.submit.pyFiles") or context._python_includes  # noqa: SLF001
-    if not context.master.startswith("local") or is_shipped or found == sys.executable:
+    if not str(context.master).startswith("local") or is_shipped or found == sys.executable:
         return
     if not _has_package(python):
         raise ConfigurationError(
