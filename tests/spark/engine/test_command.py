@@ -116,7 +116,11 @@ def test_what_is_missing_for_spark_is_told_by_name(
     [
         (["--checkpoint", "c"], "--checkpoint: only with --engine spark"),
         (["--engine", "spark", "--spark-conf", "ui=off"], "--spark-conf 'ui'"),
-        (["--engine", "spark", "--new-checkpoint"], "new_checkpoint needs checkpoint"),
+        (["--engine", "spark", "--new-checkpoint"], "--new-checkpoint needs --checkpoint"),
+        (
+            ["--engine", "spark", "--available-now", "--batch-interval", "3"],
+            "--available-now and --batch-inter",
+        ),
     ],
 )
 def test_options_that_do_not_fit_are_refused(tmp_path: Path, options: list[str], said: str) -> None:
