@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from ehkafka.errors import EndpointError, GroupInUseError, OffsetGapError
-from ehkafka.events import OffsetGap
+from ehkafka.events import CommitFailed, ConnectionTrouble, OffsetGap
 from ehkafka.progress.ranges import MOVED, encode
 from ehkafka.records import TopicPartition
 from ehkafka.spark.engine import commits
@@ -229,6 +229,27 @@ def test_commits_that_are_denied_are_told_as_such(
     assert "does not let this app commit" in said
     assert "in use" not in said
     assert run.commits.finish(5) == [PARTITIONS[0]]
+
+
+def test_a_broker_that_does_not_answer_for_a_while_ends_nothing(
+    runs: Runs, group_commits: Any, broker: EmbeddedBroker, produced: Any, lab: Any
+) -> None:
+    """Neither a look nor a commit that fails is a loss: both are tried again, and the commit is made."""
+    produced(400)
+    run = runs.begin()
+    broker.fail_next(ApiKey.OFFSET_FETCH, KafkaError.GROUP_AUTHORIZATION_FAILED)
+    broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.INVALID_COMMIT_OFFSET_SIZE, KafkaError.UNKNOWN)
+    run.commits.note({PARTITIONS[3]: 5}, {})
+    failed = (ConnectionTrouble, CommitFailed)
+
+    def is_committed() -> bool:
+        run.serve(0.05)
+        assert run.commits.lost() is None
+        told = {type(one) for one in runs.events if isinstance(one, failed)}
+        return len(told) == 2 and run.commits.trouble is None
+
+    lab.wait_until(is_committed)
+    assert group_commits()[3] == (5, Mark(run.run).text)
 
 
 def test_a_commit_whose_mark_is_refused_is_made_without(
