@@ -14,38 +14,38 @@ one key never overlap or swap within an assignment; a slow or failing key delays
 backlog's limit; nothing is dropped silently. DESIGN.md has the reasons.
 """
 
+import importlib
 import typing
 
-from ehkafka.adapting import adapt
-from ehkafka.app import App
-from ehkafka.batches import Batch
-from ehkafka.checkpoints.blob_mirror import BlobMirror
-from ehkafka.endpoint import Endpoint
-from ehkafka.errors import (
-    AbandonedError,
-    ConfigurationError,
-    EhkafkaError,
-    EndpointError,
-    EngineError,
-    FencedError,
-    HandlerFailedError,
-    MissingExtraError,
-    OffsetGapError,
-    TopicNotFoundError,
-)
-from ehkafka.events import Event, Hook
-from ehkafka.lanes.order import by_key, by_partition, by_topic_partition, unordered
-from ehkafka.records import Record, TopicPartition
-from ehkafka.recovery.deferral import Deferred, defer
-from ehkafka.recovery.letter import Letter
-from ehkafka.recovery.policy import DeadLetter, Hold, Skip, Stop
-from ehkafka.recovery.retry import Retry
-from ehkafka.recovery.signals import RejectRecord, RetryLater, SkipRecord
-from ehkafka.telemetry.snapshot import Health, PartitionSnapshot, Snapshot
-from ehkafka.workers.processes import Processes
-
 if typing.TYPE_CHECKING:
+    from ehkafka.adapting import adapt
+    from ehkafka.app import App
+    from ehkafka.batches import Batch
+    from ehkafka.checkpoints.blob_mirror import BlobMirror
     from ehkafka.consumer import Consumer, DeserializingConsumer
+    from ehkafka.endpoint import Endpoint
+    from ehkafka.errors import (
+        AbandonedError,
+        ConfigurationError,
+        EhkafkaError,
+        EndpointError,
+        EngineError,
+        FencedError,
+        HandlerFailedError,
+        MissingExtraError,
+        OffsetGapError,
+        TopicNotFoundError,
+    )
+    from ehkafka.events import Event, Hook
+    from ehkafka.lanes.order import by_key, by_partition, by_topic_partition, unordered
+    from ehkafka.records import Record, TopicPartition
+    from ehkafka.recovery.deferral import Deferred, defer
+    from ehkafka.recovery.letter import Letter
+    from ehkafka.recovery.policy import DeadLetter, Hold, Skip, Stop
+    from ehkafka.recovery.retry import Retry
+    from ehkafka.recovery.signals import RejectRecord, RetryLater, SkipRecord
+    from ehkafka.telemetry.snapshot import Health, PartitionSnapshot, Snapshot
+    from ehkafka.workers.processes import Processes
 
 __version__ = "0.1.0.dev0"
 
@@ -92,13 +92,98 @@ __all__ = [
     "unordered",
 ]
 
-_LAZY = frozenset({"Consumer", "DeserializingConsumer"})
+# Where each name lives. Loaded when it is asked for: many processes need little of the package, such as those
+# that read for Spark.
+_HOMES: dict[str, tuple[str, ...]] = {
+    "adapting": ("adapt",),
+    "app": ("App",),
+    "batches": ("Batch",),
+    "checkpoints.blob_mirror": ("BlobMirror",),
+    "consumer": (
+        "Consumer",
+        "DeserializingConsumer",
+    ),
+    "endpoint": ("Endpoint",),
+    "errors": (
+        "AbandonedError",
+        "ConfigurationError",
+        "EhkafkaError",
+        "EndpointError",
+        "EngineError",
+        "FencedError",
+        "HandlerFailedError",
+        "MissingExtraError",
+        "OffsetGapError",
+        "TopicNotFoundError",
+    ),
+    "events": (
+        "Event",
+        "Hook",
+    ),
+    "lanes.order": (
+        "by_key",
+        "by_partition",
+        "by_topic_partition",
+        "unordered",
+    ),
+    "records": (
+        "Record",
+        "TopicPartition",
+    ),
+    "recovery.deferral": (
+        "Deferred",
+        "defer",
+    ),
+    "recovery.letter": ("Letter",),
+    "recovery.policy": (
+        "DeadLetter",
+        "Hold",
+        "Skip",
+        "Stop",
+    ),
+    "recovery.retry": ("Retry",),
+    "recovery.signals": (
+        "RejectRecord",
+        "RetryLater",
+        "SkipRecord",
+    ),
+    "telemetry.snapshot": (
+        "Health",
+        "PartitionSnapshot",
+        "Snapshot",
+    ),
+    "workers.processes": ("Processes",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+# Rooms that are there without an import of their own.
+_ROOMS = frozenset(
+    {
+        "checkpoints",
+        "configuration",
+        "endpoint",
+        "errors",
+        "events",
+        "headers",
+        "records",
+        "recovery",
+        "settings",
+        "telemetry",
+    }
+)
 
 
-def __getattr__(name: str) -> typing.Any:
-    """Load the drop-in when it is asked for: an app does not need it."""
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ehkafka import consumer  # noqa: PLC0415 - see above
+if not typing.TYPE_CHECKING:
 
-    return getattr(consumer, name)
+    def __getattr__(name: str) -> typing.Any:
+        """Load a name's home, once."""
+        if name in _ROOMS:
+            return importlib.import_module(f"{__name__}.{name}")
+        if name not in _HOME_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_ROOMS})

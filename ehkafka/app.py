@@ -16,6 +16,7 @@ from ehkafka.checkpoints.store_mirror import checked_choice
 from ehkafka.collector import collector_set
 from ehkafka.configuration import Configurable, Configuration
 from ehkafka.errors import ConfigurationError, EngineError
+from ehkafka.importing import refuse_while_importing
 from ehkafka.lifespan import start_unless_cancelled
 from ehkafka.observation import health_of_run, snapshot_of
 from ehkafka.registration import Registration
@@ -89,6 +90,7 @@ class App(Registration, Configurable):
         `gc_freeze` leaves what exists after the start out of Python's garbage collections, `gc_threshold` is
         how many new objects make one (Python's own: 700). Both are for the whole process, until this returns.
         """
+        refuse_while_importing()
         collector = collector_set(freeze=gc_freeze, threshold=gc_threshold)
         # Before the start: from its last moments on records are handled, and a signal must not cut them off.
         with stop_signals(self._stop_on_signal, self._leave_on_signal):
@@ -190,7 +192,7 @@ class App(Registration, Configurable):
         self,
         spark: SparkSession,
         *,
-        checkpoint: str | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         new_checkpoint: bool = False,
         available_now: bool = False,
         interval_s: float | None = None,

@@ -33,7 +33,7 @@ from ehkafka.progress.ledger import CommitLedger
 from ehkafka.progress.pacing import commit_pacing
 from ehkafka.progress.saving import ProgressSaver, metadata_bytes_max
 from ehkafka.records import record_type
-from ehkafka.recovery.desk import FailureDesk
+from ehkafka.recovery.desk import STOP_WORDS, FailureDesk, StopWords
 from ehkafka.recovery.letter_office import LetterOffice
 from ehkafka.recovery.letters import Letters
 from ehkafka.recovery.pending import PendingAnswers
@@ -72,6 +72,7 @@ class Assembly:
     worker_set_up: Callable[[], None] | None
     worker_tear_down: Callable[[], None] | None
     history: History | None
+    stop_words: StopWords = STOP_WORDS
 
     def letters(self, specs: Sequence[HandlerSpec]) -> Letters:
         """Return the ways to the dead letters, none of them used yet. Raises `ConfigurationError`."""
@@ -151,6 +152,7 @@ class Assembly:
             letters=letters.box(spec.on_failure, exchange.complete),
             finished_records=exchange.count_finished,
             history=self.history,
+            words=self.stop_words,
         )
 
     def context(self, specs: Sequence[HandlerSpec], hooks: PartitionHooks) -> IntakeContext:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka import App, ConfigurationError, EhkafkaError
 from ehkafka.cli.exits import place_of
+from ehkafka.importing import importing
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -64,7 +65,8 @@ def _from_file(file: Path) -> ModuleType:
 
 def _import(name: str) -> ModuleType:
     try:
-        return importlib.import_module(name)
+        with importing(name):
+            return importlib.import_module(name)
     except EhkafkaError as error:
         place = place_of(error)
         if place:

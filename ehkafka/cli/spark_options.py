@@ -67,7 +67,7 @@ class SparkGiven:
     conf: tuple[str, ...]
 
     def check(self, engine: Engine) -> None:
-        """Refuse Spark's options for another engine. Raises `ConfigurationError`."""
+        """Refuse Spark's options for another engine, and without each other. Raises `ConfigurationError`."""
         given = {
             "--master": self.master,
             "--checkpoint": self.checkpoint,
@@ -81,6 +81,14 @@ class SparkGiven:
         if engine is Engine.LOCAL and named:
             raise ConfigurationError(
                 f"{', '.join(named)}: only with --engine spark. Add that, or leave them out."
+            )
+        if self.new_checkpoint and self.checkpoint is None:
+            raise ConfigurationError(
+                "--new-checkpoint needs --checkpoint: without it each start begins where its group stands."
+            )
+        if self.available_now and self.interval_s is not None:
+            raise ConfigurationError(
+                "--available-now and --batch-interval exclude each other: leave one out."
             )
 
     def properties(self) -> dict[str, str]:

@@ -105,20 +105,32 @@ SUGGESTED = [
 
 _SECRET_MARKS = (
     "password",
+    "passphrase",
     "username",
     "secret",
     "jaas",
+    # Certificates are none, but the text of one often has its key beside it.
     ".pem",
     "private.key",
+    "keystore.key",
+    "ssl_key",
     "oauthbearer.config",
     "token",
     "sharedaccess",
 )
+_NO_SECRETS = frozenset(
+    {
+        "sasl.oauthbearer.token.endpoint.url",
+        "sasl.oauthbearer.assertion.private.key.file",
+    }
+)
+"""Where and from which file, in spite of a mark in the name."""
 
 
 def is_secret(name: str) -> bool:
     """Say whether the value of this property must not be shown."""
-    return any(mark in name.lower() for mark in _SECRET_MARKS)
+    lower = name.lower()
+    return lower not in _NO_SECRETS and any(mark in lower for mark in _SECRET_MARKS)
 
 
 def shown(name: str, value: object) -> str:

@@ -74,13 +74,17 @@ class Gap(NamedTuple):
 
     def error(self, reason: str = "") -> OffsetGapError:
         """Return what ends an app whose policy is to stop. `reason` is the broker's own word for it."""
-        wanted, log = self.wanted_offset, self.log
-        said = f" ({reason})" if reason else ""
         return OffsetGapError(
-            f"{self.partition}: the next record to read was at offset {wanted}, but the log now holds "
-            f"{log.start} to {log.end}{self._size()}{said}. Nothing was skipped. To go on, set the group's "
-            "offset to where you want to resume, start a new group, or choose on_out_of_range='earliest' "
-            "or 'latest'."
+            f"{self.text(reason)} Nothing was skipped. To go on, set the group's offset to where you want to "
+            "resume, start a new group, or choose on_out_of_range='earliest' or 'latest'."
+        )
+
+    def text(self, reason: str = "") -> str:
+        """Say what was wanted and what there is."""
+        log, said = self.log, f" ({reason})" if reason else ""
+        return (
+            f"{self.partition}: the next record to read was at offset {self.wanted_offset}, but the log now "
+            f"holds {log.start} to {log.end}{self._size()}{said}."
         )
 
     def _size(self) -> str:

@@ -17,7 +17,7 @@ from ehkafka.events import ProgressIgnored, ProgressRestored
 from ehkafka.intake.log_bounds import log_bounds
 from ehkafka.lanes.finished import FinishedBefore
 from ehkafka.progress.ledger import Position
-from ehkafka.progress.ranges import MOVED, Ranges, SavedRanges, Unusable, count_offsets, decode
+from ehkafka.progress.ranges import Ranges, SavedRanges, Unusable, count_offsets, decode, drops_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -185,7 +185,7 @@ class Restore:
 
 
 def _was_moved(begin: Begin) -> bool:
-    return begin.committed is not None and begin.committed.metadata == MOVED
+    return begin.committed is not None and drops_ranges(begin.committed.metadata or "")
 
 
 def _bounds(consumer: Consumer, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogBounds]:

@@ -16,7 +16,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.errors import AbandonedError, EhkafkaError
 from ehkafka.events import AppStopped, AppStopping, ConnectionTrouble, Draining, UserCodeLeft
-from ehkafka.intake.watch import running_records, tell_stale
+from ehkafka.intake.stuck import running_records
+from ehkafka.intake.watch import tell_stale
 from ehkafka.workers.protocol import Releasing
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Shutdown:
         if not request.drain:
             self._loop.membership.cut_short(context.owned, below_started=False)
         drained = self._drain(consumer, request)
-        unfinished = [] if drained else list(running_records(context))
+        unfinished = [] if drained else list(running_records(list(context.owned.values())))
         may_commit = self._commit_while_time(consumer, request)
         # Hooks and tear-downs may need as long as the stop itself; after its deadline nobody waits for them.
         ends_s = max(request.deadline_s, time.monotonic() + LEAVE_S) if drained else time.monotonic() + 0.1

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ehkafka.events import AttemptOverdue, StaleResult, StuckReport
-from ehkafka.lanes.order import describe_key
+from ehkafka.events import AttemptOverdue, StaleResult
+from ehkafka.intake.stuck import StuckWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from ehkafka.intake.context import IntakeContext
     from ehkafka.intake.route import Route
@@ -22,10 +22,7 @@ class ProgressWatch:
     def __init__(self, context: IntakeContext, routes: Sequence[Route], stuck_s: float) -> None:
         self._context = context
         self._routes = routes
-        self._stuck_s = stuck_s
-        self._finished = 0
-        self._moved_s = context.clock()
-        self._reported = False
+        self._stuck = StuckWatch(routes, stuck_s, self._owned, context.emit, context.clock())
         # Per partition: what was received at the last look, since when, and whether on_idle was told.
         self._idle: dict[TopicPartition, tuple[int, float, bool]] = {}
 
@@ -33,28 +30,15 @@ class ProgressWatch:
         """Report stuck work and idle partitions, each once until it moves again."""
         now_s = self._context.clock()
         tell_stale(self._context, self._routes)
-        self._look_for_stuck(now_s)
+        self._stuck.look(now_s)
         for route in self._routes:
             self._look_at_deadlines(route)
         if self._context.hooks.on_idle is not None:
             for assignment in list(self._context.owned.assignments()):
                 self._look_for_idle(assignment, now_s)
 
-    def _look_for_stuck(self, now_s: float) -> None:
-        finished = sum(route.dispatcher.outcomes for route in self._routes)
-        # Where ready lanes wait for the rate limit, slowness is what the user wanted.
-        waiting = any(
-            route.dispatcher.backlog_records and route.exchange.next_due_s() is None for route in self._routes
-        )
-        if finished != self._finished or not waiting:
-            self._finished, self._moved_s, self._reported = finished, now_s, False
-        elif now_s - self._moved_s >= self._stuck_s and not self._reported:
-            self._reported = True
-            stacks = {name: stack for route in self._routes for name, stack in route.workers.stacks().items()}
-            text = "\n".join(f"{name}\n{stack}" for name, stack in stacks.items())
-            self._context.emit(
-                StuckReport(now_s - self._moved_s, tuple(running_records(self._context)), text)
-            )
+    def _owned(self) -> Iterable[tuple[Route, Assignment]]:
+        return list(self._context.owned.values())
 
     def _look_at_deadlines(self, route: Route) -> None:
         if route.deferrals is not None:
@@ -94,14 +78,3 @@ def tell_stale(context: IntakeContext, routes: Sequence[Route]) -> None:
         while stale:
             assignment, records = stale.popleft()
             context.emit(StaleResult(assignment.partition, assignment.epoch, records))
-
-
-def running_records(context: IntakeContext) -> Iterator[str]:
-    """Name the records that are in flight now: their handlers run, or their end is awaited."""
-    for route, assignment in list(context.owned.values()):
-        with route.exchange.locked() as dispatcher:
-            for lane in assignment.lanes_here():
-                ticket = dispatcher.verdicts.ticket_of(lane)
-                if (lane.running or ticket is not None) and lane.head is not None:
-                    waits = f" ({ticket.decision.reason})" if ticket is not None else ""
-                    yield f"{assignment.partition}@{lane.head.offset()} key {describe_key(lane.key)}{waits}"

@@ -29,6 +29,8 @@ _PREFIX = f"ehk{VERSION}."
 # What goes with a commit that moves a group from outside: what was finished above it counts no more,
 # wherever else that is kept.
 MOVED = f"{_PREFIX}moved"
+# Begins what goes with a commit of a run on Spark; its name follows. Nothing is finished above such a commit.
+ON_SPARK = f"{_PREFIX}spark."
 _ANY_VERSION = re.compile(r"ehk([1-9][0-9]{0,3})\.")
 _CHECKSUM_BYTES = 4
 _BITMAP = 2
@@ -89,7 +91,7 @@ def encode(next_offset: int, finished: Ranges, leader_epoch: int | None, bytes_m
 
 def decode(text: str, next_offset: int) -> SavedRanges | Unusable:
     """Return what a text beside a commit of `next_offset` says, or why it says nothing."""
-    if text == MOVED:
+    if drops_ranges(text):
         return Unusable.MOVED
     version = _ANY_VERSION.match(text)
     if version is None or len(text) > TEXT_BYTES_MAX:
@@ -102,6 +104,11 @@ def decode(text: str, next_offset: int) -> SavedRanges | Unusable:
         return _read(payload, next_offset) if _as_text(payload) == text else Unusable.BROKEN
     except ValueError:
         return Unusable.BROKEN
+
+
+def drops_ranges(text: str) -> bool:
+    """Tell whether a text says that nothing above its commit counts as finished, whoever else says so."""
+    return text == MOVED or text.startswith(ON_SPARK)
 
 
 def count_offsets(ranges: Ranges) -> int:

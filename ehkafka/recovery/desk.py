@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ehkafka.errors import ConfigurationError, HandlerFailedError, said
 from ehkafka.events import HandlerFailed, RecordRetried, RecordSkipped, UserCodeFailed
@@ -46,6 +46,26 @@ class LetterBox(Protocol):
         """Take one letter; never blocks, never raises."""
 
 
+class StopWords(NamedTuple):
+    """What the error of a stop says beside what happened; an engine that keeps other things has its own.
+
+    `kept` is what becomes of the records, `answers` what `on_error` may answer.
+    """
+
+    kept: str = (
+        "Nothing at or above this offset of {partition} was committed; the record is handled again at the "
+        "next start"
+    )
+    advice: str = (
+        "Fix the handler or the record, or choose what failures lead to: on_failure=Hold(), Skip() or "
+        "DeadLetter(…)"
+    )
+    answers: str = "'continue', 'stop' or None"
+
+
+STOP_WORDS = StopWords()
+
+
 @dataclass(kw_only=True)
 class FailureDesk:
     """Applies one handler's retries and failure policy. Called by any worker.
@@ -68,6 +88,7 @@ class FailureDesk:
     history: History | None = None
     chance: Callable[[], float] = random.random
     now_s: Callable[[], float] = time.time
+    words: StopWords = STOP_WORDS
     _flood: FloodGauge | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -173,15 +194,10 @@ class FailureDesk:
             return self._leave(lane, error)
         self._tell(lane, error, "the app stops")
         partition, offset, key = self._where(lane)
-        advice = (
-            because
-            or "Fix the handler or the record, or choose what failures lead to: on_failure=Hold(), "
-            "Skip() or DeadLetter(…)"
-        )
+        kept = self.words.kept.format(partition=partition)
         failure = HandlerFailedError(
             f"Handler {self.handler!r} failed at {partition}@{offset}, key {key}, "
-            f"attempt {lane.attempts + 1}: {said(error)}. Nothing at or above this offset of "
-            f"{partition} was committed; the record is handled again at the next start. {advice}."
+            f"attempt {lane.attempts + 1}: {said(error)}. {kept}. {because or self.words.advice}."
         )
         failure.__cause__ = error
         self.fatal(failure)
@@ -220,8 +236,8 @@ class FailureDesk:
         self.emit(
             UserCodeFailed(
                 "on_error",
-                f"it answered {shown}, which means nothing, so on_failure decides; it may answer 'continue', "
-                "'stop' or None",
+                f"it answered {shown}, which means nothing, so on_failure decides; it may answer "
+                f"{self.words.answers}",
             )
         )
         return None

@@ -9,6 +9,7 @@ Read on the driver (options) and in workers (endpoints), one thread each.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -47,8 +48,10 @@ _SIGNS_OF_SECRET = (
     "sharedaccesssignature",
     "password=",
     "accountkey=",
-    "begin private key",
+    "client_secret=",
+    "private key-----",
 )
+_PASSWORD_IN_URL = re.compile(r"://[^/\s@]*:[^/\s@]+@")
 _SECRET_OPTIONS = (
     "connectionstring",
     "connection_string",
@@ -173,12 +176,16 @@ def refuse_secrets(options: Mapping[str, str]) -> None:
     for name, value in options.items():
         lower = name.lower()
         is_client = lower.startswith(CLIENT_PREFIX)
-        is_named_so = is_secret(lower) if is_client else lower in _SECRET_OPTIONS
-        text = value.lower()
-        if is_named_so or any(sign in text for sign in _SIGNS_OF_SECRET):
+        is_named_so = is_secret(lower.removeprefix(CLIENT_PREFIX)) if is_client else lower in _SECRET_OPTIONS
+        if is_named_so or _looks_secret(value):
             raise ConfigurationError(
                 f"Option {name} gives a secret, and Spark shows options in plans and logs. {_INSTEAD}"
             )
+
+
+def _looks_secret(value: str) -> bool:
+    text = value.lower()
+    return any(sign in text for sign in _SIGNS_OF_SECRET) or _PASSWORD_IN_URL.search(text) is not None
 
 
 def called(option: str, path: str) -> Any:

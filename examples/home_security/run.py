@@ -4,6 +4,8 @@
     python examples/home_security/run.py                     Spark counts
     python examples/home_security/run.py --engine local      an ehkafka app counts; a second process joins it
 
+`scripts/home_security` does the same and installs what is missing.
+
 A broker, Azurite (the first run fetches it by npm), a simulator of 100 000 homes, the engine and the page are
 started here, all on 127.0.0.1; nothing goes to another machine. A new kind of sensor is sold after a minute.
 At the end the numbers on the page are compared with the simulator's ledger.
@@ -36,7 +38,7 @@ def main() -> int:
         extras = "spark,web" if options.engine == "spark" else "web"
         print(
             f"not installed: {', '.join(missing)}. Run: {sys.executable} -m pip install 'ehkafka[{extras}]'"
-            " (in a checkout: '.' in place of ehkafka)",
+            " (in a checkout: '.' in place of ehkafka, or run scripts/home_security, which installs it)",
             file=sys.stderr,
         )
         return 2

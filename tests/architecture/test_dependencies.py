@@ -55,6 +55,7 @@ LAYERS: list[set[str]] = [
         "assembly",
         "collector",
         "configuration",
+        "importing",
         "lifespan",
         "mirroring",
         "observation",
@@ -143,6 +144,7 @@ PUBLIC = (
     "events",
     "settings",
     "configuration",
+    "importing",
     "checks",
     "offsets",
     "recovery",
@@ -256,7 +258,7 @@ def test_the_core_does_not_need_the_extras() -> None:
     import subprocess  # noqa: PLC0415 - a fresh interpreter is the point
 
     code = (
-        "import sys, ehkafka, ehkafka.spark; "
+        "import sys, ehkafka, ehkafka.spark; ehkafka.App, ehkafka.BlobMirror, ehkafka.Consumer; "
         "print([m for m in ('typer', 'rich', 'pytest', 'pydantic', 'pyspark', 'pyarrow', 'ehkafka.testing', "
         "'ehkafka.cli') "
         "if m in sys.modules])"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import ehkafka
@@ -14,14 +17,35 @@ NAMES_MAX = 44
 
 def test_all_is_exactly_what_the_facade_shows() -> None:
     """`__all__` equals the public names that are no submodules; sorted, and few."""
+    assert all(getattr(ehkafka, name) is not None for name in ehkafka.__all__)
     public = {
         name
         for name, value in vars(ehkafka).items()
         if not name.startswith("_") and not inspect.ismodule(value)
     }
-    assert public | ehkafka._LAZY == set(ehkafka.__all__)
+    assert public == set(ehkafka.__all__) == set(ehkafka._HOME_OF)
+    assert set(ehkafka.__all__) <= set(dir(ehkafka))
     assert list(ehkafka.__all__) == sorted(ehkafka.__all__)
     assert len(ehkafka.__all__) <= NAMES_MAX
+
+
+def test_what_type_checkers_see_is_what_is_loaded() -> None:
+    """The imports for type checkers and the table by which names are found say the same."""
+    tree = ast.parse(Path(ehkafka.__file__).read_text())
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    seen = {alias.name: str(node.module) for node in found for alias in node.names}
+    assert {name: f"ehkafka.{home}" for name, home in ehkafka._HOME_OF.items()} == seen
+
+
+def test_a_part_of_the_package_does_not_load_the_whole() -> None:
+    """Spark starts many Python processes: each loads what it needs, and public rooms are there when asked."""
+    code = (
+        "import sys, ehkafka.errors; assert 'ehkafka.app' not in sys.modules; import ehkafka; "
+        "assert ehkafka.events.Event is ehkafka.Event; assert not hasattr(ehkafka, 'nothing'); "
+        "from ehkafka import *; print(App.__module__, TopicPartition.__module__)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["ehkafka.app", "ehkafka.records"]
 
 
 def test_every_public_name_is_documented() -> None:

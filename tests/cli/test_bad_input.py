@@ -79,6 +79,11 @@ MODULES = {
     "an error at import": ("app = {}['x']", 2, ["KeyError", "shop.py, line {line}", "--debug"]),
     "a syntax error": ("def broken(:\n    pass", 2, ["shop.py, line {line}", "invalid syntax"]),
     "an exit at import": ("raise SystemExit(0)", 2, ["ended the process", "__main__"]),
+    "a run at import": (
+        "app = make()" + HANDLER + "app.run()",
+        2,
+        ["shop runs its app while the command imports it", "if __name__ == '__main__'", "shop.py, line"],
+    ),
     "no app": ("nothing = 1", 2, ["has no 'app'", "no ehkafka.App at its top level"]),
     "an app of another name": ("shop = make()", 2, ["has no 'app'", "Apps there: shop."]),
     "an app factory": ("def app(): return make()", 2, ["no ehkafka.App but a function", "assign its result"]),

@@ -162,7 +162,7 @@ def test_the_help_names_every_exit_code(ehkafka_command: Callable) -> None:
     """`run --help` has runnable examples and all codes that an error of ours can have."""
     shown = ehkafka_command("run", "--help").stdout
     assert "ehkafka run examples/quickstart/app.py" in shown
-    errors = [error for error in vars(ehkafka).values() if isinstance(error, type)]
+    errors = [error for error in vars(ehkafka.errors).values() if isinstance(error, type)]
     codes = {error.exit_code for error in errors if issubclass(error, ehkafka.EhkafkaError)}
     listed = {int(line.split()[0]) for line in CODES.splitlines()}
     assert codes <= listed

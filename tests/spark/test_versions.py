@@ -14,6 +14,7 @@ import pytest
 
 from ehkafka import ConfigurationError, MissingExtraError
 from ehkafka.spark import register_formats, versions
+from ehkafka.spark.engine.refusals import check_version
 
 
 def _with_pyspark(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
@@ -36,6 +37,16 @@ def test_a_pyspark_without_sources_names_the_other_way(monkeypatch: pytest.Monke
         versions.check_pyspark()
     with pytest.raises(ConfigurationError, match=r"PySpark 3\.5.*kafka_options"):
         register_formats(None)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match=r"PySpark 3\.5.*kafka_options"):
+        check_version()
+
+
+@pytest.mark.parametrize("version", ["4.0.5", "4.1.4"])
+def test_the_engine_names_the_pyspark_that_it_needs(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    """What 4.0 and 4.1 can do is told as well."""
+    _with_pyspark(monkeypatch, version)
+    with pytest.raises(ConfigurationError, match=r"PySpark 4\.[01] gives .*pyspark>=4\.2.*reads from 4\.0"):
+        check_version()
 
 
 @pytest.mark.parametrize(("version", "gives"), [("4.0.1", False), ("4.1.0.dev3", False), ("4.2.0", True)])

@@ -1,24 +1,32 @@
 """An app's checkpoint folder: whose it is, and where the last query in it got to.
 
 The folder may be anywhere that Spark can write to, so it is read and written by Spark's own file systems.
-Each new checkpoint is a folder of its own inside (`run-0001`, …): nothing is ever deleted here. Called on the
+Each new checkpoint is a folder of its own inside (`run-0001`, …): nothing of Spark's is ever deleted here.
+The description beside them is written only when it changes, and is whole at each moment. Called on the
 driver, in the thread that starts a query.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.errors import ConfigurationError, EhkafkaError
-from ehkafka.spark.engine.hand_over import Standing
+from ehkafka.errors import ConfigurationError
+from ehkafka.spark.engine.hand_over import Standing, Whose
+from ehkafka.spark.engine.java_errors import is_of_java, java_says
 from ehkafka.spark.source import offsets
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import SparkSession
 
 _IDENTITY = "ehkafka.json"
+# The next description, until it takes the place of the one before.
+_NEXT = f".{_IDENTITY}.part"
 _VERSION = 1
 
 
@@ -36,62 +44,109 @@ class CheckpointFolder:
 
     def __init__(self, spark: SparkSession, location: str, identity: Identity) -> None:
         """Read whose it is. Raises `ConfigurationError` for another app's, or a folder of something else."""
-        self.location = location.rstrip("/")
+        self.location = location.rstrip("/") or "/"
         self._identity = identity
         jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - the way to Spark's file systems from Python
         self._jvm = jvm
-        root = jvm.org.apache.hadoop.fs.Path(self.location)
-        self._files = root.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001
-        self._run = self._read_run()
+        with self._told():
+            root = jvm.org.apache.hadoop.fs.Path(self.location)
+            self._files = root.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001
+            self._written = self._read_description()
+        # Which checkpoint in it; 0 where there is none yet.
+        self._run: int = self._written.get("run", 0)
+        # What the group's commits call it, so that a late one is told from everybody else's.
+        self.name: str = self._written.get("name") or secrets.token_hex(4)
 
     @property
     def path(self) -> str:
         """Where Spark's own checkpoint is, or will be."""
         return f"{self.location}/run-{max(1, self._run):04d}"
 
+    @property
+    def whose(self) -> Whose:
+        """What it is called where it is compared with the group."""
+        keeps_marks = bool(self._written.get("marks", False))
+        return Whose(self.location, self._identity.group, self.name, keeps_marks)
+
     def begin_anew(self) -> None:
         """Give the next query a new checkpoint; the ones before stay where they are."""
         self._run += 1
+        self.name = secrets.token_hex(4)
 
-    def claim(self) -> None:
+    def claim(self, *, keeps_marks: bool) -> None:
         """Write whose the folder is, before a query starts in it."""
         self._run = max(1, self._run)
-        content = {"version": _VERSION, "run": self._run, **asdict(self._identity)}
-        self._write(_IDENTITY, json.dumps(content, indent=1))
+        content = {
+            "version": _VERSION,
+            "run": self._run,
+            "name": self.name,
+            "marks": keeps_marks,
+            **asdict(self._identity),
+            "topics": list(self._identity.topics),
+        }
+        if content == self._written:
+            return
+        with self._told():
+            self._write(json.dumps(content, indent=1))
+        self._written = content
 
     def standing(self) -> Standing | None:
         """Return where the query in it got to; None where no batch was planned yet.
 
         Raises `ConfigurationError` for a checkpoint of another source.
         """
-        planned = self._numbers(f"{self.path}/offsets")
-        done = self._numbers(f"{self.path}/commits")
-        ends = {number: self._offset(f"{self.path}/offsets/{number}") for number in planned}
+        with self._told():
+            planned = self._numbers(f"{self.path}/offsets")
+            done = self._numbers(f"{self.path}/commits")
+            ends = {number: self._offset(f"{self.path}/offsets/{number}") for number in planned}
         starts = [one.start for one in ends.values() if one.start is not None]
         finished = [ends[number].positions for number in done if number in ends]
         if not finished:
             return Standing(starts[0], (starts[0],)) if starts else None
         return Standing(finished[-1], (*starts, *finished))
 
-    def _read_run(self) -> int:
-        text = self._read(f"{self.location}/{_IDENTITY}")
-        if text is None:
-            if self._names(self.location):
-                raise ConfigurationError(
-                    f"checkpoint={self.location!r} is no folder of ehkafka's: it is not empty and has no "
-                    f"{_IDENTITY}. Give a folder of its own to each app."
-                )
-            return 0
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Tell in one sentence what a file system refuses."""
         try:
-            content = json.loads(text)
-            run, topics = int(content["run"]), tuple(content["topics"])
-            found = Identity(content["group"], topics, content["endpoint"])
-        except (ValueError, KeyError, TypeError) as error:
+            yield
+        except Exception as error:
+            if not is_of_java(error):
+                raise
             raise ConfigurationError(
-                f"{self.location}/{_IDENTITY} is damaged ({error!r}): give another folder."
+                f"checkpoint={self.location!r} cannot be used: {java_says(error)}. Give a folder that the "
+                "driver can write to, on a file system that Spark knows."
+            ) from error
+
+    def _read_description(self) -> dict[str, Any]:
+        found = self._named(_IDENTITY)
+        if found is None:
+            # A driver that was killed while it put a new one into the old one's place.
+            found = self._named(_NEXT, is_whole=False)
+        if found is None and {*self._names(self.location)} - {_NEXT}:
+            raise ConfigurationError(
+                f"checkpoint={self.location!r} is no folder of ehkafka's: it is not empty and has no "
+                f"{_IDENTITY}. Give a folder of its own to each app."
+            )
+        return found or {}
+
+    def _named(self, name: str, *, is_whole: bool = True) -> dict[str, Any] | None:
+        """Return a description, None where there is none, or where it need not be whole and is not."""
+        text = self._read(f"{self.location}/{name}")
+        if text is None:
+            return None
+        try:
+            content: dict[str, Any] = json.loads(text)
+            content["run"] = int(content["run"])
+            found = Identity(content["group"], tuple(content["topics"]), content["endpoint"])
+        except (ValueError, KeyError, TypeError) as error:
+            if not is_whole:
+                return None
+            raise ConfigurationError(
+                f"{self.location}/{name} is damaged ({error!r}): give another folder."
             ) from error
         self._refuse_another(found)
-        return run
+        return content
 
     def _refuse_another(self, found: Identity) -> None:
         ours = self._identity
@@ -132,9 +187,10 @@ class CheckpointFolder:
         finally:
             stream.close()
 
-    def _write(self, name: str, text: str) -> None:
+    def _write(self, text: str) -> None:
+        """Replace the description. Few file systems rename onto a file: `_NEXT` may be alone for a moment."""
         path = self._jvm.org.apache.hadoop.fs.Path
-        target, part = path(f"{self.location}/{name}"), path(f"{self.location}/.{name}.part")
+        target, part = path(f"{self.location}/{_IDENTITY}"), path(f"{self.location}/{_NEXT}")
         stream = self._files.create(part, True)
         try:
             stream.write(bytearray(text.encode()))
@@ -143,4 +199,6 @@ class CheckpointFolder:
         if self._files.exists(target):
             self._files.delete(target, False)
         if not self._files.rename(part, target):
-            raise EhkafkaError(f"{self.location}/{name} could not be written. Check the folder's rights.")
+            raise ConfigurationError(
+                f"{self.location}/{_IDENTITY} could not be written. Check the folder's rights."
+            )

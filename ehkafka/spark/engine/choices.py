@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,7 @@ class SparkChoices:
     the way to the broker; `folders` are looked in for modules by executors on this machine.
     """
 
-    checkpoint: str | None = None
+    checkpoint: str | os.PathLike[str] | None = None
     new_checkpoint: bool = False
     available_now: bool = False
     interval_s: float | None = None
@@ -65,5 +66,21 @@ class SparkChoices:
                     f"source_options: {name} is the engine's own; the app and the other arguments say what "
                     "it is. Leave it out."
                 )
-        if self.checkpoint is not None and not str(self.checkpoint).strip():
+        self._check_checkpoint()
+
+    def _check_checkpoint(self) -> None:
+        if self.checkpoint is None:
+            return
+        if not isinstance(self.checkpoint, str | os.PathLike) or isinstance(
+            os.fspath(self.checkpoint), bytes
+        ):
+            raise ConfigurationError(
+                f"checkpoint={self.checkpoint!r}: give a folder as text or as a path, or leave it out."
+            )
+        if not os.fspath(self.checkpoint).strip():
             raise ConfigurationError("checkpoint is empty: give a folder, or leave it out.")
+
+    @property
+    def checkpoint_folder(self) -> str | None:
+        """The checkpoint's folder as text."""
+        return None if self.checkpoint is None else os.fspath(self.checkpoint)

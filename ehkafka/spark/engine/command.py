@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.errors import ConfigurationError
 from ehkafka.signals import stop_signals
 from ehkafka.spark.engine.choices import SparkChoices
-from ehkafka.spark.engine.refusals import check_version
+from ehkafka.spark.engine.refusals import check_app, check_version
+from ehkafka.spark.engine.shipment import Shipment, pack
 from ehkafka.spark.java_home import find_java_home
 
 if TYPE_CHECKING:
@@ -41,7 +42,12 @@ def run_until_stopped(
     modules that executors elsewhere need. The first SIGINT or SIGTERM lets the running batch end, the second
     leaves.
     """
-    SparkChoices(**choices)  # what is wrong is told before Spark has started
+    # What is wrong is told before Spark has started, which takes seconds.
+    SparkChoices(**choices)
+    check_version()
+    parts = app._parts_for_spark()  # noqa: SLF001 - as `App.run_on_spark`, which does it again
+    check_app(parts)
+    pack(Shipment.of(parts))
     with session(master, conf) as spark:
         for file in files:
             spark.sparkContext.addPyFile(str(file))

@@ -25,17 +25,22 @@ _OWN_FOLDER: Final = str(Path(errors.__file__).parent)
 
 def as_told(error: EhkafkaError) -> EhkafkaError:
     """Return an error with its text in one line, so that it can be found again in a traceback."""
-    told = type(error)(" ".join(str(error).split()))
+    told = type(error)(_one_line(error))
     told.__cause__ = error.__cause__
     return told
 
 
 def as_text(error: EhkafkaError) -> str:
     """Return an error as `failure_of` reads it, with the line of the user's code that it comes from."""
-    told = f"{EhkafkaError.__module__}.{type(error).__name__}: {' '.join(str(error).split())}"
+    told = f"{EhkafkaError.__module__}.{type(error).__name__}: {_one_line(error)}"
     frames = traceback.extract_tb(error.__cause__.__traceback__) if error.__cause__ is not None else ()
     users = [frame for frame in frames if not frame.filename.startswith(("<", _OWN_FOLDER))]
     return f"{told} Raised in {users[-1].filename}, line {users[-1].lineno}." if users else told
+
+
+def _one_line(error: EhkafkaError) -> str:
+    """Return its text without line ends, and without what UTF-8 cannot say: the JVM takes nothing else."""
+    return " ".join(str(error).split()).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def failure_of(said: str) -> EhkafkaError:

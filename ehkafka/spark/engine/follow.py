@@ -16,6 +16,8 @@ from ehkafka.errors import AbandonedError, EhkafkaError, EngineError, said
 from ehkafka.events import AppStopped, AppStopping
 from ehkafka.run_errors import death_of
 from ehkafka.spark.engine.failures import failure_of
+from ehkafka.spark.engine.java_errors import is_of_java, java_says
+from ehkafka.spark.engine.last_tasks import await_tasks
 from ehkafka.spark.engine.results import COUNTS
 from ehkafka.spark.engine.told import Told
 from ehkafka.spark.source import offsets
@@ -39,6 +41,8 @@ STOP_LOOK_S = 0.005
 # Spark gives the process that plans a query ten seconds to start, which a very busy machine may not keep.
 STARTS_MAX = 6
 _TOO_LATE = "failed to connect back"
+# How Spark's words begin until a query's first trigger.
+_BEGINNING = "Initializing"
 
 
 class Follower:
@@ -71,6 +75,8 @@ class Follower:
         self._emit = emit
         self._on_end = on_end
         self.done = threading.Event()
+        # Whether all that is left are the user's on_stop functions. Written by the thread.
+        self.is_in_users_hands = False
         # Set by `request_stop`, the reason first, and by `leave_now`; read by the thread.
         self._reason = ""
         self._stop_by_s: float | None = None
@@ -116,7 +122,7 @@ class Follower:
         try:
             self._follow()
         except BaseException as error:
-            self.fail(death_of("The thread that follows the Spark query", error))
+            self.fail(_failure("The thread that follows the Spark query", error))
         finally:
             self._finish()
 
@@ -128,8 +134,10 @@ class Follower:
             if not is_active and not self._begins_again():
                 return
             self._group.serve(LOOK_S)
-            if (lost := self._group.lost()) is not None:
+            if (lost := self._group.commits.lost()) is not None:
+                # What the running batch still handles is handled by somebody else as well.
                 self.fail(lost)
+                self.leave_now()
         self._stop_between_batches()
 
     def _begins_again(self) -> bool:
@@ -154,7 +162,7 @@ class Follower:
                 self.counts = {name: self.counts[name] + result.counts[name] for name in COUNTS}
             source = progress["sources"][0]
             ends = _positions(source.get("endOffset"))
-            self._group.note(ends, {} if result is None else result.lasts)
+            self._group.commits.note(ends, {} if result is None else result.lasts)
             if result is not None:
                 took_ms = progress.get("durationMs", {}).get("triggerExecution", 0)
                 latest = _positions(source.get("latestOffset"))
@@ -185,11 +193,11 @@ class Follower:
         self._stop_file.touch()
         while self.query.isActive and self._stop_left_s():
             # From now on a trigger that begins finds nothing new, so one look between two of them is enough.
-            if not self.query.status["isTriggerActive"]:
+            if not self._is_busy():
                 break
             time.sleep(STOP_LOOK_S)
         else:
-            if self.query.isActive:
+            if self.query.isActive and self.query.status["isTriggerActive"]:
                 self.fail(
                     AbandonedError(
                         "The running batch did not end within the stop's time, so it was cut off: none of "
@@ -199,36 +207,55 @@ class Follower:
                 )
         self.query.stop()
 
+    def _is_busy(self) -> bool:
+        status = self.query.status
+        # Before its first trigger a query may be about to repeat a batch of its checkpoint.
+        return bool(status["isTriggerActive"]) or str(status["message"]).startswith(_BEGINNING)
+
     def _stop_left_s(self) -> float:
         assert self._stop_by_s is not None
         return max(0.0, self._stop_by_s - time.monotonic())
 
     def _finish(self) -> None:
-        try:
-            self._end_query()
-            late = self._group.finish(self.stop_s)
-            if late and self.failure is None:
-                shown = ", ".join(map(str, late[:10]))
-                self.fail(
-                    AbandonedError(
-                        f"The last commit of {shown} failed ({self._group.trouble or 'no answer in time'}), "
-                        "so what was finished since the commit before is handled again."
-                    )
-                )
-        except BaseException as error:
-            self.fail(EngineError(f"The end of the Spark query failed: {error!r}. Please report it."))
-        finally:
-            self._close()
+        """End all there is to end, each whatever became of the one before."""
+        for what, step in (
+            ("The end of the Spark query", self._end_query),
+            # Before anybody else may have the group: cancelled tasks go on for seconds.
+            ("The end of Spark's tasks", lambda: await_tasks(self.query)),
+            ("The last commit", self._commit_last),
+            ("The end of the group's client", self._close_group),
+            ("", self._call_on_end),
+        ):
+            try:
+                step()
+            except BaseException as error:
+                self.fail(_failure(what, error))
+        self.done.set()
 
-    def _close(self) -> None:
+    def _commit_last(self) -> None:
+        late = self._group.commits.finish(self.stop_s)
+        if (lost := self._group.commits.lost()) is not None:
+            self.fail(lost)
+        elif late:
+            shown = ", ".join(map(str, late[:10]))
+            self.fail(
+                AbandonedError(
+                    f"The last commit of {shown} failed "
+                    f"({self._group.commits.trouble or 'no answer in time'}), so what was finished since the "
+                    "commit before is handled again."
+                )
+            )
+
+    def _close_group(self) -> None:
+        self._group.close(deadline_s=time.monotonic() + self.stop_s)
+
+    def _call_on_end(self) -> None:
+        self._emit(AppStopped(0 if self.failure is None else self.failure.exit_code, 0))
+        self.is_in_users_hands = True
         try:
-            self._group.close(deadline_s=time.monotonic() + self.stop_s)
-            self._emit(AppStopped(0 if self.failure is None else self.failure.exit_code, 0))
             self._on_end()
         except BaseException as error:  # the user's on_stop functions among them
             self.fail(EhkafkaError(f"The end of the app failed: {said(error)}."))
-        finally:
-            self.done.set()
 
     def _end_query(self) -> None:
         if self.query.isActive:
@@ -239,6 +266,19 @@ class Follower:
             self.fail(self._batches.failure)
         elif (error := self.query.exception()) is not None:
             self.fail(failure_of(str(error)))
+
+
+def _failure(what: str, error: BaseException) -> EhkafkaError:
+    """Return what ends the run: Spark's driver may be gone, which is none of our defects."""
+    if is_of_java(error):
+        failure = EngineError(
+            f"Spark's driver failed under the run, or has ended ({java_says(error)}). What its last batch "
+            "had handled may be handled again. Where the program ends the session itself: first run.stop(), "
+            "then spark.stop()."
+        )
+        failure.__cause__ = error
+        return failure
+    return death_of(what, error)
 
 
 def _positions(told: Any) -> Mapping[TopicPartition, int]:

@@ -1,55 +1,56 @@
-"""The consumer group's side of a query: where its partitions begin, and the commits of finished batches.
+"""The consumer group's side of a query: the way to the broker, where partitions begin, who else is there.
 
 On the driver. `open`, `begin` and `claim` in the thread that starts the query; from `serve` on the consumer
 belongs to the thread that follows it. Nothing here joins the group: Kafka takes commits from outside only
-while a group has no member, which is also how a live consumer is noticed.
+while a group has no member, which is also how a live consumer is noticed. Other runs on Spark are noticed by
+what they commit (`holding`).
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
+from confluent_kafka import KafkaException
 
 from ehkafka.assembly import Assembly
 from ehkafka.checks.target import Target
 from ehkafka.endpoint.client import check_client_version, describe_error
 from ehkafka.endpoint.credential_watch import CredentialWatch
-from ehkafka.errors import EndpointError, GroupInUseError
+from ehkafka.errors import EndpointError
 from ehkafka.intake.context import PartitionHooks
-from ehkafka.intake.log_bounds import log_bounds
-from ehkafka.mirroring import Mirroring
-from ehkafka.offsets.group import LIVE
+from ehkafka.mirroring import Mirroring, run_name
 from ehkafka.offsets.members import members_of
-from ehkafka.progress.ledger import Position
-from ehkafka.progress.ranges import MOVED
+from ehkafka.progress.saving import metadata_bytes_max
 from ehkafka.reach import Reach
 from ehkafka.records import TopicPartition
 from ehkafka.recovery.policy import DeadLetter
+from ehkafka.spark.engine.begins import inside_the_logs, logs_of, offsets_of
+from ehkafka.spark.engine.commits import Commits, in_use, with_step
+from ehkafka.spark.engine.holder import Commit
+from ehkafka.spark.engine.holding import Holding
+from ehkafka.spark.engine.marks import Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from confluent_kafka import Consumer
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.spark.engine.app_parts import AppParts
-    from ehkafka.spark.engine.results import LastRecord
+    from ehkafka.spark.engine.begins import Logs
     from ehkafka.telemetry.bus import EventBus
 
-# A query is one epoch of all its partitions.
-_EPOCH = 1
 MEMBERS_S = 5.0
-AGAIN_S = 0.2
-SLOW_LOOK_S = 0.5
+CREDENTIAL_LOOK_S = 0.5
 _NAMED = 3
-_NOT_YET = {
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-    KafkaError._WAIT_COORD,  # noqa: SLF001 - librdkafka's own codes start with an underscore
-}
+
+
+class Claimed(NamedTuple):
+    """Where the query begins, and whether the broker keeps what is committed beside the offsets."""
+
+    starts: dict[TopicPartition, int]
+    keeps_marks: bool
 
 
 class Group:
@@ -59,12 +60,15 @@ class Group:
         """Raise `ConfigurationError` for what cannot work; nothing is opened."""
         self._parts = parts
         self._bus = bus
+        self._fail = fail
         self.name = parts.settings.group
+        # For errors, and in the marks beside its commits.
+        self.run = run_name()
         assembly = Assembly(
             endpoint=parts.endpoint,
             settings=parts.settings,
             bus=bus,
-            fail=fail,
+            fail=self._take_fatal,
             worker_died=lambda _error: None,
             user_code_failed=lambda _where, _error: None,
             leave_now=lambda: False,
@@ -84,13 +88,11 @@ class Group:
         )
         self._consumer: Consumer | None = None
         self._is_open = False
-        self._next_slow_look_s = 0.0
+        self._next_credential_look_s = 0.0
         # What the group had committed at `begin`, of partitions with a commit.
-        self.committed: dict[TopicPartition, int] = {}
-        # Those of them that `ehkafka offsets reset` and its like have moved.
-        self.reset: set[TopicPartition] = set()
-        # What the last finished batch reached, by partition. The following thread's, from `serve` on.
-        self._positions: dict[TopicPartition, Position] = {}
+        self.committed: dict[TopicPartition, Commit] = {}
+        self._logs: Logs = {}
+        self._commits: Commits | None = None
 
     def open(self) -> None:
         """Reach the broker; all topics are there, those of dead letters too. Raises what is wrong."""
@@ -108,18 +110,21 @@ class Group:
         self._mirroring.start()
         self._is_open = True
 
-    def begin(self) -> dict[TopicPartition, int]:
-        """Return where each partition begins: at the group's commit, else the mirror's, else at `start`."""
+    def begin(self, known_topics: Collection[str] = ()) -> dict[TopicPartition, int]:
+        """Return where each partition begins: at the group's commit, else the mirror's, else at `start`.
+
+        A new partition of a topic that was read before begins with its log; `known_topics` are those of a
+        checkpoint.
+        """
         begins = self._context.positions.find(self._opened, self._partitions())
-        known = {one.partition: one.committed for one in begins if one.committed is not None}
-        self.committed = {partition: commit.offset for partition, commit in known.items()}
-        self.reset = {partition for partition, commit in known.items() if commit.metadata == MOVED}
-        symbolic = [one.partition for one in begins if one.offset == OFFSET_BEGINNING]
-        logs = log_bounds(self._opened, symbolic, self._parts.settings.connect_s) if symbolic else {}
-        return {
-            one.partition: logs[one.partition].start if one.partition in logs else one.offset
+        self.committed = {
+            one.partition: Commit(one.committed.offset, one.committed.metadata or "")
             for one in begins
+            if one.committed is not None
         }
+        asked = [one.partition for one in begins]
+        self._logs = logs_of(self._opened, asked, self._parts.settings.connect_s)
+        return offsets_of(begins, self._logs, known_topics)
 
     def refuse_members(self) -> None:
         """Raise `GroupInUseError` where the broker tells of members; `claim` is the proof."""
@@ -129,71 +134,40 @@ class Group:
         if members:
             named = ", ".join(f"{member.client} on {member.host}" for member in members[:_NAMED])
             more = f" and {len(members) - _NAMED} more" if len(members) > _NAMED else ""
-            raise self._in_use(f"it has {len(members)} member(s), {named}{more}")
+            raise in_use(self._whose, f"it has {len(members)} member(s), {named}{more}")
 
-    def claim(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Commit where the query begins. Raises `GroupInUseError` while a consumer holds the group."""
-        for partition, offset in positions.items():
-            self._context.ledger.assigned(partition, _EPOCH, None)
-            self._context.on_epoch_begin(partition, _EPOCH, offset)
-            self._positions[partition] = Position(_EPOCH, offset)
-        ends_s = time.monotonic() + self._parts.settings.connect_s
-        while (refusal := self._refusal()) is not None:
-            if refusal.code() in LIVE:
-                raise self._in_use(f"the broker refuses a commit from outside ({refusal.name()})")
-            if refusal.code() not in _NOT_YET or time.monotonic() >= ends_s:
-                raise EndpointError(
-                    f"Where the group {self.name!r} begins could not be committed: {describe_error(refusal)}"
-                )
-            time.sleep(AGAIN_S)
+    def claim(
+        self, starts: Mapping[TopicPartition, int], checkpoint: str = "", *, goes_on: bool = False
+    ) -> Claimed:
+        """Take the group by committing where the query begins.
 
-    def note(self, ends: Mapping[TopicPartition, int], lasts: Mapping[TopicPartition, LastRecord]) -> None:
-        """Take where a finished batch ended; it is committed at the next tick."""
-        for partition, end in ends.items():
-            before = self._positions.get(partition)
-            if before is None:  # the topic has grown
-                self._context.ledger.assigned(partition, _EPOCH, None)
-                self._context.on_epoch_begin(partition, _EPOCH, None)
-            elif end <= before.next_offset:
-                continue
-            last = lasts.get(partition)
-            anchor = before.anchor if before is not None else None
-            if last is not None and last.timestamp_ms is not None:
-                anchor = (last.offset, last.timestamp_ms)
-            # A commit carries the epoch of the very record before it.
-            is_before = last is not None and last.offset == end - 1
-            epoch = last.leader_epoch if last is not None and is_before else None
-            self._positions[partition] = Position(_EPOCH, end, epoch, anchor=anchor)
+        `checkpoint` is the name of its checkpoint, `goes_on` tells whether there is something in it. Raises
+        `GroupInUseError` while a consumer or another run has the group, `OffsetGapError` by
+        `on_out_of_range`, `EndpointError`.
+        """
+        starts = inside_the_logs(starts, self._logs, self._context, has_checkpoint=goes_on)
+        mark = Mark(self.run, checkpoint)
+        found = [Mark.read(commit.metadata) for commit in self.committed.values()]
+        holding = Holding(mark, [one for one in found if one is not None], self._whose, self._bus.emit)
+        bytes_max = metadata_bytes_max(self._parts.settings, is_event_hubs=self._parts.endpoint.is_event_hubs)
+        self._commits = Commits(
+            self._context, self._opened, holding, whose=self._whose, marks=len(mark.text) <= bytes_max
+        )
+        return Claimed(starts, self._commits.take(starts, self._parts.settings.connect_s))
+
+    @property
+    def commits(self) -> Commits:
+        """The run's commits, since `claim`."""
+        assert self._commits is not None
+        return self._commits
 
     def serve(self, timeout_s: float) -> None:
-        """Let the client's callbacks through, and commit what is due."""
-        self._opened.consume(1, timeout_s)
+        """Let the client's callbacks through, use a new key, and commit what is due."""
         now_s = time.monotonic()
-        ledger = self._context.ledger
-        if ledger.due(now_s, 0):
-            self._context.committer.send(self._opened, self._positions, 0)
-        if now_s >= self._next_slow_look_s:
-            self._next_slow_look_s = now_s + SLOW_LOOK_S
+        if now_s >= self._next_credential_look_s:
+            self._next_credential_look_s = now_s + CREDENTIAL_LOOK_S
             self._credential.apply()
-
-    def lost(self) -> GroupInUseError | None:
-        """Return the error of a group that somebody else holds by now, None while it is ours alone."""
-        committer = self._context.committer
-        if committer.trouble is None or committer.mends_itself:
-            return None
-        return self._in_use(f"the broker refuses our commits ({committer.trouble})")
-
-    def finish(self, timeout_s: float) -> list[TopicPartition]:
-        """Commit what the last batch reached; return the partitions whose commit is not known to be made."""
-        ends_s = time.monotonic() + timeout_s
-        ledger, committer = self._context.ledger, self._context.committer
-        while ledger.dirty(self._positions) and time.monotonic() < ends_s:
-            if ledger.in_flight is None:
-                committer.commit_within(self._opened, self._positions, max(0.1, ends_s - time.monotonic()))
-                if committer.trouble is not None and not committer.mends_itself:
-                    break
-            self._opened.consume(1, AGAIN_S)
-        return sorted(ledger.dirty(self._positions))
+        self.commits.serve(timeout_s)
 
     def close(self, *, deadline_s: float) -> None:
         """Let the mirror write what it owes, and close the client."""
@@ -203,14 +177,13 @@ class Group:
             self._consumer.close()
 
     @property
-    def trouble(self) -> str | None:
-        """What the last commit failed of; None since one was acknowledged."""
-        return self._context.committer.trouble
-
-    @property
     def _opened(self) -> Consumer:
         assert self._consumer is not None
         return self._consumer
+
+    @property
+    def _whose(self) -> str:
+        return f"The group {self.name!r} on {self._parts.endpoint.name}"
 
     def _partitions(self) -> list[TopicPartition]:
         try:
@@ -223,17 +196,11 @@ class Group:
             for number in sorted(known[topic].partitions)
         ]
 
-    def _refusal(self) -> KafkaError | None:
-        error, answers = self._context.committer.commit_once(self._opened, self._positions)
-        told = [error, *(answer.error for answer in answers)]
-        return next((one for one in told if one is not None), None)
-
-    def _in_use(self, why: str) -> GroupInUseError:
-        return GroupInUseError(
-            f"The group {self.name!r} on {self._parts.endpoint.name} is in use: {why}. Two at a time would "
-            "handle every record twice. Stop its consumers, wait until their session has ended, and start "
-            "again."
-        )
+    def _take_fatal(self, error: EhkafkaError) -> None:
+        error = with_step(error)
+        if self._commits is not None and self._commits.fatal is None:
+            self._commits.fatal = error
+        self._fail(error)
 
 
 def _letters(parts: AppParts) -> set[str]:

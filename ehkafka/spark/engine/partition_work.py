@@ -45,7 +45,7 @@ class PartitionWork:
         if self._route.open is not None:
             try:
                 self._route.open(assignment)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise EhkafkaError(
                     f"Opening {self.partition} failed in handler {self._route.handler!r}: {said(error)}. Its "
                     "records were not handled. Fix the class."
@@ -94,6 +94,10 @@ class PartitionWork:
         with self._route.exchange.locked() as dispatcher:
             return dispatcher.drained(self._assignment)
 
+    def running(self) -> tuple[Route, Assignment] | None:
+        """Return what runs it, between `begin` and `end`."""
+        return None if self._assignment is None else (self._route, self._assignment)
+
     def end(self) -> BaseException | None:
         """End the assignment and close a class handler's instance; return what that raised."""
         assignment, self._assignment = self._assignment, None
@@ -104,7 +108,7 @@ class PartitionWork:
         if self._route.close is not None:
             try:
                 self._route.close(assignment, "stopped")
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 return error
         return None
 

@@ -7,35 +7,44 @@ it yields are counts, so no record crosses into the JVM. One task has whole part
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql.datasource import DataSource
 
-from ehkafka.errors import ConfigurationError, EhkafkaError
+from ehkafka.errors import ConfigurationError, EhkafkaError, OffsetGapError
 from ehkafka.spark.engine.failures import as_told
+from ehkafka.spark.engine.leaving import end_process_after_task
 from ehkafka.spark.engine.results import SCHEMA, as_arrow, failed_task
 from ehkafka.spark.engine.shipment import unpack
 from ehkafka.spark.engine.work import TaskWork
+from ehkafka.spark.source.loss import GapAdvice
 from ehkafka.spark.source.options import options_from
 from ehkafka.spark.source.partition import SourcePartition
 from ehkafka.spark.source.reading import messages
 from ehkafka.spark.source.stream_reader import SourceStreamReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from pyarrow import RecordBatch
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
+    from ehkafka.spark.engine.results import PartitionResult
     from ehkafka.spark.engine.shipment import Shipment
     from ehkafka.spark.engine.work import Batches
     from ehkafka.spark.source.options import SourceOptions
 
 
+_GAP_ADVICE = GapAdvice(
+    "To go on without them, give the app on_out_of_range='earliest'; to begin elsewhere, move the group"
+    " (ehkafka offsets reset), and start with new_checkpoint=True if there is a checkpoint.",
+    "To go on without, start with new_checkpoint=True, or --new-checkpoint.",
+)
 LINES = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
@@ -69,7 +78,7 @@ class EngineSource(DataSource):
             raise ConfigurationError(
                 "splitPartitions=true would lose the order of a partition: leave it out."
             )
-        return EngineReader(options, self.job)
+        return EngineReader(replace(options, gap_advice=_GAP_ADVICE), self.job)
 
 
 class EngineReader(SourceStreamReader):
@@ -104,15 +113,30 @@ class EngineReader(SourceStreamReader):
             # For the executor's stderr. A set-up of the user's own was made when its modules were imported.
             logging.basicConfig(format=LINES)
             work = TaskWork(shipment, options.endpoint.endpoint(), pieces)
-            try:
-                results = work.run(cast("Batches", messages(options, pieces)))
-            except EhkafkaError as error:
-                if error is not work.failure:
-                    raise
-                results = [failed_task(error)]
+            results = _run(work, messages(options, pieces))
         except EhkafkaError as error:
             raise as_told(error) from error.__cause__
         return iter([as_arrow(results)])
+
+
+def _run(work: TaskWork, batches: Iterator[Any]) -> list[PartitionResult]:
+    """Return a task's rows. Raises what Spark may try again."""
+    try:
+        # Closed at once: a consumer that a failed task was lent would go on fetching.
+        with closing(cast("Generator[Any]", batches)):
+            results = work.run(cast("Batches", batches))
+    except Exception as error:
+        # What a policy has decided counts, whatever else went wrong beside it or afterwards. And no other
+        # attempt finds what the log has no more.
+        failure = work.failure or (error if isinstance(error, OffsetGapError) else None)
+        if failure is None:
+            raise
+        if work.left_behind and not end_process_after_task(work.left_behind):
+            raise failure from failure.__cause__
+        return [failed_task(failure)]
+    if work.left_behind:
+        end_process_after_task(work.left_behind)
+    return results
 
 
 def engine_source(job: EngineJob) -> type[EngineSource]:

@@ -21,10 +21,14 @@ if TYPE_CHECKING:
     from ehkafka.settings import Settings
     from ehkafka.spark.engine.app_parts import AppParts
 
+_PROGRESS_KEPT = "spark.sql.streaming.numRecentProgressUpdates"
+# Batches that may finish while the run waits for the broker.
+PROGRESS_KEPT_MIN = 50
+
 
 def check_version() -> None:
     """Refuse a PySpark without limits, or none. Raises `ConfigurationError`, `MissingExtraError`."""
-    found = versions.pyspark_version()
+    found = versions.check_pyspark()
     if found < versions.LIMITS_SINCE:
         raise ConfigurationError(
             f"PySpark {found[0]}.{found[1]} gives a source no limits, and the engine needs them: "
@@ -55,6 +59,26 @@ def check_session(spark: Any) -> None:
             "spark.speculation=true would run the handlers of one partition twice at the same time. Set "
             "it to false for this session."
         )
+    kept = str(spark.conf.get(_PROGRESS_KEPT, "100"))
+    if not kept.isdecimal() or int(kept) < PROGRESS_KEPT_MIN:
+        raise ConfigurationError(
+            f"{_PROGRESS_KEPT}={kept} would keep too little to tell by which batches have finished. Give "
+            f"{PROGRESS_KEPT_MIN} or more; Spark's own default is 100."
+        )
+    kills = _said(spark, "killOnIdleTimeout", "false").lower() == "true"
+    if kills and _said(spark, "idleTimeoutSeconds", "0") not in {"0", "0s"}:
+        raise ConfigurationError(
+            "spark.python.worker.killOnIdleTimeout=true would end every batch whose handlers take longer: a "
+            "task of the engine says nothing until it has ended. Set it, and "
+            "spark.sql.execution.pyspark.udf.killOnIdleTimeout, to false for this session; a handler's own "
+            "limit is deadline_s."
+        )
+
+
+def _said(spark: Any, name: str, default: str) -> str:
+    """Return a setting of Spark's Python workers: a session's own, or else the application's."""
+    usual = spark.conf.get(f"spark.python.worker.{name}", default)
+    return str(spark.conf.get(f"spark.sql.execution.pyspark.udf.{name}", usual))
 
 
 def _reasons(spec: HandlerSpec) -> Iterator[str]:

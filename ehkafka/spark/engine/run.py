@@ -71,14 +71,16 @@ class SparkRun:
         """Let the running batch end, commit it, stop; raise what ended the run, if it was an error.
 
         A batch that does not end within `timeout_s` (`stop_s` of the settings by default) is cut off, and
-        `AbandonedError` says so: its records are handled again.
+        `AbandonedError` says so: its records are handled again. The on_stop functions are waited for.
         """
         self._follower.request_stop("stop() was called", timeout_s)
         if self._follower.owns(threading.current_thread()):
             return
         limit_s = 2 * self._follower.stop_s + (timeout_s or 0.0) + _SLACK_S
-        if not self._follower.done.wait(limit_s):
-            raise EngineError(f"The query did not end within {limit_s:.0f} s. Please report it.")
+        # The user's on_stop functions take their time, as they do without Spark.
+        while not self._follower.done.wait(limit_s):
+            if not self._follower.is_in_users_hands:
+                raise EngineError(f"The query did not end within {limit_s:.0f} s. Please report it.")
         self._raise_failure()
 
     def __enter__(self) -> Self:

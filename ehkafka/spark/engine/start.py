@@ -21,16 +21,18 @@ from ehkafka.spark.engine.follow import Follower
 from ehkafka.spark.engine.group import Group
 from ehkafka.spark.engine.hand_over import check_hand_over
 from ehkafka.spark.engine.refusals import check_app, check_session, check_version
+from ehkafka.spark.engine.reservation import reserve
 from ehkafka.spark.engine.run import SparkRun
 from ehkafka.spark.engine.shipment import Shipment, pack
 from ehkafka.spark.engine.way_in import way_in_options
 from ehkafka.spark.shipped import let_planners_import
 from ehkafka.spark.source.offsets import encode
 from ehkafka.spark.source.options import options_from
+from ehkafka.spark.workers_python import check_workers_python
 from ehkafka.telemetry.bus import EventBus
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -40,12 +42,16 @@ if TYPE_CHECKING:
     from ehkafka.spark.engine.app_parts import AppParts
     from ehkafka.spark.engine.choices import SparkChoices
 
+# A start that failed says in the group that it has ended, so that the next one need not wait for its answer.
+RELEASE_S = 3.0
+
 
 def start_on_spark(parts: AppParts, spark: SparkSession, choices: SparkChoices) -> SparkRun:
     """Start the query and return at once. Raises what is wrong; then nothing runs."""
     check_version()
     check_app(parts)
     check_session(spark)
+    check_workers_python(spark)
     given = dict(choices.source_options or {})
     options = way_in_options(parts.endpoint, given, consumer=parts.settings.consumer) | given
     # What is wrong with them is told here, and not by Spark's planning process.
@@ -72,21 +78,27 @@ class _Start:
         # Errors of the group's client before there is somebody to end the query for them.
         self._early: list[EhkafkaError] = []
         self._follower: Follower | None = None
+        self._name = f"ehkafka-engine-{uuid.uuid4().hex[:12]}"
+        self._give_back: Callable[[], None] = lambda: None
         self._bus = EventBus(parts.event_hooks)
         self._bus.start()
         undo.callback(self._bus.close, 1.0)
 
     def start(self, options: Mapping[str, str], packed: bytes) -> SparkRun:
         """Reach the broker, say where to begin, run the on_start functions, start the query."""
-        group = Group(self._parts, self._bus, self._fail)
+        parts = self._parts
+        group = Group(parts, self._bus, self._fail)
+        self._give_back = reserve(parts.endpoint.name, group.name, parts.topics, group.run)
+        self._undo.callback(self._give_back)
         self._undo.callback(group.close, deadline_s=0.0)
         group.open()
         group.refuse_members()
-        checkpoint, starts = self._where_to_begin(group)
-        group.claim(starts)
+        checkpoint, starts = self._take(group)
+        self._undo.callback(group.commits.finish, RELEASE_S)
         self._call_on_start()
         batches = Batches()
         writer = self._writer(batches, packed, {**options, **self._own_options(options, starts)}, checkpoint)
+        self._undo.callback(self._stop_query)
         self._follower = follower = Follower(
             writer.start,
             batches,
@@ -102,23 +114,24 @@ class _Start:
         follower.start()
         return SparkRun(follower)
 
-    def _where_to_begin(self, group: Group) -> tuple[str, dict[TopicPartition, int]]:
-        """Return Spark's checkpoint, and where the group is to stand at the start."""
-        parts, where = self._parts, self._choices.checkpoint
+    def _take(self, group: Group) -> tuple[str, dict[TopicPartition, int]]:
+        """Take the group; return Spark's checkpoint, and where the query begins without what is in there."""
+        parts, where = self._parts, self._choices.checkpoint_folder
         if where is None:
             # Its scheme says that it is this machine's: a path alone may be the cluster's.
-            return (self._folder / "checkpoint").as_uri(), group.begin()
+            return (self._folder / "checkpoint").as_uri(), group.claim(group.begin()).starts
         identity = Identity(parts.settings.group, parts.topics, parts.endpoint.name)
         checkpoint = CheckpointFolder(self._spark, where, identity)
         standing = checkpoint.standing()
         if self._choices.new_checkpoint:
             checkpoint.begin_anew()
             standing = None
-        starts = group.begin()
+        starts = group.begin(() if standing is None else {one.topic for one in standing.finished})
         if standing is not None:
-            starts |= check_hand_over(where, parts.settings.group, standing, group.committed, group.reset)
-        checkpoint.claim()
-        return checkpoint.path, starts
+            starts |= check_hand_over(checkpoint.whose, standing, group.committed)
+        claimed = group.claim(starts, checkpoint.name, goes_on=standing is not None)
+        checkpoint.claim(keeps_marks=claimed.keeps_marks)
+        return checkpoint.path, claimed.starts
 
     def _own_options(
         self, options: Mapping[str, str], starts: Mapping[TopicPartition, int]
@@ -136,7 +149,7 @@ class _Start:
     ) -> DataStreamWriter:
         from ehkafka.spark.engine.reader import EngineJob, engine_source  # noqa: PLC0415 - needs pyspark
 
-        name = f"ehkafka-engine-{uuid.uuid4().hex[:12]}"
+        name = self._name
         let_planners_import(self._spark)
         self._spark.dataSource.register(engine_source(EngineJob(name, packed, str(self._stop_file))))
         frame = self._spark.readStream.format(name).options(**options).load()
@@ -160,6 +173,12 @@ class _Start:
             self._on_stop.callback(function)
         self._undo.push(self._on_stop)
 
+    def _stop_query(self) -> None:
+        """End a query that nobody would follow: a signal may come between its start and ours."""
+        for query in self._spark.streams.active:
+            if query.name == self._name:
+                query.stop()
+
     def _end(self) -> None:
         """Close what was opened here, on the follower's thread."""
         try:
@@ -167,6 +186,7 @@ class _Start:
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._bus.close(2.0)
+            self._give_back()
 
     def _fail(self, error: EhkafkaError) -> None:
         if self._follower is None:

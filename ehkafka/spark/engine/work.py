@@ -4,7 +4,8 @@ Runs in Spark's Python worker process, on its main thread, which does what the p
 engine: it receives, watches, and never calls a handler. Workers, lanes, failure policies and dead letters are
 the local engine's own. It commits nothing: whether the batch counts is decided on the driver.
 
-Handlers that still run when the task fails are waited for, within `stop_s`.
+Handlers that still run when the task fails are waited for, within `stop_s`; what runs even then is in
+`left_behind`, and its process must not take another task.
 """
 
 from __future__ import annotations
@@ -14,20 +15,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ehkafka.assembly import Assembly
-from ehkafka.errors import EhkafkaError, HandlerFailedError, said
-from ehkafka.events import UserCodeFailed
+from ehkafka.errors import EhkafkaError, said
+from ehkafka.events import UserCodeFailed, UserCodeLeft
 from ehkafka.intake.max_age import AgeLimits
-from ehkafka.lanes.order import describe_key
-from ehkafka.recovery.desk import STOP
+from ehkafka.recovery.desk import StopWords
 from ehkafka.run_errors import death_of
 from ehkafka.spark.engine.partition_work import PartitionWork
+from ehkafka.spark.engine.task_watch import TaskWatch
 from ehkafka.telemetry.bus import EventBus
+from ehkafka.workers.protocol import Cancelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ehkafka.endpoint import Endpoint
     from ehkafka.intake.route import Route
+    from ehkafka.lanes.assignment import Assignment
     from ehkafka.records import Message, TopicPartition
     from ehkafka.spark.engine.results import PartitionResult
     from ehkafka.spark.engine.shipment import Shipment
@@ -38,9 +41,13 @@ if TYPE_CHECKING:
 
 # Between two looks while records are handled: what wakes, retries and ends them is seen this late at most.
 LOOK_S = 1e-3
-# Between two looks at deadlines, deferred records and lanes that nothing would ever end.
-SLOW_LOOK_S = 0.5
 LETTERS_S = 0.5
+_STOP_WORDS = StopWords(
+    kept="Nothing of its batch was committed; all of it is handled again at the next start",
+    advice="Fix the handler or the record, or choose what failures lead to: on_failure=Skip() or "
+    "DeadLetter(…)",
+    answers="'stop' or None",
+)
 
 
 class TaskWork:
@@ -52,7 +59,10 @@ class TaskWork:
         self._bus = EventBus()
         # The first error counts. Written by any thread, read by the task's.
         self._failure: EhkafkaError | None = None
-        self._next_slow_look_s = 0.0
+        # Until when a failed task waits for its handlers.
+        self._ends_s: float | None = None
+        # What of the user's still ran when `run` ended: threads, and records that wait for an answer.
+        self.left_behind: tuple[str, ...] = ()
         assembly = Assembly(
             endpoint=endpoint,
             settings=settings,
@@ -66,6 +76,7 @@ class TaskWork:
             worker_set_up=shipment.worker_set_up,
             worker_tear_down=shipment.worker_tear_down,
             history=None,
+            stop_words=_STOP_WORDS,
         )
         topics = {piece.topic for piece in pieces}
         specs = [spec for spec in shipment.specs if topics & set(spec.topics)]
@@ -79,6 +90,17 @@ class TaskWork:
             )
             for piece in pieces
         }
+        # Those whose on_assigned has run.
+        self._assigned: list[PartitionWork] = []
+        self._watch = TaskWatch(
+            self._routes,
+            self._ages,
+            stuck_s=settings.stuck_s,
+            running=self._running,
+            emit=self._bus.emit,
+            fail=self._fail,
+            now_s=time.monotonic(),
+        )
 
     @property
     def failure(self) -> EhkafkaError | None:
@@ -89,8 +111,8 @@ class TaskWork:
         """Handle what the pieces hold; return how it ended, a row for each partition."""
         self._bus.start()
         try:
-            self._open()
             try:
+                self._open()
                 for piece, messages in batches:
                     self._receive(piece.where, messages)
                 self._finish()
@@ -106,10 +128,21 @@ class TaskWork:
     def _open(self) -> None:
         self._letters.start()
         for route in self._routes:
-            route.workers.start()
+            self._start_workers(route)
         for work in self._work.values():
             self._call_hook("on_assigned", work.partition)
+            self._assigned.append(work)
             work.begin()
+
+    @staticmethod
+    def _start_workers(route: Route) -> None:
+        try:
+            route.workers.start()
+        except (Exception, SystemExit) as error:
+            raise EhkafkaError(
+                f"on_worker_start failed for handler {route.handler!r}: {said(error)}. No record of its task "
+                "was handled. Fix the hook."
+            ) from error
 
     def _receive(self, partition: TopicPartition, messages: Sequence[Message]) -> None:
         work = self._work[partition]
@@ -148,46 +181,9 @@ class TaskWork:
                 with route.exchange.locked() as dispatcher:
                     dispatcher.holds.unpark_due(now_s)
             route.exchange.watch()
-        if now_s >= self._next_slow_look_s:
-            self._next_slow_look_s = now_s + SLOW_LOOK_S
-            self._look_slowly()
+        self._watch.look(now_s)
         if self._failure is not None:
             raise self._failure
-
-    def _look_slowly(self) -> None:
-        if self._ages is not None:
-            self._ages.look()
-        for route in self._routes:
-            if route.deferrals is not None:
-                for head in route.deferrals.take_expired():
-                    head.expire()
-            for late in route.attempts.overdue() if route.attempts is not None else ():
-                self._fail(
-                    HandlerFailedError(
-                        f"Handler {late.handler!r} has been busy with {late.partition}@{late.offset}, key "
-                        f"{late.key}, for {late.running_s:.1f} s; its deadline_s is {late.deadline_s:g}. A "
-                        "thread cannot be ended, so its task fails. Make the handler an async def, or "
-                        "raise deadline_s."
-                    )
-                )
-            self._look_for_endless(route)
-
-    def _look_for_endless(self, route: Route) -> None:
-        """Fail the task for a lane that waits for what no batch can wait for: a command, or a restart."""
-        with route.exchange.locked() as dispatcher:
-            diverting = dispatcher.verdicts.diverting
-            for lane, hold in dispatcher.holds.held.items():
-                if hold.due_s is None and lane not in diverting and lane.head is not None:
-                    where = f"{lane.assignment.partition}@{lane.head.offset()}, key {describe_key(lane.key)}"
-                    reason = getattr(hold.decision, "reason", "")
-                    self._fail(
-                        HandlerFailedError(
-                            f"The record at {where} of handler {route.handler!r} waits for good "
-                            f"({reason}), and its batch would never end. On Spark on_error answers "
-                            f"{STOP!r} or None, and letters must be taken."
-                        )
-                    )
-                    return
 
     def _fail(self, error: EhkafkaError) -> None:
         if self._failure is None:
@@ -197,12 +193,15 @@ class TaskWork:
         """Start nothing more and wait, bounded, for what runs: it is handled again with its whole batch."""
         for work in self._work.values():
             work.drain()
-        ends_s = time.monotonic() + self._settings.stop_s
-        while not all(work.is_drained() for work in self._work.values()) and time.monotonic() < ends_s:
+        self._ends_s = time.monotonic() + self._settings.stop_s
+        while not all(work.is_drained() for work in self._work.values()) and time.monotonic() < self._ends_s:
             for route in self._routes:
                 route.exchange.settle()
             time.sleep(LOOK_S)
         self._close_partitions()
+        for route in self._routes:
+            if isinstance(route.workers, Cancelling):
+                route.workers.cancel_ended()
 
     def _close_partitions(self) -> None:
         for work in self._work.values():
@@ -210,18 +209,32 @@ class TaskWork:
                 self._bus.emit(UserCodeFailed(f"closing {work.partition}", said(error)))
             if self._ages is not None:
                 self._ages.tell(work.partition)
-            if self._hooks.on_revoked is not None:
+            if self._hooks.on_revoked is not None and work in self._assigned:
                 try:
                     self._hooks.on_revoked(work.partition, "stopped")
-                except Exception as failed:  # told, as the local engine does: the batch's records are done
+                except (
+                    Exception,
+                    SystemExit,
+                ) as failed:  # told, as the local engine does: its records are done
                     self._bus.emit(UserCodeFailed("on_revoked", said(failed)))
 
     def _leave(self) -> None:
         self._letters.stop(LETTERS_S)
-        ends_s = time.monotonic() + self._settings.stop_s
-        for route in self._routes:
-            route.workers.stop(max(LETTERS_S, ends_s - time.monotonic()))
+        ends_s = self._ends_s or time.monotonic() + self._settings.stop_s
+        left = [
+            name
+            for route in self._routes
+            for name in route.workers.stop(max(LETTERS_S, ends_s - time.monotonic()))
+        ]
+        # Whoever was to answer them may be at it still.
+        deferred = sum(len(route.deferrals.waiting) for route in self._routes if route.deferrals is not None)
+        self.left_behind = (*left, *([f"{deferred} deferred records"] if deferred else []))
+        if self.left_behind:
+            self._bus.emit(UserCodeLeft(self.left_behind))
         self._bus.close(2.0)
+
+    def _running(self) -> list[tuple[Route, Assignment]]:
+        return [running for work in self._work.values() if (running := work.running()) is not None]
 
     def _call_hook(self, name: str, partition: TopicPartition) -> None:
         function = getattr(self._hooks, name)
@@ -229,7 +242,7 @@ class TaskWork:
             return
         try:
             function(partition)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise EhkafkaError(
                 f"{name} failed for {partition}: {said(error)}. Its records were not handled. Fix the hook."
             ) from error

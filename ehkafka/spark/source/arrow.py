@@ -42,10 +42,11 @@ _MILLISECONDS_MAX = (2**63 - 1) // 1000
 def record_batches(
     columns: Sequence[str], messages: Iterable[tuple[Piece, list[Message]]]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a batch of these columns for each list of messages."""
+    """Yield a batch of these columns for each list of messages that has any."""
     schema = arrow_schema(columns)
     for piece, records in messages:
-        yield record_batch(schema, piece, records)
+        if records:
+            yield record_batch(schema, piece, records)
 
 
 def arrow_schema(columns: Sequence[str]) -> pa.Schema:

@@ -11,7 +11,6 @@ from pyspark.sql.datasource import DataSourceReader
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.source import begin
-from ehkafka.spark.source.log import Log
 from ehkafka.spark.source.loss import Loss
 from ehkafka.spark.source.partition import SourcePartition
 from ehkafka.spark.source.planning import pieces_between, plan
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
 
+    from ehkafka.spark.source.log import Log
     from ehkafka.spark.source.options import SourceOptions
     from ehkafka.spark.source.planning import Piece
 
@@ -45,6 +45,9 @@ class SourceBatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks; one without work when there is nothing to read."""
+        # Not at the top: workers have no use for what asks the broker.
+        from ehkafka.spark.source.log import Log  # noqa: PLC0415
+
         with Log(self.options) as log:
             pieces = self._pieces(log)
         shares = plan(pieces, self.options.tasks, split=self.options.split)

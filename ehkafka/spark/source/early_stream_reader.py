@@ -1,7 +1,8 @@
 """The stream reader for PySpark 4.0 and 4.1, which tell neither the start nor a limit.
 
 The start is remembered from what Spark plans; at a restart it plans an empty range first, which tells it.
-The limit is our own. There is no Trigger.AvailableNow for Python sources: Spark refuses it itself.
+The limit is our own. Trigger.AvailableNow asks for the end once and reads up to it in one batch: with a limit
+it ends there, with records left, and nothing tells a source which trigger it runs under.
 """
 
 from __future__ import annotations

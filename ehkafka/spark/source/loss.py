@@ -17,6 +17,20 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("ehkafka.spark")
 
 
+class GapAdvice(NamedTuple):
+    """What can be done about records, and about whole partitions, that are gone."""
+
+    records: str
+    partitions: str
+
+
+OF_A_QUERY = GapAdvice(
+    "To go on without them, set failOnDataLoss=false; to begin elsewhere, give the query a new"
+    " checkpointLocation and startingOffsets.",
+    "To go on without, set failOnDataLoss=false.",
+)
+
+
 class Loss(NamedTuple):
     """Offsets from `wanted` to before `end` were to be read; the log holds `log_start` to `log_end`."""
 
@@ -40,18 +54,15 @@ class Loss(NamedTuple):
             return f"{wanted}, but {log}: offsets {self.wanted} to {self.resume_at - 1} are gone (retention)"
         return f"{wanted}, up to {self.end - 1}, but {log}: it was cut, or its topic was made anew"
 
-    def settle(self, *, fail: bool) -> None:
+    def settle(self, *, fail: bool, advice: GapAdvice = OF_A_QUERY) -> None:
         """Raise `OffsetGapError`, or warn and go on, as `failOnDataLoss` says."""
         if fail:
-            raise self.error()
+            raise self.error(advice)
         _LOG.warning("%s. The query goes on at offset %d (failOnDataLoss=false).", self.text, self.resume_at)
 
-    def error(self) -> OffsetGapError:
+    def error(self, advice: GapAdvice) -> OffsetGapError:
         """Return what ends the query."""
-        return OffsetGapError(
-            f"{self.text}. To go on without them, set failOnDataLoss=false; to begin elsewhere, give the"
-            " query a new checkpointLocation and startingOffsets."
-        )
+        return OffsetGapError(f"{self.text}. {advice.records}")
 
 
 class PartitionsGone(NamedTuple):
@@ -59,10 +70,10 @@ class PartitionsGone(NamedTuple):
 
     partitions: tuple[TopicPartition, ...]
 
-    def settle(self, *, fail: bool) -> None:
+    def settle(self, *, fail: bool, advice: GapAdvice = OF_A_QUERY) -> None:
         """Raise `OffsetGapError`, or warn and go on without them, as `failOnDataLoss` says."""
         names = ", ".join(map(str, self.partitions))
         text = f"The checkpoint knows {names}, which the query no longer reads: deleted, or left out"
         if fail:
-            raise OffsetGapError(f"{text}. To go on without, set failOnDataLoss=false.")
+            raise OffsetGapError(f"{text}. {advice.partitions}")
         _LOG.warning("%s. The query goes on without (failOnDataLoss=false).", text)

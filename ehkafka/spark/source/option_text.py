@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.endpoint.property_names import shown
@@ -13,6 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _TRUE, _FALSE = "true", "false"
+# What Kafka's protocol has room for: offsets and times, and the numbers of partitions.
+_LARGEST = 2**63 - 1
+_LAST_PARTITION = 2**31 - 1
+_DIGITS_MAX = len(str(_LARGEST))
+# Kafka takes 249 characters, Event Hubs 256.
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,256}")
 
 
 def flag(name: str, text: str) -> bool:
@@ -25,18 +32,18 @@ def flag(name: str, text: str) -> bool:
 
 def count(name: str, text: str) -> int:
     """Return a whole number of 1 or more."""
-    value = text.strip()
-    if not value.isdecimal() or int(value) < 1:
-        raise wrong(name, text, "give a whole number of 1 or more")
-    return int(value)
+    value = _whole(text)
+    if value is None or not 1 <= value <= _LARGEST:
+        raise wrong(name, text, f"give a whole number of 1 or more, up to {_LARGEST}")
+    return value
 
 
 def moment_ms(name: str, text: str) -> int:
     """Return milliseconds since 1970."""
-    value = text.strip()
-    if not value.isdecimal():
+    value = _whole(text)
+    if value is None or value > _LARGEST:
         raise wrong(name, text, "give milliseconds since 1970, such as 1767225600000")
-    return int(value)
+    return value
 
 
 def names(name: str, text: str) -> tuple[str, ...]:
@@ -47,27 +54,44 @@ def names(name: str, text: str) -> tuple[str, ...]:
     return found
 
 
+def topics(name: str, text: str) -> tuple[str, ...]:
+    """Return the topics that commas separate, each once."""
+    found = names(name, text)
+    for topic in found:
+        _check_topic(name, text, topic)
+    return found
+
+
 def partitions(name: str, text: str) -> tuple[TopicPartition, ...]:
-    """Return the partitions of `{"topic": [0, 1]}`."""
+    """Return the partitions of `{"topic": [0, 1]}`, each once."""
     example = '{"readings": [0, 1]}'
     return tuple(
-        TopicPartition(topic, number)
-        for topic, numbers in _topics(name, text, example)
-        for number in _list(name, text, numbers, example)
+        dict.fromkeys(
+            TopicPartition(topic, number)
+            for topic, numbers in _topics(name, text, example)
+            for number in _list(name, text, numbers, example)
+        )
     )
 
 
 def by_partition(name: str, text: str, example: str, least: int) -> tuple[tuple[TopicPartition, int], ...]:
     """Return the numbers, `least` or more, of `{"topic": {"0": 23}}`."""
-    found = []
+    advice = f"give a number for each partition, {least} or more, such as {example}"
+    found: dict[TopicPartition, int] = {}
     for topic, numbers in _topics(name, text, example):
-        if not isinstance(numbers, dict):
-            raise wrong(name, text, f"give a number for each partition, such as {example}")
+        if not isinstance(numbers, dict) or not numbers:
+            raise wrong(name, text, advice)
         for number, value in numbers.items():
-            if not number.isdecimal() or type(value) is not int or value < least:
-                raise wrong(name, text, f"give a number for each partition, such as {example}")
-            found.append((TopicPartition(topic, int(number)), value))
-    return tuple(sorted(found))
+            partition = _whole(number)
+            if partition is None or partition > _LAST_PARTITION:
+                raise wrong(name, text, advice)
+            if type(value) is not int or not least <= value <= _LARGEST:
+                raise wrong(name, text, advice)
+            where = TopicPartition(topic, partition)
+            if where in found:  # as 1 and 01
+                raise wrong(name, text, f"partition {partition} of {topic} is there twice")
+            found[where] = value
+    return tuple(sorted(found.items()))
 
 
 def wrong(name: str, text: str, advice: str) -> ConfigurationError:
@@ -75,14 +99,41 @@ def wrong(name: str, text: str, advice: str) -> ConfigurationError:
     return ConfigurationError(f"Option {name}: {shown(name, text)} is not understood; {advice}.")
 
 
+def _whole(text: str) -> int | None:
+    """Return the number that the text is; None for anything else.
+
+    `int` alone would take digits of every script, underscores and signs, and raise for thousands of digits.
+    """
+    digits = text.strip()
+    if not digits.isascii() or not digits.isdecimal():
+        return None
+    significant = digits.lstrip("0")
+    return int(significant or "0") if len(significant) <= _DIGITS_MAX else None
+
+
 def _topics(name: str, text: str, example: str) -> Iterator[tuple[str, Any]]:
     try:
-        value = json.loads(text)
-    except ValueError:
+        value = json.loads(text, object_pairs_hook=_each_once)
+    except (ValueError, RecursionError):
         raise wrong(name, text, f"give JSON, such as {example}") from None
     if not isinstance(value, dict) or not value:
         raise wrong(name, text, f"give JSON, such as {example}")
-    yield from value.items()
+    for topic, inner in value.items():
+        _check_topic(name, text, topic)
+        yield topic, inner
+
+
+def _check_topic(name: str, text: str, topic: str) -> None:
+    if _TOPIC.fullmatch(topic) is None:
+        advice = "use 1 to 256 letters, digits, dots, dashes and underscores"
+        raise wrong(name, text, f"{topic!r:.80} is no topic's name, {advice}")
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON; Python would take the last one of two equal names and say nothing."""
+    if len(found := dict(pairs)) != len(pairs):
+        raise ValueError("a name is there twice")
+    return found
 
 
 def _list(name: str, text: str, numbers: Any, example: str) -> list[int]:
@@ -90,7 +141,7 @@ def _list(name: str, text: str, numbers: Any, example: str) -> list[int]:
     if (
         not isinstance(numbers, list)
         or not numbers
-        or not all(type(one) is int and one >= 0 for one in numbers)
+        or not all(type(one) is int and 0 <= one <= _LAST_PARTITION for one in numbers)
     ):
         raise wrong(name, text, f"give the partitions' numbers, such as {example}")
     return numbers

@@ -17,6 +17,7 @@ from ehkafka.spark import secrets
 from ehkafka.spark.secrets import NamedEndpoint  # noqa: TC001 - likewise
 from ehkafka.spark.source import option_text, schema
 from ehkafka.spark.source.boundary_options import end_from, start_from
+from ehkafka.spark.source.loss import OF_A_QUERY, GapAdvice
 from ehkafka.spark.source.start import Place, Start  # noqa: TC001 - likewise
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class SourceOptions:
     group: str | None = None
     limit_records: int | None = None
     fail_on_data_loss: bool = True
+    # The engine has other ways than a query.
+    gap_advice: GapAdvice = OF_A_QUERY
     columns: tuple[str, ...] = schema.WITHOUT_HEADERS
     # None: a task for each partition.
     tasks: int | None = None
@@ -89,7 +92,7 @@ def options_from(mapping: Mapping[str, str]) -> SourceOptions:
     secrets.refuse_secrets(mapping)
     options = _in_our_spelling(mapping)
     group = _group(options)
-    topics = option_text.names("subscribe", options["subscribe"]) if "subscribe" in options else ()
+    topics = option_text.topics("subscribe", options["subscribe"]) if "subscribe" in options else ()
     assigned = option_text.partitions("assign", options["assign"]) if "assign" in options else ()
     if topics and assigned:
         raise ConfigurationError("Options subscribe and assign exclude each other: keep one.")

@@ -6,12 +6,12 @@ opened on the driver does not. Called in Spark's planning process and its worker
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.spark.source.log import Log
 from ehkafka.spark.source.partition import SourcePartition
 from ehkafka.spark.source.planning import plan
 from ehkafka.spark.source.stream import Stream
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
 
+    from ehkafka.spark.source.log import Log
     from ehkafka.spark.source.options import SourceOptions
 
 
@@ -35,18 +36,23 @@ class StreamReaderParts(DataSourceStreamReader):
                 " Trigger.AvailableNow."
             )
         self.options = options
-        self._open()
 
-    def _open(self) -> None:
-        self._log = Log(self.options)
-        self._stream = Stream(self.options, self._log)
+    @cached_property
+    def _log(self) -> Log:
+        # Not at the top: workers have no use for what asks the broker.
+        from ehkafka.spark.source.log import Log  # noqa: PLC0415
+
+        return Log(self.options)
+
+    @cached_property
+    def _stream(self) -> Stream:
+        return Stream(self.options, self._log)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"options": self.options}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.options = state["options"]
-        self._open()
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - PySpark's name
         """Return the constant before batch 0; `Stream` says why it names no position."""

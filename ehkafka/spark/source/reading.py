@@ -51,7 +51,10 @@ _FORBIDDEN = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZAT
 
 
 def messages(options: SourceOptions, pieces: Sequence[Piece]) -> Iterator[tuple[Piece, list[Message]]]:
-    """Yield the records of each piece, in lists of one piece and in offset order; never an empty list.
+    """Yield the records of each piece, in lists of one piece and in offset order.
+
+    While the broker has nothing to give, empty lists come, one at least every `WAIT_S`: who reads has
+    other things to look at.
 
     Pieces of one partition are read one after the other, others side by side. Raises `OffsetGapError`,
     `EndpointError`, `TopicNotFoundError` or `ConfigurationError`.
@@ -98,6 +101,9 @@ class _Reading:
             records = [message for message in got if not message.error()] if events else got
             if not records:
                 self._check_deadline()
+                asked_s = time.monotonic()
+                yield next(iter(self._open.values())), records
+                self._began_s += time.monotonic() - asked_s
             # Spark may take its time between two of ours: only waiting for the broker counts.
             for piece, of_piece in self._by_piece(records):
                 yield piece, of_piece
@@ -178,7 +184,7 @@ class _Reading:
         if piece is None:
             return
         loss = Loss(where, self._next[where], piece.end, *self._bounds(where))
-        loss.settle(fail=self._options.fail_on_data_loss)
+        loss.settle(fail=self._options.fail_on_data_loss, advice=self._options.gap_advice)
         self._next[where] = loss.resume_at
         if loss.resume_at >= piece.end:
             self._close(where)

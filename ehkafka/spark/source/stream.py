@@ -96,7 +96,7 @@ class Stream:
             at = starts.get(partition, 0)
             if to < at:
                 # Only without failOnDataLoss: the log was made anew and is read from its beginning.
-                Loss(partition, at, at, 0, to).settle(fail=self._options.fail_on_data_loss)
+                self._settle(Loss(partition, at, at, 0, to))
                 at = 0
             if to > at:
                 pieces.append(planning.Piece(*partition, at, to))
@@ -123,20 +123,22 @@ class Stream:
 
     def _starts_now(self, positions: Positions, ends: Positions) -> dict[TopicPartition, int]:
         """Return where each partition of today goes on: one that was added begins with its log."""
-        fail = self._options.fail_on_data_loss
         if gone := tuple(sorted(set(positions) - set(ends))):
-            PartitionsGone(gone).settle(fail=fail)
+            self._settle(PartitionsGone(gone))
         starts = {partition: positions.get(partition, 0) for partition in ends}
         # Where logs begin is asked once: later the tasks find it out, and it costs a request each time.
         first = {} if self._is_checked else self._log.starts(tuple(ends))
         self._is_checked = True
         for partition, at in starts.items():
             if at < first.get(partition, 0):
-                Loss(partition, at, ends[partition], first[partition], ends[partition]).settle(fail=fail)
+                self._settle(Loss(partition, at, ends[partition], first[partition], ends[partition]))
                 starts[partition] = first[partition]
             elif at > ends[partition]:
-                Loss(partition, at, at, first.get(partition, 0), ends[partition]).settle(fail=fail)
+                self._settle(Loss(partition, at, at, first.get(partition, 0), ends[partition]))
         return starts
+
+    def _settle(self, loss: Loss | PartitionsGone) -> None:
+        loss.settle(fail=self._options.fail_on_data_loss, advice=self._options.gap_advice)
 
     def _up_to_target(self, starts: Positions, ends: Positions) -> Positions:
         """Return the ends that a query with Trigger.AvailableNow may see."""

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 from azure.core.exceptions import AzureError
 
-from ehkafka.errors import EhkafkaError, EndpointError
+from ehkafka.errors import EhkafkaError, EndpointError, MissingExtraError
 from ehkafka.testing import EmbeddedBroker
 from ehkafka.testing.azurite import Azurite
+from ehkafka.testing.azurite_install import find_node
 from ehkafka.testing.ports import free_ports
 from home_pipeline import check, ledger
 from home_pipeline.container import CONTAINER, STORAGE, create_container, open_container
@@ -53,7 +54,7 @@ def show(options: argparse.Namespace) -> int:
     stop = Stop()
     try:
         port = page_port(options.port)
-        java = java_variables(options.engine)
+        java = runtimes(options.engine)
         with ExitStack() as undo:
             try:
                 return _run(options, port, java, stop, undo)
@@ -117,15 +118,28 @@ def page_port(wanted: int) -> int:
     return wanted
 
 
-def java_variables(engine: str) -> dict[str, str]:
-    """Return what Spark's processes need to know of Java. Raises `MissingExtraError` when there is none."""
-    if engine != "spark":
-        return {}
-    from ehkafka.spark.java_home import find_java_home  # noqa: PLC0415 - one engine only
-    from ehkafka.spark.versions import check_pyspark  # noqa: PLC0415 - see above
+def runtimes(engine: str) -> dict[str, str]:
+    """Return what Spark's processes need to know of Java.
 
-    check_pyspark()
-    return {"JAVA_HOME": str(find_java_home())}
+    Raises `MissingExtraError` that names all that is missing: a Node for Azurite, for Spark a Java.
+    """
+    variables, missing = {}, []
+    try:
+        find_node()
+    except MissingExtraError as error:
+        missing.append(str(error))
+    if engine == "spark":
+        from ehkafka.spark.java_home import find_java_home  # noqa: PLC0415 - one engine only
+        from ehkafka.spark.versions import check_pyspark  # noqa: PLC0415 - see above
+
+        check_pyspark()
+        try:
+            variables["JAVA_HOME"] = str(find_java_home())
+        except MissingExtraError as error:
+            missing.append(str(error))
+    if missing:
+        raise MissingExtraError("\n".join(missing))
+    return variables
 
 
 def _run(options: argparse.Namespace, port: int, java: dict[str, str], stop: Stop, undo: ExitStack) -> int:

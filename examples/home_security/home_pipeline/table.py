@@ -80,8 +80,10 @@ class Table:
         self._reader.execute("pragma query_only = on")
         # Written and read by the writing thread alone.
         self._kinds: dict[tuple[str, str], tuple[int, int]] = {}
-        # Of minutes that are over. Filled by any thread, each entry once or twice with the same number.
+        # Homes in minutes that are over, and how often rows came: a count is kept if none came meanwhile.
+        self._keeping = threading.Lock()
         self._homes: dict[int, int] = {}
+        self._added = 0
         # When to count again, and how many there were; one tuple, replaced by any thread.
         self._lately = (-math.inf, 0)
 
@@ -95,6 +97,10 @@ class Table:
             latest_us = max((row.last_at_us for row in rows), default=0)
             whole_s = max((row.begin_s + row.length_s for row in rows if are_whole), default=0)
             database.execute(_ADD_SUMS, (sum(row.readings for row in rows), len(rows), latest_us, whole_s))
+        with self._keeping:
+            self._added += 1
+            for minute_s in {row.begin_s // MINUTE_S * MINUTE_S for row in rows}:
+                self._homes.pop(minute_s, None)
 
     def forget(self) -> int:
         """Delete what is older than `keep_s` before the latest reading; return that bound."""
@@ -103,8 +109,9 @@ class Table:
             bound_s = latest_us // 1_000_000 - self.keep_s
             database.execute("delete from minutes where minute_s < ?", (bound_s - MINUTE_S,))
             database.execute("delete from windows where begin_s < ?", (bound_s - MINUTE_S,))
-        for minute_s in [minute_s for minute_s in tuple(self._homes) if minute_s < bound_s]:
-            self._homes.pop(minute_s, None)
+        with self._keeping:
+            for minute_s in [minute_s for minute_s in self._homes if minute_s < bound_s]:
+                del self._homes[minute_s]
         return int(bound_s)
 
     def ask(self, question: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
@@ -129,12 +136,18 @@ class Table:
         return homes
 
     def homes_in(self, minute_s: int, *, is_over: bool) -> int:
-        """Return how many homes sent readings in a minute; the answer is kept once the minute is over."""
-        known = self._homes.get(minute_s)
+        """Return how many homes sent readings in a minute.
+
+        Once the minute is over the answer is kept, until more of it comes: from a blob that was late, or at
+        the page's start, when it reads what is there in any order.
+        """
+        with self._keeping:
+            known, added = self._homes.get(minute_s), self._added
         if known is None:
             known = self.ask("select count(distinct home) from minutes where minute_s = ?", (minute_s,))[0][0]
-            if is_over:
-                self._homes[minute_s] = known
+            with self._keeping:
+                if is_over and added == self._added:
+                    self._homes[minute_s] = known
         return known
 
     def close(self) -> None:

@@ -13,6 +13,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka
 from ehkafka.spark.engine.shipment import Shipment
@@ -113,6 +115,10 @@ class Journal:
             found[words[0], int(words[1])].append(int(words[2]))
         return dict(found)
 
+    def offsets(self) -> dict[int, list[int]]:
+        """Return the same by the partition's number alone, sorted."""
+        return {partition: offsets for (_topic, partition), offsets in sorted(self.handled().items())}
+
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Journal:
@@ -137,10 +143,37 @@ def assert_key_order(calls: Iterable[tuple[Any, int]]) -> None:
         last[key] = offset
 
 
+def noting(app: ehkafka.App, note: Callable[..., None], topic: str = "t", **options: Any) -> None:
+    """Register a handler that writes down what it is given."""
+
+    def handle(record: ehkafka.Record) -> None:
+        note(record.topic(), record.partition(), record.offset(), record.key().decode())
+
+    app.handler(topic, **options)(handle)
+
+
+def assert_once(journal: Journal, count: int) -> None:
+    """Fail unless each record was handled exactly once and each key in its order."""
+    lines = journal.lines()
+    assert len(lines) == len({tuple(line[:3]) for line in lines}) == count
+    assert_key_order(((topic, key), int(offset)) for topic, _, offset, key in lines)
+
+
+def ends_of(broker: EmbeddedBroker) -> dict[int, int]:
+    """Return where the logs of `t` end."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "looks"})
+    found = {n: consumer.get_watermark_offsets(KafkaPartition("t", n))[1] for n in range(4)}
+    consumer.close()
+    return found
+
+
 @pytest.fixture
 def lab() -> SimpleNamespace:
     """Return what the tests of this room share."""
-    shared = (make_app, parts_of, log_of, as_batches, piece_of, run_task, wait_until, assert_key_order)
+    shared = (
+        make_app, parts_of, log_of, as_batches, piece_of, run_task, wait_until, assert_key_order, noting,
+        assert_once, ends_of,
+    )  # fmt: skip
     return SimpleNamespace(**{one.__name__: one for one in shared})
 
 
@@ -172,3 +205,19 @@ def app_at(broker: EmbeddedBroker) -> Callable[..., ehkafka.App]:
         return make_app(endpoint=ehkafka.Endpoint.kafka(broker.bootstrap), **{"stop_s": 30.0, **settings})
 
     return make
+
+
+@pytest.fixture
+def group_commits(broker: EmbeddedBroker) -> Iterator[Callable[..., dict[int, tuple[int, str]]]]:
+    """Return what commits for the group from outside, or says what it has: offset and metadata."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
+
+    def look(new: dict[int, tuple[int, str]] | None = None) -> dict[int, tuple[int, str]]:
+        if new is not None:
+            wanted = [KafkaPartition("t", number, at, metadata=text) for number, (at, text) in new.items()]
+            consumer.commit(offsets=wanted, asynchronous=False)
+        answers = consumer.committed([KafkaPartition("t", number) for number in range(4)], timeout=10)
+        return {one.partition: (one.offset, one.metadata or "") for one in answers}
+
+    yield look
+    consumer.close()

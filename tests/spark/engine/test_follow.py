@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import time
 from dataclasses import asdict
 from functools import partial
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 from ehkafka.errors import (
     AbandonedError,
@@ -22,6 +24,7 @@ from ehkafka.errors import (
 )
 from ehkafka.events import AppStopped, AppStopping, BatchesFinished
 from ehkafka.records import TopicPartition
+from ehkafka.spark.engine import last_tasks, run
 from ehkafka.spark.engine.batches import Batches, BatchFailedError
 from ehkafka.spark.engine.follow import STARTS_MAX, Follower
 from ehkafka.spark.engine.results import PartitionResult, failed_task
@@ -43,19 +46,38 @@ class FakeBatches(Batches):
         super().__call__(SimpleNamespace(collect=lambda: rows), batch)  # type: ignore[arg-type]
 
 
+def _some(value: Any) -> Any:
+    """Return it as Scala does what may be missing."""
+    return SimpleNamespace(isDefined=lambda: True, get=lambda: value)
+
+
 class FakeQuery:
     """A query whose progress and trigger the test decides."""
 
     def __init__(self) -> None:
         self.isActive = True
         self.is_busy = False
+        self.says = "Waiting for data to arrive"
         self.error: Exception | None = None
         self.progress: list[dict[str, Any]] = []
         self.stopped_while_busy: bool | None = None
         self.batches = FakeBatches()
+        # How many tasks run, at each look; none after the last.
+        self.tasks: list[int] = []
+        self.tracker = SimpleNamespace(
+            getJobIdsForGroup=lambda group: [7, 3] if group == "run" else [],
+            getJobInfo=lambda _job: _some(SimpleNamespace(stageIds=lambda: [5])),
+            getStageInfo=lambda _stage: _some(
+                SimpleNamespace(numActiveTasks=lambda: self.tasks.pop(0) if self.tasks else 0)
+            ),
+        )
         self._jsq = SimpleNamespace(
             lastProgress=lambda: self._as_java(self.progress[-1]) if self.progress else None,
             recentProgress=lambda: [self._as_java(one) for one in self.progress],
+            runId=lambda: "run",
+            sparkSession=lambda: SimpleNamespace(
+                sparkContext=lambda: SimpleNamespace(statusTracker=lambda: self.tracker)
+            ),
         )
 
     @staticmethod
@@ -63,9 +85,9 @@ class FakeQuery:
         return SimpleNamespace(json=lambda: json.dumps(progress))
 
     @property
-    def status(self) -> dict[str, bool]:
+    def status(self) -> dict[str, Any]:
         """Tell whether a batch runs."""
-        return {"isTriggerActive": self.is_busy}
+        return {"isTriggerActive": self.is_busy, "message": self.says}
 
     def exception(self) -> Exception | None:
         """Return what ended it."""
@@ -99,7 +121,7 @@ class FakeGroup:
         self.taken: GroupInUseError | None = None
         self.late: list[TopicPartition] = []
         self.trouble: str | None = None
-        self.is_closed = False
+        self.is_finished = self.is_closed = False
 
     def note(self, ends: dict[TopicPartition, int], _lasts: object) -> None:
         """Take a batch's end."""
@@ -113,8 +135,14 @@ class FakeGroup:
         """Return what the test says."""
         return self.taken
 
+    @property
+    def commits(self) -> FakeGroup:
+        """Return what commits, which is this, too."""
+        return self
+
     def finish(self, _timeout_s: float) -> list[TopicPartition]:
         """Return whose commit failed."""
+        self.is_finished = True
         return self.late
 
     def close(self, *, deadline_s: float) -> None:
@@ -144,7 +172,7 @@ def scene(tmp_path: Path) -> Iterator[SimpleNamespace]:
         on_end=on_end,
     )
     scene.run = SparkRun(follower)
-    scene.start = follower.start
+    scene.start, scene.follower, scene.stop_s = follower.start, follower, follower.stop_s
     yield scene
     scene.run.query.is_busy = False
     follower.request_stop("the test is over")
@@ -305,6 +333,88 @@ def test_a_group_that_is_taken_away_ends_the_run(scene: SimpleNamespace) -> None
     assert scene.query.stopped_while_busy is False
 
 
+def test_the_batch_of_a_group_that_is_taken_away_is_cut_off(scene: SimpleNamespace) -> None:
+    """What it goes on with is handled by somebody else as well: it is not waited for."""
+    scene.query.is_busy = True
+    scene.group.taken = GroupInUseError("somebody else")
+    scene.start()
+    began_s = time.monotonic()
+    with pytest.raises(GroupInUseError, match="somebody else"):
+        scene.run.wait(10)
+    assert scene.query.stopped_while_busy is True
+    assert time.monotonic() - began_s < scene.stop_s
+
+
+def test_a_stop_waits_for_a_query_that_begins(scene: SimpleNamespace, lab: Any) -> None:
+    """Before its first trigger a query may be about to repeat a batch of its checkpoint, which ends first."""
+    scene.query.says = "Initializing sources"
+    scene.start()
+    scene.run.request_stop("SIGTERM")
+    lab.wait_until(scene.stop_file.exists)
+    assert not scene.run.wait(0.1)
+    scene.query.is_busy, scene.query.says = True, "Processing new data"
+    assert not scene.run.wait(0.1)
+    scene.query.add(3, 10, received=10)
+    scene.query.is_busy = False
+    assert scene.run.wait(10)
+    assert scene.query.stopped_while_busy is False
+    assert scene.group.ends == [10]
+
+
+def test_a_query_that_never_gets_to_a_trigger_is_stopped_in_time(scene: SimpleNamespace) -> None:
+    """Nothing was cut off, so nothing is told."""
+    scene.query.says = "Initializing sources"
+    scene.start()
+    scene.run.stop(timeout_s=0.05)
+    assert scene.query.stopped_while_busy is False
+
+
+def test_a_driver_that_is_gone_is_told_as_such(scene: SimpleNamespace, lab: Any) -> None:
+    """A program that ends its session first: the last commit is made all the same, and on_stop runs."""
+    scene.query.add(0, 10, received=10)
+    scene.start()
+    lab.wait_until(lambda: scene.group.ends == [10])
+
+    def gone() -> None:
+        raise Py4JNetworkError("Answer from Java side is empty")
+
+    scene.query._jsq.lastProgress = gone
+    with pytest.raises(EngineError, match=r"^Spark's driver.*first run\.stop\(\), then spark\.stop\(\)\.$"):
+        scene.run.wait(10)
+    assert scene.group.is_finished
+    assert scene.group.is_closed
+    assert scene.ended == ["end"]
+
+
+def test_a_client_that_does_not_close_keeps_no_on_stop_from_running(
+    scene: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step of the end is made, whatever became of the one before."""
+
+    def fail(*, deadline_s: float) -> None:
+        raise OSError("no memory", deadline_s)
+
+    monkeypatch.setattr(scene.group, "close", fail)
+    scene.start()
+    with pytest.raises(EngineError, match="no memory"):
+        scene.run.stop()
+    assert scene.ended == ["end"]
+
+
+def test_a_long_on_stop_function_is_waited_for(
+    scene: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the user's own time, as without Spark: no defect of ours."""
+    monkeypatch.setattr(run, "_SLACK_S", 0.05)
+    may_end = threading.Event()
+    monkeypatch.setattr(scene.follower, "stop_s", 0.0)
+    scene.end = may_end.wait
+    scene.start()
+    threading.Timer(0.5, may_end.set).start()
+    scene.run.stop()
+    assert not scene.run.is_running
+
+
 def test_a_last_commit_that_fails_is_told(scene: SimpleNamespace) -> None:
     """C7: what was finished since the commit before is handled again, and the stop says so."""
     scene.group.late, scene.group.trouble = [P0], "NOT_COORDINATOR"
@@ -323,3 +433,30 @@ def test_an_on_stop_function_that_fails_ends_the_run_visibly(scene: SimpleNamesp
     scene.start()
     with pytest.raises(EhkafkaError, match="OSError: pool is gone"):
         scene.run.stop()
+
+
+def test_o1_a_run_ends_after_its_last_task(scene: SimpleNamespace, caplog: pytest.LogCaptureFixture) -> None:
+    """O1: tasks that Spark has cancelled run for seconds: the group is let go and the end told after them."""
+    looks = scene.query.tasks = [1] * 12
+
+    def finish(_timeout_s: float) -> list[TopicPartition]:
+        assert looks == []
+        return []
+
+    scene.group.finish = finish
+    scene.start()
+    with caplog.at_level("WARNING", "ehkafka.spark"):
+        scene.run.stop()
+    assert caplog.messages == []
+
+
+def test_tasks_that_do_not_end_are_told(
+    scene: SimpleNamespace, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark may have lost sight of a task: a run ends all the same, and says what to look for."""
+    monkeypatch.setattr(last_tasks.await_tasks, "__defaults__", (0.1,))
+    scene.query.tracker.getStageInfo = lambda _stage: _some(SimpleNamespace(numActiveTasks=lambda: 1))
+    scene.start()
+    with caplog.at_level("WARNING", "ehkafka.spark"):
+        scene.run.stop()
+    assert "2 tasks of the query still run" in caplog.text

@@ -3,38 +3,50 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from ehkafka.errors import ConfigurationError, EngineError, HandlerFailedError, OffsetGapError
+from ehkafka.progress.ranges import MOVED
 from ehkafka.records import TopicPartition
 from ehkafka.spark.engine.failures import as_text, as_told, failure_of
-from ehkafka.spark.engine.hand_over import Standing, check_hand_over
+from ehkafka.spark.engine.hand_over import Standing, Whose, check_hand_over
+from ehkafka.spark.engine.holder import Commit
+from ehkafka.spark.engine.marks import Mark
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 STANDING = Standing({P0: 200, P1: 90}, ({P0: 0, P1: 0}, {P0: 100, P1: 50}, {P0: 200, P1: 90}))
+WHOSE = Whose("/c", "g", "ab12")
+OURS = Mark("run-1", "ab12").text
+
+
+def committed(at0: int, at1: int, metadata: str = OURS) -> dict[TopicPartition, Commit]:
+    """Return what the group has."""
+    return {P0: Commit(at0, metadata), P1: Commit(at1, metadata)}
 
 
 def test_equal_positions_go_on() -> None:
-    """After a graceful stop both say the same, and nothing has to be mended."""
-    assert check_hand_over("/c", "g", STANDING, {P0: 200, P1: 90}) == {}
+    """After a graceful stop both say the same, whoever has committed it, and nothing has to be mended."""
+    for metadata in (OURS, "", MOVED, Mark("run-2", "other").text):
+        assert check_hand_over(WHOSE, STANDING, committed(200, 90, metadata)) == {}
 
 
 def test_a_late_commit_of_ours_goes_on_where_the_checkpoint_stands() -> None:
-    """A driver that was killed before its last commits leaves the group at the end of an earlier batch."""
-    assert check_hand_over("/c", "g", STANDING, {P0: 100, P1: 90}) == {P0: 200}
-    assert check_hand_over("/c", "g", STANDING, {P0: 0, P1: 0}) == {P0: 200, P1: 90}
+    """A driver that was killed before its last commits leaves the group at an earlier commit of its own."""
+    assert check_hand_over(WHOSE, STANDING, committed(100, 90)) == {P0: 200}
+    assert check_hand_over(WHOSE, STANDING, committed(0, 17)) == {P0: 200, P1: 90}
 
 
 def test_a_group_without_commits_goes_on_where_the_checkpoint_stands() -> None:
     """Commits that have expired prove nothing about a consumer."""
-    assert check_hand_over("/c", "g", STANDING, {}) == {P0: 200, P1: 90}
+    assert check_hand_over(WHOSE, STANDING, {}) == {P0: 200, P1: 90}
 
 
 def test_a_group_ahead_is_refused_and_both_are_named() -> None:
     """A consumer that ran in between handled records that the checkpoint would handle again."""
     with pytest.raises(ConfigurationError) as refused:
-        check_hand_over("/c", "g", STANDING, {P0: 230, P1: 90})
+        check_hand_over(WHOSE, STANDING, committed(230, 90, ""))
     text = str(refused.value)
     assert "t[0]: checkpoint 200, group 230" in text
     assert "t[1]" not in text
@@ -42,17 +54,46 @@ def test_a_group_ahead_is_refused_and_both_are_named() -> None:
     assert "--new-checkpoint" in text
 
 
+def test_a_run_over_another_checkpoint_is_named() -> None:
+    """Spark itself may have moved the group on, from another folder or from none."""
+    other = Mark("host-2-bb", "cd34").text
+    with pytest.raises(ConfigurationError, match=r"run on Spark \(host-2-bb\) has handled records"):
+        check_hand_over(WHOSE, STANDING, committed(230, 95, other))
+    with pytest.raises(ConfigurationError, match=r"run on Spark \(host-2-bb\) has moved"):
+        check_hand_over(WHOSE, STANDING, committed(100, 90, other))
+
+
 def test_a_group_that_stands_where_no_batch_ended_is_refused() -> None:
     """An operator's rewind is never undone silently."""
     with pytest.raises(ConfigurationError, match=r"t\[0\]: checkpoint 200, group 150\): somebody has moved"):
-        check_hand_over("/c", "g", STANDING, {P0: 150, P1: 90})
+        check_hand_over(WHOSE, STANDING, committed(150, 90, ""))
 
 
-def test_a_reset_to_the_end_of_a_batch_is_refused_too() -> None:
-    """The commit itself says that an operator moved the group: a reset to earliest is no late commit."""
+@pytest.mark.parametrize("metadata", [MOVED, "", "of another tool"])
+def test_a_rewind_to_the_end_of_a_batch_is_refused_too(metadata: str) -> None:
+    """A commit without our mark is no late one, whatever tool has made it and wherever it stands."""
     with pytest.raises(ConfigurationError, match=r"t\[0\]: checkpoint 200, group 0.*somebody has moved"):
-        check_hand_over("/c", "g", STANDING, {P0: 0, P1: 0}, {P0, P1})
-    assert check_hand_over("/c", "g", STANDING, {P0: 200, P1: 90}, {P0, P1}) == {}
+        check_hand_over(WHOSE, STANDING, committed(0, 0, metadata))
+
+
+def test_where_marks_are_not_kept_the_ends_of_batches_tell() -> None:
+    """A broker that does not give our marks back leaves the offsets to compare."""
+    whose = replace(WHOSE, keeps_marks=False)
+    assert check_hand_over(whose, STANDING, committed(100, 50, "")) == {P0: 200, P1: 90}
+    for at, metadata in ((150, ""), (100, MOVED)):
+        with pytest.raises(ConfigurationError, match="somebody has moved"):
+            check_hand_over(whose, STANDING, committed(at, 90, metadata))
+
+
+def test_a_partition_that_the_checkpoint_does_not_know() -> None:
+    """It begins with its log: a commit further on is a consumer's, one at its beginning is nobody's harm."""
+    new = TopicPartition("t", 2)
+    for harmless in (Commit(0, ""), Commit(40, OURS)):
+        assert check_hand_over(WHOSE, STANDING, {**committed(200, 90), new: harmless}) == {}
+    with pytest.raises(
+        ConfigurationError, match=r"t\[2\]: checkpoint none, group 40\): a consumer has handled"
+    ):
+        check_hand_over(WHOSE, STANDING, {**committed(200, 90), new: Commit(40, "")})
 
 
 def test_our_errors_are_found_in_what_spark_says() -> None:

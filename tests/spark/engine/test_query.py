@@ -7,7 +7,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 import ehkafka
 from ehkafka.checkpoints.memory_store import MemoryStore
@@ -16,16 +15,13 @@ from ehkafka.errors import (
     AbandonedError,
     ConfigurationError,
     EndpointError,
+    GroupInUseError,
     HandlerFailedError,
     TopicNotFoundError,
 )
-from ehkafka.progress.ranges import MOVED
-from ehkafka.testing.topics import committed
+from ehkafka.progress.ranges import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
 
     from ehkafka.testing import EmbeddedBroker
@@ -35,25 +31,8 @@ pytest.importorskip("pyspark")
 pytestmark = pytest.mark.timeout(900)
 
 
-def _noting(app: ehkafka.App, note: Callable[..., None], topic: str = "t", **options: Any) -> None:
-    def handle(record: ehkafka.Record) -> None:
-        note(record.topic(), record.partition(), record.offset(), record.key().decode())
-
-    app.handler(topic, **options)(handle)
-
-
-def _assert_once(journal: Any, count: int) -> None:
-    """Fail unless each record was handled exactly once and each key in its order."""
-    lines = journal.lines()
-    assert len(lines) == len({tuple(line[:3]) for line in lines}) == count
-    last: dict[tuple[str, str], int] = {}
-    for topic, _partition, offset, key in lines:
-        assert last.get((topic, key), -1) < int(offset)
-        last[topic, key] = int(offset)
-
-
 def test_a_backlog_is_handled_once_and_committed(
-    spark: SparkSession, broker: EmbeddedBroker, produced: Any, app_at: Any, journal: Any
+    spark: SparkSession, broker: EmbeddedBroker, produced: Any, app_at: Any, journal: Any, lab: Any
 ) -> None:
     """Each record once in its key's order over several batches; the group's commits are the logs' ends.
 
@@ -64,10 +43,10 @@ def test_a_backlog_is_handled_once_and_committed(
     told: list[str] = []
     app.on_start(lambda: told.append("start"))
     app.on_stop(lambda: told.append("stop"))
-    _noting(app, journal.note, workers=4)
+    lab.noting(app, journal.note, workers=4)
     run = app.run_on_spark(spark, available_now=True, max_records_per_batch=1_000)
     assert run.wait(400)
-    _assert_once(journal, 3_000)
+    lab.assert_once(journal, 3_000)
     assert run.counts == {
         "received": 3_000,
         "finished": 3_000,
@@ -76,13 +55,9 @@ def test_a_backlog_is_handled_once_and_committed(
         "retried": 0,
     }
     assert run.batches >= 3
-    assert broker.committed("g", "t") == {n: len(o) for n, o in _offsets(journal).items()}
+    assert broker.committed("g", "t") == {n: len(o) for n, o in journal.offsets().items()}
     assert told == ["start", "stop"]
     assert not run.is_running
-
-
-def _offsets(journal: Any) -> dict[int, list[int]]:
-    return {partition: offsets for (_topic, partition), offsets in sorted(journal.handled().items())}
 
 
 def test_a_graceful_stop_commits_the_end_and_the_next_start_repeats_nothing(
@@ -106,14 +81,14 @@ def test_a_graceful_stop_commits_the_end_and_the_next_start_repeats_nothing(
         run = app.run_on_spark(spark, max_records_per_batch=200)
         lab.wait_until(lambda: run.batches and len(journal.lines()) > before + 250)  # noqa: B023 - of this round
         run.stop()
-        handled = {number: len(offsets) for number, offsets in _offsets(journal).items()}
+        handled = {number: len(offsets) for number, offsets in journal.offsets().items()}
         assert broker.committed("g", "t") == handled
     assert sum(handled.values()) < total
-    _assert_once(journal, sum(handled.values()))
+    lab.assert_once(journal, sum(handled.values()))
     app = app_at()
-    _noting(app, note)
+    lab.noting(app, note)
     app.run_on_spark(spark, available_now=True).wait(400)
-    _assert_once(journal, total)
+    lab.assert_once(journal, total)
 
 
 def test_f1_a_failure_with_stop_ends_the_run_and_commits_nothing_past_it(
@@ -173,111 +148,20 @@ def test_dead_letters_go_to_their_topic_from_executors(
     assert sorted(map(int, found)) == list(range(0, 400, 20))
 
 
-def test_a_checkpoint_goes_on_and_is_compared_with_the_group(
-    spark: SparkSession,
-    broker: EmbeddedBroker,
-    produced: Any,
-    app_at: Any,
-    journal: Any,
-    lab: Any,
-    tmp_path: Path,
-) -> None:
-    """A second start goes on; a group that a consumer moved on is refused, --new-checkpoint follows it."""
-    where = str(tmp_path / "checkpoint")
-
-    def run(**choices: Any) -> None:
-        app = app_at()
-        _noting(app, journal.note)
-        app.run_on_spark(spark, available_now=True, checkpoint=where, **choices).wait(400)
-
-    total = produced(300)
-    run()
-    total += produced(100)
-    run()
-    _assert_once(journal, total)
-
-    # The embedded broker keeps a group for its members for good, so a consumer's commits are made for it.
-    total += produced(200)
-    _commit(broker, _ends(broker))
-    with pytest.raises(ConfigurationError, match=r"checkpoint \d+, group \d+.*--new-checkpoint"):
-        run()
-    total += produced(50)
-    run(new_checkpoint=True)
-    run()
-    _assert_once(journal, total - 200)
-    assert sum(v or 0 for v in committed(broker.bootstrap, "g", "t").values()) == total
-
-
-def test_a_late_commit_is_made_up_for_from_the_checkpoint(
-    spark: SparkSession, broker: EmbeddedBroker, produced: Any, app_at: Any, journal: Any, tmp_path: Path
-) -> None:
-    """A driver that was killed before its commits repeats nothing that its checkpoint knows to be done."""
-    where, note = str(tmp_path / "checkpoint"), journal.note
-    total = produced(200)
-    app = app_at()
-    _noting(app, note)
-    app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
-    ends = broker.committed("g", "t")
-    _commit(broker, dict.fromkeys(range(4), 0), MOVED)  # as `ehkafka offsets reset` does
-    with pytest.raises(ConfigurationError, match="somebody has moved the group's commits"):
-        app.run_on_spark(spark, available_now=True, checkpoint=where)
-    _commit(broker, dict.fromkeys(range(4), 0))  # as if none of the commits had been made
-    total += produced(40)
-    app = app_at()
-    _noting(app, note)
-    app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
-    _assert_once(journal, total)
-    after = broker.committed("g", "t")
-    assert all((after[n] or 0) >= (ends[n] or 0) for n in ends)
-    assert sum(v or 0 for v in after.values()) == total
-
-
-def _commit(broker: EmbeddedBroker, offsets: dict[int, int], metadata: str = "") -> None:
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
-    try:
-        wanted = [TopicPartition("t", n, at, metadata=metadata) for n, at in offsets.items()]
-        consumer.commit(offsets=wanted, asynchronous=False)
-    finally:
-        consumer.close()
-
-
-def test_checkpoints_of_others_are_refused(
-    spark: SparkSession, produced: Any, app_at: Any, journal: Any, tmp_path: Path
-) -> None:
-    """A checkpoint of another group or topic, or a folder of something else, is one error that says whose."""
-    where = str(tmp_path / "checkpoint")
-    produced(10)
-    app = app_at()
-    _noting(app, journal.note)
-    app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
-    other = app_at(group="h")
-    _noting(other, journal.note)
-    with pytest.raises(ConfigurationError, match="group 'g' instead of 'h'"):
-        other.run_on_spark(spark, checkpoint=where)
-    topic = app_at()
-    _noting(topic, journal.note, "u")
-    with pytest.raises(ConfigurationError, match=r"topics \('t',\) instead of \('u',\)"):
-        topic.run_on_spark(spark, checkpoint=where)
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "thing").write_text("x")
-    with pytest.raises(ConfigurationError, match="is no folder of ehkafka's"):
-        app.run_on_spark(spark, checkpoint=str(tmp_path / "full"))
-
-
 def test_what_is_missing_is_told_before_the_first_batch(
     spark: SparkSession, app_at: Any, lab: Any, journal: Any
 ) -> None:
     """No topic, no topic for dead letters, no broker, a handler that cannot be pickled: one error each."""
     app = app_at()
-    _noting(app, journal.note, "nowhere")
+    lab.noting(app, journal.note, "nowhere")
     with pytest.raises(TopicNotFoundError, match="'nowhere'"):
         app.run_on_spark(spark)
     app = app_at()
-    _noting(app, journal.note, on_failure=ehkafka.DeadLetter("lost"))
+    lab.noting(app, journal.note, on_failure=ehkafka.DeadLetter("lost"))
     with pytest.raises(TopicNotFoundError, match=r"'lost'.*Dead letters"):
         app.run_on_spark(spark)
     app = lab.make_app(connect_s=0.5)
-    _noting(app, journal.note)
+    lab.noting(app, journal.note)
     with pytest.raises(EndpointError, match=r"127\.0\.0\.1:1"):
         app.run_on_spark(spark)
     app, lock = app_at(), threading.Lock()
@@ -317,20 +201,48 @@ def test_a_batch_that_outlasts_the_stop_is_cut_off_and_told(
 
 
 def test_the_mirror_follows_the_commits(
-    spark: SparkSession, produced: Any, app_at: Any, journal: Any
+    spark: SparkSession, produced: Any, app_at: Any, journal: Any, lab: Any
 ) -> None:
     """The mirror has what the group has, with the last record's time by which the log can be told again."""
     produced(100)
     store = MemoryStore()
     app = app_at(mirror=StoreMirror(store=store, interval_s=0.1, namespace="here"))
-    _noting(app, journal.note)
+    lab.noting(app, journal.note)
     app.run_on_spark(spark, available_now=True).wait(400)
-    ends = {number: max(offsets) for number, offsets in _offsets(journal).items()}
+    ends = {number: max(offsets) for number, offsets in journal.offsets().items()}
     for number, last in ends.items():
         blob = store.read(f"here/t/g/checkpoint/{number}")
         assert blob is not None
         assert blob.metadata["sequencenumber"] == str(last)
         assert b"anchor" in blob.body
+
+
+def test_a_second_run_of_this_process_is_refused(
+    spark: SparkSession, produced: Any, app_at: Any, journal: Any, lab: Any
+) -> None:
+    """Two runs of one group would handle every record twice: the second is told so, until the first ends."""
+    total = produced(40)
+    app = app_at()
+    lab.noting(app, journal.note)
+    first = app.run_on_spark(spark)
+    with pytest.raises(GroupInUseError, match="this process runs it on Spark already"):
+        app.run_on_spark(spark, available_now=True)
+    first.stop()
+    app.run_on_spark(spark, available_now=True).wait(400)
+    lab.assert_once(journal, total)
+
+
+def test_what_a_crashed_consumer_had_finished_ahead_is_repeated_and_nothing_is_lost(
+    spark: SparkSession, broker: EmbeddedBroker, app_at: Any, journal: Any, group_commits: Any, lab: Any
+) -> None:
+    """Ranges beside its commit save a consumer repeats; Spark begins at the commit and leaves none."""
+    broker.produce("t", [(b"k", b"%d" % n) for n in range(20)], partition=1)
+    group_commits({1: (4, encode(4, ((6, 15),), None, 1_000).text)})
+    app = app_at()
+    lab.noting(app, journal.note)
+    app.run_on_spark(spark, available_now=True).wait(400)
+    assert journal.handled() == {("t", 1): list(range(4, 20))}
+    assert broker.committed("g", "t")[1] == 20
 
 
 def test_a_start_at_latest_is_committed_before_the_first_batch(
@@ -339,20 +251,13 @@ def test_a_start_at_latest_is_committed_before_the_first_batch(
     """What arrives between two runs of a group that began at `latest` is not skipped."""
     produced(50)
     app = app_at(start="latest")
-    _noting(app, journal.note)
-    before = _ends(broker)
+    lab.noting(app, journal.note)
+    before = lab.ends_of(broker)
     app.run_on_spark(spark, available_now=True).wait(400)
     assert broker.committed("g", "t") == before
     assert journal.lines() == []
     produced(30)
     app = app_at(start="latest")
-    _noting(app, journal.note)
+    lab.noting(app, journal.note)
     app.run_on_spark(spark, available_now=True).wait(400)
     assert len(journal.lines()) == 30
-
-
-def _ends(broker: EmbeddedBroker) -> dict[int, int]:
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "looks"})
-    found = {n: consumer.get_watermark_offsets(TopicPartition("t", n))[1] for n in range(4)}
-    consumer.close()
-    return found

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.errors import EndpointError, HandlerFailedError
+from ehkafka.errors import EndpointError, HandlerFailedError, OffsetGapError
 from ehkafka.records import TopicPartition
 from ehkafka.spark.engine import reader
 from ehkafka.spark.engine.results import batch_result, failure_in
 from ehkafka.spark.engine.shipment import Shipment, pack
+from ehkafka.spark.source.loss import Loss, PartitionsGone
 from ehkafka.spark.source.options import options_from
 from ehkafka.spark.source.partition import SourcePartition
 from ehkafka.spark.source.planning import Piece
@@ -31,14 +35,25 @@ def rows_of(lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callab
     """Return what runs an app's task over a partition's records; `error` is what the broker ends it with."""
     monkeypatch.setattr("logging.basicConfig", lambda **_options: None)
 
-    def rows(app: ehkafka.App, log: list[Any], error: Exception | None = None) -> list[dict[str, Any]]:
+    def rows(
+        app: ehkafka.App,
+        log: list[Any],
+        error: Exception | None = None,
+        *,
+        wait: Callable[[], object] = lambda: None,
+        is_packed: bool = True,
+    ) -> list[dict[str, Any]]:
         def messages(*_arguments: object) -> Iterator[Any]:
             yield from lab.as_batches(log)
+            wait()
             if error is not None:
                 raise error
 
         monkeypatch.setattr(reader, "messages", messages)
-        job = reader.EngineJob(f"job-of-{tmp_path.name}", pack(Shipment.of(lab.parts_of(app))), "stop")
+        shipment = Shipment.of(lab.parts_of(app))
+        if not is_packed:  # it refers to what cannot be sent
+            monkeypatch.setattr(reader, "_shipment", lambda _job: shipment)
+        job = reader.EngineJob(f"job-of-{tmp_path.name}", pack(shipment) if is_packed else b"", "stop")
         options = options_from({"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"})
         task = SourcePartition((lab.piece_of(log),))
         return [row for batch in reader.EngineReader(options, job).read(task) for row in batch.to_pylist()]
@@ -78,6 +93,127 @@ def test_what_reading_meets_is_an_error_that_spark_may_try_again(lab: Any, rows_
     app.handler("t")(lambda record: None)
     with pytest.raises(EndpointError, match="gone for a moment, try again"):
         rows_of(app, lab.log_of(5), EndpointError("gone for a moment,\ntry again"))
+
+
+def test_f1_a_policys_decision_counts_beside_the_brokers_error(lab: Any, rows_of: Any) -> None:
+    """F1: a handler that fails for good while its task fails anyway is not called again by Spark."""
+    app, started = lab.make_app(), threading.Event()
+
+    @app.handler("t")
+    def handle(record: ehkafka.Record) -> None:
+        started.set()
+        time.sleep(0.2)  # reading fails meanwhile
+        raise LookupError("no such home")
+
+    rows = rows_of(app, lab.log_of(1), EndpointError("gone"), wait=started.wait, is_packed=False)
+    assert type(failure_in(rows)) is HandlerFailedError
+
+
+def test_f1_a_failure_that_utf_8_cannot_say_is_a_row(lab: Any, rows_of: Any) -> None:
+    """F1: half a surrogate pair in an error's text does not fail the task in another way."""
+    app = lab.make_app()
+
+    @app.handler("t")
+    def handle(record: ehkafka.Record) -> None:
+        raise ValueError("home \udc80")
+
+    failure = failure_in(rows_of(app, lab.log_of(1)))
+    assert type(failure) is HandlerFailedError
+    assert "home \\udc80" in str(failure)
+
+
+def test_what_the_log_has_no_more_is_a_row(lab: Any, rows_of: Any) -> None:
+    """Retention gives nothing back: another attempt would call handlers again, and find the same gap."""
+    app = lab.make_app()
+    app.handler("t")(lambda record: None)
+    failure = failure_in(rows_of(app, lab.log_of(5), OffsetGapError("t[0]: offsets 5 to 9 are gone")))
+    assert type(failure) is OffsetGapError
+
+
+def test_a_gap_is_told_with_what_an_app_can_do_about_it() -> None:
+    """The options of a query mean nothing to an app: `failOnDataLoss` follows from `on_out_of_range`."""
+    source = reader.engine_source(reader.EngineJob("job", b"", "stop"))(
+        {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}
+    )
+    advice = source.streamReader(schema=None).options.gap_advice  # type: ignore[arg-type]
+    with pytest.raises(
+        OffsetGapError, match=r"give the app on_out_of_range='earliest'.*ehkafka offsets reset"
+    ):
+        Loss(TopicPartition("t", 0), 3, 9, 5, 20).settle(fail=True, advice=advice)
+    with pytest.raises(OffsetGapError, match="new_checkpoint=True"):
+        PartitionsGone((TopicPartition("t", 0),)).settle(fail=True, advice=advice)
+
+
+@pytest.fixture
+def hangs(lab: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+    """Return what makes an app whose handler hangs at k0 and fails at k1; `can_end`: its process can end."""
+    asked, go, started = [], threading.Event(), threading.Event()
+
+    def make(*, can_end: bool) -> Any:
+        def end(left: tuple[str, ...]) -> bool:
+            asked.append(left)
+            return can_end
+
+        monkeypatch.setattr(reader, "end_process_after_task", end)
+        app = lab.make_app(stop_s=0.1)
+
+        @app.handler("t", workers=2)
+        def handle(record: ehkafka.Record) -> None:
+            if record.offset() == 0:
+                started.set()
+                go.wait(60.0)
+            assert started.wait(60.0)
+            raise LookupError("no such home")
+
+        return app, asked
+
+    yield make
+    go.set()
+
+
+def test_a_process_that_keeps_a_handler_ends_with_its_task(lab: Any, rows_of: Any, hangs: Any) -> None:
+    """The row is given, and the process told to end behind it: it must not take the next task."""
+    app, asked = hangs(can_end=True)
+    assert type(failure_in(rows_of(app, lab.log_of(2), is_packed=False))) is HandlerFailedError
+    ((left,),) = asked
+    assert left.startswith("ehkafka-handle-")
+
+
+def test_a_process_that_cannot_end_behind_its_task_fails_it(lab: Any, rows_of: Any, hangs: Any) -> None:
+    """Under an unknown daemon: Spark ends a worker whose task raises; order counts for more than a retry."""
+    app, _ = hangs(can_end=False)
+    with pytest.raises(HandlerFailedError, match=r"t\[0\]@1.*no such home"):
+        rows_of(app, lab.log_of(2), is_packed=False)
+
+
+def test_a_failed_task_lets_go_of_its_consumer_at_once(
+    lab: Any, rows_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What reads is closed with the task, not when Python's collector finds it: it would go on fetching."""
+    app, closed = lab.make_app(), []
+
+    @app.handler("t")
+    def handle(record: ehkafka.Record) -> None:
+        raise LookupError
+
+    def messages(*_arguments: object) -> Iterator[Any]:
+        try:
+            while True:
+                yield from lab.as_batches(lab.log_of(1))
+        finally:
+            closed.append(True)
+
+    monkeypatch.setattr(reader, "_shipment", lambda _job: Shipment.of(lab.parts_of(app)))
+    monkeypatch.setattr(reader, "messages", messages)
+    options = options_from({"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"})
+    gc.disable()
+    try:
+        job = reader.EngineJob("job", b"", "stop")
+        rows = list(reader.EngineReader(options, job).read(SourcePartition((Piece("t", 0, 0, 9),))))
+        assert len(rows) == 1
+        assert closed == [True]
+    finally:
+        gc.enable()
 
 
 def test_a_stop_before_the_first_batch_leaves_a_checkpoint_that_goes_on(tmp_path: Path) -> None:

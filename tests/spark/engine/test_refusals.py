@@ -110,5 +110,18 @@ def test_sessions_that_could_break_the_order_are_refused() -> None:
     session = SimpleNamespace(_jsparkSession=None, conf={"spark.speculation": "true"})
     with pytest.raises(ConfigurationError, match="speculation"):
         check_session(session)
+    session.conf = {"spark.sql.streaming.numRecentProgressUpdates": "1"}
+    with pytest.raises(ConfigurationError, match=r"numRecentProgressUpdates=1.*50 or more"):
+        check_session(session)
     session.conf = {}
     check_session(session)
+
+
+@pytest.mark.parametrize("prefix", ["spark.python.worker", "spark.sql.execution.pyspark.udf"])
+def test_a_session_that_ends_quiet_workers_is_refused(prefix: str) -> None:
+    """A task of the engine says nothing until it has ended: each long batch would be ended and repeated."""
+    conf = {f"{prefix}.killOnIdleTimeout": "true", f"{prefix}.idleTimeoutSeconds": "30"}
+    with pytest.raises(ConfigurationError, match=r"killOnIdleTimeout=true.*deadline_s"):
+        check_session(SimpleNamespace(_jsparkSession=None, conf=conf))
+    conf["spark.sql.execution.pyspark.udf.killOnIdleTimeout"] = "false"
+    check_session(SimpleNamespace(_jsparkSession=None, conf=conf))

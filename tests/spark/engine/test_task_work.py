@@ -13,6 +13,8 @@ import pytest
 
 import ehkafka
 from ehkafka.errors import EhkafkaError, HandlerFailedError
+from ehkafka.spark.engine.shipment import Shipment
+from ehkafka.spark.engine.work import TaskWork
 from ehkafka.testing.simulated_message import SimulatedMessage
 
 if TYPE_CHECKING:
@@ -305,9 +307,6 @@ def test_b1_what_is_received_stays_within_the_backlog(lab: Any) -> None:
             with lock:
                 most = max(most, taken - done)
             yield batch
-
-    from ehkafka.spark.engine.shipment import Shipment  # noqa: PLC0415 - beside the feed
-    from ehkafka.spark.engine.work import TaskWork  # noqa: PLC0415
 
     log = [Counted("t", 0, n, b"k%d" % n) for n in range(600)]
     batches = lab.as_batches(log, size=20)

@@ -92,21 +92,114 @@ def test_rows_become_one_json_object_a_line() -> None:
     assert set(json.loads(second).values()) == {None}
 
 
-def test_what_a_hostile_producer_wrote_does_not_end_the_query() -> None:
-    """Bytes cast to text need not be UTF-8, and a time may be any number: the other rows are told."""
-    batch = pa.record_batch(
-        {
-            "text": pa.array([b"a\xff", b"b", None], pa.binary()).view(pa.string()),
-            "moment": pa.array([1_000_000, 2**62, -(2**62)], pa.int64()).view(pa.timestamp("us", "UTC")),
-        }
-    )
+def values_of(column: Any) -> list[Any]:
+    """Return what the values of a column are as JSON, as a task writes them."""
     file = io.BytesIO()
-    JsonLines(file, "none").write(batch)  # type: ignore[arg-type]
-    assert [json.loads(line) for line in file.getvalue().splitlines()] == [
-        {"text": "a\ufffd", "moment": "1970-01-01T00:00:01Z"},
-        {"text": "b", "moment": None},
-        {"text": None, "moment": None},
+    JsonLines(file, "none").write(in_utc(pa.record_batch({"c": column})))  # type: ignore[arg-type]
+    return [json.loads(line, parse_float=Decimal)["c"] for line in file.getvalue().splitlines()]
+
+
+RAW = pa.array([b"a\xff", b"\xed\xa0\x80", b"b", None], pa.binary()).view(pa.string())
+RAW_TOLD = ["a\ufffd", "\ufffd\ufffd\ufffd", "b", None]
+DAY_US = 86_400_000_000
+FAR_DAYS = [2_932_897, -719_163, -719_529, 0, None]  # since 1970
+FAR_DAYS_TOLD = ["+10000-01-01", "0000-12-31", "-0001-12-31", "1970-01-01", None]
+HOSTILE = {
+    "text": (RAW, RAW_TOLD),
+    "large text": (RAW.cast(pa.large_string()), RAW_TOLD),
+    "days": (pa.array(FAR_DAYS, pa.int32()).view(pa.date32()), FAR_DAYS_TOLD),
+    "moments": (
+        pa.array([None if day is None else day * DAY_US + 1 for day in FAR_DAYS], pa.int64()).view(BERLIN),
+        [day and f"{day}T00:00:00.000001Z" for day in FAR_DAYS_TOLD],
+    ),
+    "wall clocks": (
+        pa.array([-(2**63), 2**63 - 1, 1_000_000, None], pa.int64()).view(pa.timestamp("us")),
+        ["-290308-12-21T19:59:05.224192", "+294247-01-10T04:00:54.775807", "1970-01-01T00:00:01", None],
+    ),
+    "reals": (
+        pa.array([float("nan"), float("-inf"), 1.5, None]),
+        ["NaN", "-Infinity", Decimal("1.5"), None],
+    ),
+    "short reals": (
+        pa.array([float("nan"), float("inf"), 0.25, None], pa.float32()),
+        ["NaN", "Infinity", Decimal("0.25"), None],
+    ),
+    "decimals": (
+        pa.array([Decimal(10) ** 28, Decimal("-1E-9"), None], pa.decimal128(38, 9)),
+        [Decimal(10) ** 28, Decimal("-1E-9"), None],
+    ),
+    "longest intervals": (
+        pa.array([2**63 - 1, -(2**63), None], pa.int64()).view(pa.duration("us")),
+        ["106751991 days, 4:00:54.775807", "-106751992 days, 19:59:05.224192", None],
+    ),
+}
+
+
+def wrapped(column: Any, told: list[Any], inside: str) -> tuple[Any, list[Any]]:
+    """Return a column whose values have those inside, and how they are told."""
+    offsets = pa.array(range(len(column) + 1), pa.int32())
+    if inside == "struct":
+        return pa.StructArray.from_arrays([column], ["v"]), [{"v": each} for each in told]
+    if inside == "list":
+        return pa.ListArray.from_arrays(offsets, column), [[each] for each in told]
+    keys = pa.array([f"k{number}" for number in range(len(column))])
+    as_map = pa.MapArray.from_arrays(offsets, keys, column)
+    return as_map, [{f"k{number}": each} for number, each in enumerate(told)]
+
+
+@pytest.mark.parametrize(
+    "insides", [(), ("struct",), ("list",), ("map",), ("struct", "map", "list", "struct")]
+)
+@pytest.mark.parametrize("what", HOSTILE)
+def test_what_a_hostile_producer_wrote_does_not_end_the_query(what: str, insides: tuple[str, ...]) -> None:
+    """Bytes cast to text need not be UTF-8, and times may be any number: told as Spark's to_json does.
+
+    At any depth, with nulls, and in a slice of a larger array.
+    """
+    column, told = HOSTILE[what]
+    for inside in insides:
+        column, told = wrapped(column, told, inside)
+    column, told = pa.concat_arrays([column, pa.nulls(1, column.type)]), [*told, None]
+    assert values_of(column) == told
+    assert values_of(column.slice(1, len(told) - 2)) == told[1:-1]
+    assert values_of(column.slice(0, 0)) == []
+
+
+def test_no_entry_of_a_map_is_lost() -> None:
+    """Names that look alike as text, or that a file had twice, are numbered; far times are names."""
+    keys = pa.array([b"a\xff", b"a\xfe", b"a\xef\xbf\xbd", b"b", b"b", b"b"], pa.binary()).view(pa.string())
+    texts = pa.MapArray.from_arrays([0, 4, 6], keys, pa.array(range(6)))
+    assert values_of(texts) == [{"a\ufffd": 0, "a\ufffd#2": 1, "a\ufffd#3": 2, "b": 3}, {"b": 4, "b#2": 5}]
+    moments = pa.array([2**62, -(2**62), 0], pa.int64()).view(pa.timestamp("us", "UTC"))
+    days = pa.array([2_932_897, 0, -719_163], pa.int32()).view(pa.date32())
+    reals = pa.array([float("nan"), float("inf"), 0.5])
+    told = [
+        ["+148108-07-06T14:00:27.387904Z", "-144169-06-28T09:59:32.612096Z", "1970-01-01T00:00:00Z"],
+        ["+10000-01-01", "1970-01-01", "0000-12-31"],
+        ["NaN", "Infinity", "0.5"],
     ]
+    for keys, names in zip((moments, days, reals), told, strict=True):
+        assert [*values_of(pa.MapArray.from_arrays([0, 3], keys, pa.array([1, 2, 3])))[0]] == names
+
+
+def test_days_and_times_have_one_form_whatever_stands_beside_them() -> None:
+    """A far one among them changes nothing in how the others are written."""
+    near = [
+        -62_135_596_800_000_000,
+        253_402_300_799_999_999,
+        -1,
+        0,
+        1,
+        951_782_400_000_000,
+        1_767_225_599_000_000,
+    ]
+    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
+        alone = values_of(pa.array(near, pa.int64()).view(kind))
+        beside = values_of(pa.array([*near, 2**62], pa.int64()).view(kind))
+        assert beside[:-1] == alone
+    days = [-719_162, 2_932_896, -1, 0, 11_016, 19_782]
+    alone = values_of(pa.array(days, pa.int32()).view(pa.date32()))
+    assert values_of(pa.array([*days, 2**31 - 1], pa.int32()).view(pa.date32())) == [*alone, "+5881580-07-11"]
 
 
 def test_equal_rows_make_equal_compressed_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

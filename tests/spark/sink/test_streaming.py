@@ -53,7 +53,7 @@ class Stream:
         frame = self.frame() if frame is None else frame
         writer = frame.writeStream.format("ehkafka-blob").options(**chosen).outputMode(mode)
         query = writer.trigger(availableNow=True).start()
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(240)
         return query
 
     def forget_commit(self, batch: int) -> None:
@@ -157,6 +157,30 @@ def test_parquet_is_read_back_by_spark_with_the_batch_as_a_column(
     rows = {(row["batch"], row["home"], row["n"], *row["tags"]) for row in read.collect()}
     assert rows == {(0, "h0", 0, "h0"), (0, "h1", 1, "h1"), (1, "h2", 2, "h2")}
     assert dict(read.dtypes)["at"] == "timestamp"
+
+
+def test_hostile_values_at_any_depth_come_through_spark(stream: Stream, written: Any) -> None:
+    """Text that is no UTF-8, far times, NaN, two names that look alike: written, in what Spark sends."""
+    text = "decode(unhex('61'), 'utf-8') || cast(unhex('ff') as string)"
+    columns = {
+        "text": f"named_struct('list', array({text}, null))",
+        "map": "map(cast(unhex('ff') as string), 1, cast(unhex('fe') as string), 2)",
+        "times": "array(timestamp_micros(4611686018427387904), timestamp_micros(0))",
+        "days": "map('far', date_from_unix_date(2932897), 'early', date_from_unix_date(-719163))",
+        "reals": "array(double('NaN'), double('-Infinity'), 0.5D)",
+        "exact": "named_struct('n', cast('12345678901234567890123456789.123456789' as decimal(38, 9)))",
+    }
+    stream.add(0)
+    stream.run(stream.frame().selectExpr(*(f"{form} as {name}" for name, form in columns.items())))
+    (name,) = [name for name in written.names() if name.endswith(".jsonl")]
+    assert json.loads(written.content(name), parse_float=str) == {
+        "text": {"list": ["a\ufffd", None]},
+        "map": {"\ufffd": 1, "\ufffd#2": 2},
+        "times": ["+148108-07-06T14:00:27.387904Z", "1970-01-01T00:00:00Z"],
+        "days": {"far": "+10000-01-01", "early": "0000-12-31"},
+        "reals": ["NaN", "-Infinity", "0.5"],
+        "exact": {"n": "12345678901234567890123456789.123456789"},
+    }
 
 
 @pytest.mark.parametrize(

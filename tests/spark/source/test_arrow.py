@@ -10,7 +10,7 @@ from confluent_kafka import Message
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from ehkafka.spark.source.arrow import arrow_schema, record_batch  # noqa: E402 - after the skip
+from ehkafka.spark.source.arrow import arrow_schema, record_batch, record_batches  # noqa: E402 - after the skip
 from ehkafka.spark.source.planning import Piece  # noqa: E402
 from ehkafka.spark.source.schema import COLUMNS  # noqa: E402
 
@@ -54,6 +54,13 @@ def test_nulls_and_empty_bytes_stay_what_they_are() -> None:
     rows = _rows([_message(number, key=b"k", value=b"v" * number) for number in range(5)], "value", "key")
     assert [row["value"] for row in rows] == [b"v" * number for number in range(5)]
     assert list(rows[0]) == ["value", "key"]
+
+
+def test_lists_without_records_make_no_batch() -> None:
+    """Reading gives some while it waits for the broker; Spark has no use for them."""
+    lists = [(PIECE, []), (PIECE, [_message(0)]), (PIECE, [])]
+    (batch,) = record_batches(tuple(COLUMNS), lists)
+    assert batch.num_rows == 1
 
 
 def test_offsets_with_holes_are_kept() -> None:

@@ -88,6 +88,26 @@ def test_options_are_pickled_and_compared() -> None:
         ({"startingOffsets": "sometimes"}, "give earliest, latest, group or JSON"),
         ({"startingOffsets": "{"}, "give JSON"),
         ({"startingOffsets": '{"readings": {"0": -3}}'}, "number for each partition"),
+        ({"startingOffsets": '{"readings": {"0": -100}}'}, "number for each partition, -2 or more"),
+        ({"startingOffsets": '{"readings": {"0": 1e400}}'}, "Option startingOffsets.*number for each"),
+        ({"startingOffsets": '{"readings": {"0": 9223372036854775808}}'}, "number for each partition"),
+        ({"startingOffsets": '{"readings": {"0": %s}}' % ("9" * 5000)}, "Option startingOffsets.*give JSON"),
+        ({"startingOffsets": '{"readings": {"%s": 1}}' % ("9" * 5000)}, "Option startingOffsets.*each"),
+        ({"startingOffsets": '{"readings": {"\u0663": 1}}'}, "number for each partition"),
+        ({"startingOffsets": '{"readings": {"2147483648": 1}}'}, "number for each partition"),
+        ({"startingOffsets": '{"readings": {}}'}, "number for each partition"),
+        ({"startingOffsets": '{"readings": {"1": 5, "01": 6}}'}, "partition 1 of readings is there twice"),
+        ({"startingOffsets": '{"readings": {"1": 5, "1": 6}}'}, "give JSON"),
+        ({"startingOffsets": '{"read\\ud800": {"0": 1}}'}, "Option startingOffsets.*no topic's name"),
+        ({"startingOffsets": '{"readings":' * 100_000}, "Option startingOffsets.*give JSON"),
+        ({"endingOffsets": '{"readings": {"0": -3}}'}, "Option endingOffsets.*-2 or more"),
+        ({"startingOffsetsByTimestamp": '{"readings": {"0": -1}}'}, "number for each partition, 0 or more"),
+        ({"startingTimestamp": "9" * 5000}, "Option startingTimestamp.*milliseconds since 1970"),
+        ({"startingTimestamp": "9223372036854775808"}, "Option startingTimestamp.*milliseconds"),
+        ({"startingTimestamp": "1e400"}, "Option startingTimestamp.*milliseconds"),
+        ({"startingTimestamp": "-5"}, "Option startingTimestamp.*milliseconds"),
+        ({"startingTimestamp": "\u0661\u0662"}, "Option startingTimestamp.*milliseconds"),
+        ({"subscribe": "^readings"}, "Option subscribe.*no topic's name"),
         ({"startingOffsetsWithoutCommit": "latest"}, "belongs to startingOffsets"),
         (
             {"startingOffsets": "latest", "startingOffsetsWithoutCommit": "latest"},
@@ -95,6 +115,10 @@ def test_options_are_pickled_and_compared() -> None:
         ),
         ({"startingOffsetsByTimestampStrategy": "latest"}, "belongs to startingTimestamp"),
         ({"maxOffsetsPerTrigger": "0"}, "whole number of 1 or more"),
+        ({"maxOffsetsPerTrigger": "9" * 5000}, "Option maxOffsetsPerTrigger.*whole number of 1 or more"),
+        ({"maxOffsetsPerTrigger": "\u0663"}, "Option maxOffsetsPerTrigger.*whole number"),
+        ({"maxOffsetsPerTrigger": "1e3"}, "Option maxOffsetsPerTrigger.*whole number"),
+        ({"tasks": "1_000"}, "Option tasks.*whole number"),
         ({"failOnDataLoss": "maybe"}, "give true or false"),
         ({"tasks": ""}, "Option tasks is empty"),
         ({"columns": "value,colour"}, "no column 'colour'"),
@@ -113,6 +137,31 @@ def test_what_is_wrong_is_refused_by_name(given: dict[str, str], said: str) -> N
     """
     with pytest.raises(ConfigurationError, match=said):
         options_from({**HERE, **given})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"assign": '{"readings": [2147483648]}'},
+        {"assign": '{"readings": [1e400]}'},
+        {"assign": '{"a b": [0]}'},
+    ],
+)
+def test_partitions_that_cannot_be_are_refused(given: dict[str, str]) -> None:
+    """What Kafka has no room for would end the query later, in a task."""
+    with pytest.raises(ConfigurationError, match="Option assign"):
+        options_from({"kafka.bootstrap.servers": "localhost:9092", **given})
+
+
+def test_numbers_at_their_ends_are_taken() -> None:
+    """Zeros in front, the largest offset, a partition named twice."""
+    largest = 2**63 - 1
+    options = options_from({**HERE, "maxOffsetsPerTrigger": f"{'0' * 30}{largest}", "startingTimestamp": "0"})
+    assert (options.limit_records, options.start) == (largest, AtTime(0))
+    offsets = options_from({**HERE, "startingOffsets": f'{{"readings": {{"0": {largest}}}}}'}).start
+    assert offsets == AtOffsets(((P0, largest),))
+    given = {"kafka.bootstrap.servers": "localhost:9092", "assign": '{"readings": [1, 0, 1]}'}
+    assert options_from(given).assigned == (P1, P0)
 
 
 def test_no_broker_is_refused() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -142,8 +144,18 @@ def test_nothing_that_was_opened_or_secret_is_pickled(
     one.partitions(one.initialOffset(), one.latestOffset(one.initialOffset(), None))
     copy = pickle.loads(pickle.dumps(one))
     assert copy.options == one.options
-    assert vars(copy).keys() == vars(one).keys()
+    assert vars(copy).keys() == {"options"}
     assert copy._log._inspection is None
+
+
+def test_a_worker_loads_little_of_the_package() -> None:
+    """Spark starts many Python processes: those that read need neither an app nor what asks the broker."""
+    code = (
+        "import sys, ehkafka.spark.register.pyspark_ehkafka, ehkafka.spark.source.reading; "
+        "print({'ehkafka.app', 'ehkafka.checks', 'ehkafka.spark.source.log'} & set(sys.modules))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "set()"
 
 
 def test_pyspark_4_0_and_4_1_get_a_limit_of_our_own(

@@ -25,12 +25,13 @@ function makeCard(sensor, key) {
   const value = element("p", "number");
   const note = element("p", "note");
   const facts = element("p", "facts");
+  const axis = element("p", "axis", sensor.unit ? `${sensor.unit}, mean and range of each minute` : "readings a minute");
   const plot = element("div", "plot", element("p", "empty", "Drawn from the second minute on."));
-  const box = element("article", "sensor", element("div", "", element("h2", "", dot, title(sensor.kind)), value, note), facts, plot);
+  const box = element("article", "sensor", element("div", "", element("h2", "", dot, title(sensor.kind)), value, note), facts, axis, plot);
   box.dataset.kind = sensor.kind;
   at("sensors").append(box);
   const find = () => latest.kinds.find((one) => `${one.kind} ${one.unit}` === key);
-  const options = sensor.unit ? { range: around, label: measure, incrs: QUARTERS, space: 30, bands: [{ series: [2, 1], fill: faded(kindColour(sensor.kind), 0.16) }] } : { range: fromZero, space: 30, bars: true };
+  const options = sensor.unit ? { range: around, label: measure, incrs: QUARTERS, space: 22, bands: [{ series: [2, 1], fill: faded(kindColour(sensor.kind), 0.16) }] } : { range: fromZero, space: 30, bars: true };
   const chart = new Chart(plot, options, (index) => tip(find(), index));
   return { box, value, note, facts, chart };
 }

@@ -25,7 +25,7 @@ function tiles(answer) {
   at("rate-note").textContent = recent ? `over the last ${recent * windows.length_s} s shown` : "";
   set("homes", number(answer.homes));
   set("readings", number(answer.readings));
-  at("readings-note").textContent = `from ${number(answer.blobs)} blobs with ${number(answer.rows)} rows`;
+  at("readings-note").textContent = `${number(answer.blobs)} blobs, ${number(answer.rows)} rows`;
   const alarmed = windows.alarms.reduce((a, b) => a + b, 0);
   set("alarms", number(alarmed));
   at("alarm-note").textContent = answer.alarms.length ? `the latest at ${time(answer.alarms[0].minute_s)}` : "none so far";
@@ -94,6 +94,7 @@ function show(answer) {
   if (windows.begin_s.length > 1) {
     const { series, data } = stacked(latest);
     rates.show(kinds.map((kind) => kind.kind).join(), series, data);
+    at("alarms-title").textContent = `Alarms, every ${windows.length_s} s`;
     alarms.show("alarms", [bars(colour("--alarm"))], [windows.begin_s, windows.alarms]);
   }
   if (minutes.begin_s.length) homes.show("bars", [bars(colour("--accent"))], [minutes.begin_s, minutes.homes]);

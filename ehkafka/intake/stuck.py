@@ -1,0 +1,67 @@
+"""Notices that nothing finishes although records wait, and says which run and where.
+
+Looked at now and then by the thread that watches a run's routes: the poll thread, or that of a task on Spark.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ehkafka.events import StuckReport
+from ehkafka.lanes.order import describe_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from ehkafka.events import Event
+    from ehkafka.intake.route import Route
+    from ehkafka.lanes.assignment import Assignment
+
+
+class StuckWatch:
+    """Remembers how much had finished; `look` reports once when that stays so for `stuck_s` seconds.
+
+    `owned` gives the assignments that there are now, with their routes.
+    """
+
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        stuck_s: float,
+        owned: Callable[[], Iterable[tuple[Route, Assignment]]],
+        emit: Callable[[Event], None],
+        now_s: float,
+    ) -> None:
+        self._routes = routes
+        self._stuck_s = stuck_s
+        self._owned = owned
+        self._emit = emit
+        self._finished = 0
+        self._moved_s = now_s
+        self._reported = False
+
+    def look(self, now_s: float) -> None:
+        """Report stuck work, once until it moves again."""
+        finished = sum(route.dispatcher.outcomes for route in self._routes)
+        # Where ready lanes wait for the rate limit, slowness is what the user wanted.
+        waiting = any(
+            route.dispatcher.backlog_records and route.exchange.next_due_s() is None for route in self._routes
+        )
+        if finished != self._finished or not waiting:
+            self._finished, self._moved_s, self._reported = finished, now_s, False
+        elif now_s - self._moved_s >= self._stuck_s and not self._reported:
+            self._reported = True
+            stacks = {name: stack for route in self._routes for name, stack in route.workers.stacks().items()}
+            text = "\n".join(f"{name}\n{stack}" for name, stack in stacks.items())
+            self._emit(StuckReport(now_s - self._moved_s, tuple(running_records(self._owned())), text))
+
+
+def running_records(owned: Iterable[tuple[Route, Assignment]]) -> Iterator[str]:
+    """Name the records that are in flight now: their handlers run, or their end is awaited."""
+    for route, assignment in owned:
+        with route.exchange.locked() as dispatcher:
+            for lane in assignment.lanes_here():
+                ticket = dispatcher.verdicts.ticket_of(lane)
+                if (lane.running or ticket is not None) and lane.head is not None:
+                    waits = f" ({ticket.decision.reason})" if ticket is not None else ""
+                    yield f"{assignment.partition}@{lane.head.offset()} key {describe_key(lane.key)}{waits}"

@@ -1,0 +1,107 @@
+"""Where a query's partitions begin, and what is done about a begin that its log does not hold.
+
+On the driver, in the thread that starts the query; asks the broker, for a bounded time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from confluent_kafka import OFFSET_BEGINNING, KafkaException
+
+from ehkafka.endpoint.client import describe_error
+from ehkafka.errors import EndpointError, OffsetGapError
+from ehkafka.intake.gap import Gap
+from ehkafka.intake.log_bounds import log_bounds
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from confluent_kafka import Consumer
+
+    from ehkafka.intake.context import IntakeContext
+    from ehkafka.intake.gap import LogBounds
+    from ehkafka.intake.positions import Begin
+    from ehkafka.records import TopicPartition
+    from ehkafka.settings import OutOfRange
+
+    Logs = Mapping[TopicPartition, LogBounds]
+
+_NAMED = 3
+
+
+def logs_of(consumer: Consumer, partitions: Collection[TopicPartition], timeout_s: float) -> Logs:
+    """Return where logs begin and end. Raises `EndpointError`."""
+    try:
+        return log_bounds(consumer, partitions, timeout_s) if partitions else {}
+    except KafkaException as error:
+        said = describe_error(error.args[0])
+        raise EndpointError(
+            f"Where the logs begin and end could not be read from the broker: {said}. Start again when it "
+            "answers."
+        ) from error
+
+
+def offsets_of(
+    begins: Sequence[Begin], logs: Logs, known_topics: Collection[str]
+) -> dict[TopicPartition, int]:
+    """Return the offset of each.
+
+    `known_topics` were read before: a partition of theirs without a commit has come since, or its commit has
+    expired. It begins with its log, for `start=latest` would skip what it got while nothing ran.
+    """
+    known = {*known_topics, *(one.partition.topic for one in begins if one.committed is not None)}
+    return {
+        one.partition: logs[one.partition].start if _with_its_log(one, known) else one.offset
+        for one in begins
+    }
+
+
+def _with_its_log(one: Begin, known: Collection[str]) -> bool:
+    if one.offset == OFFSET_BEGINNING:
+        return True
+    return one.committed is None and not one.is_mirrored and one.partition.topic in known
+
+
+def inside_the_logs(
+    starts: Mapping[TopicPartition, int], logs: Logs, context: IntakeContext, *, has_checkpoint: bool
+) -> dict[TopicPartition, int]:
+    """Return where to begin, by `on_out_of_range` where the log does not hold it. Raises `OffsetGapError`.
+
+    Over a checkpoint Spark's source passes a gap over by itself, and the group is not to be ahead of it; only
+    a log that ends before the checkpoint was made anew, and is read from its beginning.
+    """
+    action = context.on_out_of_range
+    if gone := sorted(set(starts) - set(logs)):
+        _settle_gone(gone, action)
+    found = {partition: offset for partition, offset in starts.items() if partition in logs}
+    for partition, offset in tuple(found.items()):
+        gap = Gap(partition, offset, logs[partition])
+        if gap.log.hold(offset):
+            continue
+        gap.tell(action, context.emit, context.count)
+        resume_at = gap.resume_at(action)
+        if resume_at is None:
+            raise OffsetGapError(f"{gap.text()} {_step(has_checkpoint=has_checkpoint)}")
+        if not has_checkpoint or resume_at < offset:
+            found[partition] = resume_at
+    return found
+
+
+def _settle_gone(gone: Sequence[TopicPartition], action: OutOfRange) -> None:
+    if action != "stop":  # Spark's source warns of it
+        return
+    names = ", ".join(map(str, gone[:_NAMED]))
+    more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
+    raise OffsetGapError(
+        f"The checkpoint knows {names}{more}, which the topic no longer has: it was made anew with fewer "
+        f"partitions. {_step(has_checkpoint=True)}"
+    )
+
+
+def _step(*, has_checkpoint: bool) -> str:
+    anew = ", and start with new_checkpoint=True or --new-checkpoint" if has_checkpoint else ""
+    return (
+        "Nothing was skipped. To go on, move the group to where you want to resume (ehkafka offsets reset)"
+        f"{anew}, start a new group, or choose on_out_of_range='earliest'."
+    )

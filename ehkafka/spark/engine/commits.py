@@ -1,0 +1,213 @@
+"""The commits of one run: the first, which takes the group, those of finished batches, and the last.
+
+On the driver. `take` in the thread that starts the query, all else in the one that follows it. Each commit
+comes right after a look at what the group has, so that nobody's is overwritten but by the rarest chance.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaError
+
+from ehkafka.endpoint.client import describe_error
+from ehkafka.errors import EndpointError, GroupInUseError
+from ehkafka.offsets.group import LIVE
+from ehkafka.progress.commit_errors import CommitError, classify
+from ehkafka.progress.ledger import Position
+from ehkafka.spark.engine.holding import LOOK_TIMEOUT_S
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from confluent_kafka import Consumer
+
+    from ehkafka.errors import EhkafkaError
+    from ehkafka.intake.context import IntakeContext
+    from ehkafka.records import TopicPartition
+    from ehkafka.spark.engine.holding import Holding
+    from ehkafka.spark.engine.results import LastRecord
+
+# A query is one epoch of all its partitions, but of those whose log is made anew meanwhile.
+_EPOCH = 1
+AGAIN_S = 0.2
+# How long a run that begins waits for the answer of one whose mark it found: three of its looks.
+SETTLE_S = 3.5
+_NOT_YET = {
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError._WAIT_COORD,  # noqa: SLF001 - librdkafka's own codes start with an underscore
+}
+
+
+class Commits:
+    """What a run has committed and is to commit. `marks` is false where they would be too long."""
+
+    def __init__(
+        self, context: IntakeContext, consumer: Consumer, holding: Holding, *, whose: str, marks: bool
+    ) -> None:
+        """`whose` names the group for people."""
+        self._context = context
+        self._consumer = consumer
+        self._holding = holding
+        self._whose = whose
+        self._mark_text = holding.mark.text if marks else None
+        # What the last finished batch reached, by partition.
+        self._positions: dict[TopicPartition, Position] = {}
+        # What ended the commits for good; set on whichever thread calls back.
+        self.fatal: EhkafkaError | None = None
+
+    def take(self, starts: Mapping[TopicPartition, int], timeout_s: float) -> bool:
+        """Commit where the query begins; tell whether the broker keeps what is committed beside the offsets.
+
+        Raises `GroupInUseError` while a consumer or another run has the group, `EndpointError`.
+        """
+        for partition, offset in starts.items():
+            self._begin_epoch(partition, Position(_EPOCH, offset, metadata=self._mark_text), offset)
+        self._commit_first(timeout_s)
+        keeps_marks = self._holding.learn_marks(self._consumer, self._context.ledger, self._positions)
+        if self._holding.may_meet:
+            self._settle()
+        self._holding.settled()
+        return keeps_marks
+
+    def note(self, ends: Mapping[TopicPartition, int], lasts: Mapping[TopicPartition, LastRecord]) -> None:
+        """Take where a finished batch ended; it is committed at the next tick."""
+        for partition, end in ends.items():
+            before = self._positions.get(partition)
+            if before is None:  # the topic has grown
+                self._begin_epoch(partition, Position(_EPOCH, end, metadata=self._mark_text), None)
+            elif end < before.next_offset:  # its log was made anew
+                self._begin_epoch(partition, Position(before.epoch + 1, end, metadata=self._mark_text), None)
+            elif end == before.next_offset:
+                continue
+            self._positions[partition] = _after(self._positions[partition], end, lasts.get(partition))
+
+    def serve(self, timeout_s: float) -> None:
+        """Let the client's callbacks through, look who else commits, and commit what is due."""
+        self._consumer.consume(1, timeout_s)
+        ledger = self._context.ledger
+        if ledger.in_flight is not None or self.fatal is not None:
+            return
+        is_due = ledger.due(time.monotonic(), 0)
+        if self._holding.is_due(soon=is_due) and self._look(LOOK_TIMEOUT_S) and is_due:
+            self._context.committer.send(self._consumer, self._positions, 0)
+
+    def lost(self) -> EhkafkaError | None:
+        """Return why nothing more can be committed: the group is somebody else's, or denied to us."""
+        if self._holding.lost is not None or self.fatal is not None:
+            return self._holding.lost or self.fatal
+        committer = self._context.committer
+        if committer.trouble is None or committer.mends_itself:
+            return None
+        return self._in_use(f"the broker refuses our commits ({committer.trouble})")
+
+    def finish(self, timeout_s: float) -> list[TopicPartition]:
+        """Commit what the last batch reached; return the partitions whose commit is not known to be made.
+
+        It says that the run has ended, so that the next one need not wait for an answer.
+        """
+        ends_s = time.monotonic() + timeout_s
+        if self._mark_text is not None:
+            ended = self._holding.mark._replace(has_ended=True).text
+            self._positions = {one: at._replace(metadata=ended) for one, at in self._positions.items()}
+        ledger = self._context.ledger
+        while self.lost() is None and ledger.dirty(self._positions):
+            left_s = ends_s - time.monotonic()
+            if left_s <= 0:
+                break
+            if ledger.in_flight is None and self._look(min(left_s, LOOK_TIMEOUT_S)):
+                left_s = max(0.1, ends_s - time.monotonic())
+                self._context.committer.commit_within(self._consumer, self._positions, left_s)
+            if ledger.dirty(self._positions):
+                self._consumer.consume(1, min(max(0.0, left_s), AGAIN_S))
+        return [] if self._holding.lost is not None else self._late()
+
+    @property
+    def trouble(self) -> str | None:
+        """What the last commit failed of; None since one was acknowledged."""
+        return self._context.committer.trouble
+
+    def _begin_epoch(self, partition: TopicPartition, position: Position, committed: int | None) -> None:
+        self._context.ledger.assigned(partition, position.epoch, None)
+        self._context.on_epoch_begin(partition, position.epoch, committed)
+        self._positions[partition] = position
+
+    def _commit_first(self, timeout_s: float) -> None:
+        ends_s = time.monotonic() + timeout_s
+        while (refusal := self._refusal()) is not None:
+            if refusal.code() in LIVE:
+                raise self._in_use(f"the broker refuses a commit from outside ({refusal.name()})")
+            if self.fatal is not None:
+                raise self.fatal
+            if classify(refusal) is CommitError.METADATA:
+                continue  # without it, at once
+            if refusal.code() not in _NOT_YET or time.monotonic() >= ends_s:
+                raise EndpointError(
+                    f"{self._whose}: where it begins could not be committed: {describe_error(refusal)}. "
+                    "Nothing was started: look at the broker and the network, and start again."
+                )
+            time.sleep(AGAIN_S)
+
+    def _refusal(self) -> KafkaError | None:
+        error, answers = self._context.committer.commit_once(self._consumer, self._positions)
+        told = [error, *(answer.error for answer in answers)]
+        return next((one for one in told if one is not None), None)
+
+    def _settle(self) -> None:
+        """Wait for the answer of a run that may still live. Raises `GroupInUseError` when it comes."""
+        ends_s = time.monotonic() + SETTLE_S
+        while time.monotonic() < ends_s:
+            self._consumer.consume(1, AGAIN_S)
+            self._look(LOOK_TIMEOUT_S)
+            if self._holding.lost is not None:
+                raise self._holding.lost
+
+    def _look(self, timeout_s: float) -> bool:
+        """Look who else commits; tell whether we may."""
+        again = self._holding.look(self._consumer, self._context.ledger, self._positions, timeout_s)
+        for partition in again or ():
+            self._context.ledger.assigned(partition, self._positions[partition].epoch, None)
+        return again is not None
+
+    def _late(self) -> list[TopicPartition]:
+        late = []
+        for partition, position in self._positions.items():
+            stored = self._context.ledger.acknowledged(partition)
+            if stored is None or stored.next_offset < position.next_offset:
+                late.append(partition)
+        return sorted(late)
+
+    def _in_use(self, why: str) -> GroupInUseError:
+        return in_use(self._whose, why)
+
+
+def in_use(whose: str, why: str) -> GroupInUseError:
+    """Return the error of a group that has consumers."""
+    return GroupInUseError(
+        f"{whose} is in use: {why}. Two at a time would handle every record twice. Stop its consumers, wait "
+        "until their session has ended, and start again."
+    )
+
+
+def with_step(error: EhkafkaError) -> EhkafkaError:
+    """Return the error of commits that are refused for good, with what to do about it."""
+    if type(error) is not EndpointError:
+        return error
+    return EndpointError(
+        f"{str(error).rstrip('.')}. What was finished since the last commit is handled again. Let the app "
+        "read with this group (Apache Kafka: an ACL for READ on the group and its topics; Event Hubs: the "
+        "role Azure Event Hubs Data Receiver, or a key with Listen), and start again."
+    )
+
+
+def _after(before: Position, end: int, last: LastRecord | None) -> Position:
+    anchor = before.anchor
+    if last is not None and last.timestamp_ms is not None:
+        anchor = (last.offset, last.timestamp_ms)
+    # A commit carries the epoch of the very record before it.
+    is_before = last is not None and last.offset == end - 1
+    epoch = last.leader_epoch if last is not None and is_before else None
+    return before._replace(next_offset=end, leader_epoch=epoch, anchor=anchor)

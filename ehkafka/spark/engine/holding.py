@@ -1,0 +1,154 @@
+"""One run's hold on its group: reads the group's commits again and again, and says who else commits there.
+
+On the driver: `claim`'s part in the thread that starts the query, later in the one that follows it. It asks
+the broker for a bounded time and commits nothing itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from ehkafka.endpoint.client import describe_error
+from ehkafka.errors import GroupInUseError
+from ehkafka.events import ConnectionTrouble
+from ehkafka.records import TopicPartition
+from ehkafka.spark.engine.holder import Commit, Holder
+from ehkafka.spark.engine.marks import Mark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from confluent_kafka import Consumer
+
+    from ehkafka.events import Event
+    from ehkafka.progress.ledger import CommitLedger, Position
+    from ehkafka.spark.engine.holder import Verdict
+
+    Positions = Mapping[TopicPartition, Position]
+
+_LOG = logging.getLogger("ehkafka.spark")
+# From one look at the group's commits to the next, and how long one may take.
+LOOK_S = 1.0
+LOOK_TIMEOUT_S = 3.0
+# What has to be committed is looked for sooner.
+LOOK_AGAIN_S = 0.25
+_NAMED = 3
+
+
+class Holding:
+    """What a run knows of others in its group. One thread at a time."""
+
+    def __init__(self, mark: Mark, found: Iterable[Mark], group: str, emit: Callable[[Event], None]) -> None:
+        """`found` are the marks that stood there before; `group` names it for people."""
+        self.mark = mark
+        # Those that did not end in good order may still run.
+        self.may_meet = sorted({one.run for one in found if not one.has_ended})
+        self._holder = Holder(mark, frozenset(one.run for one in found))
+        self._group = group
+        self._emit = emit
+        self._looked_s = float("-inf")
+        # Set once: the group is somebody else's, and nothing is committed any more.
+        self.lost: GroupInUseError | None = None
+
+    def is_due(self, *, soon: bool) -> bool:
+        """Tell whether it is time for a look; `soon`: something is to be committed."""
+        return time.monotonic() >= self._looked_s + (LOOK_AGAIN_S if soon else LOOK_S)
+
+    def settled(self) -> None:
+        """Take the group as ours: from now on newcomers give way."""
+        self._holder.is_new = False
+
+    def learn_marks(self, consumer: Consumer, ledger: CommitLedger, wanted: Positions) -> bool:
+        """Find out from the first commit whether the broker gives marks back; tell it."""
+        stored = _stored(ledger, wanted)
+        found = self._read(consumer, list(stored), LOOK_TIMEOUT_S) or {}
+        self._holder.keeps_marks = all(
+            Mark.read(commit.metadata) is not None
+            for partition, commit in found.items()
+            if commit.offset == stored[partition].next_offset
+        )
+        return self._holder.keeps_marks
+
+    def look(
+        self,
+        consumer: Consumer,
+        ledger: CommitLedger,
+        wanted: Positions,
+        timeout_s: float = LOOK_TIMEOUT_S,
+    ) -> frozenset[TopicPartition] | None:
+        """Return the partitions to be committed anew; None: commit nothing until the next look.
+
+        Only while no commit is under way. `wanted` is what is to be committed by now.
+        """
+        self._looked_s = time.monotonic()
+        stored = _stored(ledger, wanted)
+        found = self._read(consumer, list(stored), timeout_s)
+        if found is None:
+            return None
+        verdict = self._holder.judge(found, stored, wanted)
+        self._tell(verdict, {one: stored[one].next_offset for one in verdict.moved})
+        return verdict.again if verdict.may_commit else None
+
+    def _read(
+        self, consumer: Consumer, partitions: list[TopicPartition], timeout_s: float
+    ) -> dict[TopicPartition, Commit] | None:
+        if not partitions:
+            return {}
+        try:
+            answers = consumer.committed([KafkaPartition(*one) for one in partitions], timeout=timeout_s)
+            errors = [answer.error for answer in answers if answer.error is not None]
+        except KafkaException as failed:
+            answers, errors = [], [failed.args[0]]
+        if errors:
+            self._emit(ConnectionTrouble(errors[0].name(), describe_error(errors[0]), fatal=False))
+            return None
+        return {
+            TopicPartition(one.topic, one.partition): Commit(one.offset, one.metadata or "")
+            for one in answers
+        }
+
+    def _tell(self, verdict: Verdict, ours: Mapping[TopicPartition, int]) -> None:
+        if verdict.challenger is not None:
+            _LOG.warning(
+                "%s: another run on Spark, %s, has begun with it, while this one, %s, runs. This one goes "
+                "on, and the other one is refused.",
+                self._group,
+                verdict.challenger,
+                self.mark.run,
+            )
+        if verdict.lost_to is not None:
+            self.lost = self._in_use_by(verdict.lost_to)
+        elif verdict.is_sure:
+            self.lost = self._moved(verdict.moved, ours)
+
+    def _in_use_by(self, other: str) -> GroupInUseError:
+        return GroupInUseError(
+            f"{self._group} is in use: another run on Spark, {other}, commits to it, so this one, "
+            f"{self.mark.run}, ends. Two at a time would handle every record twice. Let one of them run, and "
+            "give the other one a group of its own."
+        )
+
+    def _moved(
+        self, moved: Mapping[TopicPartition, Commit], ours: Mapping[TopicPartition, int]
+    ) -> GroupInUseError:
+        shown = ", ".join(
+            f"{partition}: {ours[partition]} by this run, now {moved[partition].offset}"
+            for partition in sorted(moved)[:_NAMED]
+        )
+        more = f" and {len(moved) - _NAMED} more" if len(moved) > _NAMED else ""
+        return GroupInUseError(
+            f"{self._group} was moved by somebody else while Spark had it ({shown}{more}): by a consumer "
+            "that has joined it, by ehkafka offsets reset or another tool. The run ends and commits nothing "
+            "over it. Start again to go on where the group stands now; over a checkpoint, with "
+            "new_checkpoint=True or --new-checkpoint."
+        )
+
+
+def _stored(ledger: CommitLedger, wanted: Positions) -> dict[TopicPartition, Position]:
+    known = {partition: ledger.acknowledged(partition) for partition in wanted}
+    return {partition: position for partition, position in known.items() if position is not None}

@@ -1,0 +1,47 @@
+"""Whether the Python that Spark starts for its tasks has this package.
+
+PySpark starts `python3` of the PATH unless PYSPARK_PYTHON names another: a program that is started by the
+Python of a virtual environment which is not activated would be told of missing modules, or that there is no
+such format. Asked on the driver, of a session on this machine alone.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from ehkafka.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ASK_S = 60.0
+
+
+def check_workers_python(spark: SparkSession) -> None:
+    """Raise `ConfigurationError` when workers on this machine could not import this package."""
+    context = spark.sparkContext
+    python = context.pythonExec
+    found = shutil.which(python)
+    # What --py-files or addPyFile ship is on the workers' path, and need not be installed.
+    is_shipped = context.getConf().get("spark.submit.pyFiles") or context._python_includes  # noqa: SLF001
+    if not str(context.master).startswith("local") or is_shipped or found == sys.executable:
+        return
+    if not _has_package(python):
+        raise ConfigurationError(
+            f"Spark starts its workers by {python!r} ({found or 'which is not there'}), and that Python has "
+            f"no ehkafka. Set PYSPARK_PYTHON={sys.executable} before the session is made, or activate the "
+            "virtual environment."
+        )
+
+
+def _has_package(python: str) -> bool:
+    command = [python, "-c", "import ehkafka"]
+    try:
+        return subprocess.run(command, capture_output=True, timeout=ASK_S, check=False).returncode == 0  # noqa: S603 - what Spark itself starts
+    except subprocess.TimeoutExpired:
+        return True  # a machine that is too busy to answer proves nothing
+    except OSError:
+        return False

@@ -1,0 +1,206 @@
+"""Checkpoints on a Spark session: go on, compared with the group, made anew, their folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.errors import ConfigurationError, OffsetGapError
+from ehkafka.progress.ranges import MOVED
+from ehkafka.spark.engine.checkpoint_folder import CheckpointFolder, Identity
+from ehkafka.testing.topics import committed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ehkafka.testing import EmbeddedBroker
+
+pytest.importorskip("pyspark")
+
+pytestmark = pytest.mark.timeout(900)
+
+
+def test_a_checkpoint_goes_on_and_is_compared_with_the_group(
+    spark: SparkSession,
+    broker: EmbeddedBroker,
+    produced: Any,
+    app_at: Any,
+    journal: Any,
+    lab: Any,
+    tmp_path: Path,
+    group_commits: Any,
+) -> None:
+    """A second start goes on; a group that a consumer moved on is refused, --new-checkpoint follows it."""
+    where = str(tmp_path / "checkpoint")
+
+    def run(**choices: Any) -> None:
+        app = app_at()
+        lab.noting(app, journal.note)
+        app.run_on_spark(spark, available_now=True, checkpoint=where, **choices).wait(400)
+
+    total = produced(300)
+    run()
+    total += produced(100)
+    run()
+    lab.assert_once(journal, total)
+
+    # The embedded broker keeps a group for its members for good, so a consumer's commits are made for it.
+    total += produced(200)
+    group_commits({number: (end, "") for number, end in lab.ends_of(broker).items()})
+    with pytest.raises(ConfigurationError, match=r"checkpoint \d+, group \d+.*--new-checkpoint"):
+        run()
+    total += produced(50)
+    run(new_checkpoint=True)
+    run()
+    lab.assert_once(journal, total - 200)
+    assert sum(v or 0 for v in committed(broker.bootstrap, "g", "t").values()) == total
+
+
+def test_a_late_commit_is_made_up_for_from_the_checkpoint(
+    spark: SparkSession,
+    broker: EmbeddedBroker,
+    produced: Any,
+    app_at: Any,
+    journal: Any,
+    tmp_path: Path,
+    group_commits: Any,
+    lab: Any,
+) -> None:
+    """A driver that was killed before its commits repeats nothing that its checkpoint knows to be done."""
+    where, note = str(tmp_path / "checkpoint"), journal.note
+    total = produced(200)
+    app = app_at()
+    lab.noting(app, note)
+    app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
+    ends = broker.committed("g", "t")
+    mark = group_commits()[0][1]
+    for metadata in (MOVED, ""):  # as `ehkafka offsets reset` does, or a tool that knows nothing of us
+        group_commits(dict.fromkeys(range(4), (0, metadata)))
+        with pytest.raises(ConfigurationError, match="somebody has moved the group's commits"):
+            app.run_on_spark(spark, available_now=True, checkpoint=where)
+    group_commits(dict.fromkeys(range(4), (0, mark)))  # as if none of the commits had been made
+    total += produced(40)
+    app = app_at()
+    lab.noting(app, note)
+    described = (Path(where) / "ehkafka.json").stat()
+    app.run_on_spark(spark, available_now=True, checkpoint=Path(where)).wait(400)
+    assert (Path(where) / "ehkafka.json").stat().st_mtime_ns == described.st_mtime_ns
+    lab.assert_once(journal, total)
+    after = broker.committed("g", "t")
+    assert all((after[n] or 0) >= (ends[n] or 0) for n in ends)
+    assert sum(v or 0 for v in after.values()) == total
+
+
+def test_a_stop_right_after_the_start_is_in_good_order(
+    spark: SparkSession,
+    broker: EmbeddedBroker,
+    produced: Any,
+    app_at: Any,
+    journal: Any,
+    tmp_path: Path,
+    lab: Any,
+) -> None:
+    """A query that is stopped while Spark still sets it up ends without an error; the next one goes on."""
+    total = produced(40)
+    app = app_at()
+    lab.noting(app, journal.note)
+    for _ in range(2):
+        run = app.run_on_spark(spark, checkpoint=str(tmp_path / "checkpoint"))
+        run.stop()
+        handled = {number: len(offsets) for number, offsets in journal.offsets().items()}
+        assert broker.committed("g", "t") == {number: handled.get(number, 0) for number in range(4)}
+    app.run_on_spark(spark, available_now=True, checkpoint=str(tmp_path / "checkpoint")).wait(400)
+    lab.assert_once(journal, total)
+
+
+def test_a_topic_made_anew_is_read_from_its_beginning(
+    spark: SparkSession,
+    broker: EmbeddedBroker,
+    produced: Any,
+    app_at: Any,
+    journal: Any,
+    tmp_path: Path,
+    group_commits: Any,
+    lab: Any,
+) -> None:
+    """A log that ends before group and checkpoint: with on_out_of_range='earliest' both go back with it."""
+    where = str(tmp_path / "checkpoint")
+    produced(400)
+    app = app_at()
+    lab.noting(app, journal.note)
+    app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
+    before = group_commits()
+    broker.delete_topic("t")
+    broker.create_topic("t", 4)
+    total = produced(40)
+    group_commits(before)  # the embedded broker forgets them with the topic
+    with pytest.raises(OffsetGapError, match=r"made anew.*new_checkpoint=True"):
+        app.run_on_spark(spark, available_now=True, checkpoint=where)
+    journal.path.unlink()
+    app = app_at(on_out_of_range="earliest")
+    lab.noting(app, journal.note)
+    app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
+    lab.assert_once(journal, total)
+    assert sum(v or 0 for v in broker.committed("g", "t").values()) == total
+    app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
+    lab.assert_once(journal, total)
+
+
+def test_checkpoints_of_others_are_refused(
+    spark: SparkSession, produced: Any, app_at: Any, journal: Any, tmp_path: Path, lab: Any
+) -> None:
+    """A checkpoint of another group or topic, or a folder of something else, is one error that says whose."""
+    where = str(tmp_path / "checkpoint")
+    produced(10)
+    app = app_at()
+    lab.noting(app, journal.note)
+    app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
+    other = app_at(group="h")
+    lab.noting(other, journal.note)
+    with pytest.raises(ConfigurationError, match="group 'g' instead of 'h'"):
+        other.run_on_spark(spark, checkpoint=where)
+    topic = app_at()
+    lab.noting(topic, journal.note, "u")
+    with pytest.raises(ConfigurationError, match=r"topics \('t',\) instead of \('u',\)"):
+        topic.run_on_spark(spark, checkpoint=where)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thing").write_text("x")
+    with pytest.raises(ConfigurationError, match="is no folder of ehkafka's"):
+        app.run_on_spark(spark, checkpoint=str(tmp_path / "full"))
+
+
+def test_a_folder_outlives_a_driver_that_was_killed_while_it_wrote_whose_it_is(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The next description stands beside until it is in place: either is enough, half of one is none."""
+    ours = Identity("g", ("t",), "broker")
+    folder, description = tmp_path / "checkpoint", tmp_path / "checkpoint" / "ehkafka.json"
+    first = CheckpointFolder(spark, str(folder), ours)
+    first.claim(keeps_marks=True)
+    description.rename(folder / ".ehkafka.json.part")
+    (folder / "run-0001").mkdir()
+    second = CheckpointFolder(spark, f"{folder}/", ours)
+    assert (second.name, second.path) == (first.name, first.path)
+    second.begin_anew()
+    second.claim(keeps_marks=True)
+    third = CheckpointFolder(spark, str(folder), ours)
+    assert (third.name, third.path) == (second.name, f"{folder}/run-0002")
+    description.unlink()
+    with pytest.raises(ConfigurationError, match="no folder of ehkafka's"):
+        CheckpointFolder(spark, str(folder), ours)
+    new = tmp_path / "new"
+    new.mkdir()
+    (new / ".ehkafka.json.part").write_text('{"version": 1, "ru')
+    CheckpointFolder(spark, str(new), ours).claim(keeps_marks=True)
+    assert json.loads((new / "ehkafka.json").read_text())["group"] == "g"
+
+
+def test_a_checkpoint_where_nothing_can_be_kept_is_one_error(spark: SparkSession, tmp_path: Path) -> None:
+    """A file system that Spark does not know, or a file in the folder's place, is one sentence."""
+    (tmp_path / "file").write_text("x")
+    for where in ("nowhere://host/folder", str(tmp_path / "file" / "folder")):
+        with pytest.raises(ConfigurationError, match=rf"checkpoint='{where}' cannot be used: "):
+            CheckpointFolder(spark, where, Identity("g", ("t",), "broker")).claim(keeps_marks=True)

@@ -1,0 +1,278 @@
+"""A run's consumer group on the embedded broker, without Spark: who else is there, and where it begins."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from ehkafka.errors import EndpointError, GroupInUseError, OffsetGapError
+from ehkafka.events import CommitFailed, ConnectionTrouble, OffsetGap
+from ehkafka.progress.ranges import MOVED, encode
+from ehkafka.records import TopicPartition
+from ehkafka.spark.engine import commits
+from ehkafka.spark.engine.group import Group
+from ehkafka.spark.engine.marks import Mark
+from ehkafka.spark.engine.reservation import reserve
+from ehkafka.telemetry.bus import EventBus
+from ehkafka.testing.wire_requests import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ehkafka.testing import EmbeddedBroker
+
+PARTITIONS = [TopicPartition("t", number) for number in range(4)]
+
+
+class Runs:
+    """Runs of one group: opened here, served by threads of their own, closed at the end."""
+
+    def __init__(self, app_at: Callable[..., Any], parts_of: Callable[..., Any]) -> None:
+        self._app_at, self._parts_of = app_at, parts_of
+        self.failures: list[Exception] = []
+        self.events: list[object] = []
+        self._undo = ExitStack()
+
+    def open(self, **settings: Any) -> Group:
+        """Open one that has not begun."""
+        app = self._app_at(**settings)
+        app.handler("t")(lambda _record: None)
+        parts = self._parts_of(app)
+        bus = EventBus((SimpleNamespace(on_event=self.events.append),))
+        bus.start()
+        self._undo.callback(bus.close, 1.0)
+        group = Group(parts, bus, self.failures.append)
+        self._undo.callback(group.close, deadline_s=0.0)
+        group.open()
+        return group
+
+    def begin(self, **settings: Any) -> Group:
+        """Open one and let it take the group."""
+        group = self.open(**settings)
+        group.claim(group.begin())
+        return group
+
+    def serve(self, group: Group) -> None:
+        """Let one live: a thread serves it until the end."""
+        ended = threading.Event()
+
+        def live() -> None:
+            while not ended.is_set():
+                group.serve(0.05)
+
+        thread = threading.Thread(target=live)
+        thread.start()
+        self._undo.callback(thread.join)
+        self._undo.callback(ended.set)
+
+    def close(self) -> None:
+        """End all."""
+        self._undo.close()
+
+
+@pytest.fixture
+def runs(app_at: Callable[..., Any], lab: Any) -> Iterator[Runs]:
+    """Return what opens runs of the group `g`."""
+    opened = Runs(app_at, lab.parts_of)
+    yield opened
+    opened.close()
+
+
+def test_a_second_run_is_refused_and_the_first_goes_on(
+    runs: Runs, group_commits: Any, produced: Any, lab: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever begins while another run lives is told of it by name; the one that runs loses nothing."""
+    produced(400)
+    first = runs.begin()
+    runs.serve(first)
+    second = runs.open()
+    starts = second.begin()
+    with pytest.raises(GroupInUseError, match=rf"another run on Spark, {first.run}.*this one, {second.run}"):
+        second.claim(starts)
+    assert first.commits.lost() is None
+    first.commits.note(dict.fromkeys(PARTITIONS, 5), {})
+    mark = Mark(first.run).text
+    lab.wait_until(lambda: group_commits() == dict.fromkeys(range(4), (5, mark)))
+    assert f"another run on Spark, {second.run}, has begun with it" in caplog.text
+
+
+def test_after_a_run_that_died_the_next_one_goes_on(runs: Runs, group_commits: Any, produced: Any) -> None:
+    """Nobody answers to the mark of a run that was killed; one that ended in good order is not waited for."""
+    produced(400)
+    dead = Mark("dead-1-aa")
+    group_commits({0: (3, dead.text)})
+    run = runs.begin()
+    assert run.committed[PARTITIONS[0]].offset == 3
+    run.commits.note({PARTITIONS[0]: 7}, {})
+    assert run.commits.finish(10) == []
+    ended = Mark(run.run, has_ended=True)
+    assert group_commits()[0] == (7, ended.text)
+    assert group_commits()[1] == (0, ended.text)
+
+
+def test_a_run_that_slept_gives_way_to_the_one_that_took_over(
+    runs: Runs, group_commits: Any, produced: Any, monkeypatch: pytest.MonkeyPatch, lab: Any
+) -> None:
+    """A driver that stood still while another one began ends when it wakes, and commits nothing over it."""
+    produced(400)
+    slept = runs.begin()
+    slept.commits.note({PARTITIONS[0]: 9}, {})
+    monkeypatch.setattr(commits, "SETTLE_S", 0.5)
+    later = runs.begin()
+    runs.serve(later)
+
+    def wakes() -> Any:
+        slept.serve(0.05)
+        return slept.commits.lost()
+
+    assert later.run in str(lab.wait_until(wakes))
+    assert slept.commits.finish(5) == []
+    mark = Mark(later.run).text
+    lab.wait_until(lambda: group_commits() == dict.fromkeys(range(4), (0, mark)))
+    assert later.commits.lost() is None
+
+
+def test_a_reset_under_a_run_ends_it_and_is_not_undone(
+    runs: Runs, group_commits: Any, produced: Any, lab: Any
+) -> None:
+    """What an operator or a tool commits while Spark has the group is noticed before the next commit."""
+    produced(400)
+    run = runs.begin()
+    group_commits({2: (1, MOVED)})
+    run.commits.note({PARTITIONS[2]: 8}, {})
+
+    def lost() -> Any:
+        run.serve(0.05)
+        return run.commits.lost()
+
+    said = str(lab.wait_until(lost))
+    assert "moved by somebody else while Spark had it (t[2]: 0 by this run, now 1)" in said
+    assert "new_checkpoint" in said
+    assert run.commits.finish(5) == []
+    assert group_commits()[2] == (1, MOVED)
+
+
+def test_this_process_refuses_a_second_run_at_once() -> None:
+    """A program that starts the same app twice is told so; another topic of the group is another matter."""
+    give_back = reserve("broker", "g", ["t", "u"], "run-1")
+    with pytest.raises(GroupInUseError, match=r"runs it on Spark already \(topic 'u', run run-1\)"):
+        reserve("broker", "g", ["u", "v"], "run-2")
+    reserve("broker", "g", ["v"], "run-2")()
+    give_back()
+    reserve("broker", "g", ["u"], "run-3")()
+
+
+def test_a_partition_that_was_added_begins_with_its_log(
+    runs: Runs, group_commits: Any, broker: EmbeddedBroker
+) -> None:
+    """With start=latest, what a new partition got while nothing ran is not skipped."""
+    for number in range(4):
+        broker.produce("t", [(b"k", b"1")] * 3, partition=number)
+    first = runs.open(start="latest")
+    assert first.begin() == dict.fromkeys(PARTITIONS, 3)
+    group_commits({0: (2, ""), 1: (3, ""), 2: (3, "")})
+    assert runs.open(start="latest").begin()[PARTITIONS[3]] == 0
+
+
+def test_a_commit_beyond_its_log_is_settled_at_the_start(
+    runs: Runs, group_commits: Any, produced: Any, lab: Any
+) -> None:
+    """A topic made anew: one error that says what to do, or its beginning, as on_out_of_range says."""
+    produced(8)
+    group_commits({1: (500, "")})
+    run = runs.open()
+    with pytest.raises(OffsetGapError, match=r"t\[1\].*500.*made anew.*offsets reset.*'earliest'\.$") as told:
+        run.claim(run.begin())
+    assert "latest" not in str(told.value)
+    run = runs.open(on_out_of_range="earliest")
+    assert run.claim(run.begin()).starts[PARTITIONS[1]] == 0
+    assert group_commits()[1][0] == 0
+    gaps = lab.wait_until(lambda: [one for one in runs.events if isinstance(one, OffsetGap)][1:])
+    assert (gaps[0].wanted_offset, gaps[0].action, gaps[0].resumed_at) == (500, "earliest", 0)
+
+
+def test_a_log_that_was_made_anew_under_a_run_is_committed_from_its_beginning(
+    runs: Runs, group_commits: Any, produced: Any
+) -> None:
+    """The group goes back with the query, instead of waiting until the new log is as long as the old one."""
+    produced(400)
+    run = runs.begin()
+    run.commits.note({PARTITIONS[0]: 9, PARTITIONS[1]: 6}, {})
+    run.commits.note({PARTITIONS[0]: 2, PARTITIONS[1]: 6}, {})
+    assert run.commits.finish(10) == []
+    assert [offset for offset, _ in group_commits().values()] == [2, 6, 0, 0]
+
+
+def test_commits_that_are_denied_are_told_as_such(
+    runs: Runs, broker: EmbeddedBroker, produced: Any, lab: Any
+) -> None:
+    """A right that is missing is no group in use: the error says which right, at the start and later."""
+    produced(8)
+    broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.GROUP_AUTHORIZATION_FAILED)
+    run = runs.open()
+    with pytest.raises(EndpointError, match=r"does not let this app commit.*ACL for READ.*start again\.$"):
+        run.claim(run.begin())
+    run = runs.begin()
+    broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    run.commits.note({PARTITIONS[0]: 1}, {})
+
+    def lost() -> Any:
+        run.serve(0.05)
+        return run.commits.lost()
+
+    said = str(lab.wait_until(lost))
+    assert "does not let this app commit" in said
+    assert "in use" not in said
+    assert run.commits.finish(5) == [PARTITIONS[0]]
+
+
+def test_a_broker_that_does_not_answer_for_a_while_ends_nothing(
+    runs: Runs, group_commits: Any, broker: EmbeddedBroker, produced: Any, lab: Any
+) -> None:
+    """Neither a look nor a commit that fails is a loss: both are tried again, and the commit is made."""
+    produced(400)
+    run = runs.begin()
+    broker.fail_next(ApiKey.OFFSET_FETCH, KafkaError.GROUP_AUTHORIZATION_FAILED)
+    broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.INVALID_COMMIT_OFFSET_SIZE, KafkaError.UNKNOWN)
+    run.commits.note({PARTITIONS[3]: 5}, {})
+    failed = (ConnectionTrouble, CommitFailed)
+
+    def is_committed() -> bool:
+        run.serve(0.05)
+        assert run.commits.lost() is None
+        told = {type(one) for one in runs.events if isinstance(one, failed)}
+        return len(told) == 2 and run.commits.trouble is None
+
+    lab.wait_until(is_committed)
+    assert group_commits()[3] == (5, Mark(run.run).text)
+
+
+def test_a_commit_whose_mark_is_refused_is_made_without(
+    runs: Runs, group_commits: Any, broker: EmbeddedBroker, produced: Any
+) -> None:
+    """A broker that takes no metadata keeps nobody from running: offsets alone are compared then."""
+    produced(8)
+    broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.OFFSET_METADATA_TOO_LARGE)
+    run = runs.open()
+    assert not run.claim(run.begin()).keeps_marks
+    run.commits.note({PARTITIONS[0]: 1}, {})
+    assert run.commits.finish(10) == []
+    assert group_commits()[0][0] == 1
+    assert not runs.begin(commit_metadata_bytes_max=0).commits.lost()
+
+
+def test_what_was_finished_above_a_commit_is_not_passed_over_later(
+    runs: Runs, group_commits: Any, produced: Any
+) -> None:
+    """A consumer that crashed left ranges above its commit: Spark begins at the commit, and drops them."""
+    produced(400)
+    ranges = encode(2, ((4, 6),), None, 1_000).text
+    group_commits({0: (2, ranges or "")})
+    run = runs.begin()
+    assert run.commits.finish(10) == []
+    assert group_commits()[0] == (2, Mark(run.run, has_ended=True).text)

@@ -1,0 +1,87 @@
+"""Whose a group's commits are, as values: marks, and what follows of what stands in the group."""
+
+from __future__ import annotations
+
+import pytest
+
+from ehkafka.progress.ledger import Position
+from ehkafka.progress.ranges import MOVED, Unusable, decode
+from ehkafka.records import TopicPartition
+from ehkafka.spark.engine.holder import Commit, Holder, Verdict
+from ehkafka.spark.engine.marks import Mark
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+OURS, THEIRS = Mark("host.example-1-aa", "c1"), Mark("other-2-bb")
+STORED = {P0: Position(1, 10, metadata=OURS.text), P1: Position(1, 20, metadata=OURS.text)}
+SAME = {P0: Commit(10, OURS.text), P1: Commit(20, OURS.text)}
+
+
+def judge(holder: Holder, found: dict[TopicPartition, Commit]) -> Verdict:
+    """Judge with what is stored wanted as well."""
+    return holder.judge(SAME | found, STORED, STORED)
+
+
+def test_a_mark_is_read_back() -> None:
+    """A run's name may have dots and dashes; what is no mark is none, and no text of ranges is one."""
+    for mark in (OURS, THEIRS, OURS._replace(has_ended=True)):
+        assert Mark.read(mark.text) == mark
+        assert decode(mark.text, 10) is Unusable.MOVED
+    for text in ("", MOVED, "ehk1.spark.", "ehk1.spark.runs.c1", "ehk1.spark.sleeps.c1.run", "x", None):
+        assert Mark.read(text) is None
+
+
+def test_what_we_committed_is_ours() -> None:
+    """An equal commit is ours, also one without a word; and a partition whose commit is under way."""
+    holder = Holder(OURS, is_new=False)
+    assert judge(holder, {}) == Verdict()
+    assert judge(holder, {P1: Commit(20, "")}) == Verdict()
+    assert holder.judge({P0: Commit(7, THEIRS.text)}, {}, STORED) == Verdict()
+
+
+def test_an_expired_or_older_commit_of_ours_is_made_again() -> None:
+    """Kafka expires commits of partitions without records; a broker that fails may give an older one back."""
+    holder = Holder(OURS, is_new=False)
+    assert judge(holder, {P0: Commit(-1001, ""), P1: Commit(15, OURS.text)}) == Verdict(frozenset({P0, P1}))
+
+
+def test_a_newcomer_gives_way() -> None:
+    """A run that has just begun and finds another's mark ends, whatever it knew before."""
+    holder = Holder(OURS, before={THEIRS.run})
+    assert judge(holder, {P0: Commit(10, THEIRS.text)}).lost_to == THEIRS.run
+
+
+def test_a_running_one_puts_its_mark_back_once() -> None:
+    """Against a newcomer it stays; against one that comes back it gives way."""
+    holder = Holder(OURS, is_new=False)
+    challenge = {P0: Commit(10, THEIRS.text)}
+    assert judge(holder, challenge) == Verdict(frozenset({P0}), challenger=THEIRS.run)
+    assert judge(holder, {}) == Verdict()
+    verdict = judge(holder, challenge)
+    assert verdict.lost_to == THEIRS.run
+    assert not verdict.may_commit
+
+
+def test_one_that_took_over_never_gives_way_to_the_run_before() -> None:
+    """The run that slept meanwhile puts its mark back, and finds ours again and again."""
+    holder = Holder(OURS, before={THEIRS.run}, is_new=False)
+    for _ in range(3):
+        assert judge(holder, {P1: Commit(17, THEIRS.text)}) == Verdict(frozenset({P1}))
+
+
+@pytest.mark.parametrize("commit", [Commit(8, ""), Commit(12, ""), Commit(10, MOVED), Commit(10, "ehk1.abc")])
+def test_what_somebody_else_committed_is_not_committed_over(commit: Commit) -> None:
+    """A reset or a consumer that came and went is believed when it is seen twice; until then we wait."""
+    holder = Holder(OURS, is_new=False)
+    first = judge(holder, {P0: commit})
+    assert (first.may_commit, first.is_sure) == (False, False)
+    assert judge(holder, {P0: commit}).is_sure
+    assert not judge(holder, {P0: Commit(9, "")}).is_sure
+
+
+def test_without_marks_offsets_alone_are_compared() -> None:
+    """Where the broker does not give marks back, what was acknowledged and what was sent are both ours."""
+    holder = Holder(OURS, is_new=False, keeps_marks=False)
+    wanted = {P0: Position(1, 14), P1: Position(1, 20)}
+    garbled = {P0: Commit(14, "ehk1.sp"), P1: Commit(20, "?")}
+    assert holder.judge(garbled, STORED, wanted) == Verdict()
+    assert not holder.judge({P0: Commit(15, "")}, STORED, wanted).may_commit

@@ -1,0 +1,120 @@
+"""Handlers that outlive their task on a Spark session: never beside the next attempt of their own key."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from ehkafka.errors import AbandonedError, HandlerFailedError
+from ehkafka.testing.wire_requests import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    import ehkafka
+    from ehkafka.testing import EmbeddedBroker
+
+pytest.importorskip("pyspark")
+
+pytestmark = pytest.mark.timeout(900)
+# For so long a handler that hangs notes that it runs: longer than anything else in a test takes.
+HANGS_S = 200.0
+BEAT_S = 0.01
+
+
+def _hanging_once(note: Callable[..., None], first: Path) -> Callable[[ehkafka.Record], None]:
+    """Return a handler whose very first call does not end, and notes that it runs; later calls end soon."""
+    path = str(first)
+
+    def handle(record: ehkafka.Record) -> None:
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            for _ in range(20):
+                note("later", os.getpid(), record.offset())
+                time.sleep(BEAT_S)
+            return
+        ends_s = time.monotonic() + HANGS_S
+        while time.monotonic() < ends_s:
+            note("hangs", os.getpid(), record.offset())
+            time.sleep(BEAT_S)
+
+    return handle
+
+
+def _assert_apart(journal: Any) -> None:
+    """Fail when the call that hangs was seen after a later one of its key had begun."""
+    words = [line[0] for line in journal.lines()]
+    assert "later" in words
+    assert "hangs" not in words[words.index("later") :], "two handlers of one key ran side by side"
+
+
+def test_o1_a_call_that_hangs_ends_with_its_task(
+    spark: SparkSession, broker: EmbeddedBroker, app_at: Any, journal: Any, tmp_path: Path
+) -> None:
+    """O1: a thread past its deadline fails the run, and is gone before the next start calls its key again.
+
+    The trap: Spark keeps the worker process for the next task, and the thread goes on in it.
+    """
+    broker.produce("u", [(b"k", b"0")])
+    handle = _hanging_once(journal.note, tmp_path / "first")
+    app = app_at(stop_s=0.2)
+    app.handler("u", deadline_s=0.5)(handle)
+    with pytest.raises(HandlerFailedError, match=r"'handle' has been busy with u\[0\]@0"):
+        app.run_on_spark(spark, available_now=True).wait(400)
+    hung = int(journal.lines()[-1][1])
+    app = app_at(stop_s=0.2)
+    app.handler("u")(handle)
+    run = app.run_on_spark(spark, available_now=True)
+    assert run.wait(400)
+    assert run.counts["finished"] == 1
+    _assert_apart(journal)
+    with pytest.raises(ProcessLookupError):
+        os.kill(hung, 0)
+
+
+def test_o1_a_task_that_is_tried_again_meets_no_call_of_the_attempt_before(
+    spark: SparkSession, broker: EmbeddedBroker, app_at: Any, journal: Any, tmp_path: Path
+) -> None:
+    """O1: Spark tries a task again whose broker refused; what its first attempt left running has ended."""
+    # Two answers of the broker: the first one's record hangs, the second one is an error.
+    broker.produce("u", [(b"k", b"0")])
+    broker.produce("u", [(b"k", b"1")])
+    broker.fail_next(ApiKey.FETCH, 0, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    app = app_at(stop_s=0.2)
+    app.handler("u")(_hanging_once(journal.note, tmp_path / "first"))
+    run = app.run_on_spark(spark, available_now=True)
+    assert run.wait(400)
+    assert run.counts["finished"] == 2
+    assert {line[2] for line in journal.lines() if line[0] == "hangs"} == {"0"}
+    _assert_apart(journal)
+
+
+def test_o1_a_batch_that_was_cut_off_has_ended_when_the_run_has(
+    spark: SparkSession, broker: EmbeddedBroker, app_at: Any, journal: Any, lab: Any, tmp_path: Path
+) -> None:
+    """O1: a stop that cuts a batch off returns when its handlers are gone: the next start meets none.
+
+    The trap: Spark ends the worker of a cancelled task seconds after the query has stopped.
+    """
+    broker.produce("u", [(b"k", b"0")])
+    handle = _hanging_once(journal.note, tmp_path / "first")
+    app = app_at()
+    app.handler("u")(handle)
+    run = app.run_on_spark(spark)
+    lab.wait_until(journal.lines)
+    with pytest.raises(AbandonedError, match="cut off"):
+        run.stop(timeout_s=0.1)
+    seen = len(journal.lines())
+    app = app_at()
+    app.handler("u")(handle)
+    assert app.run_on_spark(spark, available_now=True).wait(400)
+    assert "hangs" not in [line[0] for line in journal.lines()[seen:]]
+    _assert_apart(journal)

@@ -1,0 +1,179 @@
+"""How one task of the engine ends when it fails, without a JVM: what is closed, told, and left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.errors import EhkafkaError, HandlerFailedError
+from ehkafka.spark.engine.shipment import Shipment
+from ehkafka.spark.engine.work import TaskWork
+
+if TYPE_CHECKING:
+    import ehkafka
+
+
+def _task_of(lab: Any, app: ehkafka.App, *logs: list[Any]) -> TaskWork:
+    return TaskWork(Shipment.of(lab.parts_of(app)), app.endpoint, [lab.piece_of(log) for log in logs])
+
+
+def test_what_outlives_a_failed_task_is_named(lab: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """A thread, or the answer to a deferred record, that is still awaited after `stop_s` is left behind."""
+    app, go, started = lab.make_app(stop_s=0.1), threading.Event(), threading.Event()
+
+    @app.handler("t", workers=4)
+    def handle(record: ehkafka.Record) -> None:
+        if record.key() == b"k1":
+            started.set()
+            go.wait(60.0)
+        elif record.key() == b"k2":
+            record.defer()
+        elif record.key() == b"k3":
+            assert started.wait(60.0)
+            raise LookupError
+
+    log = lab.log_of(4)
+    work = _task_of(lab, app, log)
+    with caplog.at_level("WARNING", "ehkafka"), pytest.raises(HandlerFailedError):
+        work.run(lab.as_batches(log))
+    go.set()
+    assert len(work.left_behind) == 2
+    assert work.left_behind[0].startswith("ehkafka-handle-")
+    assert work.left_behind[1] == "1 deferred records"
+    assert "ehkafka-handle-" in caplog.text
+
+
+def test_a_task_that_ends_well_leaves_nothing_behind(lab: Any) -> None:
+    """Its process may take the next one."""
+    app = lab.make_app()
+    app.handler("t", workers=4)(lambda record: None)
+    log = lab.log_of(20)
+    work = _task_of(lab, app, log)
+    work.run(lab.as_batches(log))
+    assert work.left_behind == ()
+
+
+def test_an_async_call_that_hangs_is_cancelled(lab: Any) -> None:
+    """What awaits for ever when a task fails is waited for within `stop_s`, then cancelled."""
+    app, told = lab.make_app(stop_s=0.1), []
+    waits = threading.Event()
+
+    @app.handler("t", workers=4)
+    async def handle(record: ehkafka.Record) -> None:
+        if record.key() == b"k0":
+            waits.set()
+            try:
+                await asyncio.sleep(60.0)
+            finally:
+                told.append("cancelled")
+        await asyncio.to_thread(waits.wait, 60.0)
+        raise LookupError
+
+    log = lab.log_of(2)
+    work = _task_of(lab, app, log)
+    with pytest.raises(HandlerFailedError):
+        work.run(lab.as_batches(log))
+    assert told == ["cancelled"]
+    assert work.left_behind == ()
+
+
+def test_f1_the_error_advises_what_spark_can_do(lab: Any) -> None:
+    """F1: the whole batch is handled again, and Hold() is no way out on Spark."""
+    app = lab.make_app()
+
+    @app.handler("t")
+    def handle(record: ehkafka.Record) -> None:
+        raise LookupError
+
+    with pytest.raises(HandlerFailedError) as caught:
+        lab.run_task(app, lab.log_of(1))
+    assert "Nothing of its batch was committed; all of it is handled again at the next start" in str(
+        caught.value
+    )
+    assert "on_failure=Skip() or DeadLetter(…)." in str(caught.value)
+    assert "Hold" not in str(caught.value)
+
+
+def test_a_worker_hook_that_fails_is_named(lab: Any) -> None:
+    """What on_worker_start raises, or its sys.exit(), is the task's error, before any record."""
+    app = lab.make_app()
+    app.handler("t")(lambda record: pytest.fail("a record was handled"))
+    app.on_worker_start(lambda: sys.exit("no client"))
+    with pytest.raises(
+        EhkafkaError, match=r"on_worker_start failed for handler .*SystemExit: no client.*Fix the hook"
+    ):
+        lab.run_task(app, lab.log_of(1))
+
+
+def test_what_was_opened_is_closed_when_a_later_partition_cannot_be(lab: Any) -> None:
+    """J5: an instance that a failed task has opened is closed; hooks hear of what was told to them alone."""
+    app, told = lab.make_app(), []
+    app.on_revoked(lambda partition, reason: told.append(f"revoked {partition}"))
+
+    @app.on_assigned
+    def assigned(partition: ehkafka.TopicPartition) -> None:
+        if partition.partition == 1:
+            raise OSError("no room")
+
+    @app.handler("t")
+    class Homes:
+        def process(self, record: ehkafka.Record) -> None:
+            pytest.fail("a record was handled")
+
+        def close(self, reason: str) -> None:
+            told.append(f"closed {reason}")
+
+    with pytest.raises(EhkafkaError, match=r"on_assigned failed for t\[1\]: OSError: no room"):
+        lab.run_task(app, lab.log_of(3), lab.log_of(3, partition=1))
+    assert told == ["closed stopped", "revoked t[0]"]
+
+
+def test_deadlines_are_watched_while_the_broker_gives_nothing(lab: Any) -> None:
+    """F15: a reading that waits gives empty lists, and with each of them the task looks at its handlers."""
+    app, go = lab.make_app(stop_s=0.1), threading.Event()
+
+    @app.handler("t", workers=2, deadline_s=0.05)
+    def handle(record: ehkafka.Record) -> None:
+        go.wait(60.0)
+
+    log = lab.log_of(2)
+
+    def waits() -> Any:
+        yield lab.piece_of(log), log[:1]
+        for _ in range(4_000):
+            time.sleep(0.01)
+            yield lab.piece_of(log), []
+        pytest.fail("nobody looked")
+
+    work = _task_of(lab, app, log)
+    with pytest.raises(HandlerFailedError, match="has been busy"):
+        work.run(waits())
+    go.set()
+
+
+def test_a_task_in_which_nothing_finishes_is_told(lab: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """H: a handler that hangs without a deadline is in the executor's log, with its record and stack."""
+    app, go = lab.make_app(stuck_s=0.1), threading.Event()
+
+    @app.handler("t", workers=1)
+    def handle(record: ehkafka.Record) -> None:
+        go.wait(60.0)
+
+    def release() -> Any:
+        yield lab.piece_of(log), log
+        while "Nothing finished" not in caplog.text:
+            time.sleep(0.01)
+            yield lab.piece_of(log), []
+        go.set()
+
+    log = lab.log_of(2, keys=2)
+    with caplog.at_level("ERROR", "ehkafka"):
+        (result,) = _task_of(lab, app, log).run(release())
+    assert result.finished == 2
+    assert "t[0]@0 key k0" in caplog.text
+    assert "go.wait(60.0)" in caplog.text
