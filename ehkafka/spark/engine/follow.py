@@ -55,6 +55,7 @@ class Follower:
         group: Group,
         *,
         stop_file: Path,
+        is_session_over: Callable[[], bool],
         stop_s: float,
         emit: Callable[[Event], None],
         on_end: Callable[[], None],
@@ -62,7 +63,8 @@ class Follower:
         """Start the query.
 
         `start_query` is called again for one that never began. `stop_file` tells the source to plan no
-        further batch. `on_end` is called last, on the thread.
+        further batch. `on_end` is called last, on the thread. A query does not notice by itself that its
+        session has ended, until it has a batch to run.
         """
         # The one that runs. Replaced by the thread.
         self.query = start_query()
@@ -71,6 +73,7 @@ class Follower:
         self._batches = batches
         self._group = group
         self._stop_file = stop_file
+        self._is_session_over = is_session_over
         self.stop_s = stop_s
         self._emit = emit
         self._on_end = on_end
@@ -137,6 +140,9 @@ class Follower:
             if (lost := self._group.commits.lost()) is not None:
                 # What the running batch still handles is handled by somebody else as well.
                 self.fail(lost)
+                self.leave_now()
+            if self._is_session_over():
+                self.fail(_driver_ended("the session was stopped"))
                 self.leave_now()
         self._stop_between_batches()
 
@@ -271,14 +277,17 @@ class Follower:
 def _failure(what: str, error: BaseException) -> EhkafkaError:
     """Return what ends the run: Spark's driver may be gone, which is none of our defects."""
     if is_of_java(error):
-        failure = EngineError(
-            f"Spark's driver failed under the run, or has ended ({java_says(error)}). What its last batch "
-            "had handled may be handled again. Where the program ends the session itself: first run.stop(), "
-            "then spark.stop()."
-        )
+        failure = _driver_ended(java_says(error))
         failure.__cause__ = error
         return failure
     return death_of(what, error)
+
+
+def _driver_ended(why: str) -> EngineError:
+    return EngineError(
+        f"Spark's driver failed under the run, or has ended ({why}). What its last batch had handled may be "
+        "handled again. Where the program ends the session itself: first run.stop(), then spark.stop()."
+    )
 
 
 def _positions(told: Any) -> Mapping[TopicPartition, int]:

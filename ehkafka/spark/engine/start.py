@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import uuid
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ from ehkafka.telemetry.bus import EventBus
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -61,6 +63,11 @@ def start_on_spark(parts: AppParts, spark: SparkSession, choices: SparkChoices) 
         run = _Start(parts, spark, choices, undo).start(options, packed)
         undo.pop_all()
     return run
+
+
+def _is_over(context: SparkContext) -> bool:
+    # What PySpark forgets when a session is stopped; asking Java every moment would cost more.
+    return context._jsc is None  # noqa: SLF001
 
 
 class _Start:
@@ -104,6 +111,7 @@ class _Start:
             batches,
             group,
             stop_file=self._stop_file,
+            is_session_over=partial(_is_over, self._spark.sparkContext),
             stop_s=self._parts.settings.stop_s,
             emit=self._bus.emit,
             on_end=self._end,

@@ -43,6 +43,8 @@ PARTITIONS = 16
 SWEEP_EVERY_S = 60.0
 PATIENCE_S = 120.0
 """How long the page may show nothing new, when nothing more is sent, before its numbers count as final."""
+FIRST_PATIENCE_S = 600.0
+"""The same of a page that has shown nothing yet: Spark may still be starting."""
 SAID_MAX = 5
 
 
@@ -256,7 +258,7 @@ def verdict(stage: Stage, ledger_file: Path, address: str) -> int:
 
 def final(stage: Stage, sent: ledger.Ledger, address: str) -> check.Compared | None:
     """Compare until all is equal or the page stands still; None, and words, when a part ends meanwhile."""
-    deadline_s, before = time.monotonic() + PATIENCE_S, -1
+    deadline_s, before = time.monotonic() + FIRST_PATIENCE_S, 0
     while True:
         time.sleep(1.0)
         compared, readings = check.compare(sent, address), check.ask(address, "/api/overview")["readings"]

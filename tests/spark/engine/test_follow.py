@@ -156,6 +156,7 @@ def scene(tmp_path: Path) -> Iterator[SimpleNamespace]:
     query, group, events = FakeQuery(), FakeGroup(), []
     ended: list[str] = []
     scene = SimpleNamespace(query=query, group=group, events=events, ended=ended, stop_file=tmp_path / "stop")
+    scene.is_session_over = False
     scene.end = lambda: ended.append("end")
 
     def on_end() -> None:
@@ -167,6 +168,7 @@ def scene(tmp_path: Path) -> Iterator[SimpleNamespace]:
         query.batches,
         group,  # type: ignore[arg-type]
         stop_file=scene.stop_file,
+        is_session_over=lambda: scene.is_session_over,
         stop_s=5.0,
         emit=events.append,
         on_end=on_end,
@@ -383,6 +385,18 @@ def test_a_driver_that_is_gone_is_told_as_such(scene: SimpleNamespace, lab: Any)
         scene.run.wait(10)
     assert scene.group.is_finished
     assert scene.group.is_closed
+    assert scene.ended == ["end"]
+
+
+def test_a_session_that_was_stopped_ends_the_run(scene: SimpleNamespace) -> None:
+    """Its query would go on without a sign until there is something to handle: the run says so at once."""
+    scene.start()
+    scene.is_session_over = True
+    with pytest.raises(
+        EngineError, match=r"the session was stopped.*first run\.stop\(\), then spark\.stop\(\)"
+    ):
+        scene.run.wait(10)
+    assert scene.group.is_finished
     assert scene.ended == ["end"]
 
 
