@@ -27,7 +27,19 @@ _CONSUMER = f"{PREFIX}CONSUMER_"
 _PROPERTY = f"{PREFIX}PROPERTY_"
 # Of the tests and the demo broker's download, not of an app.
 _OTHERS = {
-    f"{PREFIX}{name}" for name in ("REQUIRE_BROKER", "CACHE_DIR", "MAVEN_URL", "LONG", "SIMULATION_SEEDS")
+    f"{PREFIX}{name}"
+    for name in (
+        "CACHE_DIR",
+        "LONG",
+        "MAVEN_URL",
+        "NO_BROWSER",
+        "OLDER_PYSPARK",
+        "PICTURES",
+        "REQUIRE_BROKER",
+        "RERUNS",
+        "SIMULATION_SEEDS",
+        "SIMULATION_SEEDS_WITH_CHUNKS",
+    )
 }
 # Of `BlobMirror.from_env`.
 _MIRROR = {

@@ -205,7 +205,8 @@ def test_variables_of_others_are_no_mistake(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An orchestrator's and our tests' pass without a word, any other unknown one is named."""
-    for name in ("SERVICE_HOST", "SERVICE_PORT_HTTP", "PORT", "PORT_80_TCP_ADDR", "REQUIRE_BROKER", "STOP_S"):
+    tests = ("REQUIRE_BROKER", "NO_BROWSER", "RERUNS", "OLDER_PYSPARK", "PICTURES")
+    for name in ("SERVICE_HOST", "SERVICE_PORT_HTTP", "PORT", "PORT_80_TCP_ADDR", "STOP_S", *tests):
         monkeypatch.setenv(f"EHKAFKA_{name}", "")
     configured()
     assert caplog.text == ""
