@@ -46,7 +46,9 @@ FAILS = b"!"
 # How many end in chunks depends on the machine, for the first ones are in lanes; none would prove nothing.
 CHUNK_RECORDS_MIN = 100
 # A lost session would rightly repeat records, and the comparison would be of something else.
-GROUP = {"session.timeout.ms": 60_000, "heartbeat.interval.ms": 500}
+STEADY = {"session.timeout.ms": 60_000, "heartbeat.interval.ms": 500}
+# For a successor that must not wait for long.
+QUICK = {"session.timeout.ms": 1_000, "heartbeat.interval.ms": 150}
 LIMIT_S = 60.0 + RECORDS / 5_000
 
 # One key's calls, in order: offset, attempt, how it ended.
@@ -102,12 +104,14 @@ def orders(kafka: KafkaBroker) -> Orders:
 class Member:
     """One start of the program, which writes its calls to `calls`."""
 
-    def __init__(self, orders: Orders, group: str, path: Path, *arguments: str) -> None:
+    def __init__(
+        self, orders: Orders, group: str, path: Path, *arguments: str, consumer: dict[str, int] = STEADY
+    ) -> None:
         self.calls = path.with_suffix(".calls")
         self._log = path.with_suffix(".log")
         command = [sys.executable, str(MEMBER), "--log", str(self.calls), "--notes", str(3 * RECORDS)]
         command += ["--bootstrap", orders.broker.bootstrap, "--group", group, "--topic", orders.topic]
-        command += [part for pair in GROUP.items() for part in ("--consumer", "{}={}".format(*pair))]
+        command += [part for pair in consumer.items() for part in ("--consumer", "{}={}".format(*pair))]
         with self._log.open("wb") as output:
             self.process = subprocess.Popen(
                 [*command, *arguments], stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT
@@ -139,8 +143,9 @@ def start(orders: Orders, tmp_path: Path) -> Iterator[Callable[..., Member]]:
     """Return `start(group, *arguments)`; what it starts is ended with the test."""
     with ExitStack() as running:
 
-        def start_one(group: str, *arguments: str) -> Member:
-            member = Member(orders, group, tmp_path / f"{group}-{uuid.uuid4().hex[:4]}", *arguments)
+        def start_one(group: str, *arguments: str, consumer: dict[str, int] = STEADY) -> Member:
+            path = tmp_path / f"{group}-{uuid.uuid4().hex[:4]}"
+            member = Member(orders, group, path, *arguments, consumer=consumer)
             running.callback(member.close)
             return member
 
@@ -236,7 +241,7 @@ def test_what_is_committed_when_a_process_dies_in_a_chunk_was_handled(
     group = "killed"
     handled: set[tuple[int, int]] = set()
     for kill_at in (RECORDS // 5, RECORDS // 2):
-        member = start(group, "--express", "always")
+        member = start(group, "--express", "always", consumer=QUICK)
         deadline_s = time.monotonic() + LIMIT_S
         while sum(next_offset or 0 for next_offset in committed(orders, group).values()) < kill_at:
             assert time.monotonic() < deadline_s, member.log
@@ -247,7 +252,7 @@ def test_what_is_committed_when_a_process_dies_in_a_chunk_was_handled(
         for partition, next_offset in committed(orders, group).items():
             missing = [offset for offset in range(next_offset or 0) if (partition, offset) not in handled]
             assert not missing, f"{partition} is committed up to {next_offset} without {missing[:5]}"
-    member = start(group, "--express", "always")
+    member = start(group, "--express", "always", consumer=QUICK)
     wait_until_committed(orders, group, member)
     assert member.stop() > CHUNK_RECORDS_MIN
     handled |= {(call.partition, call.offset) for call in read_calls(member.calls) if call.kind == ENDED}

@@ -53,11 +53,11 @@ def start_on_spark(parts: AppParts, spark: SparkSession, choices: SparkChoices) 
     check_version()
     check_app(parts)
     check_session(spark)
-    check_workers_python(spark)
     given = dict(choices.source_options or {})
     options = way_in_options(parts.endpoint, given, consumer=parts.settings.consumer) | given
     # What is wrong with them is told here, and not by Spark's planning process.
     options_from({**options, "subscribe": ",".join(parts.topics)}).endpoint.endpoint()
+    check_workers_python(spark)  # last: it asks a process
     packed = pack(Shipment.of(parts), choices.folders)
     with ExitStack() as undo:
         run = _Start(parts, spark, choices, undo).start(options, packed)
