@@ -3,7 +3,8 @@
 Kafka has no commit that fails when somebody else has committed, so runs settle it by their marks. One that
 begins while another one's mark stands there writes its own and waits: a run that lives puts its mark back,
 and the newcomer gives way. A run that slept meanwhile tries that once and then gives way itself, because the
-one that took over puts its mark back whenever it finds that of the run before.
+one that took over puts its mark back whenever it finds that of the run before. One that took over and has
+ended cannot: where it came further, the run that slept gives way at once.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ class Holder:
         again: set[TopicPartition] = set()
         moved: dict[TopicPartition, Commit] = {}
         others: dict[str, set[TopicPartition]] = {}
+        went_on: set[str] = set()
         for partition, commit in found.items():
             if partition not in ours:
                 continue
@@ -81,6 +83,8 @@ class Holder:
                 again.add(partition)
             elif mark is not None and mark.run != self.mark.run:
                 others.setdefault(mark.run, set()).add(partition)
+                if mark.has_ended and commit.offset > ours[partition].next_offset:
+                    went_on.add(mark.run)
             elif self._is_ours(commit, ours[partition], wanted[partition]):
                 continue
             elif mark is None:
@@ -89,12 +93,18 @@ class Holder:
                 again.add(partition)
         is_sure = any(self._moved.get(partition) == commit for partition, commit in moved.items())
         self._moved = moved
-        return self._others(others, frozenset(again))._replace(moved=moved, is_sure=is_sure)
+        verdict = self._others(others, frozenset(again), went_on - set(self.before))
+        return verdict._replace(moved=moved, is_sure=is_sure)
 
-    def _others(self, others: Mapping[str, set[TopicPartition]], again: frozenset[TopicPartition]) -> Verdict:
+    def _others(
+        self,
+        others: Mapping[str, set[TopicPartition]],
+        again: frozenset[TopicPartition],
+        went_on: Collection[str],
+    ) -> Verdict:
         challenger = None
         for run, partitions in others.items():
-            if self.is_new or run in self._answered:
+            if self.is_new or run in self._answered or run in went_on:
                 return Verdict(lost_to=run)
             if run not in self.before:
                 self._answered.add(run)

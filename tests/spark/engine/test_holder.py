@@ -68,6 +68,21 @@ def test_one_that_took_over_never_gives_way_to_the_run_before() -> None:
         assert judge(holder, {P1: Commit(17, THEIRS.text)}) == Verdict(frozenset({P1}))
 
 
+def test_one_that_took_over_went_on_and_ended_is_not_committed_over() -> None:
+    """Who slept meanwhile and commits less than it finished has its records handled a third time."""
+    ended = THEIRS._replace(has_ended=True).text
+    assert judge(Holder(OURS, is_new=False), {P0: Commit(11, ended)}).lost_to == THEIRS.run
+
+
+def test_one_that_ended_where_it_began_takes_nothing_away() -> None:
+    """A start that failed, and a run that stood there before ours, leave us where we are."""
+    ended = THEIRS._replace(has_ended=True).text
+    verdict = judge(Holder(OURS, is_new=False), {P0: Commit(10, ended)})
+    assert verdict == Verdict(frozenset({P0}), challenger=THEIRS.run)
+    before = Holder(OURS, before={THEIRS.run}, is_new=False)
+    assert judge(before, {P0: Commit(11, ended)}) == Verdict(frozenset({P0}))
+
+
 @pytest.mark.parametrize("commit", [Commit(8, ""), Commit(12, ""), Commit(10, MOVED), Commit(10, "ehk1.abc")])
 def test_what_somebody_else_committed_is_not_committed_over(commit: Commit) -> None:
     """A reset or a consumer that came and went is believed when it is seen twice; until then we wait."""
