@@ -56,6 +56,8 @@ class Commits:
         self._mark_text = holding.mark.text if marks else None
         # What the last finished batch reached, by partition.
         self._positions: dict[TopicPartition, Position] = {}
+        # Where our mark was overwritten, until it stands there again.
+        self._overwritten: set[TopicPartition] = set()
         # What ended the commits for good; set on whichever thread calls back.
         self.fatal: EhkafkaError | None = None
 
@@ -67,9 +69,9 @@ class Commits:
         for partition, offset in starts.items():
             self._begin_epoch(partition, Position(_EPOCH, offset, metadata=self._mark_text), offset)
         self._commit_first(timeout_s)
-        keeps_marks = self._holding.learn_marks(self._consumer, self._context.ledger, self._positions)
+        keeps_marks = self._learn_marks(timeout_s)
         if self._holding.may_meet:
-            self._settle()
+            self._settle(timeout_s)
         self._holding.settled()
         return keeps_marks
 
@@ -86,13 +88,16 @@ class Commits:
             self._positions[partition] = _after(self._positions[partition], end, lasts.get(partition))
 
     def serve(self, timeout_s: float) -> None:
-        """Let the client's callbacks through, look who else commits, and commit what is due."""
+        """Let the client's callbacks through, look who else commits, and commit what is due.
+
+        A mark that was overwritten is put back at once, whatever the pace: another run waits for it.
+        """
         self._consumer.consume(1, timeout_s)
         ledger = self._context.ledger
-        if ledger.in_flight is not None or self.fatal is not None:
+        if ledger.in_flight is not None or self.lost() is not None:
             return
         is_due = ledger.due(time.monotonic(), 0)
-        if self._holding.is_due(soon=is_due) and self._look(LOOK_TIMEOUT_S) and is_due:
+        if self._holding.is_due(soon=is_due) and self._look() and (is_due or self._owes_marks()):
             self._context.committer.send(self._consumer, self._positions, 0)
 
     def lost(self) -> EhkafkaError | None:
@@ -118,7 +123,8 @@ class Commits:
             left_s = ends_s - time.monotonic()
             if left_s <= 0:
                 break
-            if ledger.in_flight is None and self._look(min(left_s, LOOK_TIMEOUT_S)):
+            # A slow broker's answer is worth half of the time: the commit needs the other half.
+            if ledger.in_flight is None and self._look(min(left_s, max(LOOK_TIMEOUT_S, left_s / 2))):
                 left_s = max(0.1, ends_s - time.monotonic())
                 self._context.committer.commit_within(self._consumer, self._positions, left_s)
             if ledger.dirty(self._positions):
@@ -156,21 +162,52 @@ class Commits:
         told = [error, *(answer.error for answer in answers)]
         return next((one for one in told if one is not None), None)
 
-    def _settle(self) -> None:
-        """Wait for the answer of a run that may still live. Raises `GroupInUseError` when it comes."""
-        ends_s = time.monotonic() + SETTLE_S
-        while time.monotonic() < ends_s:
+    def _learn_marks(self, timeout_s: float) -> bool:
+        ends_s = time.monotonic() + timeout_s
+        while True:
+            keeps = self._holding.learn_marks(self._consumer, self._context.ledger, self._positions)
+            if keeps is not None:
+                return keeps
+            self._give_up_after(ends_s)
             self._consumer.consume(1, AGAIN_S)
-            self._look(LOOK_TIMEOUT_S)
+
+    def _settle(self, timeout_s: float) -> None:
+        """Wait for the answer of a run that may still live. Raises `GroupInUseError` when it comes.
+
+        A look that failed is no silence: the other run may not have reached the broker, either.
+        """
+        begun_s = time.monotonic()
+        ends_s = begun_s + timeout_s
+        looked_s = begun_s
+        while looked_s < begun_s + SETTLE_S:
+            self._consumer.consume(1, AGAIN_S)
+            looked_s = time.monotonic()
+            self._look()
             if self._holding.lost is not None:
                 raise self._holding.lost
+            if not self._holding.has_seen:
+                self._give_up_after(ends_s)
+                begun_s = looked_s = time.monotonic()
 
-    def _look(self, timeout_s: float) -> bool:
+    def _give_up_after(self, ends_s: float) -> None:
+        if time.monotonic() >= ends_s:
+            raise EndpointError(
+                f"{self._whose}: whether another run has it could not be read from the broker in time. "
+                "Nothing was started: look at the broker and the network, and start again."
+            )
+
+    def _look(self, timeout_s: float | None = None) -> bool:
         """Look who else commits; tell whether we may."""
         again = self._holding.look(self._consumer, self._context.ledger, self._positions, timeout_s)
         for partition in again or ():
             self._context.ledger.assigned(partition, self._positions[partition].epoch, None)
+        self._overwritten |= again or frozenset()
         return again is not None
+
+    def _owes_marks(self) -> bool:
+        ledger = self._context.ledger
+        self._overwritten = {one for one in self._overwritten if ledger.acknowledged(one) is None}
+        return bool(self._overwritten)
 
     def _late(self) -> list[TopicPartition]:
         late = []

@@ -136,15 +136,19 @@ class Follower:
             self._look()
             if not is_active and not self._begins_again():
                 return
-            self._group.serve(LOOK_S)
-            if (lost := self._group.commits.lost()) is not None:
-                # What the running batch still handles is handled by somebody else as well.
-                self.fail(lost)
-                self.leave_now()
+            self._serve(LOOK_S)
             if self._is_session_over():
                 self.fail(_driver_ended("the session was stopped"))
                 self.leave_now()
         self._stop_between_batches()
+
+    def _serve(self, timeout_s: float) -> None:
+        """Answer for the group, until the very end: who begins meanwhile would take it over from silence."""
+        self._group.serve(timeout_s)
+        if (lost := self._group.commits.lost()) is not None:
+            # What the running batch still handles is handled by somebody else as well.
+            self.fail(lost)
+            self.leave_now()
 
     def _begins_again(self) -> bool:
         """Start the query again if it ended before it began, for want of time; tell whether it was."""
@@ -201,7 +205,7 @@ class Follower:
             # From now on a trigger that begins finds nothing new, so one look between two of them is enough.
             if not self._is_busy():
                 break
-            time.sleep(STOP_LOOK_S)
+            self._serve(STOP_LOOK_S)
         else:
             if self.query.isActive and self.query.status["isTriggerActive"]:
                 self.fail(
@@ -227,7 +231,7 @@ class Follower:
         for what, step in (
             ("The end of the Spark query", self._end_query),
             # Before anybody else may have the group: cancelled tasks go on for seconds.
-            ("The end of Spark's tasks", lambda: await_tasks(self.query)),
+            ("The end of Spark's tasks", lambda: await_tasks(self.query, self._serve)),
             ("The last commit", self._commit_last),
             ("The end of the group's client", self._close_group),
             ("", self._call_on_end),

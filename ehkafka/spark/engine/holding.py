@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     Positions = Mapping[TopicPartition, Position]
 
 _LOG = logging.getLogger("ehkafka.spark")
-# From one look at the group's commits to the next, and how long one may take.
+# From one look at the group's commits to the next, and how long one may take: twice as long after each that
+# failed. It holds up the thread that has to notice a stop.
 LOOK_S = 1.0
 LOOK_TIMEOUT_S = 3.0
+LOOK_TIMEOUT_MAX_S = 12.0
 # What has to be committed is looked for sooner.
 LOOK_AGAIN_S = 0.25
 _NAMED = 3
@@ -52,6 +54,10 @@ class Holding:
         self._group = group
         self._emit = emit
         self._looked_s = float("-inf")
+        # How long the next look may take.
+        self.timeout_s = LOOK_TIMEOUT_S
+        # Whether the last look was answered.
+        self.has_seen = False
         # Set once: the group is somebody else's, and nothing is committed any more.
         self.lost: GroupInUseError | None = None
 
@@ -63,10 +69,15 @@ class Holding:
         """Take the group as ours: from now on newcomers give way."""
         self._holder.is_new = False
 
-    def learn_marks(self, consumer: Consumer, ledger: CommitLedger, wanted: Positions) -> bool:
-        """Find out from the first commit whether the broker gives marks back; tell it."""
+    def learn_marks(self, consumer: Consumer, ledger: CommitLedger, wanted: Positions) -> bool | None:
+        """Find out from the first commit whether the broker gives marks back; None: it did not answer."""
         stored = _stored(ledger, wanted)
-        found = self._read(consumer, list(stored), LOOK_TIMEOUT_S) or {}
+        if not any(position.metadata for position in stored.values()):
+            self._holder.keeps_marks = False  # they are too long, or were refused
+            return False
+        found = self._read(consumer, list(stored), self.timeout_s)
+        if found is None:
+            return None
         self._holder.keeps_marks = all(
             Mark.read(commit.metadata) is not None
             for partition, commit in found.items()
@@ -79,7 +90,7 @@ class Holding:
         consumer: Consumer,
         ledger: CommitLedger,
         wanted: Positions,
-        timeout_s: float = LOOK_TIMEOUT_S,
+        timeout_s: float | None = None,
     ) -> frozenset[TopicPartition] | None:
         """Return the partitions to be committed anew; None: commit nothing until the next look.
 
@@ -87,7 +98,7 @@ class Holding:
         """
         self._looked_s = time.monotonic()
         stored = _stored(ledger, wanted)
-        found = self._read(consumer, list(stored), timeout_s)
+        found = self._read(consumer, list(stored), self.timeout_s if timeout_s is None else timeout_s)
         if found is None:
             return None
         verdict = self._holder.judge(found, stored, wanted)
@@ -104,9 +115,12 @@ class Holding:
             errors = [answer.error for answer in answers if answer.error is not None]
         except KafkaException as failed:
             answers, errors = [], [failed.args[0]]
+        self.has_seen = not errors
         if errors:
+            self.timeout_s = min(2 * self.timeout_s, LOOK_TIMEOUT_MAX_S)
             self._emit(ConnectionTrouble(errors[0].name(), describe_error(errors[0]), fatal=False))
             return None
+        self.timeout_s = LOOK_TIMEOUT_S
         return {
             TopicPartition(one.topic, one.partition): Commit(one.offset, one.metadata or "")
             for one in answers

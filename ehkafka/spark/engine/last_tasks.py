@@ -12,6 +12,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql.streaming.query import StreamingQuery
 
 # Twice what Spark takes by default.
@@ -23,8 +25,11 @@ _LAST_JOBS = 2
 _LOG = logging.getLogger("ehkafka.spark")
 
 
-def await_tasks(query: StreamingQuery, timeout_s: float = TIMEOUT_S) -> None:
-    """Return when no task of a query that was stopped runs any more; tell if some do after `timeout_s`."""
+def await_tasks(query: StreamingQuery, wait: Callable[[float], None], timeout_s: float = TIMEOUT_S) -> None:
+    """Return when no task of a query that was stopped runs any more; tell if some do after `timeout_s`.
+
+    `wait` takes a moment of so many seconds.
+    """
     jvm: Any = query._jsq  # noqa: SLF001 - PySpark's query has no way to its session
     tracker = jvm.sparkSession().sparkContext().statusTracker()
     group = str(jvm.runId())
@@ -38,7 +43,7 @@ def await_tasks(query: StreamingQuery, timeout_s: float = TIMEOUT_S) -> None:
                 timeout_s,
             )
             return
-        time.sleep(LOOK_S)
+        wait(LOOK_S)
 
 
 def _running(tracker: Any, group: str) -> int:

@@ -122,6 +122,7 @@ class FakeGroup:
         self.late: list[TopicPartition] = []
         self.trouble: str | None = None
         self.is_finished = self.is_closed = False
+        self.served = 0
 
     def note(self, ends: dict[TopicPartition, int], _lasts: object) -> None:
         """Take a batch's end."""
@@ -129,6 +130,7 @@ class FakeGroup:
 
     def serve(self, _timeout_s: float) -> None:
         """Take a moment."""
+        self.served += 1
         time.sleep(0.001)
 
     def lost(self) -> GroupInUseError | None:
@@ -233,6 +235,22 @@ def test_a_stop_waits_for_the_running_batch(scene: SimpleNamespace, lab: Any) ->
     assert scene.query.stopped_while_busy is False
     assert scene.group.ends == [10]
     assert [one.reason for one in scene.events if isinstance(one, AppStopping)] == ["SIGTERM"]
+
+
+def test_a_run_that_stops_still_answers_for_its_group(scene: SimpleNamespace, lab: Any) -> None:
+    """While its last batch runs nobody takes it for dead, and it notices when the group is taken away."""
+    scene.query.is_busy = True
+    scene.start()
+    scene.run.request_stop("SIGTERM")
+    lab.wait_until(scene.stop_file.exists)
+    served = scene.group.served
+    lab.wait_until(lambda: scene.group.served > served, 10)
+    scene.group.taken = GroupInUseError("somebody else")
+    began_s = time.monotonic()
+    with pytest.raises(GroupInUseError, match="somebody else"):
+        scene.run.wait(10)
+    assert scene.query.stopped_while_busy is True
+    assert time.monotonic() - began_s < scene.stop_s
 
 
 def test_a_batch_that_outlasts_the_stop_is_cut_off(scene: SimpleNamespace) -> None:
@@ -450,18 +468,27 @@ def test_an_on_stop_function_that_fails_ends_the_run_visibly(scene: SimpleNamesp
 
 
 def test_o1_a_run_ends_after_its_last_task(scene: SimpleNamespace, caplog: pytest.LogCaptureFixture) -> None:
-    """O1: tasks that Spark has cancelled run for seconds: the group is let go and the end told after them."""
+    """O1: tasks that Spark has cancelled run for seconds: the group is let go and the end told after them.
+
+    Until then the run answers for its group.
+    """
     looks = scene.query.tasks = [1] * 12
+    left_when_served = set()
+
+    def serve(_timeout_s: float) -> None:
+        left_when_served.add(len(looks))
 
     def finish(_timeout_s: float) -> list[TopicPartition]:
         assert looks == []
         return []
 
+    scene.group.serve = serve
     scene.group.finish = finish
     scene.start()
     with caplog.at_level("WARNING", "ehkafka.spark"):
         scene.run.stop()
     assert caplog.messages == []
+    assert left_when_served >= {0, 4, 10}  # each look asks for two jobs
 
 
 def test_tasks_that_do_not_end_are_told(

@@ -8,13 +8,14 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.errors import EndpointError, GroupInUseError, OffsetGapError
 from ehkafka.events import CommitFailed, ConnectionTrouble, OffsetGap
+from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
 from ehkafka.progress.ranges import MOVED, encode
 from ehkafka.records import TopicPartition
-from ehkafka.spark.engine import commits
+from ehkafka.spark.engine import commits, holding
 from ehkafka.spark.engine.group import Group
 from ehkafka.spark.engine.marks import Mark
 from ehkafka.spark.engine.reservation import reserve
@@ -99,6 +100,104 @@ def test_a_second_run_is_refused_and_the_first_goes_on(
     mark = Mark(first.run).text
     lab.wait_until(lambda: group_commits() == dict.fromkeys(range(4), (5, mark)))
     assert f"another run on Spark, {second.run}, has begun with it" in caplog.text
+
+
+@pytest.mark.parametrize("codes", [(), (0, KafkaError.INVALID_COMMIT_OFFSET_SIZE)])
+def test_a_run_that_commits_rarely_answers_at_once(
+    runs: Runs,
+    group_commits: Any,
+    broker: EmbeddedBroker,
+    produced: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    codes: tuple[int, ...],
+) -> None:
+    """Neither a long interval nor a commit that fails keeps the mark from being put back in time."""
+    produced(400)
+    monkeypatch.setattr(commits, "SETTLE_S", 20.0)
+    first = runs.begin(commit_interval_s=60)
+    second = runs.open()
+    starts = second.begin()
+    runs.serve(first)
+    if codes:
+        broker.fail_next(ApiKey.OFFSET_COMMIT, *codes)
+    with pytest.raises(GroupInUseError, match=rf"another run on Spark, {first.run}"):
+        second.claim(starts)
+    assert first.commits.lost() is None
+    assert group_commits()[0] == (0, Mark(first.run).text)
+
+
+def test_a_look_that_failed_is_no_silence(
+    runs: Runs, group_commits: Any, broker: EmbeddedBroker, produced: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who cannot read whether another run answers takes nothing over, and goes on when it can."""
+    produced(400)
+    monkeypatch.setattr(commits, "SETTLE_S", 0.3)
+    group_commits({0: (3, Mark("dead-1-aa").text)})
+    run = runs.open(connect_s=3.0)
+    starts = run.begin()
+    broker.fail_next(ApiKey.OFFSET_FETCH, 0, *[KafkaError.GROUP_AUTHORIZATION_FAILED] * 100)
+    with pytest.raises(EndpointError, match=r"whether another run has it.*start again\.$"):
+        run.claim(starts)
+    broker.clear_failures(ApiKey.OFFSET_FETCH)
+    run = runs.open(connect_s=10.0)
+    starts = run.begin()
+    broker.fail_next(ApiKey.OFFSET_FETCH, 0, *[KafkaError.GROUP_AUTHORIZATION_FAILED] * 3)
+    assert run.claim(starts).keeps_marks
+
+
+def test_a_broker_that_cannot_be_read_does_not_keep_marks(
+    runs: Runs, broker: EmbeddedBroker, produced: Any
+) -> None:
+    """What the broker gives back is read until it is known; where no mark is written none is kept."""
+    produced(8)
+    run = runs.open(connect_s=3.0)
+    starts = run.begin()
+    broker.fail_next(ApiKey.OFFSET_FETCH, *[KafkaError.GROUP_AUTHORIZATION_FAILED] * 100)
+    with pytest.raises(EndpointError, match="could not be read from the broker in time"):
+        run.claim(starts)
+    broker.clear_failures(ApiKey.OFFSET_FETCH)
+    run = runs.open(commit_metadata_bytes_max=0)
+    starts = run.begin()
+    broker.fail_next(ApiKey.OFFSET_FETCH, KafkaError.GROUP_AUTHORIZATION_FAILED)
+    assert not run.claim(starts).keeps_marks
+
+
+def test_the_last_commit_waits_for_a_slow_broker(
+    runs: Runs, group_commits: Any, broker: EmbeddedBroker, produced: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that needs longer for an answer than a look may take by default gets its last commit."""
+    produced(400)
+    run = runs.begin()
+    run.commits.note({PARTITIONS[0]: 7}, {})
+    for module in (commits, holding):
+        monkeypatch.setattr(module, "LOOK_TIMEOUT_S", 0.2)
+    broker.delay_next(ApiKey.OFFSET_FETCH, 1.0, times=100)
+    assert run.commits.finish(20) == []
+    assert group_commits()[0][0] == 7
+
+
+def test_a_look_that_failed_gives_the_next_one_longer() -> None:
+    """A broker that is slow for long is waited for, within bounds; one that answers is asked as before."""
+    timeouts_s = []
+    is_up = False
+
+    def committed(partitions: list[Any], timeout: float) -> list[Any]:
+        timeouts_s.append(timeout)
+        if is_up:
+            return []
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "slow"))
+
+    ledger = CommitLedger(CommitPacing())
+    ours = {PARTITIONS[0]: Position(1, 5)}
+    ledger.assigned(PARTITIONS[0], 1, ours[PARTITIONS[0]])
+    held = holding.Holding(Mark("r"), [], "The group 'g'", lambda _event: None)
+    consumer: Any = SimpleNamespace(committed=committed)
+    for _ in range(4):
+        assert held.look(consumer, ledger, ours) is None
+    is_up = True
+    held.look(consumer, ledger, ours)
+    held.look(consumer, ledger, ours)
+    assert timeouts_s == [3, 6, 12, 12, 12, 3]
 
 
 def test_after_a_run_that_died_the_next_one_goes_on(runs: Runs, group_commits: Any, produced: Any) -> None:
