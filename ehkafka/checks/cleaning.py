@@ -40,7 +40,7 @@ class Cleaner:
         """Strike out the secret values of these properties from now on."""
         for name, value in properties.items():
             # The user name of Event Hubs is the same for everybody, and no secret.
-            if is_secret(name) and isinstance(value, str) and value != "$ConnectionString":
+            if is_secret(name, value) and isinstance(value, str) and value != "$ConnectionString":
                 self.learn_secret(value)
 
     def learn_secret(self, secret: str) -> None:

@@ -116,8 +116,10 @@ def _name_origins(path: Path, layer: Layer) -> None:
 
 def _warn_of_secrets(path: Path, layer: Layer) -> None:
     secret = [f"endpoint.{name}" for name in _SECRET_KEYS if name in layer.endpoint]
-    secret += [f"endpoint.properties.{name}" for name in layer.properties if is_secret(name)]
-    secret += [f"consumer.{name}" for name in layer.consumer if is_secret(name)]
+    secret += [
+        f"endpoint.properties.{name}" for name, value in layer.properties.items() if is_secret(name, value)
+    ]
+    secret += [f"consumer.{name}" for name, value in layer.consumer.items() if is_secret(name, value)]
     if secret and path.stat().st_mode & stat.S_IROTH:
         logging.getLogger("ehkafka").warning(
             "%s holds a secret (%s) and everybody on this machine can read it. Run chmod 600 on it, or"

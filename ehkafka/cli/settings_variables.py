@@ -97,7 +97,7 @@ def read_flags(assignments: Iterable[str]) -> Layer:
 
 
 def _set_property(layer: Layer, name: str, text: Any) -> None:
-    if is_secret(name):
+    if is_secret(name, text):
         raise ConfigurationError(
             f"--set {name} is refused: everybody on this machine can read a command line."
             f" Use a variable, {_CONSUMER}…, or a file."

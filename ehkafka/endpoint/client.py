@@ -117,7 +117,7 @@ def _explained(said: str, properties: Mapping[str, Any]) -> str:
 def _struck(text: str, properties: Mapping[str, Any]) -> str:
     for name, value in properties.items():
         # A shorter one would strike out half of the sentence.
-        if is_secret(name) and isinstance(value, str) and len(value) >= 4:
+        if is_secret(name, value) and isinstance(value, str) and len(value) >= 4:
             text = text.replace(value, "***")
     return _KEY_IN_TEXT.sub(r"\1***", text)
 

@@ -6,6 +6,7 @@ cannot hold the same property twice. Called by `Endpoint` and by `properties`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -118,25 +119,25 @@ _SECRET_MARKS = (
     "token",
     "sharedaccess",
 )
-_NO_SECRETS = frozenset(
-    {
-        "sasl.oauthbearer.token.endpoint.url",
-        "sasl.oauthbearer.assertion.private.key.file",
-    }
-)
-"""Where and from which file, in spite of a mark in the name."""
+# From which file, and where, in spite of a mark in the name.
+_FILE = "sasl.oauthbearer.assertion.private.key.file"
+_URL = "sasl.oauthbearer.token.endpoint.url"
+# No user in front of the host, and nothing behind the path: a key may stand in either.
+_PLAIN_URL = re.compile(r"https?://[^\s@?#]+", re.IGNORECASE)
 
 
-def is_secret(name: str) -> bool:
-    """Say whether the value of this property must not be shown."""
+def is_secret(name: str, value: object = None) -> bool:
+    """Say whether the value of this property must not be shown; without the value, whether it may be one."""
     lower = name.lower()
-    return lower not in _NO_SECRETS and any(mark in lower for mark in _SECRET_MARKS)
+    if lower == _URL:
+        return not (isinstance(value, str) and _PLAIN_URL.fullmatch(value))
+    return lower != _FILE and any(mark in lower for mark in _SECRET_MARKS)
 
 
 def shown(name: str, value: object) -> str:
     """Return the value for a message: `***` where it may be a secret, else its repr, shortened."""
     # A connection string lands in the wrong argument easily.
-    hidden = is_secret(name) or "sharedaccess" in str(value).lower()
+    hidden = is_secret(name, value) or "sharedaccess" in str(value).lower()
     return "***" if hidden else f"{value!r:.80}"
 
 

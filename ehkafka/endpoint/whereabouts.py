@@ -87,8 +87,8 @@ def plain_properties(properties: Mapping[str, Any]) -> dict[str, str]:
     """Return properties as text. Raises `ConfigurationError` for a secret, or a function."""
     found = {}
     for name, value in properties.items():
-        if is_secret(name) or callable(value):
-            what = "a secret" if is_secret(name) else "a function"
+        if is_secret(name, value) or callable(value):
+            what = "a secret" if is_secret(name, value) else "a function"
             raise ConfigurationError(
                 f"the property {name} is {what}, which another process cannot be given: name a function that"
                 " makes the endpoint there."

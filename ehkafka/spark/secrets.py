@@ -176,7 +176,10 @@ def refuse_secrets(options: Mapping[str, str]) -> None:
     for name, value in options.items():
         lower = name.lower()
         is_client = lower.startswith(CLIENT_PREFIX)
-        is_named_so = is_secret(lower.removeprefix(CLIENT_PREFIX)) if is_client else lower in _SECRET_OPTIONS
+        if is_client:
+            is_named_so = is_secret(lower.removeprefix(CLIENT_PREFIX), value)
+        else:
+            is_named_so = lower in _SECRET_OPTIONS
         if is_named_so or _looks_secret(value):
             raise ConfigurationError(
                 f"Option {name} gives a secret, and Spark shows options in plans and logs. {_INSTEAD}"

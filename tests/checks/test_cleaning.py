@@ -55,6 +55,18 @@ def test_secrets_are_struck_out(said: str) -> None:
     assert cleaner.facts({said: [said, 1, None]}) == {shown: [shown, 1, None]}
 
 
+@pytest.mark.parametrize(
+    "rest", ["me:hush@login.example/t", "login.example/t?code=hush", "login.example/t?sig=hush"]
+)
+def test_a_token_endpoint_with_a_key_in_it_is_struck_out(rest: str) -> None:
+    """One without is where to look when no token comes, and is left."""
+    cleaner = Cleaner()
+    url, plain = f"https://{rest}", "https://login.example/plain"
+    cleaner.learn({"sasl.oauthbearer.token.endpoint.url": url})
+    cleaner.learn({"sasl.oauthbearer.token.endpoint.url": plain})
+    assert cleaner.text(f"{url} and {plain} failed") == f"*** and {plain} failed"
+
+
 def test_a_text_is_one_line_of_bounded_length() -> None:
     """A broker's long answer is cut."""
     assert len(Cleaner().text("x\n" * 5000)) < 1100

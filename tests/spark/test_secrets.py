@@ -43,6 +43,7 @@ def factories(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
         {"kafka.sasl.oauthbearer.assertion.private.key.passphrase": KEY},
         {"kafka.sasl.oauthbearer.token.endpoint.url": f"https://me:{KEY}@login.example/token"},
         {"kafka.sasl.oauthbearer.token.endpoint.url": f"https://login.example/t?client_secret={KEY}"},
+        {"kafka.sasl.oauthbearer.token.endpoint.url": f"https://login.example/t?sig={KEY}"},
         {"kafka.ssl.crl.location": f"-----BEGIN EC PRIVATE KEY-----\n{KEY}"},
     ],
 )
