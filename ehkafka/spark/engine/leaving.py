@@ -46,9 +46,12 @@ def _between_tasks(_phase: str, _found: dict[str, Any]) -> None:
 
 def _leave() -> None:
     """End without waiting for threads, as Spark ends its workers."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    os._exit(0)
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    finally:
+        # Whoever read them may be gone. Python only prints what a callback of the collector raises.
+        os._exit(0)
 
 
 def _is_daemon(frame: FrameType) -> bool:

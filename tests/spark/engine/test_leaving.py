@@ -36,16 +36,27 @@ sys.stdout.flush()
 os._exit(3)
 """
 
+# Comes before it: the errors' stream is a pipe whose reader is gone.
+BROKEN = """
+import io, sys
+
+class Broken(io.StringIO):
+    def flush(self):
+        raise BrokenPipeError
+
+sys.stderr = Broken()
+"""
+
 
 @pytest.fixture
 def run_daemon(tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
     """Return what runs a daemon whose loop has that name, and returns what came of it."""
 
-    def run(name: str) -> subprocess.CompletedProcess[str]:
+    def run(name: str, before: str = "") -> subprocess.CompletedProcess[str]:
         folder = tmp_path / "pyspark"
         folder.mkdir()
         program = folder / "daemon.py"
-        program.write_text(DAEMON.replace("NAME", name))
+        program.write_text(before + DAEMON.replace("NAME", name))
         return subprocess.run(
             [sys.executable, str(program)], capture_output=True, text=True, timeout=100, check=False
         )
@@ -61,6 +72,15 @@ def test_a_process_ends_between_its_task_and_the_next(
     assert ended.stdout.splitlines() == ["begins 0", "True", "result 0"]
     assert ended.returncode == 0
     assert "a thread" in ended.stderr
+
+
+def test_a_process_ends_whose_output_nobody_reads(
+    run_daemon: Callable[[str, str], subprocess.CompletedProcess[str]],
+) -> None:
+    """A broken pipe when the streams are flushed at the end must not keep the process, and what it left."""
+    ended = run_daemon("manager", BROKEN)
+    assert ended.stdout.splitlines() == ["begins 0", "True", "result 0"]
+    assert ended.returncode == 0
 
 
 def test_an_unknown_daemon_is_told_from_sparks(
