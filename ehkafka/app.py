@@ -125,6 +125,7 @@ class App(Registration, Configurable):
 
     def start(self) -> None:
         """Reach the broker, start the threads, subscribe; returns at once. Raises what is wrong."""
+        refuse_while_importing()
         with self._lock:
             self._check_process()
             self._must_be_at_rest()
@@ -206,6 +207,7 @@ class App(Registration, Configurable):
         finished batch. `SparkChoices` (in `ehkafka.spark.engine.choices`) says what the arguments are. Raises
         `ConfigurationError` for what cannot run there, `GroupInUseError` while a consumer holds the group.
         """
+        refuse_while_importing()
         from ehkafka.spark.engine.choices import SparkChoices  # noqa: PLC0415 - not for an app that runs here
         from ehkafka.spark.engine.start import start_on_spark  # noqa: PLC0415 - likewise
 

@@ -1,7 +1,8 @@
 """Whether a command imports the program just now, to find its app: then nothing may be run by the way.
 
 A program that calls `app.run()` at its top level would run while `ehkafka run` imports it, under none of the
-command's options. Written by the command line around its import, read by `App.run`; main thread.
+command's options. Written by the command line around its import, read by `run`, `start` and `run_on_spark` of
+`App`; main thread.
 """
 
 from __future__ import annotations

@@ -84,6 +84,16 @@ MODULES = {
         2,
         ["shop runs its app while the command imports it", "if __name__ == '__main__'", "shop.py, line"],
     ),
+    "a start at import": (
+        "app = make()" + HANDLER + "app.start()",
+        2,
+        ["shop runs its app while the command imports it", "if __name__ == '__main__'", "shop.py, line"],
+    ),
+    "a run on Spark at import": (
+        "app = make()" + HANDLER + "app.run_on_spark(None)",
+        2,
+        ["shop runs its app while the command imports it", "if __name__ == '__main__'", "shop.py, line"],
+    ),
     "no app": ("nothing = 1", 2, ["has no 'app'", "no ehkafka.App at its top level"]),
     "an app of another name": ("shop = make()", 2, ["has no 'app'", "Apps there: shop."]),
     "an app factory": ("def app(): return make()", 2, ["no ehkafka.App but a function", "assign its result"]),
