@@ -155,7 +155,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "workers.processes": ("Processes",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-# Rooms that are there without an import of their own.
+# Rooms that `dir` shows. Each other part of the package is there too when it is asked for.
 _ROOMS = frozenset(
     {
         "checkpoints",
@@ -175,14 +175,20 @@ _ROOMS = frozenset(
 if not typing.TYPE_CHECKING:
 
     def __getattr__(name: str) -> typing.Any:
-        """Load a name's home, once."""
-        if name in _ROOMS:
-            return importlib.import_module(f"{__name__}.{name}")
-        if name not in _HOME_OF:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-        globals()[name] = value
-        return value
+        """Load a name's home, or the part of the package that is called so, once."""
+        if name in _HOME_OF:
+            value = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+            globals()[name] = value
+            return value
+        part = f"{__name__}.{name}"
+        # No part begins with an underscore, and what inspects modules asks for many names that do.
+        if name.isidentifier() and not name.startswith("_"):
+            try:
+                return importlib.import_module(part)
+            except ModuleNotFoundError as error:
+                if error.name != part:  # something that the part needs
+                    raise
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -48,6 +48,29 @@ def test_a_part_of_the_package_does_not_load_the_whole() -> None:
     assert found.stdout.split() == ["ehkafka.app", "ehkafka.records"]
 
 
+def test_each_part_of_the_package_is_there_after_a_bare_import() -> None:
+    """As when the package loaded all of them itself; what is no part is an AttributeError."""
+    code = (
+        "import ehkafka\n"
+        "for part in ('lanes', 'workers', 'app', 'consumer', 'recovery', 'intake', 'runtime'):\n"
+        "    assert getattr(ehkafka, part).__name__ == f'ehkafka.{part}'\n"
+        "for name in ('nothing', '__wrapped__', 'lanes.order', 'no.thing'):\n"
+        "    assert not hasattr(ehkafka, name)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_part_that_lacks_a_module_says_which() -> None:
+    """A part that cannot be loaded is there, so it is no AttributeError that is raised."""
+    code = (
+        "import sys, ehkafka; sys.modules['ehkafka.registration'] = None\n"
+        "try: ehkafka.app\n"
+        "except ModuleNotFoundError as error: print(error.name)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["ehkafka.registration"]
+
+
 def test_every_public_name_is_documented() -> None:
     """Each exported class and function has a docstring, and so has each of its public methods."""
     for name in ehkafka.__all__:
