@@ -27,7 +27,7 @@ def bare(tmp_path: Path) -> str:
 def test_workers_without_the_package_are_told_with_the_variable(bare: str) -> None:
     """The message names Spark's Python, and what PYSPARK_PYTHON has to be."""
     with pytest.raises(
-        ConfigurationError, match=f"{bare}.* has no ehkafka. Set PYSPARK_PYTHON={sys.executable}"
+        ConfigurationError, match=f"{bare}.* has no ehkafka, .*Set PYSPARK_PYTHON={sys.executable}"
     ):
         check_workers_python(session(bare))
 
@@ -38,22 +38,72 @@ def test_a_python_that_is_not_there_is_told() -> None:
         check_workers_python(session("no-such-python"))
 
 
-def test_what_works_or_cannot_be_known_is_left_alone(bare: str, tmp_path: Path) -> None:
-    """The driver's own Python, another with the package, what was shipped, and machines of a cluster."""
-    other = tmp_path / "other"
-    other.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-    other.chmod(0o700)
+def test_what_works_or_cannot_be_known_is_left_alone(bare: str) -> None:
+    """The driver's own Python, what was shipped, and machines of a cluster."""
     check_workers_python(session(sys.executable))
-    check_workers_python(session(str(other)))
     check_workers_python(session(bare, includes=["ehkafka.zip"]))
     check_workers_python(session(bare, files="ehkafka.zip"))
     check_workers_python(session(bare, master="spark://10.0.0.4:7077"))
 
 
-def session(python: str, *, master: str = "local[2]", files: str | None = None, includes: Any = ()) -> Any:
+@pytest.fixture
+def other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return a Python that has nothing but what PYTHONPATH names, and a directory without the package."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    python = tmp_path / "other"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.chmod(0o700)
+    return str(python)
+
+
+def make_modules(folder: Path, *names: str, app: str = "") -> str:
+    """Make empty modules and a package whose app module has this text; return what PYTHONPATH is then."""
+    package = folder / "ehkafka"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "app.py").write_text(app)
+    for name in names:
+        (folder / f"{name}.py").touch()
+    return str(folder)
+
+
+def test_another_python_with_the_package_is_left_alone(
+    other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The package is found by the workers' own PYTHONPATH, and by the driver's behind it, as Spark does."""
+    path = make_modules(tmp_path / "modules", "pyarrow")
+    check_workers_python(session(other, environment={"PYTHONPATH": path}))
+    monkeypatch.setenv("PYTHONPATH", path)
+    check_workers_python(session(other))
+    check_workers_python(session(other, environment={"PYTHONPATH": str(tmp_path)}))
+
+
+@pytest.mark.parametrize(("names", "app"), [((), ""), (("pyarrow",), "import no_such_client")])
+def test_a_package_without_what_it_needs_is_told(
+    other: str, tmp_path: Path, names: tuple[str, ...], app: str
+) -> None:
+    """Its first module loads neither the client library nor pyarrow, and a task needs both."""
+    path = make_modules(tmp_path / "modules", *names, app=app)
+    with pytest.raises(ConfigurationError, match="has no ehkafka, confluent-kafka or pyarrow"):
+        check_workers_python(session(other, environment={"PYTHONPATH": path}))
+
+
+def session(
+    python: str,
+    *,
+    master: str = "local[2]",
+    files: str | None = None,
+    includes: Any = (),
+    environment: dict[str, str] | None = None,
+) -> Any:
     """Return as much of a session as is asked."""
     conf = SimpleNamespace(get=lambda _name: files)
     context = SimpleNamespace(
-        pythonExec=python, master=master, getConf=lambda: conf, _python_includes=[*includes]
+        pythonExec=python,
+        master=master,
+        getConf=lambda: conf,
+        _python_includes=[*includes],
+        environment=environment or {},
     )
     return SimpleNamespace(sparkContext=context)
