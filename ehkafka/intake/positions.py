@@ -5,6 +5,7 @@ On the poll thread, inside the assign callback; asks the broker and may wait for
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -32,6 +33,8 @@ T = TypeVar("T")
 
 # A look-up that failed is tried again so many times; all together stay well inside max.poll.interval.ms.
 LOOKUP_TRIES = 5
+# The wait after the first refusal, doubled after each: the leader of a topic just made may not know it yet.
+AGAIN_S = 0.1
 LOOKUP_TIMEOUT_S = 10.0
 
 
@@ -146,6 +149,8 @@ class PositionFinder:
 
     def _insist(self, look_up: Callable[[], T]) -> T:
         for tries_left in reversed(range(LOOKUP_TRIES)):
+            if tries_left < LOOKUP_TRIES - 1:
+                time.sleep(AGAIN_S * 2 ** (LOOKUP_TRIES - 2 - tries_left))
             try:
                 return look_up()
             except KafkaException as error:

@@ -1,0 +1,59 @@
+"""Where partitions begin is asked again of a broker that cannot say yet."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from ehkafka.errors import EndpointError
+from ehkafka.events import ConnectionTrouble
+from ehkafka.intake.positions import PositionFinder
+from ehkafka.records import TopicPartition
+
+P0 = TopicPartition("t", 0)
+
+
+class JustMade:
+    """A consumer whose group has no commit, on a topic whose leader answers only after a while."""
+
+    def __init__(self, leaderless_s: float) -> None:
+        self._led_from_s = time.monotonic() + leaderless_s
+
+    def committed(self, asked: list[KafkaPartition], timeout: float) -> list[KafkaPartition]:
+        """No commit."""
+        return [KafkaPartition(one.topic, one.partition, -1001) for one in asked]
+
+    def offsets_for_times(self, asked: list[KafkaPartition], timeout: float) -> list[KafkaPartition]:
+        """Return the log's bounds, once there is a leader."""
+        if time.monotonic() < self._led_from_s:
+            raise KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION))
+        return [
+            KafkaPartition(one.topic, one.partition, 0 if one.offset == OFFSET_BEGINNING else 7)
+            for one in asked
+        ]
+
+
+def finder(told: list[Any]) -> PositionFinder:
+    """Return one whose app starts at the log's end."""
+    return PositionFinder(lambda _topic: "latest", reset=False, emit=told.append, count=lambda *_: None)
+
+
+def test_a_topic_that_was_just_made_is_waited_for() -> None:
+    """L1: five refusals in a row take a millisecond; a leader half a second later is not missed."""
+    told: list[Any] = []
+    consumer: Any = JustMade(0.5)
+    assert [begin.offset for begin in finder(told).find(consumer, [P0])] == [7]
+    assert told
+    assert not any(event.fatal for event in told if isinstance(event, ConnectionTrouble))
+
+
+def test_a_leader_that_never_comes_ends_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the last try the app hears what was said."""
+    monkeypatch.setattr("ehkafka.intake.positions.AGAIN_S", 0.0)
+    consumer: Any = JustMade(60.0)
+    with pytest.raises(EndpointError, match=r"in 5 tries: NOT_LEADER_FOR_PARTITION"):
+        finder([]).find(consumer, [P0])
