@@ -20,6 +20,10 @@ _REJECTED = (
     " rotated, or with Entra ID that the token is for this namespace and local time is right; a disabled"
     " local authentication of the namespace refuses every key"
 )
+_LEADER_MOVES = (
+    "the partition's leader is moving or coming back, which takes seconds: it is asked again; if it lasts,"
+    " look for brokers that are down or overloaded"
+)
 _WRONG_GENERATION = (
     "the group has rebalanced since; the records in question are redelivered to their new owner"
 )
@@ -58,6 +62,12 @@ CAUSES: Mapping[str, str] = {
     ),
     "_UNKNOWN_TOPIC": "the topic does not exist here: check its spelling, and create it if it is missing",
     "_UNKNOWN_PARTITION": "the topic has fewer partitions than that: check the partition's number",
+    "NOT_LEADER_FOR_PARTITION": _LEADER_MOVES,
+    "LEADER_NOT_AVAILABLE": _LEADER_MOVES,
+    "REPLICA_NOT_AVAILABLE": _LEADER_MOVES,
+    "OFFSET_NOT_AVAILABLE": _LEADER_MOVES,
+    "FENCED_LEADER_EPOCH": _LEADER_MOVES,
+    "UNKNOWN_LEADER_EPOCH": _LEADER_MOVES,
     "_SSL": (
         "the TLS handshake failed: check that the port speaks TLS, that no proxy replaces the certificate"
         " and, for an authority of your own, ssl.ca.location"
@@ -118,6 +128,9 @@ CAUSES: Mapping[str, str] = {
     "_FATAL": "the client cannot go on: the process must be restarted; the reason is in its text",
 }
 """librdkafka's name of the error → its usual cause and the next step."""
+
+LEADER_MOVES = frozenset(name for name, cause in CAUSES.items() if cause is _LEADER_MOVES)
+"""Names of the errors that a question about a log may meet for seconds, and that asking again mends."""
 
 CAUSE_UNKNOWN = (
     "no usual cause is known: look at the broker's log, or set the property debug=broker,security,cgrp"

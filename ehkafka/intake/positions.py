@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # A look-up that failed is tried again so many times; all together stay well inside max.poll.interval.ms.
-LOOKUP_TRIES = 5
-# The wait after the first refusal, doubled after each: the leader of a topic just made may not know it yet.
+LOOKUP_TRIES = 7
+# The wait after the first refusal, doubled after each, 6 s in all: the leader of a topic that was just made
+# may not know it yet, and one that comes back needs seconds.
 AGAIN_S = 0.1
 LOOKUP_TIMEOUT_S = 10.0
 

@@ -55,5 +55,5 @@ def test_a_leader_that_never_comes_ends_the_start(monkeypatch: pytest.MonkeyPatc
     """After the last try the app hears what was said."""
     monkeypatch.setattr("ehkafka.intake.positions.AGAIN_S", 0.0)
     consumer: Any = JustMade(60.0)
-    with pytest.raises(EndpointError, match=r"in 5 tries: NOT_LEADER_FOR_PARTITION"):
+    with pytest.raises(EndpointError, match=r"in 7 tries: NOT_LEADER_FOR_PARTITION"):
         finder([]).find(consumer, [P0])

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaException
 from ehkafka.checks.inspection import Inspection
 from ehkafka.checks.target import Target
 from ehkafka.checks.way_in import enter, reach_topic
+from ehkafka.endpoint.causes import LEADER_MOVES
 from ehkafka.endpoint.client import check_client_version, describe_error
 from ehkafka.errors import ConfigurationError, EndpointError, TopicNotFoundError
 from ehkafka.offsets.group import GroupOffsets
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 TIMEOUT_S = 30.0
 # An idle query asks a hundred times a second. A new partition is read from its beginning, however late.
 REFRESH_S = 10.0
+# The wait before a question is asked again while a leader moves, doubled each time up to the second.
+AGAIN_S = 0.1
+AGAIN_S_MAX = 1.0
 
 
 class Log:
@@ -149,16 +153,25 @@ class Log:
         return inspection
 
     def _asked(self, question: Callable[[Consumer], _Answer]) -> _Answer:
-        """Ask, once more by a new client: a kept connection may be refused a key that was rotated since."""
+        """Ask, once more by a new client: a kept connection may be refused a key that was rotated since.
+
+        While a leader moves, as after a broker's restart, it is asked again: the query need not end for that.
+        """
+        ends_s = time.monotonic() + self._timeout_s
+        wait_s = AGAIN_S
         try:
             return question(self._client())
         except KafkaException:
             self.close()
-        try:
-            return question(self._client())
-        except KafkaException as error:
-            said = describe_error(error.args[0])
-        raise EndpointError(
-            f"{self._options.endpoint.endpoint().name}, topic {', '.join(self.topics())}: the broker does not"
-            f" answer what the next batch needs: {said}"
-        )
+        while True:
+            try:
+                return question(self._client())
+            except KafkaException as error:
+                refusal = error.args[0]
+            if refusal.name() not in LEADER_MOVES or time.monotonic() + wait_s > ends_s:
+                raise EndpointError(
+                    f"{self._options.endpoint.endpoint().name}, topic {', '.join(self.topics())}: the broker"
+                    f" does not answer what the next batch needs: {describe_error(refusal)}"
+                )
+            time.sleep(wait_s)
+            wait_s = min(2 * wait_s, AGAIN_S_MAX)

@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import KafkaError
 
 pytest.importorskip("pyspark")
 
@@ -120,6 +121,27 @@ def test_an_idle_query_asks_for_the_ends_alone(broker: EmbeddedBroker, reader: C
     asked = [request.api_key for request in broker.requests()]
     assert asked.count(ApiKey.LIST_OFFSETS) == 20
     assert asked.count(ApiKey.METADATA) <= 1  # librdkafka's own
+
+
+def test_a_leader_that_moves_is_waited_for(broker: EmbeddedBroker, reader: Callable[..., Any]) -> None:
+    """A broker that comes back says for seconds that it leads nothing, or an older epoch."""
+    _produce(broker, 5, 3)
+    one = reader()
+    start = one.initialOffset()
+    broker.fail_next(ApiKey.LIST_OFFSETS, *[KafkaError.UNKNOWN_LEADER_EPOCH] * 4)
+    assert one.latestOffset(start, None)["readings"] == {"0": 5, "1": 3}
+
+
+def test_a_leader_that_stays_away_ends_the_query(
+    broker: EmbeddedBroker, reader: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The query's time-out bounds the wait, and the error says what was looked for."""
+    monkeypatch.setattr("ehkafka.spark.source.log.AGAIN_S", 0.01)
+    one = reader(**{"kafkaConsumer.pollTimeoutMs": "500"})
+    start = one.initialOffset()
+    broker.fail_next(ApiKey.LIST_OFFSETS, *[KafkaError.FENCED_LEADER_EPOCH] * 1000)
+    with pytest.raises(EndpointError, match=r"FENCED_LEADER_EPOCH .*leader is moving"):
+        one.latestOffset(start, None)
 
 
 def test_sparks_commit_moves_nothing(broker: EmbeddedBroker, reader: Callable[..., Any]) -> None:
