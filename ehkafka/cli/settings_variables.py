@@ -30,15 +30,22 @@ _OTHERS = {
     f"{PREFIX}{name}"
     for name in (
         "CACHE_DIR",
+        "EXPRESS",
+        "EXPRESS_RECORDS",
+        "FAULTS_FILE",
+        "FAULTS_SCALE",
+        "FUZZ_SEEDS",
         "LONG",
         "MAVEN_URL",
         "NO_BROWSER",
         "OLDER_PYSPARK",
         "PICTURES",
+        "PROCESS_KILLS",
         "REQUIRE_BROKER",
         "RERUNS",
         "SIMULATION_SEEDS",
         "SIMULATION_SEEDS_WITH_CHUNKS",
+        "STORM_RECORDS",
     )
 }
 # Of `BlobMirror.from_env`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -205,7 +206,8 @@ def test_variables_of_others_are_no_mistake(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An orchestrator's and our tests' pass without a word, any other unknown one is named."""
-    tests = ("REQUIRE_BROKER", "NO_BROWSER", "RERUNS", "OLDER_PYSPARK", "PICTURES")
+    tests = _variables_of_tests()
+    assert {"REQUIRE_BROKER", "EXPRESS"} < tests
     for name in ("SERVICE_HOST", "SERVICE_PORT_HTTP", "PORT", "PORT_80_TCP_ADDR", "STOP_S", *tests):
         monkeypatch.setenv(f"EHKAFKA_{name}", "")
     configured()
@@ -214,6 +216,12 @@ def test_variables_of_others_are_no_mistake(
     configured()
     assert "EHKAFKA_COLOUR is no setting" in caplog.text
     assert KEY not in caplog.text
+
+
+def _variables_of_tests() -> set[str]:
+    """Return what our tests read with a default."""
+    texts = [path.read_text() for path in Path(__file__).parents[1].rglob("*.py")]
+    return {name for text in texts for name in re.findall(r'environ\.get\("EHKAFKA_(\w+)"', text)}
 
 
 @pytest.mark.parametrize(
