@@ -26,7 +26,8 @@ ON_EMBEDDED = (*SCENARIOS, "failing")
 ON_KAFKA = (*SCENARIOS, "throttled")
 # Scenarios at a time: they mostly wait.
 WIDTH = 3
-TRIES = {"rebalancing": 3, "cooperating": 3}
+# The embedded broker loses a member of either class in some rebalances, mostly cooperative ones.
+TRIES = {"rebalancing": 5, "cooperating": 5}
 RECORDS = 10
 RUN_S = 60.0
 QUICK = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 150, "fetch.wait.max.ms": 20}
@@ -89,7 +90,10 @@ def _on_embedded(scenario: str) -> list[str]:
     """Try again what needs sessions so short that a member may be lost on a busy machine."""
     for _ in range(TRIES.get(scenario, 1)):
         with EmbeddedBroker() as one, EmbeddedBroker() as other:
-            found = _differences(scenario, [_place_on(broker) for broker in (one, other)])
+            try:
+                found = _differences(scenario, [_place_on(broker) for broker in (one, other)])
+            except (AssertionError, subprocess.TimeoutExpired) as error:
+                found = [str(error)]
         if not found:
             break
     return found
