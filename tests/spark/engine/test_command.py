@@ -35,7 +35,7 @@ HOMES = """
 
 WITH_CALLABLE = """
 string = "Endpoint=sb://h.servicebus.windows.net/;SharedAccessKeyName=n;SharedAccessKey=azE="
-app = ehkafka.App(group="g", endpoint=ehkafka.Endpoint.connection_string(lambda: string))
+app = ehkafka.App(group="g", start="earliest", endpoint=ehkafka.Endpoint.connection_string(lambda: string))
 app.handler("t2")(print)
 """
 
