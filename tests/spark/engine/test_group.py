@@ -272,14 +272,15 @@ def test_a_begin_that_failed_half_way_can_be_made_again(
 ) -> None:
     """It leaves nothing that the next one would answer by: that one finds what the group has by then."""
     produced(400)
+    group_commits({1: (3, "")})
     run = runs.open()
     broker.fail_next(ApiKey.LIST_OFFSETS, *[KafkaError.TOPIC_AUTHORIZATION_FAILED] * 100)
     with pytest.raises(EndpointError):
         run.begin()
     broker.clear_failures(ApiKey.LIST_OFFSETS)
-    group_commits({2: (4, "")})
-    assert list(run.begin().values()) == [0, 0, 4, 0]
-    assert list(run.committed) == [PARTITIONS[2]]
+    group_commits({1: (5, ""), 2: (4, "")})
+    assert list(run.begin().values()) == [0, 5, 4, 0]
+    assert [commit.offset for commit in run.committed.values()] == [5, 4]
 
 
 def test_a_run_that_slept_gives_way_to_the_one_that_took_over(
