@@ -25,6 +25,7 @@ def spark_environment(
 ) -> Iterator[dict[str, str]]:
     """Set, for this process and all that it starts, what PySpark needs to run on loopback; return it."""
     from ehkafka.spark.java_home import find_java_home  # noqa: PLC0415 - only for Spark's tests
+    from ehkafka.testing.spark_home import make_spark_home  # noqa: PLC0415
 
     if importlib.util.find_spec("pyspark") is None:
         without_broker(MissingExtraError("pyspark is not installed: pip install 'ehkafka[spark]'"), "PySpark")
@@ -34,6 +35,7 @@ def spark_environment(
         without_broker(error, "Java for Spark")
     variables = {
         "JAVA_HOME": str(java_home),
+        "SPARK_HOME": str(make_spark_home(tmp_path_factory.mktemp("spark"))),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -42,7 +44,7 @@ def spark_environment(
     with pytest.MonkeyPatch.context() as patch:
         for name, value in variables.items():
             patch.setenv(name, value)
-        for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"):
+        for name in ("SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"):
             patch.delenv(name, raising=False)  # of another Spark on the machine
         # Spark starts many Python processes: without compiled modules each takes seconds.
         patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)

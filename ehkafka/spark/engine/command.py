@@ -16,6 +16,7 @@ from ehkafka.signals import stop_signals
 from ehkafka.spark.engine.choices import SparkChoices
 from ehkafka.spark.engine.refusals import check_app, check_version
 from ehkafka.spark.engine.shipment import Shipment, pack
+from ehkafka.spark.engine.way_in import ADVICE_FOR_COMMAND, way_in_options
 from ehkafka.spark.java_home import find_java_home
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ def run_until_stopped(
     check_version()
     parts = app._parts_for_spark()  # noqa: SLF001 - as `App.run_on_spark`, which does it again
     check_app(parts)
+    given = choices.get("source_options") or {}
+    way_in_options(parts.endpoint, given, consumer=parts.settings.consumer, advice=ADVICE_FOR_COMMAND)
     pack(Shipment.of(parts))
     with session(master, conf) as spark:
         for file in files:

@@ -26,14 +26,17 @@ if TYPE_CHECKING:
     from ehkafka.errors import EhkafkaError
     from ehkafka.intake.context import IntakeContext
     from ehkafka.records import TopicPartition
+    from ehkafka.spark.engine.holder import Commit
     from ehkafka.spark.engine.holding import Holding
     from ehkafka.spark.engine.results import LastRecord
 
 # A query is one epoch of all its partitions, but of those whose log is made anew meanwhile.
 _EPOCH = 1
 AGAIN_S = 0.2
-# How long a run that begins waits for the answer of one whose mark it found: three of its looks.
+# How long a run that begins waits for the answer of one whose mark it found: three of its looks. Over a slow
+# broker it is three looks of our own, since the other one has to look and to commit as slowly.
 SETTLE_S = 3.5
+SETTLE_LOOKS = 3
 _NOT_YET = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -61,14 +64,17 @@ class Commits:
         # What ended the commits for good; set on whichever thread calls back.
         self.fatal: EhkafkaError | None = None
 
-    def take(self, starts: Mapping[TopicPartition, int], timeout_s: float) -> bool:
+    def take(
+        self, starts: Mapping[TopicPartition, int], found: Mapping[TopicPartition, Commit], timeout_s: float
+    ) -> bool:
         """Commit where the query begins; tell whether the broker keeps what is committed beside the offsets.
 
-        Raises `GroupInUseError` while a consumer or another run has the group, `EndpointError`.
+        `found` is what the group had when `starts` were chosen. Raises `GroupInUseError` while a consumer or
+        another run has the group, or where somebody has moved it since; `EndpointError`.
         """
         for partition, offset in starts.items():
             self._begin_epoch(partition, Position(_EPOCH, offset, metadata=self._mark_text), offset)
-        self._commit_first(timeout_s)
+        self._commit_first(found, timeout_s)
         keeps_marks = self._learn_marks(timeout_s)
         if self._holding.may_meet:
             self._settle(timeout_s)
@@ -141,14 +147,21 @@ class Commits:
         self._context.on_epoch_begin(partition, position.epoch, committed)
         self._positions[partition] = position
 
-    def _commit_first(self, timeout_s: float) -> None:
+    def _commit_first(self, found: Mapping[TopicPartition, Commit], timeout_s: float) -> None:
         ends_s = time.monotonic() + timeout_s
-        while (refusal := self._refusal()) is not None:
+        while True:
+            # Before each try: until one succeeds the group is anybody's.
+            self._refuse_moved(found, ends_s)
+            ledger = self._context.ledger
+            says_more = any(one.metadata for one in ledger.dirty(self._positions).values())
+            refusal = self._refusal()
+            if refusal is None:
+                return
             if refusal.code() in LIVE:
                 raise self._in_use(f"the broker refuses a commit from outside ({refusal.name()})")
             if self.fatal is not None:
                 raise self.fatal
-            if classify(refusal) is CommitError.METADATA:
+            if says_more and classify(refusal) is CommitError.METADATA:
                 continue  # without it, at once
             if refusal.code() not in _NOT_YET or time.monotonic() >= ends_s:
                 raise EndpointError(
@@ -156,6 +169,11 @@ class Commits:
                     "Nothing was started: look at the broker and the network, and start again."
                 )
             time.sleep(AGAIN_S)
+
+    def _refuse_moved(self, found: Mapping[TopicPartition, Commit], ends_s: float) -> None:
+        while not self._holding.refuse_moved(self._consumer, found, self._positions):
+            self._give_up_after(ends_s)
+            self._consumer.consume(1, AGAIN_S)
 
     def _refusal(self) -> KafkaError | None:
         error, answers = self._context.committer.commit_once(self._consumer, self._positions)
@@ -176,18 +194,19 @@ class Commits:
 
         A look that failed is no silence: the other run may not have reached the broker, either.
         """
-        begun_s = time.monotonic()
+        begun_s = looked_s = time.monotonic()
         ends_s = begun_s + timeout_s
-        looked_s = begun_s
-        while looked_s < begun_s + SETTLE_S:
+        answered = 0
+        while answered < SETTLE_LOOKS or looked_s < begun_s + SETTLE_S:
             self._consumer.consume(1, AGAIN_S)
             looked_s = time.monotonic()
             self._look()
             if self._holding.lost is not None:
                 raise self._holding.lost
+            answered += 1
             if not self._holding.has_seen:
                 self._give_up_after(ends_s)
-                begun_s = looked_s = time.monotonic()
+                begun_s, answered = time.monotonic(), 0
 
     def _give_up_after(self, ends_s: float) -> None:
         if time.monotonic() >= ends_s:

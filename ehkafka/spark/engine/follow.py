@@ -1,16 +1,15 @@
 """Follows a running query: commits what its finished batches reached, ends it in order, says of what it died.
 
-One thread for each query, on the driver. It reads the query's progress instead of hearing a
+On the run's own thread (`run_thread`) on the driver. It reads the query's progress instead of hearing a
 `StreamingQueryListener`: Spark's events come late, may be dropped when many wait, and the last ones may come
 after the query has stopped, while the progress is there from the moment at which its batch counts.
 """
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ehkafka.errors import AbandonedError, EhkafkaError, EngineError, said
 from ehkafka.events import AppStopped, AppStopping
@@ -18,18 +17,17 @@ from ehkafka.run_errors import death_of
 from ehkafka.spark.engine.failures import failure_of
 from ehkafka.spark.engine.java_errors import is_of_java, java_says
 from ehkafka.spark.engine.last_tasks import await_tasks
+from ehkafka.spark.engine.query_progress import QueryProgress, positions
 from ehkafka.spark.engine.results import COUNTS
 from ehkafka.spark.engine.told import Told
-from ehkafka.spark.source import offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql.streaming.query import StreamingQuery
 
     from ehkafka.events import Event
-    from ehkafka.records import TopicPartition
     from ehkafka.spark.engine.batches import Batches
     from ehkafka.spark.engine.group import Group
 
@@ -38,6 +36,8 @@ LOOK_S = 0.1
 # Between two lines about finished batches.
 TELL_S = 5.0
 STOP_LOOK_S = 0.005
+# What the last commit may take at least, however late the batch before it has ended.
+LAST_S = 10.0
 # Spark gives the process that plans a query ten seconds to start, which a very busy machine may not keep.
 STARTS_MAX = 6
 _TOO_LATE = "failed to connect back"
@@ -46,11 +46,13 @@ _BEGINNING = "Initializing"
 
 
 class Follower:
-    """The thread. `start` once; `request_stop` from any thread; `done` is set when all has ended."""
+    """What the run's thread does. `request_stop` from any thread; `done` is set when all has ended.
+
+    `answer` until there is a query, `begin`, then `run` to the end; or `cut_off` where nobody follows it.
+    """
 
     def __init__(
         self,
-        start_query: Callable[[], StreamingQuery],
         batches: Batches,
         group: Group,
         *,
@@ -60,16 +62,10 @@ class Follower:
         emit: Callable[[Event], None],
         on_end: Callable[[], None],
     ) -> None:
-        """Start the query.
+        """`stop_file` tells the source to plan no further batch; `on_end` is called last, on the thread.
 
-        `start_query` is called again for one that never began. `stop_file` tells the source to plan no
-        further batch. `on_end` is called last, on the thread. A query does not notice by itself that its
-        session has ended, until it has a batch to run.
+        A query does not notice by itself that its session has ended, until it has a batch to run.
         """
-        # The one that runs. Replaced by the thread.
-        self.query = start_query()
-        self._start_query = start_query
-        self._starts = 1
         self._batches = batches
         self._group = group
         self._stop_file = stop_file
@@ -89,15 +85,51 @@ class Follower:
         # Written by the thread, replaced and never changed.
         self.counts: dict[str, int] = dict.fromkeys(COUNTS, 0)
         self.batches = 0
-        # The last batch with records, and the last progress of any kind. The thread's.
-        self._seen_batch = -1
-        self._seen_at = ""
+        self._query: StreamingQuery | None = None
+        self._thread: threading.Thread | None = None
+        # The thread's.
+        self._start_query: Callable[[], StreamingQuery]
+        self._starts = 0
+        self._progress = QueryProgress()
         self._told = Told(time.monotonic())
-        self._thread = threading.Thread(target=self._main, name="ehkafka-spark", daemon=True)
+        self._ends_s = 0.0
 
-    def start(self) -> None:
-        """Begin to follow."""
-        self._thread.start()
+    def answer(self, timeout_s: float = LOOK_S) -> None:
+        """Answer for the group for a moment, whatever else has failed. Never raises."""
+        try:
+            self._serve(timeout_s)
+        except BaseException as error:
+            self.fail(_failure("The group's client", error))
+            time.sleep(timeout_s)
+
+    def begin(self, start_query: Callable[[], StreamingQuery]) -> None:
+        """Start the query. It is started again if it never begins."""
+        self._start_query = start_query
+        self._start()
+
+    def cut_off(self) -> None:
+        """End a query that nobody is to follow, if there is one, and its tasks."""
+        if self._query is not None:
+            try:
+                self._end_query()
+            finally:
+                self._await_tasks()
+
+    def run(self) -> None:
+        """Follow the query to its end, and end all else. Never raises."""
+        self._thread = threading.current_thread()
+        try:
+            self._follow()
+        except BaseException as error:
+            self.fail(_failure("The thread that follows the Spark query", error))
+        finally:
+            self._finish()
+
+    @property
+    def query(self) -> StreamingQuery:
+        """The one that runs, since `begin`. Replaced by the thread."""
+        assert self._query is not None
+        return self._query
 
     def request_stop(self, reason: str, timeout_s: float | None = None) -> None:
         """Let the running batch end, then stop the query; without waiting. The first request counts."""
@@ -121,13 +153,9 @@ class Follower:
         """Tell whether a thread is this one."""
         return thread is self._thread
 
-    def _main(self) -> None:
-        try:
-            self._follow()
-        except BaseException as error:
-            self.fail(_failure("The thread that follows the Spark query", error))
-        finally:
-            self._finish()
+    def _start(self) -> None:
+        self._starts += 1
+        self._query = self._start_query()
 
     def _follow(self) -> None:
         while self._stop_by_s is None:
@@ -152,30 +180,27 @@ class Follower:
 
     def _begins_again(self) -> bool:
         """Start the query again if it ended before it began, for want of time; tell whether it was."""
-        if self._starts == STARTS_MAX or self._seen_at or self._batches.failure is not None:
+        if self._starts == STARTS_MAX or self._progress.has_begun or self._batches.failure is not None:
             return False
         if _TOO_LATE not in str(self.query.exception()):
             return False
-        self._starts += 1
-        self.query = self._start_query()
+        self._start()
         return True
 
     def _look(self) -> None:
         """Take what has been finished since the last look."""
-        for progress in self._new_progress():
-            self._seen_at = progress["timestamp"]
-            number = progress["batchId"]
-            result = self._batches.take(number) if progress["numInputRows"] else None
+        for progress in self._progress.new(self.query):
+            result = self._batches.take(progress["batchId"]) if progress["numInputRows"] else None
+            self._progress.take(progress, is_batch=result is not None)
             if result is not None:
-                self._seen_batch = number
                 self.batches += 1
                 self.counts = {name: self.counts[name] + result.counts[name] for name in COUNTS}
             source = progress["sources"][0]
-            ends = _positions(source.get("endOffset"))
+            ends = positions(source.get("endOffset"))
             self._group.commits.note(ends, {} if result is None else result.lasts)
             if result is not None:
                 took_ms = progress.get("durationMs", {}).get("triggerExecution", 0)
-                latest = _positions(source.get("latestOffset"))
+                latest = positions(source.get("latestOffset"))
                 self._told.add(result.counts["received"], took_ms / 1000, ends, latest)
         self._tell(TELL_S)
 
@@ -183,19 +208,6 @@ class Follower:
         event = self._told.take(time.monotonic(), at_least_s)
         if event is not None:
             self._emit(event)
-
-    def _new_progress(self) -> list[dict[str, Any]]:
-        # By its time: a look that found nothing new has the number of the batch that comes next. Never
-        # by what is later: the machine's clock may be set back.
-        query: Any = self.query._jsq  # noqa: SLF001 - its JSON, which PySpark would take apart
-        last = query.lastProgress()
-        if last is None or (newest := json.loads(last.json()))["timestamp"] == self._seen_at:
-            return []
-        if newest["numInputRows"] and newest["batchId"] == self._seen_batch + 1:
-            return [newest]
-        known = [json.loads(one.json()) for one in query.recentProgress()]
-        seen = [number for number, one in enumerate(known, 1) if one["timestamp"] == self._seen_at]
-        return known[seen[-1] :] if seen else known
 
     def _stop_between_batches(self) -> None:
         """Stop while no batch runs: `stop()` in the middle of one would cut its handlers off."""
@@ -228,22 +240,31 @@ class Follower:
 
     def _finish(self) -> None:
         """End all there is to end, each whatever became of the one before."""
-        for what, step in (
-            ("The end of the Spark query", self._end_query),
-            # Before anybody else may have the group: cancelled tasks go on for seconds.
-            ("The end of Spark's tasks", lambda: await_tasks(self.query, self._serve)),
-            ("The last commit", self._commit_last),
-            ("The end of the group's client", self._close_group),
-            ("", self._call_on_end),
-        ):
-            try:
-                step()
-            except BaseException as error:
-                self.fail(_failure(what, error))
-        self.done.set()
+        try:
+            for what, step in (
+                ("The end of the Spark query", self._end_query),
+                # Before anybody else may have the group: cancelled tasks go on for seconds.
+                ("The end of Spark's tasks", self._await_tasks),
+                ("The last commit", self._commit_last),
+                ("The end of the group's client", self._close_group),
+                ("", self._call_on_end),
+            ):
+                try:
+                    step()
+                except BaseException as error:
+                    self.fail(_failure(what, error))
+        finally:
+            self.done.set()  # nobody may wait for ever
+
+    def _await_tasks(self) -> None:
+        await_tasks(self.query, self.answer)
 
     def _commit_last(self) -> None:
-        late = self._group.commits.finish(self.stop_s)
+        # By the stop's own deadline, unless that is too near: the mirror shares it.
+        left_s = self.stop_s if self._stop_by_s is None else self._stop_left_s()
+        timeout_s = max(left_s, min(self.stop_s, LAST_S))
+        self._ends_s = time.monotonic() + timeout_s
+        late = self._group.commits.finish(timeout_s)
         if (lost := self._group.commits.lost()) is not None:
             self.fail(lost)
         elif late:
@@ -257,7 +278,7 @@ class Follower:
             )
 
     def _close_group(self) -> None:
-        self._group.close(deadline_s=time.monotonic() + self.stop_s)
+        self._group.close(deadline_s=self._ends_s)
 
     def _call_on_end(self) -> None:
         self._emit(AppStopped(0 if self.failure is None else self.failure.exit_code, 0))
@@ -292,9 +313,3 @@ def _driver_ended(why: str) -> EngineError:
         f"Spark's driver failed under the run, or has ended ({why}). What its last batch had handled may be "
         "handled again. Where the program ends the session itself: first run.stop(), then spark.stop()."
     )
-
-
-def _positions(told: Any) -> Mapping[TopicPartition, int]:
-    if told is None:
-        return {}
-    return offsets.StreamOffset.from_json(told if isinstance(told, dict) else json.loads(told)).positions

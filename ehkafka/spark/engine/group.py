@@ -142,8 +142,8 @@ class Group:
         """Take the group by committing where the query begins.
 
         `checkpoint` is the name of its checkpoint, `goes_on` tells whether there is something in it. Raises
-        `GroupInUseError` while a consumer or another run has the group, `OffsetGapError` by
-        `on_out_of_range`, `EndpointError`.
+        `GroupInUseError` while a consumer or another run has the group or where somebody has moved it since
+        `begin`, `OffsetGapError` by `on_out_of_range`, `EndpointError`.
         """
         starts = inside_the_logs(starts, self._logs, self._context, has_checkpoint=goes_on)
         mark = Mark(self.run, checkpoint)
@@ -153,7 +153,8 @@ class Group:
         self._commits = Commits(
             self._context, self._opened, holding, whose=self._whose, marks=len(mark.text) <= bytes_max
         )
-        return Claimed(starts, self._commits.take(starts, self._parts.settings.connect_s))
+        keeps_marks = self._commits.take(starts, self.committed, self._parts.settings.connect_s)
+        return Claimed(starts, keeps_marks)
 
     @property
     def commits(self) -> Commits:

@@ -48,6 +48,32 @@ class Verdict(NamedTuple):
         return not self.moved and self.lost_to is None
 
 
+def moved_since(
+    before: Mapping[TopicPartition, Commit],
+    now: Mapping[TopicPartition, Commit],
+    starts: Mapping[TopicPartition, Position],
+    run: str,
+) -> dict[TopicPartition, Commit]:
+    """Return what others have committed since `run`, which is to begin at `starts`, has read `before`."""
+    return {
+        partition: commit
+        for partition, commit in now.items()
+        if not _stood_there(commit, before.get(partition))
+        and not _takes_nothing_away(commit, starts[partition], run)
+    }
+
+
+def _stood_there(commit: Commit, before: Commit | None) -> bool:
+    return commit.offset < 0 if before is None else commit == before
+
+
+def _takes_nothing_away(commit: Commit, start: Position, run: str) -> bool:
+    mark = Mark.read(commit.metadata)
+    if mark is not None and not mark.has_ended:
+        return mark.run == run  # an answer may have been lost, or only a part refused
+    return commit.offset == start.next_offset
+
+
 @dataclass(slots=True)
 class Holder:
     """One run's claim to a group. `before` are the runs whose marks it found when it began."""

@@ -17,11 +17,11 @@ from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import GroupInUseError
 from ehkafka.events import ConnectionTrouble
 from ehkafka.records import TopicPartition
-from ehkafka.spark.engine.holder import Commit, Holder
+from ehkafka.spark.engine.holder import Commit, Holder, moved_since
 from ehkafka.spark.engine.marks import Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from confluent_kafka import Consumer
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("ehkafka.spark")
 # From one look at the group's commits to the next, and how long one may take: twice as long after each that
-# failed. It holds up the thread that has to notice a stop.
+# failed, twice what it took after one that did not. It holds up the thread that has to notice a stop.
 LOOK_S = 1.0
 LOOK_TIMEOUT_S = 3.0
 LOOK_TIMEOUT_MAX_S = 12.0
@@ -68,6 +68,17 @@ class Holding:
     def settled(self) -> None:
         """Take the group as ours: from now on newcomers give way."""
         self._holder.is_new = False
+
+    def refuse_moved(
+        self, consumer: Consumer, before: Mapping[TopicPartition, Commit], starts: Positions
+    ) -> bool:
+        """Raise `GroupInUseError` where others have committed since `before` was read; False: no answer."""
+        now = self._read(consumer, list(starts), self.timeout_s)
+        if now is None:
+            return False
+        if moved := moved_since(before, now, starts, self.mark.run):
+            raise self._moved_meanwhile(before, moved)
+        return True
 
     def learn_marks(self, consumer: Consumer, ledger: CommitLedger, wanted: Positions) -> bool | None:
         """Find out from the first commit whether the broker gives marks back; None: it did not answer."""
@@ -110,6 +121,7 @@ class Holding:
     ) -> dict[TopicPartition, Commit] | None:
         if not partitions:
             return {}
+        asked_s = time.monotonic()
         try:
             answers = consumer.committed([KafkaPartition(*one) for one in partitions], timeout=timeout_s)
             errors = [answer.error for answer in answers if answer.error is not None]
@@ -120,7 +132,9 @@ class Holding:
             self.timeout_s = min(2 * self.timeout_s, LOOK_TIMEOUT_MAX_S)
             self._emit(ConnectionTrouble(errors[0].name(), describe_error(errors[0]), fatal=False))
             return None
-        self.timeout_s = LOOK_TIMEOUT_S
+        # Else each second look at a slow broker would be given up.
+        took_s = time.monotonic() - asked_s
+        self.timeout_s = min(max(LOOK_TIMEOUT_S, 2 * took_s), LOOK_TIMEOUT_MAX_S)
         return {
             TopicPartition(one.topic, one.partition): Commit(one.offset, one.metadata or "")
             for one in answers
@@ -150,19 +164,39 @@ class Holding:
     def _moved(
         self, moved: Mapping[TopicPartition, Commit], ours: Mapping[TopicPartition, int]
     ) -> GroupInUseError:
-        shown = ", ".join(
-            f"{partition}: {ours[partition]} by this run, now {moved[partition].offset}"
-            for partition in sorted(moved)[:_NAMED]
-        )
-        more = f" and {len(moved) - _NAMED} more" if len(moved) > _NAMED else ""
+        shown = _listed(moved, lambda one: f"{ours[one]} by this run, now {moved[one].offset}")
         return GroupInUseError(
-            f"{self._group} was moved by somebody else while Spark had it ({shown}{more}): by a consumer "
+            f"{self._group} was moved by somebody else while Spark had it ({shown}): by a consumer "
             "that has joined it, by ehkafka offsets reset or another tool. The run ends and commits nothing "
             "over it. Start again to go on where the group stands now; over a checkpoint, with "
             "new_checkpoint=True or --new-checkpoint."
+        )
+
+    def _moved_meanwhile(
+        self, before: Mapping[TopicPartition, Commit], moved: Mapping[TopicPartition, Commit]
+    ) -> GroupInUseError:
+        shown = _listed(moved, lambda one: f"{_offset(before.get(one))}, now {_offset(moved[one])}")
+        marks = (Mark.read(commit.metadata) for commit in moved.values())
+        others = sorted({mark.run for mark in marks if mark is not None})
+        who = (
+            f"another run on Spark ({others[0]})" if others else "a consumer, ehkafka offsets reset or a tool"
+        )
+        return GroupInUseError(
+            f"{self._group} was moved while this run, {self.mark.run}, began ({shown}): by {who}. Nothing "
+            "was started, and nothing is committed over it. See that nobody else has the group, and start "
+            "again to go on where it stands then."
         )
 
 
 def _stored(ledger: CommitLedger, wanted: Positions) -> dict[TopicPartition, Position]:
     known = {partition: ledger.acknowledged(partition) for partition in wanted}
     return {partition: position for partition, position in known.items() if position is not None}
+
+
+def _listed(partitions: Collection[TopicPartition], said: Callable[[TopicPartition], str]) -> str:
+    shown = ", ".join(f"{partition}: {said(partition)}" for partition in sorted(partitions)[:_NAMED])
+    return shown + (f" and {len(partitions) - _NAMED} more" if len(partitions) > _NAMED else "")
+
+
+def _offset(commit: Commit | None) -> int | str:
+    return "none" if commit is None or commit.offset < 0 else commit.offset

@@ -15,6 +15,6 @@ def java_says(error: BaseException) -> str:
     told = getattr(error, "java_exception", None)
     try:
         text = str(error) if told is None else str(told.toString())
-    except Exception:  # Java has ended meanwhile
-        text = str(error)
+    except Exception:  # Java has ended meanwhile, and the error's own text would be Java's, too
+        text = str(getattr(error, "errmsg", type(error).__name__))
     return " ".join(text.split())[:_CHARACTERS_MAX].rstrip(".")

@@ -1,7 +1,8 @@
 """Starts an app's handlers as a query on Spark.
 
 In the caller's thread on the driver: everything that can be known before the first batch is an exception
-here, and then nothing runs.
+here, and then nothing runs. From the moment at which the group is taken the run's own thread answers for it;
+that thread starts the query, too, and goes on to follow it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import uuid
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ehkafka.events import AppStarted
 from ehkafka.spark.engine.batches import Batches
@@ -24,6 +25,7 @@ from ehkafka.spark.engine.hand_over import check_hand_over
 from ehkafka.spark.engine.refusals import check_app, check_session, check_version
 from ehkafka.spark.engine.reservation import reserve
 from ehkafka.spark.engine.run import SparkRun
+from ehkafka.spark.engine.run_thread import RunThread
 from ehkafka.spark.engine.shipment import Shipment, pack
 from ehkafka.spark.engine.way_in import way_in_options
 from ehkafka.spark.shipped import let_planners_import
@@ -37,12 +39,14 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.records import TopicPartition
     from ehkafka.spark.engine.app_parts import AppParts
     from ehkafka.spark.engine.choices import SparkChoices
+    from ehkafka.spark.engine.group import Claimed
 
 # A start that failed says in the group that it has ended, so that the next one need not wait for its answer.
 RELEASE_S = 3.0
@@ -82,52 +86,47 @@ class _Start:
         self._folder = Path(tempfile.mkdtemp(prefix="ehkafka-spark-"))
         undo.callback(shutil.rmtree, self._folder, ignore_errors=True)
         self._on_stop = ExitStack()
-        # Errors of the group's client before there is somebody to end the query for them.
-        self._early: list[EhkafkaError] = []
-        self._follower: Follower | None = None
-        self._name = f"ehkafka-engine-{uuid.uuid4().hex[:12]}"
         self._give_back: Callable[[], None] = lambda: None
         self._bus = EventBus(parts.event_hooks)
         self._bus.start()
         undo.callback(self._bus.close, 1.0)
+        self._batches = Batches()
+        self._group = Group(parts, self._bus, self._fail)
+        self._follower = Follower(
+            self._batches,
+            self._group,
+            stop_file=self._folder / "stop",
+            is_session_over=partial(_is_over, spark.sparkContext),
+            stop_s=parts.settings.stop_s,
+            emit=self._bus.emit,
+            on_end=self._end,
+        )
+        self._thread = RunThread(self._follower.answer)
 
     def start(self, options: Mapping[str, str], packed: bytes) -> SparkRun:
         """Reach the broker, say where to begin, run the on_start functions, start the query."""
-        parts = self._parts
-        group = Group(parts, self._bus, self._fail)
+        parts, group = self._parts, self._group
         self._give_back = reserve(parts.endpoint.name, group.name, parts.topics, group.run)
         self._undo.callback(self._give_back)
         self._undo.callback(group.close, deadline_s=0.0)
         group.open()
         group.refuse_members()
-        checkpoint, starts = self._take(group)
-        self._undo.callback(group.commits.finish, RELEASE_S)
+        checkpoint, starts = self._take()
         self._call_on_start()
-        batches = Batches()
-        writer = self._writer(batches, packed, {**options, **self._own_options(options, starts)}, checkpoint)
-        self._undo.callback(self._stop_query)
-        self._follower = follower = Follower(
-            writer.start,
-            batches,
-            group,
-            stop_file=self._stop_file,
-            is_session_over=partial(_is_over, self._spark.sparkContext),
-            stop_s=self._parts.settings.stop_s,
-            emit=self._bus.emit,
-            on_end=self._end,
-        )
-        for error in self._early:
-            follower.fail(error)
-        self._bus.emit(AppStarted(self._parts.settings.group, self._parts.topics))
-        follower.start()
-        return SparkRun(follower)
+        start_query = self._prepare(packed, {**options, **self._own_options(options, starts)}, checkpoint)
+        self._raise_failure()
+        self._undo.callback(self._break_off)
+        self._thread.call(partial(self._follower.begin, start_query))
+        self._bus.emit(AppStarted(parts.settings.group, parts.topics))
+        self._thread.leave_to(self._follower.run)
+        return SparkRun(self._follower)
 
-    def _take(self, group: Group) -> tuple[str, dict[TopicPartition, int]]:
+    def _take(self) -> tuple[str, dict[TopicPartition, int]]:
         """Take the group; return Spark's checkpoint, and where the query begins without what is in there."""
-        parts, where = self._parts, self._choices.checkpoint_folder
+        parts, group, where = self._parts, self._group, self._choices.checkpoint_folder
         if where is None:
             # Its scheme says that it is this machine's: a path alone may be the cluster's.
-            return (self._folder / "checkpoint").as_uri(), group.claim(group.begin()).starts
+            return (self._folder / "checkpoint").as_uri(), self._claim(group.begin()).starts
         identity = Identity(parts.settings.group, parts.topics, parts.endpoint.name)
         checkpoint = CheckpointFolder(self._spark, where, identity)
         standing = checkpoint.standing()
@@ -137,9 +136,18 @@ class _Start:
         starts = group.begin(() if standing is None else {one.topic for one in standing.finished})
         if standing is not None:
             starts |= check_hand_over(checkpoint.whose, standing, group.committed)
-        claimed = group.claim(starts, checkpoint.name, goes_on=standing is not None)
+        claimed = self._claim(starts, checkpoint.name, goes_on=standing is not None)
         checkpoint.claim(keeps_marks=claimed.keeps_marks)
         return checkpoint.path, claimed.starts
+
+    def _claim(
+        self, starts: Mapping[TopicPartition, int], checkpoint: str = "", *, goes_on: bool = False
+    ) -> Claimed:
+        """Take the group, and answer for it from now on: the functions of on_start may take long."""
+        claimed = self._group.claim(starts, checkpoint, goes_on=goes_on)
+        self._undo.callback(self._release)
+        self._thread.start()
+        return claimed
 
     def _own_options(
         self, options: Mapping[str, str], starts: Mapping[TopicPartition, int]
@@ -152,26 +160,30 @@ class _Start:
             "failOnDataLoss": str(self._parts.settings.on_out_of_range == "stop").lower(),
         }
 
-    def _writer(
-        self, batches: Batches, packed: bytes, options: Mapping[str, str], checkpoint: str
-    ) -> DataStreamWriter:
-        from ehkafka.spark.engine.reader import EngineJob, engine_source  # noqa: PLC0415 - needs pyspark
+    def _prepare(
+        self, packed: bytes, options: Mapping[str, str], checkpoint: str
+    ) -> Callable[[], StreamingQuery]:
+        """Return what starts the query, on whichever thread, with this one's settings of Spark."""
+        from pyspark import inheritable_thread_target  # noqa: PLC0415 - needs pyspark
 
-        name = self._name
+        from ehkafka.spark.engine.reader import EngineJob, engine_source  # noqa: PLC0415 - likewise
+
+        name = f"ehkafka-engine-{uuid.uuid4().hex[:12]}"
         let_planners_import(self._spark)
-        self._spark.dataSource.register(engine_source(EngineJob(name, packed, str(self._stop_file))))
+        self._spark.dataSource.register(engine_source(EngineJob(name, packed, str(self._folder / "stop"))))
         frame = self._spark.readStream.format(name).options(**options).load()
-        writer = frame.writeStream.foreachBatch(batches).queryName(name)
-        writer = writer.option("checkpointLocation", checkpoint)
+        writer = frame.writeStream.foreachBatch(self._batches).queryName(name)
+        writer = self._triggered(writer.option("checkpointLocation", checkpoint))
+        # Such as a scheduler pool, which Spark keeps by thread.
+        inheriting = inheritable_thread_target(self._spark)
+        return cast("Callable[[], StreamingQuery]", inheriting(writer.start))
+
+    def _triggered(self, writer: DataStreamWriter) -> DataStreamWriter:
         if self._choices.available_now:
             return writer.trigger(availableNow=True)
         interval_s = self._choices.interval_s
         wait_ms = round(1000 * (INTERVAL_S if interval_s is None else interval_s))
         return writer.trigger(processingTime=f"{wait_ms} milliseconds")
-
-    @property
-    def _stop_file(self) -> Path:
-        return self._folder / "stop"
 
     def _call_on_start(self) -> None:
         """Run the on_start functions; once all have run, the on_stop functions will."""
@@ -181,23 +193,32 @@ class _Start:
             self._on_stop.callback(function)
         self._undo.push(self._on_stop)
 
-    def _stop_query(self) -> None:
-        """End a query that nobody would follow: a signal may come between its start and ours."""
-        for query in self._spark.streams.active:
-            if query.name == self._name:
-                query.stop()
+    def _raise_failure(self) -> None:
+        """Raise what has ended the run already, while its thread answered for the group."""
+        if self._follower.failure is not None:
+            raise self._follower.failure
+
+    def _break_off(self) -> None:
+        """End a query whose start is broken off: a signal may come before its caller has it."""
+        if not self._thread.is_left:
+            self._thread.call(self._follower.cut_off)
+            return
+        self._follower.leave_now()
+        self._follower.done.wait()
+        self._undo.pop_all()  # all of that is done
+
+    def _release(self) -> None:
+        """Give the group back. The client is this thread's again when the run's has ended."""
+        self._thread.end()
+        self._group.commits.finish(RELEASE_S)
 
     def _end(self) -> None:
-        """Close what was opened here, on the follower's thread."""
-        try:
-            self._on_stop.close()
-        finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._bus.close(2.0)
-            self._give_back()
+        """Close what was opened here, on the run's thread."""
+        with ExitStack() as last:
+            last.callback(self._give_back)
+            last.callback(self._bus.close, 2.0)
+            last.callback(shutil.rmtree, self._folder, ignore_errors=True)
+            last.callback(self._on_stop.close)
 
     def _fail(self, error: EhkafkaError) -> None:
-        if self._follower is None:
-            self._early.append(error)
-        else:
-            self._follower.fail(error)
+        self._follower.fail(error)

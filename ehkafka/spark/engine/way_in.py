@@ -32,11 +32,18 @@ _MEMBERSHIP = (
     "partition.assignment.strategy",
     "group.instance.id",
 )
-_ADVICE = (
+ADVICE = (
     "On Spark, executors make the endpoint themselves. Give them the way: "
     "source_options={'connectionStringEnv':"
     " 'NAME'}, or connectionStringFile, namespace with credential or credentialFactory, or endpointFactory:"
     " 'module:function' that returns the Endpoint."
+)
+# `ehkafka run` has no source_options.
+ADVICE_FOR_COMMAND = (
+    "On Spark, executors make the endpoint themselves, by the app's own way: give the app "
+    "Endpoint.from_env(), Endpoint.connection_string(Path(…)) or Endpoint.entra(…) with a credential's name,"
+    " and each machine that variable or file. For any other way start the app in a program of your own: "
+    "app.run_on_spark(spark, source_options={'endpointFactory': 'module:function'})."
 )
 
 
@@ -45,11 +52,12 @@ def way_in_options(
     given: Mapping[str, str],
     environ: Mapping[str, str] | None = None,
     consumer: Mapping[str, Any] | None = None,
+    advice: str = ADVICE,
 ) -> dict[str, str]:
     """Return the options that name the broker: the given ones, if they do, else the endpoint's own way.
 
     `consumer` are the app's own properties. Raises `ConfigurationError` for an endpoint that cannot be named
-    without its secret.
+    without its secret; `advice` is its last sentence.
     """
     names = {name.lower() for name in given}
     ways = {way.lower() for way in secrets.WAYS} | {"kafka.bootstrap.servers"}
@@ -59,7 +67,7 @@ def way_in_options(
         found = whereabouts(endpoint, os.environ if environ is None else environ)
         own = _client_options(consumer or {})
     except ConfigurationError as error:
-        raise ConfigurationError(f"{error} {_ADVICE}") from None
+        raise ConfigurationError(f"{error} {advice}") from None
     options = {_OPTIONS[found.way]: found.value}
     if found.credential is not None:
         options["credential"] = found.credential

@@ -96,6 +96,12 @@ def options_from(mapping: Mapping[str, str]) -> SourceOptions:
     assigned = option_text.partitions("assign", options["assign"]) if "assign" in options else ()
     if topics and assigned:
         raise ConfigurationError("Options subscribe and assign exclude each other: keep one.")
+    tasks, split = _count(options, "tasks"), _flag(options, "splitPartitions", default=False)
+    if split and tasks is None:
+        # Otherwise it would do nothing, silently: each partition is one task then.
+        raise ConfigurationError(
+            "Option splitPartitions shares partitions among tasks: give tasks, their number, or leave it out."
+        )
     return SourceOptions(
         endpoint=secrets.named_endpoint(options),
         topics=topics,
@@ -106,8 +112,8 @@ def options_from(mapping: Mapping[str, str]) -> SourceOptions:
         limit_records=_count(options, "maxOffsetsPerTrigger"),
         fail_on_data_loss=_flag(options, "failOnDataLoss", default=True),
         columns=_columns(options),
-        tasks=_count(options, "tasks"),
-        split=_flag(options, "splitPartitions", default=False),
+        tasks=tasks,
+        split=split,
         timeout_s=(_count(options, "kafkaConsumer.pollTimeoutMs") or TIMEOUT_S * 1000) / 1000,
     )
 

@@ -6,9 +6,12 @@ Handlers run in other processes than the tests, so they write to files: one line
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import time
 from collections import defaultdict
+from dataclasses import asdict
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +20,8 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka
+from ehkafka.spark.engine.batches import Batches
+from ehkafka.spark.engine.results import PartitionResult
 from ehkafka.spark.engine.shipment import Shipment
 from ehkafka.spark.engine.work import TaskWork
 from ehkafka.spark.source.consumers import close_idle
@@ -29,7 +34,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ehkafka.spark.engine.app_parts import AppParts
-    from ehkafka.spark.engine.results import PartitionResult
 
 KEYS = 7
 
@@ -135,6 +139,82 @@ def wait_until(true: Callable[[], Any], timeout_s: float = 400.0) -> Any:
     return value
 
 
+class FakeBatches(Batches):
+    """Batches whose rows the test gives."""
+
+    def __call__(self, results: list[PartitionResult], batch: int) -> None:  # type: ignore[override]
+        """Run a batch."""
+        rows = [SimpleNamespace(asDict=partial(asdict, one)) for one in results]
+        super().__call__(SimpleNamespace(collect=lambda: rows), batch)  # type: ignore[arg-type]
+
+
+def some(value: Any) -> Any:
+    """Return it as Scala does what may be missing."""
+    return SimpleNamespace(isDefined=lambda: True, get=lambda: value)
+
+
+class FakeQuery:
+    """A query whose progress and trigger the test decides."""
+
+    def __init__(self) -> None:
+        self.isActive = True
+        self.is_busy = False
+        self.says = "Waiting for data to arrive"
+        self.error: Exception | None = None
+        self.progress: list[dict[str, Any]] = []
+        self.stopped_while_busy: bool | None = None
+        self.batches = FakeBatches()
+        # How many tasks run, at each look; none after the last.
+        self.tasks: list[int] = []
+        self.tracker = SimpleNamespace(
+            getJobIdsForGroup=lambda group: [7, 3] if group == "run" else [],
+            getJobInfo=lambda _job: some(SimpleNamespace(stageIds=lambda: [5])),
+            getStageInfo=lambda _stage: some(
+                SimpleNamespace(numActiveTasks=lambda: self.tasks.pop(0) if self.tasks else 0)
+            ),
+        )
+        self._jsq = SimpleNamespace(
+            lastProgress=lambda: self._as_java(self.progress[-1]) if self.progress else None,
+            recentProgress=lambda: [self._as_java(one) for one in self.progress],
+            runId=lambda: "run",
+            sparkSession=lambda: SimpleNamespace(
+                sparkContext=lambda: SimpleNamespace(statusTracker=lambda: self.tracker)
+            ),
+        )
+
+    @staticmethod
+    def _as_java(progress: dict[str, Any]) -> Any:
+        return SimpleNamespace(json=lambda: json.dumps(progress))
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """Tell whether a batch runs."""
+        return {"isTriggerActive": self.is_busy, "message": self.says}
+
+    def exception(self) -> Exception | None:
+        """Return what ended it."""
+        return self.error
+
+    def stop(self) -> None:
+        """End, and note whether that cut a batch off."""
+        self.stopped_while_busy = self.is_busy
+        self.isActive = False
+
+    def add(self, batch: int, end: int, received: int, timestamp: str = "") -> None:
+        """Append a progress; without records it is that of a look which found nothing new."""
+        if received:
+            self.batches([PartitionResult("t", 0, received=received, finished=received)], batch)
+        self.progress.append(
+            {
+                "timestamp": timestamp or f"2026-01-01T00:00:{len(self.progress):02d}.000Z",
+                "batchId": batch,
+                "numInputRows": 1 if received else 0,
+                "durationMs": {"triggerExecution": 250},
+                "sources": [{"endOffset": {"t": {"0": end}}, "latestOffset": {"t": {"0": 40}}}],
+            }
+        )
+
+
 def assert_key_order(calls: Iterable[tuple[Any, int]]) -> None:
     """Fail when the offsets of one key do not ascend."""
     last: dict[Any, int] = {}
@@ -172,7 +252,7 @@ def lab() -> SimpleNamespace:
     """Return what the tests of this room share."""
     shared = (
         make_app, parts_of, log_of, as_batches, piece_of, run_task, wait_until, assert_key_order, noting,
-        assert_once, ends_of,
+        assert_once, ends_of, some, FakeQuery,
     )  # fmt: skip
     return SimpleNamespace(**{one.__name__: one for one in shared})
 

@@ -33,6 +33,12 @@ HOMES = """
         time.sleep(0.001)
 """
 
+WITH_CALLABLE = """
+string = "Endpoint=sb://h.servicebus.windows.net/;SharedAccessKeyName=n;SharedAccessKey=azE="
+app = ehkafka.App(group="g", start="earliest", endpoint=ehkafka.Endpoint.connection_string(lambda: string))
+app.handler("t2")(print)
+"""
+
 
 @pytest.fixture
 def without_java(tmp_path: Path) -> dict[str, str]:
@@ -138,6 +144,10 @@ def test_options_that_do_not_fit_are_refused(tmp_path: Path, options: list[str],
         (
             "lock = __import__('threading').Lock()\napp.handler('t2')(lambda record: lock.acquire())",
             "cannot be sent to Spark's executors",
+        ),
+        (
+            WITH_CALLABLE,
+            "give the app Endpoint.from_env(), Endpoint.connection_string(Path(…)) or Endpoint.entra(…)",
         ),
     ],
 )

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
-from dataclasses import asdict
-from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JNetworkError
 
 from ehkafka.errors import (
     AbandonedError,
@@ -37,82 +34,6 @@ if TYPE_CHECKING:
 P0 = TopicPartition("t", 0)
 
 
-class FakeBatches(Batches):
-    """Batches whose rows the test gives."""
-
-    def __call__(self, results: list[PartitionResult], batch: int) -> None:  # type: ignore[override]
-        """Run a batch."""
-        rows = [SimpleNamespace(asDict=partial(asdict, one)) for one in results]
-        super().__call__(SimpleNamespace(collect=lambda: rows), batch)  # type: ignore[arg-type]
-
-
-def _some(value: Any) -> Any:
-    """Return it as Scala does what may be missing."""
-    return SimpleNamespace(isDefined=lambda: True, get=lambda: value)
-
-
-class FakeQuery:
-    """A query whose progress and trigger the test decides."""
-
-    def __init__(self) -> None:
-        self.isActive = True
-        self.is_busy = False
-        self.says = "Waiting for data to arrive"
-        self.error: Exception | None = None
-        self.progress: list[dict[str, Any]] = []
-        self.stopped_while_busy: bool | None = None
-        self.batches = FakeBatches()
-        # How many tasks run, at each look; none after the last.
-        self.tasks: list[int] = []
-        self.tracker = SimpleNamespace(
-            getJobIdsForGroup=lambda group: [7, 3] if group == "run" else [],
-            getJobInfo=lambda _job: _some(SimpleNamespace(stageIds=lambda: [5])),
-            getStageInfo=lambda _stage: _some(
-                SimpleNamespace(numActiveTasks=lambda: self.tasks.pop(0) if self.tasks else 0)
-            ),
-        )
-        self._jsq = SimpleNamespace(
-            lastProgress=lambda: self._as_java(self.progress[-1]) if self.progress else None,
-            recentProgress=lambda: [self._as_java(one) for one in self.progress],
-            runId=lambda: "run",
-            sparkSession=lambda: SimpleNamespace(
-                sparkContext=lambda: SimpleNamespace(statusTracker=lambda: self.tracker)
-            ),
-        )
-
-    @staticmethod
-    def _as_java(progress: dict[str, Any]) -> Any:
-        return SimpleNamespace(json=lambda: json.dumps(progress))
-
-    @property
-    def status(self) -> dict[str, Any]:
-        """Tell whether a batch runs."""
-        return {"isTriggerActive": self.is_busy, "message": self.says}
-
-    def exception(self) -> Exception | None:
-        """Return what ended it."""
-        return self.error
-
-    def stop(self) -> None:
-        """End, and note whether that cut a batch off."""
-        self.stopped_while_busy = self.is_busy
-        self.isActive = False
-
-    def add(self, batch: int, end: int, received: int, timestamp: str = "") -> None:
-        """Append a progress; without records it is that of a look which found nothing new."""
-        if received:
-            self.batches([PartitionResult("t", 0, received=received, finished=received)], batch)
-        self.progress.append(
-            {
-                "timestamp": timestamp or f"2026-01-01T00:00:{len(self.progress):02d}.000Z",
-                "batchId": batch,
-                "numInputRows": 1 if received else 0,
-                "durationMs": {"triggerExecution": 250},
-                "sources": [{"endOffset": {"t": {"0": end}}, "latestOffset": {"t": {"0": 40}}}],
-            }
-        )
-
-
 class FakeGroup:
     """Keeps what it was told."""
 
@@ -123,6 +44,8 @@ class FakeGroup:
         self.trouble: str | None = None
         self.is_finished = self.is_closed = False
         self.served = 0
+        # How long the last commit might take, and from then on the end of the client.
+        self.finish_s = self.close_s = 0.0
 
     def note(self, ends: dict[TopicPartition, int], _lasts: object) -> None:
         """Take a batch's end."""
@@ -142,20 +65,22 @@ class FakeGroup:
         """Return what commits, which is this, too."""
         return self
 
-    def finish(self, _timeout_s: float) -> list[TopicPartition]:
+    def finish(self, timeout_s: float) -> list[TopicPartition]:
         """Return whose commit failed."""
         self.is_finished = True
+        self.finish_s = timeout_s
         return self.late
 
     def close(self, *, deadline_s: float) -> None:
         """Note it."""
         self.is_closed = True
+        self.close_s = deadline_s - time.monotonic()
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Iterator[SimpleNamespace]:
+def scene(tmp_path: Path, lab: Any) -> Iterator[SimpleNamespace]:
     """Return a query, its group and what follows it; `scene.start()` begins."""
-    query, group, events = FakeQuery(), FakeGroup(), []
+    query, group, events = lab.FakeQuery(), FakeGroup(), []
     ended: list[str] = []
     scene = SimpleNamespace(query=query, group=group, events=events, ended=ended, stop_file=tmp_path / "stop")
     scene.is_session_over = False
@@ -166,7 +91,6 @@ def scene(tmp_path: Path) -> Iterator[SimpleNamespace]:
 
     scene.queries = [query]
     follower = Follower(
-        lambda: scene.queries.pop(0),
         query.batches,
         group,  # type: ignore[arg-type]
         stop_file=scene.stop_file,
@@ -175,8 +99,10 @@ def scene(tmp_path: Path) -> Iterator[SimpleNamespace]:
         emit=events.append,
         on_end=on_end,
     )
+    follower.begin(lambda: scene.queries.pop(0))
     scene.run = SparkRun(follower)
-    scene.start, scene.follower, scene.stop_s = follower.start, follower, follower.stop_s
+    scene.start = threading.Thread(target=follower.run, daemon=True).start
+    scene.follower, scene.stop_s = follower, follower.stop_s
     yield scene
     scene.run.query.is_busy = False
     follower.request_stop("the test is over")
@@ -322,7 +248,7 @@ def test_a_query_that_never_began_is_started_again(scene: SimpleNamespace, lab: 
     """Spark gives the process that plans ten seconds to start; a very busy machine gets some more goes."""
     scene.query.error = RuntimeError("Python worker failed to connect back.")
     scene.query.isActive = False
-    later = FakeQuery()
+    later = lab.FakeQuery()
     later.batches = scene.query.batches
     scene.queries.append(later)
     scene.start()
@@ -492,12 +418,70 @@ def test_o1_a_run_ends_after_its_last_task(scene: SimpleNamespace, caplog: pytes
 
 
 def test_tasks_that_do_not_end_are_told(
-    scene: SimpleNamespace, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    scene: SimpleNamespace, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, lab: Any
 ) -> None:
     """Spark may have lost sight of a task: a run ends all the same, and says what to look for."""
     monkeypatch.setattr(last_tasks.await_tasks, "__defaults__", (0.1,))
-    scene.query.tracker.getStageInfo = lambda _stage: _some(SimpleNamespace(numActiveTasks=lambda: 1))
+    scene.query.tracker.getStageInfo = lambda _stage: lab.some(SimpleNamespace(numActiveTasks=lambda: 1))
     scene.start()
     with caplog.at_level("WARNING", "ehkafka.spark"):
         scene.run.stop()
     assert "2 tasks of the query still run" in caplog.text
+
+
+def test_o1_a_client_that_fails_keeps_no_task_from_being_awaited(scene: SimpleNamespace) -> None:
+    """O1: whatever becomes of the group's client, nobody may have the group while tasks still run."""
+    looks = scene.query.tasks = [1] * 6
+    left: list[int] = []
+
+    def serve(_timeout_s: float) -> None:
+        raise OSError("no memory")
+
+    def finish(_timeout_s: float) -> list[TopicPartition]:
+        left.extend(looks)
+        return []
+
+    scene.group.serve, scene.group.finish = serve, finish
+    scene.start()
+    with pytest.raises(EngineError, match="no memory"):
+        scene.run.wait(10)
+    assert left == []
+
+
+@pytest.mark.parametrize(("timeout_s", "least_s", "most_s"), [(0.01, 9.0, 10.0), (40.0, 30.0, 40.0)])
+def test_the_last_commit_has_what_is_left_of_the_stop(
+    scene: SimpleNamespace,
+    monkeypatch: pytest.MonkeyPatch,
+    timeout_s: float,
+    least_s: float,
+    most_s: float,
+) -> None:
+    """L3: a silent broker does not make a stop take its time once more; the mirror has the same deadline."""
+    monkeypatch.setattr(scene.follower, "stop_s", 60.0)
+    scene.start()
+    scene.run.stop(timeout_s)
+    assert least_s < scene.group.finish_s <= most_s
+    assert scene.group.close_s <= scene.group.finish_s
+
+
+def test_nobody_waits_for_ever_for_a_run_whose_java_has_ended(
+    scene: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trap: the text of Java's error is asked of Java, which is gone by then."""
+
+    class GoneError(Py4JError):
+        java_exception = SimpleNamespace()
+
+        def __str__(self) -> str:
+            raise Py4JNetworkError("Answer from Java side is empty")
+
+    def stop() -> None:
+        raise GoneError("An error occurred while calling o12.stop")
+
+    monkeypatch.setattr(GoneError, "__module__", Py4JError.__module__)
+    monkeypatch.setattr(scene.query, "stop", stop)
+    scene.start()
+    scene.run.request_stop("SIGTERM")
+    with pytest.raises(EngineError, match="Spark's driver failed under the run"):
+        scene.run.wait(10)
+    assert scene.ended == ["end"]

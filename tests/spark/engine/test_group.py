@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.errors import EndpointError, GroupInUseError, OffsetGapError
 from ehkafka.events import CommitFailed, ConnectionTrouble, OffsetGap
+from ehkafka.progress.committer import Committer
 from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
 from ehkafka.progress.ranges import MOVED, encode
 from ehkafka.records import TopicPartition
@@ -135,24 +136,25 @@ def test_a_look_that_failed_is_no_silence(
     group_commits({0: (3, Mark("dead-1-aa").text)})
     run = runs.open(connect_s=3.0)
     starts = run.begin()
-    broker.fail_next(ApiKey.OFFSET_FETCH, 0, *[KafkaError.GROUP_AUTHORIZATION_FAILED] * 100)
+    broker.fail_next(ApiKey.OFFSET_FETCH, 0, 0, *[KafkaError.GROUP_AUTHORIZATION_FAILED] * 100)
     with pytest.raises(EndpointError, match=r"whether another run has it.*start again\.$"):
         run.claim(starts)
     broker.clear_failures(ApiKey.OFFSET_FETCH)
     run = runs.open(connect_s=10.0)
     starts = run.begin()
-    broker.fail_next(ApiKey.OFFSET_FETCH, 0, *[KafkaError.GROUP_AUTHORIZATION_FAILED] * 3)
+    broker.fail_next(ApiKey.OFFSET_FETCH, 0, 0, *[KafkaError.GROUP_AUTHORIZATION_FAILED] * 3)
     assert run.claim(starts).keeps_marks
 
 
+@pytest.mark.parametrize("reads", [0, 1])
 def test_a_broker_that_cannot_be_read_does_not_keep_marks(
-    runs: Runs, broker: EmbeddedBroker, produced: Any
+    runs: Runs, broker: EmbeddedBroker, produced: Any, reads: int
 ) -> None:
     """What the broker gives back is read until it is known; where no mark is written none is kept."""
     produced(8)
-    run = runs.open(connect_s=3.0)
+    run = runs.open(connect_s=2.0)
     starts = run.begin()
-    broker.fail_next(ApiKey.OFFSET_FETCH, *[KafkaError.GROUP_AUTHORIZATION_FAILED] * 100)
+    broker.fail_next(ApiKey.OFFSET_FETCH, *[0] * reads, *[KafkaError.GROUP_AUTHORIZATION_FAILED] * 100)
     with pytest.raises(EndpointError, match="could not be read from the broker in time"):
         run.claim(starts)
     broker.clear_failures(ApiKey.OFFSET_FETCH)
@@ -212,6 +214,73 @@ def test_after_a_run_that_died_the_next_one_goes_on(runs: Runs, group_commits: A
     ended = Mark(run.run, has_ended=True)
     assert group_commits()[0] == (7, ended.text)
     assert group_commits()[1] == (0, ended.text)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "who"),
+    [("", "a consumer, "), (MOVED, "a consumer, "), (Mark("c").text, r"another run on Spark \(c\)")],
+)
+def test_what_is_committed_while_a_run_begins_is_not_overwritten(
+    runs: Runs, group_commits: Any, produced: Any, metadata: str, who: str
+) -> None:
+    """C7: who commits between a start's look at the group and its first commit keeps what was committed.
+
+    The trap: records that a consumer finished while it left would be handled again, and those behind a
+    rewind never.
+    """
+    produced(400)
+    group_commits({0: (7, "")})
+    run = runs.open()
+    starts = run.begin()
+    group_commits({0: (3, metadata), 1: (5, metadata)})
+    where = r"t\[0\]: 7, now 3, t\[1\]: none, now 5"
+    with pytest.raises(GroupInUseError, match=rf"began \({where}\): by {who}.*start again to go on"):
+        run.claim(starts)
+    assert group_commits() == {0: (3, metadata), 1: (5, metadata), 2: (-1001, ""), 3: (-1001, "")}
+    assert list(runs.open().begin().values()) == [3, 5, 0, 0]
+
+
+def test_what_is_committed_while_the_first_commit_is_tried_again_is_not_overwritten(
+    runs: Runs, group_commits: Any, produced: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C7: a coordinator that loads keeps a start waiting for seconds, in which others may commit."""
+    produced(400)
+    commit_once = Committer.commit_once
+
+    def refused_once(*_arguments: object) -> Any:
+        monkeypatch.setattr(Committer, "commit_once", commit_once)
+        group_commits(between)
+        return KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS), ()
+
+    run = runs.open()
+    starts = run.begin()
+    between = {0: (0, Mark(run.run).text), 1: (0, "")}  # our own, whose answer was lost; and no change
+    monkeypatch.setattr(Committer, "commit_once", refused_once)
+    assert run.claim(starts).keeps_marks
+    assert run.commits.finish(10) == []
+    run = runs.open()
+    starts = run.begin()
+    between = {1: (5, "")}
+    monkeypatch.setattr(Committer, "commit_once", refused_once)
+    with pytest.raises(GroupInUseError, match=r"t\[1\]: 0, now 5\)"):
+        run.claim(starts)
+    assert group_commits()[1] == (5, "")
+
+
+def test_a_begin_that_failed_half_way_can_be_made_again(
+    runs: Runs, group_commits: Any, broker: EmbeddedBroker, produced: Any
+) -> None:
+    """It leaves nothing that the next one would answer by: that one finds what the group has by then."""
+    produced(400)
+    group_commits({1: (3, "")})
+    run = runs.open()
+    broker.fail_next(ApiKey.LIST_OFFSETS, *[KafkaError.TOPIC_AUTHORIZATION_FAILED] * 100)
+    with pytest.raises(EndpointError):
+        run.begin()
+    broker.clear_failures(ApiKey.LIST_OFFSETS)
+    group_commits({1: (5, ""), 2: (4, "")})
+    assert list(run.begin().values()) == [0, 5, 4, 0]
+    assert [commit.offset for commit in run.committed.values()] == [5, 4]
 
 
 def test_a_run_that_slept_gives_way_to_the_one_that_took_over(
@@ -361,8 +430,33 @@ def test_a_commit_whose_mark_is_refused_is_made_without(
     assert not run.claim(run.begin()).keeps_marks
     run.commits.note({PARTITIONS[0]: 1}, {})
     assert run.commits.finish(10) == []
-    assert group_commits()[0][0] == 1
-    assert not runs.begin(commit_metadata_bytes_max=0).commits.lost()
+    assert group_commits() == {0: (1, ""), 1: (0, ""), 2: (0, ""), 3: (0, "")}
+
+
+def test_a_run_whose_mark_would_be_too_long_commits_without(
+    runs: Runs, group_commits: Any, broker: EmbeddedBroker, produced: Any
+) -> None:
+    """Metadata that the settings do not allow is not even tried, in the first commit nor in the last."""
+    produced(8)
+    run = runs.open(commit_metadata_bytes_max=0)
+    assert not run.claim(run.begin()).keeps_marks
+    run.commits.note({PARTITIONS[0]: 1}, {})
+    assert run.commits.finish(10) == []
+    assert group_commits() == {0: (1, ""), 1: (0, ""), 2: (0, ""), 3: (0, "")}
+
+
+def test_metadata_that_is_refused_though_there_is_none_ends_the_start(
+    runs: Runs, broker: EmbeddedBroker, produced: Any
+) -> None:
+    """A broker that refuses metadata which was not sent is asked twice, not for ever, and then named."""
+    produced(8)
+    run = runs.open()
+    starts = run.begin()
+    broker.fail_next(ApiKey.OFFSET_COMMIT, *[KafkaError.OFFSET_METADATA_TOO_LARGE] * 100)
+    broker.track_requests()
+    with pytest.raises(EndpointError, match=r"could not be committed: OFFSET_METADATA_TOO_LARGE.*again\.$"):
+        run.claim(starts)
+    assert len(broker.requests(ApiKey.OFFSET_COMMIT)) == 2
 
 
 def test_what_was_finished_above_a_commit_is_not_passed_over_later(

@@ -7,7 +7,7 @@ import pytest
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.ranges import MOVED, Unusable, decode
 from ehkafka.records import TopicPartition
-from ehkafka.spark.engine.holder import Commit, Holder, Verdict
+from ehkafka.spark.engine.holder import Commit, Holder, Verdict, moved_since
 from ehkafka.spark.engine.marks import Mark
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -100,3 +100,30 @@ def test_without_marks_offsets_alone_are_compared() -> None:
     garbled = {P0: Commit(14, "ehk1.sp"), P1: Commit(20, "?")}
     assert holder.judge(garbled, STORED, wanted) == Verdict()
     assert not holder.judge({P0: Commit(15, "")}, STORED, wanted).may_commit
+
+
+@pytest.mark.parametrize(
+    "commit",
+    [
+        Commit(10, "ehk1.abc"),  # what it was
+        Commit(12, ""),  # others committed the very start
+        Commit(12, MOVED),
+        Commit(12, THEIRS._replace(has_ended=True).text),
+        Commit(12, OURS.text),  # we did
+    ],
+)
+def test_a_commit_that_takes_nothing_away_keeps_no_run_from_beginning(commit: Commit) -> None:
+    """A start at 12 over a commit of 10: what stood there, or says no more than it is going to say."""
+    before, starts = {P0: Commit(10, "ehk1.abc")}, {P0: Position(1, 12)}
+    assert moved_since(before, {P0: commit}, starts, OURS.run) == {}
+    assert moved_since({}, {P0: Commit(-1001, "")}, starts, OURS.run) == {}
+
+
+@pytest.mark.parametrize(
+    "commit",
+    [Commit(11, ""), Commit(9, MOVED), Commit(10, ""), Commit(12, THEIRS.text), Commit(-1001, "")],
+)
+def test_a_commit_since_the_look_is_told(commit: Commit) -> None:
+    """Any other one is somebody's, ahead or behind, and so is the mark of a run that has just begun."""
+    before, starts = {P0: Commit(10, "ehk1.abc")}, {P0: Position(1, 12)}
+    assert moved_since(before, {P0: commit}, starts, OURS.run) == {P0: commit}

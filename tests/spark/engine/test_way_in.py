@@ -8,7 +8,7 @@ import pytest
 
 import ehkafka
 from ehkafka.errors import ConfigurationError
-from ehkafka.spark.engine.way_in import way_in_options
+from ehkafka.spark.engine.way_in import ADVICE_FOR_COMMAND, way_in_options
 from ehkafka.spark.source.options import options_from
 
 if TYPE_CHECKING:
@@ -107,3 +107,14 @@ def test_a_way_that_was_given_counts() -> None:
     """source_options that name the broker go before the endpoint's own way, whatever that is."""
     endpoint = ehkafka.Endpoint.connection_string(STRING)
     assert way_in_options(endpoint, {"endpointfactory": "shop:endpoint"}, {}) == {}
+
+
+def test_the_command_line_is_told_what_it_can_do() -> None:
+    """`ehkafka run` has no source_options: the advice is what the app itself can be given."""
+    literal = ehkafka.Endpoint.connection_string(STRING)
+    called = ehkafka.Endpoint.connection_string(lambda: STRING)
+    for endpoint, why in ((literal, "as text"), (called, r"from a callable .*lambda")):
+        with pytest.raises(ConfigurationError, match=rf"{why}.*Endpoint\.from_env\(\)") as refused:
+            way_in_options(endpoint, {}, {}, advice=ADVICE_FOR_COMMAND)
+        assert "connectionStringEnv" not in str(refused.value)
+        assert KEY not in str(refused.value)

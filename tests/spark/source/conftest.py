@@ -1,9 +1,10 @@
-"""A log in memory for what the driver decides, and options for an embedded broker."""
+"""A log in memory for what the driver decides; an embedded broker, its options, and queries of its topic."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,8 +15,19 @@ from ehkafka.testing import EmbeddedBroker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from ehkafka.spark.source.options import SourceOptions
+
+Rows = list[tuple[int, int]]
+# A query of a second may take minutes beside others; whoever hangs is told by the time-out.
+ENOUGH_S = 200
+# How Spark says that the process in which a source plans took more than 10 s to start; then it starts anew.
+HASTE = "Python worker failed to connect back"
 
 
 @dataclass
@@ -87,3 +99,81 @@ def options(broker: EmbeddedBroker) -> Callable[..., SourceOptions]:
         return options_from({"kafka.bootstrap.servers": broker.bootstrap, "subscribe": "readings", **given})
 
     return make
+
+
+class Sink:
+    """Keeps (partition, offset) of every batch, by batch id: a batch that is replayed replaces itself."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, Rows] = {}
+        self.fails_at: int | None = None
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """Take a batch."""
+        rows = sorted((row.partition, row.offset) for row in frame.select("partition", "offset").collect())
+        self.batches[batch_id] = rows
+        if batch_id == self.fails_at:
+            raise RuntimeError("this batch is to fail")
+
+    @property
+    def rows(self) -> Rows:
+        """Everything, sorted."""
+        return sorted(row for rows in self.batches.values() for row in rows)
+
+
+class Queries:
+    """Queries of the topic `readings`, one after the other, with one checkpoint directory."""
+
+    def __init__(self, spark: SparkSession, broker: EmbeddedBroker, checkpoint: Path) -> None:
+        self._spark, self._broker, self.checkpoint = spark, broker, checkpoint
+
+    def produce(self, *counts: int) -> None:
+        """Append so many records to each partition."""
+        for partition, count in enumerate(counts):
+            if count:
+                self._broker.produce("readings", [(b"k", b"v")] * count, partition=partition)
+
+    def start(self, *, sink: Sink | None = None, now: bool = True, **given: str) -> tuple[Sink, Any]:
+        """Run a query; return what it has read, and the query. `now` ends it when all is read.
+
+        Either way all that is there has been read when it returns.
+        """
+        sink = Sink() if sink is None else sink
+        options = {"kafka.bootstrap.servers": self._broker.bootstrap, "subscribe": "readings", **given}
+        frame = self._spark.readStream.format("ehkafka").options(**options).load()
+        writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(self.checkpoint))
+        writer = writer.trigger(availableNow=True) if now else writer.trigger(processingTime="0 seconds")
+        return sink, _begun(writer, to_its_end=now)
+
+    def offset(self, batch: int) -> Any:
+        """Return what Spark has written down as the end of a batch."""
+        return json.loads((self.checkpoint / "offsets" / str(batch)).read_text().splitlines()[2])
+
+    def forget_commits(self) -> None:
+        """Do as if no batch had ever been finished."""
+        for file in (self.checkpoint / "commits").iterdir():
+            file.unlink()
+
+
+def _begun(writer: DataStreamWriter, *, to_its_end: bool) -> StreamingQuery:
+    """Return a query that has ended, or has worked off what was there."""
+    from pyspark.errors import StreamingQueryException  # noqa: PLC0415 - an extra that a laptop may lack
+
+    while True:
+        query = writer.start()
+        try:
+            if to_its_end:
+                assert query.awaitTermination(ENOUGH_S), "the query did not end"
+            else:
+                query.processAllAvailable()
+        except StreamingQueryException as error:
+            if HASTE not in str(error):
+                raise
+        else:
+            return query
+
+
+@pytest.fixture
+def queries(spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path) -> Queries:
+    """Return what runs queries of `readings`, and produces into it."""
+    return Queries(spark, broker, tmp_path / "checkpoint")

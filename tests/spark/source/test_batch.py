@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 pytest.importorskip("pyspark")
+from pyspark.errors import AnalysisException
+
 pytestmark = pytest.mark.timeout(600)
 
 if TYPE_CHECKING:
@@ -86,14 +88,14 @@ def test_what_is_wrong_is_told_on_the_driver(
     load: Callable[..., DataFrame], given: dict[str, str], said: str
 ) -> None:
     """One error that names the option, before a task runs."""
-    with pytest.raises(Exception, match=said):
+    with pytest.raises(AnalysisException, match=said):
         load(**given).collect()
 
 
 def test_a_schema_of_ones_own_is_refused(spark: SparkSession, broker: EmbeddedBroker) -> None:
     """The columns are fixed; the error says what chooses among them."""
     here = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": "readings"}
-    with pytest.raises(Exception, match=r"leave out \.schema"):
+    with pytest.raises(AnalysisException, match=r"leave out \.schema"):
         spark.read.format("ehkafka").schema("key STRING").options(**here).load().collect()
 
 

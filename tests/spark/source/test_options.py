@@ -119,6 +119,7 @@ def test_options_are_pickled_and_compared() -> None:
         ({"maxOffsetsPerTrigger": "\u0663"}, "Option maxOffsetsPerTrigger.*whole number"),
         ({"maxOffsetsPerTrigger": "1e3"}, "Option maxOffsetsPerTrigger.*whole number"),
         ({"tasks": "1_000"}, "Option tasks.*whole number"),
+        ({"splitPartitions": "true"}, "Option splitPartitions.*give tasks"),
         ({"failOnDataLoss": "maybe"}, "give true or false"),
         ({"tasks": ""}, "Option tasks is empty"),
         ({"columns": "value,colour"}, "no column 'colour'"),

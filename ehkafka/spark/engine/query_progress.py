@@ -1,0 +1,61 @@
+"""What a query tells of its batches, each once: asked of the query itself, in the order of its batches.
+
+On the thread that follows the query; calls Java and keeps nothing but where it was.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.spark.source import offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from ehkafka.records import TopicPartition
+
+
+class QueryProgress:
+    """What was seen of a query's progress. One thread's."""
+
+    def __init__(self) -> None:
+        # The last progress of any kind, and the last batch with records.
+        self._seen_at = ""
+        self._seen_batch = -1
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the query has told anything."""
+        return self._seen_at != ""
+
+    def new(self, query: StreamingQuery) -> list[dict[str, Any]]:
+        """Return what it has told since the last look.
+
+        By its time: a look that found nothing new has the number of the batch that comes next. Never by what
+        is later: the machine's clock may be set back.
+        """
+        java: Any = query._jsq  # noqa: SLF001 - its JSON, which PySpark would take apart
+        last = java.lastProgress()
+        if last is None or (newest := json.loads(last.json()))["timestamp"] == self._seen_at:
+            return []
+        if newest["numInputRows"] and newest["batchId"] == self._seen_batch + 1:
+            return [newest]
+        known = [json.loads(one.json()) for one in java.recentProgress()]
+        seen = [number for number, one in enumerate(known, 1) if one["timestamp"] == self._seen_at]
+        return known[seen[-1] :] if seen else known
+
+    def take(self, progress: dict[str, Any], *, is_batch: bool) -> None:
+        """Note that it was seen; `is_batch`: it is of a batch with records."""
+        self._seen_at = progress["timestamp"]
+        if is_batch:
+            self._seen_batch = progress["batchId"]
+
+
+def positions(told: Any) -> Mapping[TopicPartition, int]:
+    """Return the offsets that a progress tells of its source."""
+    if told is None:
+        return {}
+    return offsets.StreamOffset.from_json(told if isinstance(told, dict) else json.loads(told)).positions

@@ -1,0 +1,245 @@
+"""A start of a run: whom it answers meanwhile, and what is left of one that is broken off: nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.errors import GroupInUseError
+from ehkafka.progress.ranges import MOVED
+from ehkafka.spark.engine import start
+from ehkafka.spark.engine.group import Group
+from ehkafka.spark.engine.marks import Mark
+from ehkafka.telemetry.bus import EventBus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
+
+    import ehkafka
+    from ehkafka.spark.engine.run import SparkRun
+    from ehkafka.testing import EmbeddedBroker
+
+    Begin = Callable[..., SparkRun]
+
+pytest.importorskip("pyspark")
+
+
+def _interrupt(*_arguments: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.fixture
+def app(app_at: Callable[..., ehkafka.App]) -> ehkafka.App:
+    """Return an app of the group `g` on the embedded broker."""
+    app = app_at()
+    app.handler("t")(print)
+    return app
+
+
+@pytest.fixture
+def begin(monkeypatch: pytest.MonkeyPatch, lab: Any) -> Iterator[Begin]:
+    """Return what runs an app with a query of the test's own, without Spark. Nothing may be left of it."""
+    for name in ("check_version", "check_session", "check_workers_python"):
+        monkeypatch.setattr(start, name, lambda *_: None)
+
+    def go(app: ehkafka.App, start_query: Callable[[], Any]) -> SparkRun:
+        monkeypatch.setattr(start._Start, "_prepare", lambda *_: start_query)
+        spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=object(), defaultParallelism=2))
+        return app.run_on_spark(spark)
+
+    yield go
+    lab.wait_until(lambda: "ehkafka-spark" not in [thread.name for thread in threading.enumerate()], 60)
+
+
+def _take(parts: Any) -> None:
+    """Take the group, as a second run elsewhere does."""
+    bus = EventBus(())
+    bus.start()
+    group = Group(parts, bus, lambda _error: None)
+    try:
+        group.open()
+        group.claim(group.begin())
+    finally:
+        group.close(deadline_s=0.0)
+        bus.close(1.0)
+
+
+def test_a_run_answers_for_its_group_while_its_on_start_functions_run(
+    app: ehkafka.App, begin: Begin, app_at: Any, lab: Any
+) -> None:
+    """From the moment at which it has the group: who begins beside it is refused, however long they take."""
+    other = app_at()
+    other.handler("t")(print)
+    told = []
+
+    @app.on_start
+    def open_pool() -> None:
+        with pytest.raises(GroupInUseError, match="another run on Spark"):
+            _take(lab.parts_of(other))
+        told.append("refused")
+
+    run = begin(app, lab.FakeQuery)
+    run.stop()
+    assert told == ["refused"]
+
+
+def test_a_group_that_is_moved_while_on_start_functions_run_starts_no_query(
+    app: ehkafka.App, begin: Begin, group_commits: Any, lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run's start says so, and no handler is called over what somebody else has the group for."""
+    groups: list[Group] = []
+
+    def noted(*what: Any) -> Group:
+        groups.append(Group(*what))
+        return groups[-1]
+
+    monkeypatch.setattr(start, "Group", noted)
+
+    @app.on_start
+    def open_pool() -> None:
+        group_commits({2: (1, MOVED)})
+        lab.wait_until(groups[0].commits.lost, 60)
+
+    with pytest.raises(GroupInUseError, match="moved by somebody else"):
+        begin(app, lambda: pytest.fail("a query was started"))
+    assert group_commits()[2] == (1, MOVED)
+
+
+def test_o1_a_start_that_is_broken_off_ends_after_its_querys_last_task(
+    app: ehkafka.App, begin: Begin, group_commits: Any, lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """O1: Ctrl-C while the first batch begins: the group is given back when no handler runs any more.
+
+    The next start finds nothing in its way.
+    """
+    query = lab.FakeQuery()
+    query.is_busy, query.tasks = True, [1] * 12
+    left_at_stop = []
+    app.on_stop(lambda: left_at_stop.append(list(query.tasks)))
+    with monkeypatch.context() as patch:
+        patch.setattr(start, "AppStarted", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            begin(app, lambda: query)
+    assert query.stopped_while_busy is True
+    assert left_at_stop == [[]]
+    mark = Mark.read(group_commits()[0][1])
+    assert mark is not None
+    assert mark.has_ended
+    begin(app, lab.FakeQuery).stop()
+
+
+def test_a_start_that_is_broken_off_at_its_very_end_is_ended_by_the_run(
+    app: ehkafka.App, begin: Begin, lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From then on the run's own thread has the client and the end: it ends all, once, and is waited for."""
+    query, told = lab.FakeQuery(), []
+    query.tasks = [1] * 12
+    app.on_stop(lambda: told.append(list(query.tasks)))
+    monkeypatch.setattr(start, "SparkRun", _interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        begin(app, lambda: query)
+    assert not query.isActive
+    assert told == [[]]
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals of this kind are POSIX's")
+def test_a_signal_while_spark_starts_the_query_leaves_none_behind(
+    app: ehkafka.App, begin: Begin, lab: Any
+) -> None:
+    """Java goes on to start it, whatever becomes of the call: it is ended, too, and then the group let go."""
+    query, heard = lab.FakeQuery(), threading.Event()
+    query.isActive = False
+
+    def hear(*_arguments: object) -> None:
+        heard.set()
+        raise KeyboardInterrupt
+
+    def go_on() -> None:
+        heard.wait(60)
+        query.isActive = True
+
+    java = threading.Thread(target=go_on)
+
+    def start_query() -> Any:
+        java.start()
+        main = threading.main_thread().ident
+        assert main is not None
+        signal.pthread_kill(main, signal.SIGUSR1)
+        java.join()
+        return query
+
+    before = signal.signal(signal.SIGUSR1, hear)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            begin(app, start_query)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    java.join()
+    assert not query.isActive
+
+
+def test_what_spark_says_to_a_start_is_raised_by_it(
+    app: ehkafka.App, begin: Begin, group_commits: Any
+) -> None:
+    """The very error; the on_stop functions run, and the group is given back."""
+    told: list[str] = []
+    app.on_stop(lambda: told.append("stop"))
+
+    def start_query() -> None:
+        raise LookupError("no such path")
+
+    with pytest.raises(LookupError, match="no such path"):
+        begin(app, start_query)
+    assert told == ["stop"]
+    mark = Mark.read(group_commits()[0][1])
+    assert mark is not None
+    assert mark.has_ended
+
+
+@pytest.mark.timeout(900)
+def test_o1_no_handler_is_left_of_a_start_that_was_broken_off(
+    spark: SparkSession,
+    broker: EmbeddedBroker,
+    app_at: Any,
+    journal: Any,
+    lab: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """O1: on Spark itself. The next run meets none of its calls, and has its caller's settings of Spark."""
+    broker.produce("u", [(b"k", b"0")])
+    note = journal.note
+
+    def hang(record: ehkafka.Record) -> None:
+        while True:
+            note("hangs", os.getpid(), record.offset())
+            time.sleep(0.01)
+
+    def interrupt(*_arguments: object) -> None:
+        lab.wait_until(journal.lines)
+        raise KeyboardInterrupt
+
+    app = app_at()
+    app.handler("u")(hang)
+    with monkeypatch.context() as patch:
+        patch.setattr(start, "AppStarted", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            app.run_on_spark(spark)
+    seen, pools = len(journal.lines()), []
+    app = app_at()
+    app.handler("u")(lambda record: note("later", os.getpid(), record.offset()))
+    app.on_stop(lambda: pools.append(spark.sparkContext.getLocalProperty("spark.scheduler.pool")))
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", "homes")
+    try:
+        assert app.run_on_spark(spark, available_now=True).wait(400)
+    finally:
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", None)
+    assert [line[0] for line in journal.lines()[seen:]] == ["later"]
+    assert pools == ["homes"]

@@ -1,0 +1,194 @@
+"""What `format("ehkafka")` tells on a real session where it cannot go on: our own words, as soon as can be.
+
+The words of most refusals are compared in the tests beside this one; here is what Spark makes of them.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+from pyspark.errors import AnalysisException, StreamingQueryException
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ehkafka.testing import EmbeddedBroker
+    from tests.spark.source.conftest import Queries
+
+pytestmark = pytest.mark.timeout(600)
+KEY = "c2VjcmV0LXNlY3JldC1zZWNyZXQ="
+
+
+@pytest.fixture
+def heard(spark: SparkSession) -> Iterator[Callable[[str], str]]:
+    """Return what waits until a Python process of Spark's has said this on its stderr; all of it comes back.
+
+    Java hands it on to its own stderr, which is another one during the test.
+    """
+    java: Any = spark.sparkContext._jvm.java
+    system, said = java.lang.System, java.io.ByteArrayOutputStream()
+    before = system.err
+    system.setErr(java.io.PrintStream(said, True))
+
+    def wait_for(words: str) -> str:
+        deadline_s = time.monotonic() + 60
+        while words not in (text := str(said.toString())):
+            assert time.monotonic() < deadline_s, f"{words!r} is not in {text!r}"
+            time.sleep(0.02)
+        return text
+
+    yield wait_for
+    system.setErr(before)
+
+
+@pytest.mark.parametrize("kind", ["readStream", "read"])
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"startingOfsets": "latest"}, r"no option 'startingofsets'; did you mean startingOffsets\?"),
+        ({"minPartitions": "8"}, "Option minPartitions is not taken: .* lose its order"),
+        ({"assign": '{"readings": [0]}'}, "Options subscribe and assign exclude each other: keep one"),
+        ({"startingOffsets": "latest", "startingTimestamp": "1"}, "contradict each other: keep one"),
+        ({"connectionStringEnv": "A", "namespace": "home"}, "both name the broker: keep one"),
+        ({"connectionString": f"Endpoint=sb://x/;SharedAccessKey={KEY}"}, "connectionStringEnv"),
+    ],
+)
+def test_wrong_options_are_refused_by_load(
+    spark: SparkSession, kind: str, given: dict[str, str], said: str
+) -> None:
+    """Unknown, conflicting and secret ones: what is seen without a broker is told before there is a query."""
+    options = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "readings", **given}
+    with pytest.raises(AnalysisException, match=rf"ConfigurationError: .*{said}") as refused:
+        getattr(spark, kind).format("ehkafka").options(**options).load()
+    assert KEY not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"subscribe": "raedings"}, r"Did you mean 'readings'\?"),
+        ({"startingOffsets": '{"readings": {"0": 0}}'}, r"do not name readings\[1\]"),
+        ({"kafka.fetch.wait.mx.ms": "1"}, r"did you mean fetch\.wait\.max\.ms\?"),
+        ({"endingOffsets": "latest"}, "belong to spark.read: a stream has no end"),
+    ],
+)
+def test_what_the_broker_does_not_have_ends_the_query_before_its_first_batch(
+    queries: Queries, given: dict[str, str], said: str
+) -> None:
+    """A missing topic, offsets without a partition, a misspelt property, an end: one error that names it."""
+    queries.produce(1, 1)
+    with pytest.raises(StreamingQueryException, match=said):
+        queries.start(**{"startingOffsets": "earliest", **given})
+    assert list(queries.checkpoint.glob("offsets/*")) == []
+
+
+@pytest.mark.parametrize("was_finished", [True, False], ids=["between batches", "amid a batch"])
+def test_a_checkpoint_of_another_topic_is_refused(
+    queries: Queries, broker: EmbeddedBroker, was_finished: bool
+) -> None:
+    """Both topics are named, nothing is read, and the checkpoint's own query goes on afterwards."""
+    broker.create_topic("alerts", 1)
+    broker.produce("alerts", [(b"k", b"v")])
+    queries.produce(2, 1)
+    queries.start(startingOffsets="earliest")
+    if not was_finished:
+        queries.forget_commits()
+    with pytest.raises(
+        StreamingQueryException,
+        match=r"ConfigurationError: The checkpoint is of readings, .* reads alerts\. .* of its own\.",
+    ):
+        queries.start(subscribe="alerts", startingOffsets="earliest")
+    queries.produce(0, 2)
+    sink, _ = queries.start(startingOffsets="earliest")
+    repeated = [] if was_finished else [(0, 0), (0, 1), (1, 0)]
+    assert sink.rows == [*repeated, (1, 1), (1, 2)]
+
+
+def test_a_checkpoint_of_another_group_is_refused(queries: Queries) -> None:
+    """A query that began with a group's commits does not go on for another group."""
+    queries.produce(2, 1)
+    queries.start(startingOffsets="group", groupId="home")
+    with pytest.raises(
+        StreamingQueryException,
+        match=r"ConfigurationError: .* commits of group 'home', but groupId is 'barn'\. .*the same group\.",
+    ):
+        queries.start(startingOffsets="group", groupId="barn")
+    queries.produce(1, 0)
+    sink, _ = queries.start(startingOffsets="group", groupId="home")
+    assert sink.rows == [(0, 2)]
+
+
+def test_a_checkpoint_of_another_source_is_refused(
+    queries: Queries, spark: SparkSession, tmp_path: Path
+) -> None:
+    """A query that has changed its source, such as from files: Spark itself hands us what it finds there."""
+    (tmp_path / "lines").mkdir()
+    (tmp_path / "lines" / "one.txt").write_text("one\n")
+    writer = spark.readStream.text(str(tmp_path / "lines")).writeStream.format("noop")
+    writer = writer.option("checkpointLocation", str(queries.checkpoint)).trigger(availableNow=True)
+    assert writer.start().awaitTermination(200)
+    queries.produce(1, 1)
+    with pytest.raises(
+        StreamingQueryException,
+        match=r"ConfigurationError: The checkpoint holds no offset of the ehkafka source.* of its own\.",
+    ):
+        queries.start(startingOffsets="earliest")
+
+
+def test_lost_records_are_named_or_passed(
+    queries: Queries, broker: EmbeddedBroker, heard: Callable[[str], str]
+) -> None:
+    """`failOnDataLoss` both ways over a restart: the gap is named, then what is left is read."""
+    queries.produce(10, 10)
+    queries.start(startingOffsets="earliest")
+    queries.produce(10, 10)
+    broker.delete_records("readings", 1, 15)
+    gap = "readings[1]: offset 10 was to be read next, but the log holds 15 to 20: offsets 10 to 14 are gone"
+    with pytest.raises(StreamingQueryException) as ended:
+        queries.start(startingOffsets="earliest")
+    assert f"OffsetGapError: {gap} (retention). To go on without them, set failOnDataLoss" in str(ended.value)
+    sink, _ = queries.start(startingOffsets="earliest", failOnDataLoss="false")
+    assert sink.rows == [(0, n) for n in range(10, 20)] + [(1, n) for n in range(15, 20)]
+    heard(f"{gap} (retention). The query goes on at offset 15 (failOnDataLoss=false).")
+
+
+def _planned(spark: SparkSession, broker: EmbeddedBroker, **given: str) -> Any:
+    """Return a batch query's rows, of which the tasks are planned and not run yet."""
+    options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": "readings", **given}
+    frame: DataFrame = spark.read.format("ehkafka").options(**options).load()
+    rows = frame.select("partition", "offset").rdd
+    assert rows.getNumPartitions() == 2
+    return rows
+
+
+def test_records_that_go_after_the_planning_are_named_by_their_task(
+    spark: SparkSession, queries: Queries, broker: EmbeddedBroker
+) -> None:
+    """`failOnDataLoss` both ways, where only an executor can see the gap."""
+    queries.produce(10, 10)
+    strict, lenient = _planned(spark, broker), _planned(spark, broker, failOnDataLoss="false")
+    broker.delete_records("readings", 1, 5)
+    with pytest.raises(
+        Exception, match=r"OffsetGapError: readings\[1\]: .*offsets 0 to 4 are gone.*failOnDataLoss=false"
+    ):
+        strict.collect()
+    rows = sorted(map(tuple, lenient.collect()))
+    assert rows == [(0, n) for n in range(10)] + [(1, n) for n in range(5, 10)]
+
+
+def test_a_topic_that_is_deleted_under_a_query_is_named(queries: Queries, broker: EmbeddedBroker) -> None:
+    """No endless wait, and no word of partitions without a leader."""
+    queries.produce(1, 1)
+    _, query = queries.start(now=False, startingOffsets="earliest", **{"kafkaConsumer.pollTimeoutMs": "3000"})
+    broker.delete_topic("readings")
+    with pytest.raises(
+        StreamingQueryException, match=r"TopicNotFoundError: .*topic readings: there is no such topic here"
+    ):
+        query.processAllAvailable()
