@@ -7,7 +7,8 @@ called by tests on one thread.
 
 from __future__ import annotations
 
-import importlib.util
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,10 +16,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from ehkafka.errors import EndpointError, MissingExtraError
+from ehkafka.errors import EndpointError
 from ehkafka.spark.java_home import find_java_home
 from ehkafka.testing.broker_process import BrokerProcess, java_environment
 from ehkafka.testing.ports import free_ports
+from ehkafka.testing.spark_home import make_spark_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,8 +37,9 @@ _QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 class SparkCluster:
     """A master and `workers` with one core each, in a context manager.
 
-    `python` runs the driver and the executors. `environment` is added to that of the workers, and so to
-    their executors': as a cluster's operator gives secrets to its machines.
+    The workers come up while the first program's driver does: what it runs waits for all of them. `python`
+    runs the driver and the executors. `environment` is added to that of the workers, and so to their
+    executors': as a cluster's operator gives secrets to its machines.
     """
 
     def __init__(
@@ -46,8 +49,8 @@ class SparkCluster:
         python: Path = Path(sys.executable),
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        self._home = _spark_home()
         self._directory = tempfile.TemporaryDirectory(prefix="ehkafka-spark-")
+        self._home = make_spark_home(Path(self._directory.name))
         self._count = workers
         self._environment = {
             "JAVA_HOME": str(find_java_home()),
@@ -107,6 +110,10 @@ class SparkCluster:
             "spark.ui.enabled": "false",
             "spark.log.level": "WARN",
             "spark.sql.shuffle.partitions": "2",
+            # No task runs before each worker has its executor.
+            "spark.cores.max": str(self._count),
+            "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+            "spark.scheduler.maxRegisteredResourcesWaitingTime": f"{START_S:.0f}s",
             **(configuration or {}),
         }
         command = [str(self._home / "bin" / "spark-submit"), "--master", self.url]
@@ -114,15 +121,18 @@ class SparkCluster:
             command += ["--conf", f"{name}={value}"]
         if py_files:
             command += ["--py-files", ",".join(map(str, py_files))]
-        done = subprocess.run(  # noqa: S603 - a command of our own
-            [*command, str(program), *arguments],
-            env={**_without_python_path(), **self._environment, **(environment or {})},
-            cwd=self._directory.name,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
+        try:
+            done = subprocess.run(  # noqa: S603 - a command of our own
+                [*command, str(program), *arguments],
+                env={**_without_python_path(), **self._environment, **(environment or {})},
+                cwd=self._directory.name,
+                capture_output=True,
+                text=True,
+                timeout=timeout_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise EndpointError(f"spark-submit took more than {timeout_s:.0f} s.\n{self._logs()}") from None
         if done.returncode != 0:
             said = "\n".join(line for line in done.stderr.splitlines() if not line.startswith("\tat "))
             raise EndpointError(
@@ -131,7 +141,10 @@ class SparkCluster:
         return done.stdout
 
     def stop(self) -> None:
-        """End all processes, the workers first, and remove what they wrote; a second call does nothing."""
+        """End all processes and remove what they wrote; a second call does nothing."""
+        for process in self._processes:
+            if process.exit_code is None:
+                os.kill(process.pid, signal.SIGTERM)  # to all of them before one is waited for
         while self._processes:
             self._processes.pop().terminate(STOP_S)
         self._directory.cleanup()
@@ -139,13 +152,13 @@ class SparkCluster:
     def _start(self) -> None:
         address = ["--host", HOST, "--port", str(self.port), "--webui-port", "0"]
         master = self._run("master.Master", address, self._environment, "master")
-        self._wait_for(master, "Starting Spark master", 1)
+        # A worker or driver that finds no master looks again after ten seconds.
+        self._wait_for(master, "Starting Spark master")
         for number in range(self._count):
             work = Path(self._directory.name) / f"worker-{number}"
             shape = ["--host", HOST, "--cores", "1", "--memory", "1g", "--work-dir", str(work)]
             arguments = [*shape, "--webui-port", "0", self.url]
             self._run("worker.Worker", arguments, self._of_workers, f"worker-{number}")
-        self._wait_for(master, "Registering worker", self._count)
 
     def _run(self, main: str, arguments: Sequence[str], environment: Mapping[str, str], name: str) -> Path:
         directory = Path(self._directory.name)
@@ -155,23 +168,18 @@ class SparkCluster:
         self._processes.append(process)
         return log
 
-    def _wait_for(self, log: Path, words: str, times: int) -> None:
+    def _wait_for(self, log: Path, words: str) -> None:
         deadline_s = time.monotonic() + START_S
-        while log.read_text(errors="replace").count(words) < times:
+        while words not in log.read_text(errors="replace"):
             ended = [each.exit_code for each in self._processes if each.exit_code is not None]
             if ended or time.monotonic() > deadline_s:
-                said = "\n".join(
-                    path.read_text(errors="replace")[-1500:] for path in log.parent.glob("*.log")
-                )
-                raise EndpointError(f"The Spark cluster did not come up on {self.url}:\n{said}")
+                raise EndpointError(f"The Spark cluster did not come up on {self.url}:\n{self._logs()}")
             time.sleep(LOOK_S)
 
-
-def _spark_home() -> Path:
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise MissingExtraError("A Spark cluster needs PySpark: pip install 'ehkafka[spark]'")
-    return Path(spec.origin).parent
+    def _logs(self) -> str:
+        """Return the end of what each process has said."""
+        paths = sorted(Path(self._directory.name).glob("*.log"))
+        return "\n".join(path.read_text(errors="replace")[-1500:] for path in paths)
 
 
 def _without_python_path() -> dict[str, str]:

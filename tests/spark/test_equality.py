@@ -160,7 +160,8 @@ def _assert_equal(ours: pa.Table, theirs: pa.Table) -> None:
     assert ours.schema.equals(theirs.schema)
     left, right = ours.sort_by(ORDER), theirs.sort_by(ORDER)
     for name in ours.schema.names:
-        assert left.column(name).equals(right.column(name)), _first_difference(name, left, right)
+        is_equal = left.column(name).equals(right.column(name))
+        assert is_equal, f"FACT: {_first_difference(name, left, right)}"
 
 
 def _first_difference(name: str, ours: pa.Table, theirs: pa.Table) -> str:

@@ -219,7 +219,7 @@ def assert_key_order(calls: Iterable[tuple[Any, int]]) -> None:
     """Fail when the offsets of one key do not ascend."""
     last: dict[Any, int] = {}
     for key, offset in calls:
-        assert last.get(key, -1) < offset, f"{key} was handled at {offset} after {last[key]}"
+        assert last.get(key, -1) < offset, f"FACT: {key} was handled at {offset} after {last[key]}"
         last[key] = offset
 
 
@@ -235,7 +235,7 @@ def noting(app: ehkafka.App, note: Callable[..., None], topic: str = "t", **opti
 def assert_once(journal: Journal, count: int) -> None:
     """Fail unless each record was handled exactly once and each key in its order."""
     lines = journal.lines()
-    assert len(lines) == len({tuple(line[:3]) for line in lines}) == count
+    assert len(lines) == len({tuple(line[:3]) for line in lines}) == count, "FACT: lost or handled twice"
     assert_key_order(((topic, key), int(offset)) for topic, _, offset, key in lines)
 
 

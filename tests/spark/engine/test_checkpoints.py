@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import ehkafka
 from ehkafka.errors import ConfigurationError, OffsetGapError
 from ehkafka.progress.ranges import MOVED
 from ehkafka.spark.engine.checkpoint_folder import CheckpointFolder, Identity
@@ -150,11 +151,20 @@ def test_a_topic_made_anew_is_read_from_its_beginning(
 
 
 def test_checkpoints_of_others_are_refused(
-    spark: SparkSession, produced: Any, app_at: Any, journal: Any, tmp_path: Path, lab: Any
+    spark: SparkSession,
+    broker: EmbeddedBroker,
+    produced: Any,
+    app_at: Any,
+    journal: Any,
+    tmp_path: Path,
+    lab: Any,
 ) -> None:
-    """A checkpoint of another group or topic, or a folder of something else, is one error that says whose."""
+    """A checkpoint of another group, topic or broker, or a folder of something else: one error says whose.
+
+    Its own app goes on afterwards.
+    """
     where = str(tmp_path / "checkpoint")
-    produced(10)
+    total = produced(10)
     app = app_at()
     lab.noting(app, journal.note)
     app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
@@ -166,10 +176,17 @@ def test_checkpoints_of_others_are_refused(
     lab.noting(topic, journal.note, "u")
     with pytest.raises(ConfigurationError, match=r"topics \('t',\) instead of \('u',\)"):
         topic.run_on_spark(spark, checkpoint=where)
+    moved = lab.make_app(endpoint=ehkafka.Endpoint.kafka(broker.bootstrap.replace("127.0.0.1", "localhost")))
+    lab.noting(moved, journal.note)
+    with pytest.raises(ConfigurationError, match=r"endpoint '127\.0\.0\.1' instead of 'localhost'"):
+        moved.run_on_spark(spark, checkpoint=where)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thing").write_text("x")
     with pytest.raises(ConfigurationError, match="is no folder of ehkafka's"):
         app.run_on_spark(spark, checkpoint=str(tmp_path / "full"))
+    total += produced(5)
+    app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
+    lab.assert_once(journal, total)
 
 
 def test_a_folder_outlives_a_driver_that_was_killed_while_it_wrote_whose_it_is(

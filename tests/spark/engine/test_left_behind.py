@@ -53,7 +53,7 @@ def _assert_apart(journal: Any) -> None:
     """Fail when the call that hangs was seen after a later one of its key had begun."""
     words = [line[0] for line in journal.lines()]
     assert "later" in words
-    assert "hangs" not in words[words.index("later") :], "two handlers of one key ran side by side"
+    assert "hangs" not in words[words.index("later") :], "FACT: two handlers of one key at once"
 
 
 def test_o1_a_call_that_hangs_ends_with_its_task(

@@ -74,8 +74,9 @@ class Target:
             duplicates=sum(map(len, handled.values())) - count,
         )
         _note(verdict, recovery_s)
-        assert not verdict.violations, verdict.report()
-        assert committed == {number: len(offsets) for number, offsets in unique.items()}
+        assert not verdict.violations, f"FACT: {verdict.report()}"
+        finished = {number: len(offsets) for number, offsets in unique.items()}
+        assert committed == finished, "FACT: other offsets are committed than finished"
 
 
 def _late_firsts(journal: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -29,8 +30,13 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Message
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.datasource import DataSourceReader
+    from pyspark.sql.types import StructType
 
     from ehkafka.spark.source.options import SourceOptions
+
+pytest.importorskip("pyspark")
+from ehkafka.spark.source.data_source import EhkafkaDataSource
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
 
@@ -185,6 +191,42 @@ def _through_the_service(
     }
 
 
+def test_an_executor_without_the_secret_says_where_it_has_to_be(
+    guarded: KafkaBroker, topic: Callable[..., str], spark: SparkSession, tmp_path: Path
+) -> None:
+    """The driver has the variable and plans; the task that lacks it names it, and how it gets there."""
+    name, variable = topic(), f"HOME_STRING_{uuid.uuid4().hex[:8]}"
+    produce(guarded.bootstrap, name, [("k", b"v")] * 6)
+    given = {**_through_the_service(guarded, tmp_path, name), "connectionStringEnv": variable}
+    del given["connectionStringFile"]
+    source = _with_a_variable_where_it_plans(variable, STRING)
+    spark.dataSource.register(source)
+    rows = spark.read.format(source.name()).options(**given).load().rdd
+    assert rows.getNumPartitions() == 1
+    with pytest.raises(
+        Exception,
+        match=rf"ConfigurationError: Option connectionStringEnv: the variable {variable} is not set in this"
+        rf" process\. .* every executor: spark\.executorEnv\.{variable}",
+    ) as told:
+        rows.collect()
+    assert KEY not in str(told.value)
+
+
+def _with_a_variable_where_it_plans(variable: str, value: str) -> type[EhkafkaDataSource]:
+    """Return the source for a driver that has this variable, made here so that it goes there by value."""
+
+    class OfTheDriver(EhkafkaDataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "ehkafka-of-the-driver"
+
+        def reader(self, schema: StructType) -> DataSourceReader:
+            os.environ[variable] = value
+            return super().reader(schema)
+
+    return OfTheDriver
+
+
 # A process that runs a task says so: a token is asked for on the driver, too.
 FACTORY = """
 import os
@@ -244,8 +286,8 @@ def test_no_secret_is_in_plans_checkpoints_and_logs(
     files = [*_files(tmp_path / "checkpoint"), *_files_of_events(spark)]
     assert any(b"ehkafka" in content for content in files)
     for secret in secrets:
-        assert secret not in shown
-        assert not any(secret.encode() in content for content in files)
+        assert secret not in shown, "FACT: a secret is shown"
+        assert not any(secret.encode() in content for content in files), "FACT: a secret is in a file"
 
 
 def _files(directory: Path) -> list[bytes]:
