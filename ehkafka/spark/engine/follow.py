@@ -38,9 +38,8 @@ TELL_S = 5.0
 STOP_LOOK_S = 0.005
 # What the last commit may take at least, however late the batch before it has ended.
 LAST_S = 10.0
-# Spark gives the process that plans a query ten seconds to start, which a very busy machine may not keep.
+# Of a query that ends before it begins, for want of time.
 STARTS_MAX = 6
-_TOO_LATE = "failed to connect back"
 # How Spark's words begin until a query's first trigger.
 _BEGINNING = "Initializing"
 
@@ -180,9 +179,9 @@ class Follower:
 
     def _begins_again(self) -> bool:
         """Start the query again if it ended before it began, for want of time; tell whether it was."""
-        if self._starts == STARTS_MAX or self._progress.has_begun or self._batches.failure is not None:
+        if self._starts == STARTS_MAX or self._batches.failure is not None:
             return False
-        if _TOO_LATE not in str(self.query.exception()):
+        if not self._progress.is_for_want_of_time(self.query):
             return False
         self._start()
         return True
@@ -295,6 +294,8 @@ class Follower:
         self._tell(0.0)
         if self._batches.failure is not None:
             self.fail(self._batches.failure)
+        elif self._stop_by_s is not None and self._progress.is_for_want_of_time(self.query):
+            pass  # it would have been started again, had nobody asked it to stop: that is no failure
         elif (error := self.query.exception()) is not None:
             self.fail(failure_of(str(error)))
 

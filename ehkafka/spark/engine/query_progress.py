@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from ehkafka.records import TopicPartition
 
+# Spark gives the process that plans a query ten seconds to start, which a very busy machine may not keep.
+_TOO_LATE = "failed to connect back"
+
 
 class QueryProgress:
     """What was seen of a query's progress. One thread's."""
@@ -26,10 +29,9 @@ class QueryProgress:
         self._seen_at = ""
         self._seen_batch = -1
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether the query has told anything."""
-        return self._seen_at != ""
+    def is_for_want_of_time(self, query: StreamingQuery) -> bool:
+        """Tell whether a query has ended before it began because the process that plans it was slow."""
+        return not self._seen_at and _TOO_LATE in str(query.exception())
 
     def new(self, query: StreamingQuery) -> list[dict[str, Any]]:
         """Return what it has told since the last look.

@@ -40,6 +40,8 @@ REFRESH_S = 10.0
 # The wait before a question is asked again while a leader moves, doubled each time up to the second.
 AGAIN_S = 0.1
 AGAIN_S_MAX = 1.0
+# Longer than a leader takes to move, shorter than a stop waits for a trigger by default.
+LEADER_S = 15.0
 
 
 class Log:
@@ -127,7 +129,14 @@ class Log:
         return tuple(sorted(assigned or found))
 
     def _about(self, topic: str) -> Callable[[Consumer], ClusterMetadata]:
-        return lambda consumer: consumer.list_topics(topic, timeout=self._timeout_s)
+        def ask(consumer: Consumer) -> ClusterMetadata:
+            answer: ClusterMetadata = consumer.list_topics(topic, timeout=self._timeout_s)
+            there = answer.topics.get(topic)
+            if there is not None and there.error is not None and there.error.name() in LEADER_MOVES:
+                raise KafkaException(there.error)
+            return answer
+
+        return ask
 
     def _client(self) -> Consumer:
         if self._inspection is None:
@@ -157,21 +166,22 @@ class Log:
 
         While a leader moves, as after a broker's restart, it is asked again: the query need not end for that.
         """
-        ends_s = time.monotonic() + self._timeout_s
-        wait_s = AGAIN_S
-        try:
-            return question(self._client())
-        except KafkaException:
-            self.close()
+        gives_up_s = time.monotonic() + min(LEADER_S, self._timeout_s)
+        wait_s, is_new = AGAIN_S, False
         while True:
             try:
                 return question(self._client())
             except KafkaException as error:
                 refusal = error.args[0]
-            if refusal.name() not in LEADER_MOVES or time.monotonic() + wait_s > ends_s:
+            moves = refusal.name() in LEADER_MOVES
+            if moves and time.monotonic() + wait_s < gives_up_s:
+                time.sleep(wait_s)
+                wait_s = min(2 * wait_s, AGAIN_S_MAX)
+            elif not moves and not is_new:
+                self.close()
+                is_new = True
+            else:
                 raise EndpointError(
                     f"{self._options.endpoint.endpoint().name}, topic {', '.join(self.topics())}: the broker"
                     f" does not answer what the next batch needs: {describe_error(refusal)}"
                 )
-            time.sleep(wait_s)
-            wait_s = min(2 * wait_s, AGAIN_S_MAX)

@@ -270,6 +270,15 @@ def test_a_query_that_never_begins_ends_the_run(scene: SimpleNamespace) -> None:
     assert len(scene.queries) == 1
 
 
+def test_a_stop_before_a_late_query_is_started_again_is_no_error(scene: SimpleNamespace) -> None:
+    """What would have been started again has not failed when somebody wants it to stop just then."""
+    scene.query.error = RuntimeError("Python worker failed to connect back.")
+    scene.query.isActive = False
+    scene.run.request_stop()
+    scene.start()
+    assert scene.run.wait(10)
+
+
 def test_a_group_that_is_taken_away_ends_the_run(scene: SimpleNamespace) -> None:
     """A consumer that joins meanwhile makes the broker refuse our commits: the run ends and says so."""
     scene.group.taken = GroupInUseError("somebody else")
