@@ -12,7 +12,6 @@ from confluent_kafka import KafkaError
 
 from ehkafka.errors import AbandonedError, HandlerFailedError
 from ehkafka.spark.engine import follow
-from ehkafka.spark.engine import run as run_module
 from ehkafka.spark.engine.last_tasks import await_tasks
 from ehkafka.testing.wire_requests import ApiKey
 
@@ -117,10 +116,9 @@ def test_o1_a_batch_that_was_cut_off_has_ended_when_the_run_has(
     """
     # A slow machine may need more than the time after which a run warns and leaves tasks to themselves.
     monkeypatch.setattr(follow, "await_tasks", partial(await_tasks, timeout_s=TASKS_END_S))
-    monkeypatch.setattr(run_module, "_SLACK_S", run_module._SLACK_S + TASKS_END_S)
     broker.produce("u", [(b"k", b"0")])
     handle = _hanging_once(journal.note, tmp_path / "first")
-    app = app_at()
+    app = app_at(stop_s=TASKS_END_S)
     app.handler("u")(handle)
     run = app.run_on_spark(spark)
     lab.wait_until(journal.lines)
