@@ -58,6 +58,8 @@ class Committer:
         self._saver = saver
         self._on_acknowledged: OnAcknowledged | None = None
         self._sent_s = 0.0
+        # The last one that waits for a synchronous commit, perhaps longer than was waited for it.
+        self._waiter: threading.Thread | None = None
         # Why the last commit failed; None since one was acknowledged. Read by `App.health`.
         self.trouble: str | None = None
         # Whether another try may succeed where the last one failed.
@@ -148,6 +150,12 @@ class Committer:
             if not dirty or not self._commit_until(consumer, dirty, deadline_s - self._clock()):
                 return
 
+    def await_answer(self, timeout_s: float) -> bool:
+        """Wait until no thread of `commit_within` is inside the client; False: one still is."""
+        if self._waiter is not None:
+            self._waiter.join(max(0.0, timeout_s))
+        return self._waiter is None or not self._waiter.is_alive()
+
     def _commit_until(
         self, consumer: Consumer, dirty: dict[TopicPartition, Position], timeout_s: float
     ) -> bool:
@@ -159,6 +167,7 @@ class Committer:
             daemon=True,
         )
         waiter.start()
+        self._waiter = waiter
         waiter.join(max(0.0, timeout_s))
         if answer:
             self._answered(dirty, *answer[0])

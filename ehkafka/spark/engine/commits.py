@@ -118,7 +118,8 @@ class Commits:
     def finish(self, timeout_s: float) -> list[TopicPartition]:
         """Commit what the last batch reached; return the partitions whose commit is not known to be made.
 
-        It says that the run has ended, so that the next one need not wait for an answer.
+        It says that the run has ended, so that the next one need not wait for an answer. The last request
+        may be inside the client still: `Committer.await_answer`.
         """
         ends_s = time.monotonic() + timeout_s
         if self._mark_text is not None:
@@ -133,6 +134,8 @@ class Commits:
             if ledger.in_flight is None and self._look(min(left_s, max(LOOK_TIMEOUT_S, left_s / 2))):
                 left_s = max(0.1, ends_s - time.monotonic())
                 self._context.committer.commit_within(self._consumer, self._positions, left_s)
+                if not self._context.committer.await_answer(0.0):
+                    break  # that commit has the client still
             if ledger.dirty(self._positions):
                 self._consumer.consume(1, min(max(0.0, left_s), AGAIN_S))
         return [] if self._holding.lost is not None else self._late()

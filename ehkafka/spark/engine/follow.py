@@ -47,7 +47,7 @@ _BEGINNING = "Initializing"
 class Follower:
     """What the run's thread does. `request_stop` from any thread; `done` is set when all has ended.
 
-    `answer` until there is a query, `begin`, then `run` to the end; or `cut_off` where nobody follows it.
+    `answer` until there is a query, `begin`, then `run` to the end; or `cut_off` if the start is broken off.
     """
 
     def __init__(
@@ -85,6 +85,7 @@ class Follower:
         self.counts: dict[str, int] = dict.fromkeys(COUNTS, 0)
         self.batches = 0
         self._query: StreamingQuery | None = None
+        # Set by `run`, where the run has begun for its user.
         self._thread: threading.Thread | None = None
         # The thread's.
         self._start_query: Callable[[], StreamingQuery]
@@ -107,12 +108,9 @@ class Follower:
         self._start()
 
     def cut_off(self) -> None:
-        """End a query that nobody is to follow, if there is one, and its tasks."""
-        if self._query is not None:
-            try:
-                self._end_query()
-            finally:
-                self._await_tasks()
+        """End a run that nobody is to follow, and its query, if there is one. Never raises."""
+        self.leave_now()
+        self._finish()
 
     def run(self) -> None:
         """Follow the query to its end, and end all else. Never raises."""
@@ -256,7 +254,8 @@ class Follower:
             self.done.set()  # nobody may wait for ever
 
     def _await_tasks(self) -> None:
-        await_tasks(self.query, self.answer)
+        if self._query is not None:
+            await_tasks(self._query, self.answer)
 
     def _commit_last(self) -> None:
         # By the stop's own deadline, unless that is too near: the mirror shares it.
@@ -280,7 +279,8 @@ class Follower:
         self._group.close(deadline_s=self._ends_s)
 
     def _call_on_end(self) -> None:
-        self._emit(AppStopped(0 if self.failure is None else self.failure.exit_code, 0))
+        if self._thread is not None:
+            self._emit(AppStopped(0 if self.failure is None else self.failure.exit_code, 0))
         self.is_in_users_hands = True
         try:
             self._on_end()
@@ -288,6 +288,8 @@ class Follower:
             self.fail(EhkafkaError(f"The end of the app failed: {said(error)}."))
 
     def _end_query(self) -> None:
+        if self._query is None:
+            return
         if self.query.isActive:
             self.query.stop()
         self._look()

@@ -8,6 +8,7 @@ what they commit (`holding`).
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,7 +44,10 @@ if TYPE_CHECKING:
 
 MEMBERS_S = 5.0
 CREDENTIAL_LOOK_S = 0.5
+# How long a last commit that came too late may keep the client from being closed.
+ANSWER_S = 5.0
 _NAMED = 3
+_LOG = logging.getLogger("ehkafka.spark")
 
 
 class Claimed(NamedTuple):
@@ -171,11 +175,19 @@ class Group:
         self.commits.serve(timeout_s)
 
     def close(self, *, deadline_s: float) -> None:
-        """Let the mirror write what it owes, and close the client."""
+        """Let the mirror write what it owes, and close the client, unless its last commit is still inside."""
         self._mirroring.stop(deadline_s=deadline_s, at_once=False)
         self._credential.stop()
-        if self._consumer is not None:
+        if self._consumer is None:
+            return
+        if self._context.committer.await_answer(ANSWER_S):
             self._consumer.close()
+            return
+        _LOG.warning(
+            "%s: the broker has not answered the last commit, so the client is not closed. It goes with the "
+            "process, and keeps nobody from the group. Look at the broker and the network.",
+            self._whose,
+        )
 
     @property
     def _opened(self) -> Consumer:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from ehkafka.errors import GroupInUseError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
 _LOCK = threading.Lock()
 # Under the lock: the run of each endpoint, group and topic.
 _RUNS: dict[tuple[str, str, str], str] = {}
 
 
-def reserve(endpoint: str, group: str, topics: Collection[str], run: str) -> Callable[[], None]:
-    """Take a group's topics for a run; return what gives them back. Raises `GroupInUseError`."""
+def reserve(endpoint: str, group: str, topics: Collection[str], run: str) -> None:
+    """Take a group's topics for a run. Raises `GroupInUseError`, and then takes none."""
     wanted = [(endpoint, group, topic) for topic in topics]
     with _LOCK:
         for key in wanted:
@@ -31,10 +31,10 @@ def reserve(endpoint: str, group: str, topics: Collection[str], run: str) -> Cal
                 )
         _RUNS.update(dict.fromkeys(wanted, run))
 
-    def give_back() -> None:
-        with _LOCK:
-            for key in wanted:
-                if _RUNS.get(key) == run:
-                    del _RUNS[key]
 
-    return give_back
+def give_back(endpoint: str, group: str, topics: Collection[str], run: str) -> None:
+    """Let go what the run has of it, if anything."""
+    with _LOCK:
+        for topic in topics:
+            if _RUNS.get((endpoint, group, topic)) == run:
+                del _RUNS[endpoint, group, topic]

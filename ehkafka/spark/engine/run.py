@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from ehkafka.errors import EhkafkaError
     from ehkafka.spark.engine.follow import Follower
 
-# How long `stop` waits beyond its own time-out. A silent broker may hold up that it is noticed, that the
-# batch has ended and that the tasks have; then these have their time, the last commit has, and all else.
-_SLACK_S = 3 * LOOK_TIMEOUT_MAX_S + TIMEOUT_S + LAST_S + 10.0
+# How long `stop` waits beyond its own time-out, and a start that is broken off altogether. A silent broker
+# may hold up that it is noticed, that the batch has ended and that the tasks have; then these have their
+# time, the last commit has, and all else.
+SLACK_S = 3 * LOOK_TIMEOUT_MAX_S + TIMEOUT_S + LAST_S + 10.0
 
 
 class SparkRun:
@@ -80,7 +81,7 @@ class SparkRun:
         self._follower.request_stop("stop() was called", timeout_s)
         if self._follower.owns(threading.current_thread()):
             return
-        limit_s = max(self._follower.stop_s, timeout_s or 0.0) + _SLACK_S
+        limit_s = max(self._follower.stop_s, timeout_s or 0.0) + SLACK_S
         # The user's on_stop functions take their time, as they do without Spark.
         while not self._follower.done.wait(limit_s):
             if not self._follower.is_in_users_hands:

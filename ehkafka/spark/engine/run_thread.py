@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class RunThread:
-    """The thread. `start`, any number of `call`, then `leave_to` or `end`: all by one other thread."""
+    """The thread. `start`, any number of `call`, then `leave_to`: all by one other thread."""
 
     def __init__(self, meanwhile: Callable[[], None]) -> None:
         """`meanwhile` takes a moment and never raises."""
@@ -27,7 +27,8 @@ class RunThread:
         self._asked: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
         # Written once, by the other thread.
         self._rest: Callable[[], None] | None = None
-        self._is_over = False
+        # Taken once, by whoever does the rest: the thread when it begins, if it ever does.
+        self._turn = threading.Lock()
         self._thread = threading.Thread(target=self._main, name="ehkafka-spark", daemon=True)
 
     def start(self) -> None:
@@ -35,36 +36,34 @@ class RunThread:
         self._thread.start()
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call a function on the thread; return, or raise, what it does. Not after `leave_to` or `end`.
+        """Call a function on the thread; return, or raise, what it does. Not after `leave_to`.
 
-        A signal may end the wait: the function goes on, and the next call comes after it.
+        A signal may end the wait: the function goes on if it has begun, and what is next comes after it.
         """
         answer: Future[T] = Future()
         self._asked.put((function, answer))
         return answer.result()
 
     def leave_to(self, rest: Callable[[], None]) -> None:
-        """Let the thread do this to its end, and nothing else any more."""
+        """Let the thread do this to its end after what it does now, and nothing else any more.
+
+        It is done here, and the thread never begins, where a signal came before it has.
+        """
         self._rest = rest
+        if self._turn.acquire(blocking=False):
+            rest()
 
     @property
     def is_left(self) -> bool:
         """Whether it was left to what follows."""
         return self._rest is not None
 
-    def end(self) -> None:
-        """End it after what it was asked, and wait for that."""
-        self._is_over = True
-        if self._thread.ident is not None:
-            self._thread.join()
-
     def _main(self) -> None:
+        if not self._turn.acquire(blocking=False):
+            return
         while self._rest is None:
-            if self._answer():
-                continue
-            if self._is_over:
-                return
-            self._meanwhile()
+            if not self._answer():
+                self._meanwhile()
         self._rest()
 
     def _answer(self) -> bool:

@@ -7,8 +7,10 @@ that thread starts the query, too, and goes on to follow it.
 
 from __future__ import annotations
 
+import logging
 import shutil
 import tempfile
+import time
 import uuid
 from contextlib import ExitStack
 from functools import partial
@@ -23,8 +25,8 @@ from ehkafka.spark.engine.follow import Follower
 from ehkafka.spark.engine.group import Group
 from ehkafka.spark.engine.hand_over import check_hand_over
 from ehkafka.spark.engine.refusals import check_app, check_session, check_version
-from ehkafka.spark.engine.reservation import reserve
-from ehkafka.spark.engine.run import SparkRun
+from ehkafka.spark.engine.reservation import give_back, reserve
+from ehkafka.spark.engine.run import SLACK_S, SparkRun
 from ehkafka.spark.engine.run_thread import RunThread
 from ehkafka.spark.engine.shipment import Shipment, pack
 from ehkafka.spark.engine.way_in import way_in_options
@@ -48,8 +50,9 @@ if TYPE_CHECKING:
     from ehkafka.spark.engine.choices import SparkChoices
     from ehkafka.spark.engine.group import Claimed
 
-# A start that failed says in the group that it has ended, so that the next one need not wait for its answer.
-RELEASE_S = 3.0
+_LOG = logging.getLogger("ehkafka.spark")
+# In slices: a wait without end would keep signals from being handled on some platforms.
+_WAIT_S = 0.1
 
 
 def start_on_spark(parts: AppParts, spark: SparkSession, choices: SparkChoices) -> SparkRun:
@@ -82,16 +85,17 @@ class _Start:
         self._spark = spark
         self._choices = choices
         self._undo = undo
+        self._thread = RunThread(self._answer)
         # What the query needs while it runs: the driver's stop file, and a checkpoint if none was given.
         self._folder = Path(tempfile.mkdtemp(prefix="ehkafka-spark-"))
-        undo.callback(shutil.rmtree, self._folder, ignore_errors=True)
+        self._undo_later(partial(shutil.rmtree, self._folder, ignore_errors=True))
         self._on_stop = ExitStack()
-        self._give_back: Callable[[], None] = lambda: None
         self._bus = EventBus(parts.event_hooks)
         self._bus.start()
-        undo.callback(self._bus.close, 1.0)
+        self._undo_later(partial(self._bus.close, 1.0))
         self._batches = Batches()
         self._group = Group(parts, self._bus, self._fail)
+        self._wanted = (parts.endpoint.name, self._group.name, parts.topics, self._group.run)
         self._follower = Follower(
             self._batches,
             self._group,
@@ -101,21 +105,19 @@ class _Start:
             emit=self._bus.emit,
             on_end=self._end,
         )
-        self._thread = RunThread(self._follower.answer)
 
     def start(self, options: Mapping[str, str], packed: bytes) -> SparkRun:
         """Reach the broker, say where to begin, run the on_start functions, start the query."""
         parts, group = self._parts, self._group
-        self._give_back = reserve(parts.endpoint.name, group.name, parts.topics, group.run)
-        self._undo.callback(self._give_back)
-        self._undo.callback(group.close, deadline_s=0.0)
+        self._undo_later(partial(give_back, *self._wanted))  # before: a signal may come in between
+        reserve(*self._wanted)
+        self._undo_later(partial(group.close, deadline_s=0.0))
         group.open()
         group.refuse_members()
         checkpoint, starts = self._take()
         self._call_on_start()
         start_query = self._prepare(packed, {**options, **self._own_options(options, starts)}, checkpoint)
         self._raise_failure()
-        self._undo.callback(self._break_off)
         self._thread.call(partial(self._follower.begin, start_query))
         self._bus.emit(AppStarted(parts.settings.group, parts.topics))
         self._thread.leave_to(self._follower.run)
@@ -145,7 +147,7 @@ class _Start:
     ) -> Claimed:
         """Take the group, and answer for it from now on: the functions of on_start may take long."""
         claimed = self._group.claim(starts, checkpoint, goes_on=goes_on)
-        self._undo.callback(self._release)
+        self._undo.push(self._break_off)
         self._thread.start()
         return claimed
 
@@ -191,34 +193,68 @@ class _Start:
             function()
         for function in self._parts.on_stop:
             self._on_stop.callback(function)
-        self._undo.push(self._on_stop)
 
     def _raise_failure(self) -> None:
         """Raise what has ended the run already, while its thread answered for the group."""
         if self._follower.failure is not None:
             raise self._follower.failure
 
-    def _break_off(self) -> None:
-        """End a query whose start is broken off: a signal may come before its caller has it."""
-        if not self._thread.is_left:
-            self._thread.call(self._follower.cut_off)
-            return
-        self._follower.leave_now()
-        self._follower.done.wait()
-        self._undo.pop_all()  # all of that is done
+    def _undo_later(self, function: Callable[[], object]) -> None:
+        """Undo something, should the start fail, unless the run's thread does by then."""
 
-    def _release(self) -> None:
-        """Give the group back. The client is this thread's again when the run's has ended."""
-        self._thread.end()
-        self._group.commits.finish(RELEASE_S)
+        def undo() -> None:
+            if not self._thread.is_left:
+                function()
+
+        self._undo.callback(undo)
+
+    def _break_off(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        """Let the run's own thread end all there is, and wait for that: no signal comes to that one.
+
+        A signal may come before the caller has the query, and more of them may follow.
+        """
+        if self._thread.is_left:
+            self._follower.leave_now()
+        else:
+            self._thread.leave_to(self._follower.cut_off)
+        signal = self._await_end()
+        failure = self._follower.failure
+        if failure is not None and failure is not error:
+            _LOG.warning("The start was broken off, and that failed, too: %s", failure)
+        if signal is not None:
+            raise signal
+
+    def _await_end(self) -> BaseException | None:
+        """Wait until all has ended, with a bound; return what a signal has raised meanwhile."""
+        ends_s = time.monotonic() + SLACK_S
+        follower, noted = self._follower, None
+        while not follower.done.is_set():
+            try:
+                if time.monotonic() > ends_s and not follower.is_in_users_hands:
+                    _LOG.warning(
+                        "A start was broken off %.0f s ago, and its query has not ended. Handlers may run "
+                        "until it has, so nobody else gets the group before. Stop the query in Spark's own "
+                        "page, or the process.",
+                        SLACK_S,
+                    )
+                    break
+                follower.done.wait(_WAIT_S)
+            except BaseException as signal:
+                if follower.is_in_users_hands:
+                    raise  # their on_stop functions go on, beside
+                noted = noted or signal
+        return noted
 
     def _end(self) -> None:
         """Close what was opened here, on the run's thread."""
         with ExitStack() as last:
-            last.callback(self._give_back)
+            last.callback(partial(give_back, *self._wanted))
             last.callback(self._bus.close, 2.0)
             last.callback(shutil.rmtree, self._folder, ignore_errors=True)
             last.callback(self._on_stop.close)
+
+    def _answer(self) -> None:
+        self._follower.answer()
 
     def _fail(self, error: EhkafkaError) -> None:
         self._follower.fail(error)

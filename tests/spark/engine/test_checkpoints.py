@@ -40,7 +40,7 @@ def test_a_checkpoint_goes_on_and_is_compared_with_the_group(
     def run(**choices: Any) -> None:
         app = app_at()
         lab.noting(app, journal.note)
-        app.run_on_spark(spark, available_now=True, checkpoint=where, **choices).wait(400)
+        assert app.run_on_spark(spark, available_now=True, checkpoint=where, **choices).wait(400)
 
     total = produced(300)
     run()
@@ -75,7 +75,7 @@ def test_a_late_commit_is_made_up_for_from_the_checkpoint(
     total = produced(200)
     app = app_at()
     lab.noting(app, note)
-    app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
+    assert app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
     ends = broker.committed("g", "t")
     mark = group_commits()[0][1]
     for metadata in (MOVED, ""):  # as `ehkafka offsets reset` does, or a tool that knows nothing of us
@@ -87,7 +87,7 @@ def test_a_late_commit_is_made_up_for_from_the_checkpoint(
     app = app_at()
     lab.noting(app, note)
     described = (Path(where) / "ehkafka.json").stat()
-    app.run_on_spark(spark, available_now=True, checkpoint=Path(where)).wait(400)
+    assert app.run_on_spark(spark, available_now=True, checkpoint=Path(where)).wait(400)
     assert (Path(where) / "ehkafka.json").stat().st_mtime_ns == described.st_mtime_ns
     lab.assert_once(journal, total)
     after = broker.committed("g", "t")
@@ -113,7 +113,7 @@ def test_a_stop_right_after_the_start_is_in_good_order(
         run.stop()
         handled = {number: len(offsets) for number, offsets in journal.offsets().items()}
         assert broker.committed("g", "t") == {number: handled.get(number, 0) for number in range(4)}
-    app.run_on_spark(spark, available_now=True, checkpoint=str(tmp_path / "checkpoint")).wait(400)
+    assert app.run_on_spark(spark, available_now=True, checkpoint=str(tmp_path / "checkpoint")).wait(400)
     lab.assert_once(journal, total)
 
 
@@ -132,7 +132,7 @@ def test_a_topic_made_anew_is_read_from_its_beginning(
     produced(400)
     app = app_at()
     lab.noting(app, journal.note)
-    app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
+    assert app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
     before = group_commits()
     broker.delete_topic("t")
     broker.create_topic("t", 4)
@@ -143,10 +143,10 @@ def test_a_topic_made_anew_is_read_from_its_beginning(
     journal.path.unlink()
     app = app_at(on_out_of_range="earliest")
     lab.noting(app, journal.note)
-    app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
+    assert app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
     lab.assert_once(journal, total)
     assert sum(v or 0 for v in broker.committed("g", "t").values()) == total
-    app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
+    assert app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
     lab.assert_once(journal, total)
 
 
@@ -167,7 +167,7 @@ def test_checkpoints_of_others_are_refused(
     total = produced(10)
     app = app_at()
     lab.noting(app, journal.note)
-    app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
+    assert app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
     other = app_at(group="h")
     lab.noting(other, journal.note)
     with pytest.raises(ConfigurationError, match="group 'g' instead of 'h'"):
@@ -185,7 +185,7 @@ def test_checkpoints_of_others_are_refused(
     with pytest.raises(ConfigurationError, match="is no folder of ehkafka's"):
         app.run_on_spark(spark, checkpoint=str(tmp_path / "full"))
     total += produced(5)
-    app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
+    assert app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
     lab.assert_once(journal, total)
 
 

@@ -372,7 +372,7 @@ def test_a_long_on_stop_function_is_waited_for(
     scene: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is the user's own time, as without Spark: no defect of ours."""
-    monkeypatch.setattr(run, "_SLACK_S", 0.05)
+    monkeypatch.setattr(run, "SLACK_S", 0.05)
     may_end = threading.Event()
     monkeypatch.setattr(scene.follower, "stop_s", 0.0)
     scene.end = may_end.wait

@@ -19,7 +19,7 @@ from ehkafka.records import TopicPartition
 from ehkafka.spark.engine import commits, holding
 from ehkafka.spark.engine.group import Group
 from ehkafka.spark.engine.marks import Mark
-from ehkafka.spark.engine.reservation import reserve
+from ehkafka.spark.engine.reservation import give_back, reserve
 from ehkafka.telemetry.bus import EventBus
 from ehkafka.testing.wire_requests import ApiKey
 
@@ -178,6 +178,41 @@ def test_the_last_commit_waits_for_a_slow_broker(
     assert group_commits()[0][0] == 7
 
 
+@pytest.mark.parametrize("is_soon", [True, False])
+def test_no_client_is_closed_while_its_last_commit_is_inside(
+    runs: Runs,
+    broker: EmbeddedBroker,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    is_soon: bool,
+) -> None:
+    """One thread at a time: a late answer is waited for, with a bound; then the client is left, and told."""
+    run = runs.begin()
+    monkeypatch.setattr("ehkafka.spark.engine.group.ANSWER_S", 60.0 if is_soon else 0.01)
+    client, inside = run._consumer, list[bool]()
+    assert client is not None
+
+    def is_inside() -> bool:
+        return "ehkafka-final-commit" in [thread.name for thread in threading.enumerate()]
+
+    spy = SimpleNamespace(
+        commit=client.commit,
+        committed=client.committed,
+        consume=lambda *_: inside.append(is_inside()),
+        close=lambda: inside.append(is_inside()),
+    )
+    monkeypatch.setattr(run, "_consumer", spy)
+    monkeypatch.setattr(run.commits, "_consumer", spy)
+    broker.delay_next(ApiKey.OFFSET_COMMIT, 1.5, times=1)
+    run.commits.note({PARTITIONS[0]: 7}, {})
+    assert run.commits.finish(0.5)
+    run.close(deadline_s=0.0)
+    assert inside == ([False] if is_soon else [])
+    assert ("is not closed" in caplog.text) is not is_soon
+    run._context.committer.await_answer(60.0)
+    monkeypatch.setattr(run, "_consumer", client)
+
+
 def test_a_look_that_failed_gives_the_next_one_longer() -> None:
     """A broker that is slow for long is waited for, within bounds; one that answers is asked as before."""
     timeouts_s = []
@@ -327,12 +362,17 @@ def test_a_reset_under_a_run_ends_it_and_is_not_undone(
 
 def test_this_process_refuses_a_second_run_at_once() -> None:
     """A program that starts the same app twice is told so; another topic of the group is another matter."""
-    give_back = reserve("broker", "g", ["t", "u"], "run-1")
+    reserve("broker", "g", ["t", "u"], "run-1")
     with pytest.raises(GroupInUseError, match=r"runs it on Spark already \(topic 'u', run run-1\)"):
         reserve("broker", "g", ["u", "v"], "run-2")
-    reserve("broker", "g", ["v"], "run-2")()
-    give_back()
-    reserve("broker", "g", ["u"], "run-3")()
+    reserve("broker", "g", ["v"], "run-2")
+    give_back("broker", "g", ["t", "u"], "run-3")  # not its own
+    with pytest.raises(GroupInUseError, match="run run-1"):
+        reserve("broker", "g", ["u"], "run-3")
+    give_back("broker", "g", ["t", "u"], "run-1")
+    reserve("broker", "g", ["u"], "run-3")
+    for run in ("run-2", "run-3"):
+        give_back("broker", "g", ["t", "u", "v"], run)
 
 
 def test_a_partition_that_was_added_begins_with_its_log(

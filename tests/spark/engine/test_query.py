@@ -87,7 +87,7 @@ def test_a_graceful_stop_commits_the_end_and_the_next_start_repeats_nothing(
     lab.assert_once(journal, sum(handled.values()))
     app = app_at()
     lab.noting(app, note)
-    app.run_on_spark(spark, available_now=True).wait(400)
+    assert app.run_on_spark(spark, available_now=True).wait(400)
     lab.assert_once(journal, total)
 
 
@@ -208,7 +208,7 @@ def test_the_mirror_follows_the_commits(
     store = MemoryStore()
     app = app_at(mirror=StoreMirror(store=store, interval_s=0.1, namespace="here"))
     lab.noting(app, journal.note)
-    app.run_on_spark(spark, available_now=True).wait(400)
+    assert app.run_on_spark(spark, available_now=True).wait(400)
     ends = {number: max(offsets) for number, offsets in journal.offsets().items()}
     for number, last in ends.items():
         blob = store.read(f"here/t/g/checkpoint/{number}")
@@ -228,7 +228,7 @@ def test_a_second_run_of_this_process_is_refused(
     with pytest.raises(GroupInUseError, match="this process runs it on Spark already"):
         app.run_on_spark(spark, available_now=True)
     first.stop()
-    app.run_on_spark(spark, available_now=True).wait(400)
+    assert app.run_on_spark(spark, available_now=True).wait(400)
     lab.assert_once(journal, total)
 
 
@@ -240,7 +240,7 @@ def test_what_a_crashed_consumer_had_finished_ahead_is_repeated_and_nothing_is_l
     group_commits({1: (4, encode(4, ((6, 15),), None, 1_000).text)})
     app = app_at()
     lab.noting(app, journal.note)
-    app.run_on_spark(spark, available_now=True).wait(400)
+    assert app.run_on_spark(spark, available_now=True).wait(400)
     assert journal.handled() == {("t", 1): list(range(4, 20))}
     assert broker.committed("g", "t")[1] == 20
 
@@ -253,11 +253,11 @@ def test_a_start_at_latest_is_committed_before_the_first_batch(
     app = app_at(start="latest")
     lab.noting(app, journal.note)
     before = lab.ends_of(broker)
-    app.run_on_spark(spark, available_now=True).wait(400)
+    assert app.run_on_spark(spark, available_now=True).wait(400)
     assert broker.committed("g", "t") == before
     assert journal.lines() == []
     produced(30)
     app = app_at(start="latest")
     lab.noting(app, journal.note)
-    app.run_on_spark(spark, available_now=True).wait(400)
+    assert app.run_on_spark(spark, available_now=True).wait(400)
     assert len(journal.lines()) == 30

@@ -208,7 +208,7 @@ def test_row_28_a_failed_batch(
 def _end_of(run: Any) -> str:
     """Return what ended a run; nothing when all was handled."""
     try:
-        run.wait(400)
+        assert run.wait(400)
     except (HandlerFailedError, EngineError) as error:
         return f"{type(error).__name__}: {error}"
     return ""

@@ -28,10 +28,12 @@ def thread(turns: threading.Semaphore) -> Iterator[RunThread]:
         turns.release()
         pause.wait(0.001)
 
-    thread = RunThread(meanwhile)
+    thread, ended = RunThread(meanwhile), threading.Event()
     thread.start()
     yield thread
-    thread.end()
+    if not thread.is_left:
+        thread.leave_to(ended.set)
+        assert ended.wait(60)
 
 
 def test_what_is_owed_is_done_between_calls(thread: RunThread, turns: threading.Semaphore) -> None:
@@ -57,23 +59,33 @@ def test_what_a_call_raises_is_the_callers(thread: RunThread) -> None:
 
 
 def test_it_ends_with_what_it_was_left_to(thread: RunThread) -> None:
-    """From then on it does that alone, and `end` waits for it."""
-    begun, go, told = threading.Event(), threading.Event(), list[str]()
+    """From then on it does that alone, after what it does, whatever became of who had asked."""
+    asked, ended, told = threading.Event(), threading.Event(), list[str]()
+
+    def ask() -> None:
+        asked.set()
+        told.append(threading.current_thread().name)
 
     def rest() -> None:
-        begun.set()
-        assert go.wait(60)
         told.append("rest")
+        ended.set()
 
     assert not thread.is_left
+    caller = threading.Thread(target=thread.call, args=[ask])
+    caller.start()
+    assert asked.wait(60)
     thread.leave_to(rest)
     assert thread.is_left
-    assert begun.wait(60)
-    go.set()
-    thread.end()
-    assert told == ["rest"]
+    assert ended.wait(60)
+    caller.join()
+    assert told == ["ehkafka-spark", "rest"]
 
 
-def test_one_that_never_began_ends() -> None:
-    """A start that fails before it has nothing to wait for."""
-    RunThread(lambda: None).end()
+def test_what_one_that_never_began_is_left_to_is_done_all_the_same() -> None:
+    """A signal may come before it has begun: then whoever leaves it does it, and it never begins."""
+    done: list[str] = []
+    thread = RunThread(lambda: None)
+    thread.leave_to(lambda: done.append(threading.current_thread().name))
+    thread.start()
+    thread._thread.join()
+    assert done == [threading.current_thread().name]

@@ -59,6 +59,28 @@ def begin(monkeypatch: pytest.MonkeyPatch, lab: Any) -> Iterator[Begin]:
     lab.wait_until(lambda: "ehkafka-spark" not in [thread.name for thread in threading.enumerate()], 60)
 
 
+@pytest.fixture
+def signal_main() -> Iterator[Callable[[], None]]:
+    """Return what sends the main thread a signal that interrupts it, from another one, and waits for that."""
+    if not hasattr(signal, "pthread_kill"):
+        pytest.skip("signals of this kind are POSIX's")
+    heard = threading.Semaphore(0)
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def hear(*_arguments: object) -> None:
+        heard.release()
+        raise KeyboardInterrupt
+
+    def send() -> None:
+        signal.pthread_kill(main, signal.SIGUSR1)
+        assert heard.acquire(timeout=60)
+
+    before = signal.signal(signal.SIGUSR1, hear)
+    yield send
+    signal.signal(signal.SIGUSR1, before)
+
+
 def _take(parts: Any) -> None:
     """Take the group, as a second run elsewhere does."""
     bus = EventBus(())
@@ -202,6 +224,134 @@ def test_what_spark_says_to_a_start_is_raised_by_it(
     mark = Mark.read(group_commits()[0][1])
     assert mark is not None
     assert mark.has_ended
+
+
+@pytest.mark.parametrize("name", ["AppStarted", "SparkRun"])
+def test_o1_further_signals_end_no_start_before_its_tasks(
+    app: ehkafka.App,
+    begin: Begin,
+    group_commits: Any,
+    lab: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    signal_main: Callable[[], None],
+    name: str,
+) -> None:
+    """O1: a user who presses Ctrl-C again and again: no on_stop function, no client's end while tasks run."""
+    query, left, closed = lab.FakeQuery(), [], []
+    query.tasks = [1] * 12
+    stop, close = query.stop, Group.close
+
+    def stop_slowly() -> None:
+        for _ in range(3):
+            signal_main()
+        stop()
+
+    def note_close(group: Group, *, deadline_s: float) -> None:
+        closed.append(list(query.tasks))
+        close(group, deadline_s=deadline_s)
+
+    query.stop = stop_slowly
+    monkeypatch.setattr(Group, "close", note_close)
+    app.on_stop(lambda: left.append(list(query.tasks)))
+    with monkeypatch.context() as patch:
+        patch.setattr(start, name, _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            begin(app, lambda: query)
+    assert (left, closed) == ([[]], [[]])
+    mark = Mark.read(group_commits()[0][1])
+    assert mark is not None
+    assert mark.has_ended
+    begin(app, lab.FakeQuery).stop()
+
+
+def test_a_further_signal_leaves_a_long_on_stop_function(
+    app: ehkafka.App, begin: Begin, lab: Any, monkeypatch: pytest.MonkeyPatch, signal_main: Callable[[], None]
+) -> None:
+    """By then nothing of ours runs, and the user wants to leave at once."""
+    go = threading.Event()
+
+    @app.on_stop
+    def close_pool() -> None:
+        signal_main()
+        assert go.wait(60)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(start, "AppStarted", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            begin(app, lab.FakeQuery)
+    go.set()
+
+
+def test_a_start_whose_query_does_not_end_keeps_its_group_until_it_has(
+    app: ehkafka.App,
+    begin: Begin,
+    lab: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is waited for with a bound, and that is told; nobody gets the group while its handlers may run."""
+    query, go, told = lab.FakeQuery(), threading.Event(), list[str]()
+    stop = query.stop
+
+    def stop_at_last() -> None:
+        assert go.wait(60)
+        stop()
+
+    query.stop = stop_at_last
+    app.on_stop(lambda: told.append("stop"))
+    with monkeypatch.context() as patch:
+        patch.setattr(start, "AppStarted", _interrupt)
+        patch.setattr(start, "SLACK_S", 0.1)
+        with pytest.raises(KeyboardInterrupt):
+            begin(app, lambda: query)
+    assert "has not ended" in caplog.text
+    assert told == []
+    with pytest.raises(GroupInUseError, match="this process runs it"):
+        begin(app, lab.FakeQuery)
+    go.set()
+    lab.wait_until(lambda: "ehkafka-spark" not in [thread.name for thread in threading.enumerate()], 60)
+    assert told == ["stop"]
+    begin(app, lab.FakeQuery).stop()
+
+
+def test_what_fails_while_a_start_is_broken_off_is_told_beside(
+    app: ehkafka.App,
+    begin: Begin,
+    lab: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The caller sees what broke the start off; the rest is ended all the same."""
+    query, told = lab.FakeQuery(), list[str]()
+
+    def fail() -> None:
+        raise LookupError("no such query")
+
+    query.stop = fail
+    app.on_stop(lambda: told.append("stop"))
+    with monkeypatch.context() as patch:
+        patch.setattr(start, "AppStarted", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            begin(app, lambda: query)
+    assert "no such query" in caplog.text
+    assert told == ["stop"]
+
+
+def test_a_signal_right_after_the_group_was_taken_gives_it_back(
+    app: ehkafka.App, begin: Begin, lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A notebook that starts the app again is not told that its own process runs it."""
+    taken = start.reserve
+
+    def interrupt(*what: Any) -> None:
+        taken(*what)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(start, "reserve", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            begin(app, lab.FakeQuery)
+    begin(app, lab.FakeQuery).stop()
 
 
 @pytest.mark.timeout(900)

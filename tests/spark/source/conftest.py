@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.records import TopicPartition
+from ehkafka.spark.engine.follow import STARTS_MAX
 from ehkafka.spark.source.consumers import close_idle
 from ehkafka.spark.source.options import options_from
 from ehkafka.testing import EmbeddedBroker
@@ -159,7 +160,7 @@ def _begun(writer: DataStreamWriter, *, to_its_end: bool) -> StreamingQuery:
     """Return a query that has ended, or has worked off what was there."""
     from pyspark.errors import StreamingQueryException  # noqa: PLC0415 - an extra that a laptop may lack
 
-    while True:
+    for left in reversed(range(STARTS_MAX)):
         query = writer.start()
         try:
             if to_its_end:
@@ -169,8 +170,10 @@ def _begun(writer: DataStreamWriter, *, to_its_end: bool) -> StreamingQuery:
         except StreamingQueryException as error:
             if HASTE not in str(error):
                 raise
+            assert left, f"Spark gave the query's process ten seconds to start {STARTS_MAX} times, in vain"
         else:
-            return query
+            break
+    return query
 
 
 @pytest.fixture
