@@ -186,7 +186,7 @@ def _is_back(assignment: Assignment, offset: int) -> bool:
 def _position(assignment: Assignment) -> KafkaPartition:
     received_next = assignment.received_next
     offset = OFFSET_BEGINNING if received_next is None else received_next
-    mark = assignment.marks[-1] if assignment.marks else None
+    mark = assignment.marks.last
     if mark is None or mark.leader_epoch is None:
         return KafkaPartition(*assignment.partition, offset)
     return KafkaPartition(*assignment.partition, offset, leader_epoch=mark.leader_epoch)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ehkafka.lanes.finished import Extent, FinishedBefore
 from ehkafka.lanes.lane import Lane, SharedLane
+from ehkafka.lanes.marks import Mark, Marks
 
 if TYPE_CHECKING:
     from collections.abc import Container, Hashable, Iterator, Sequence
@@ -22,16 +23,6 @@ if TYPE_CHECKING:
     from ehkafka.recovery.decision import AfterDeadLetter
 
 TIMESTAMP_NOT_AVAILABLE = 0
-
-
-class Mark(NamedTuple):
-    """A batch that was received: what its records have in common."""
-
-    last_offset: int
-    received_at_s: float
-    leader_epoch: int | None
-    # Of the last record.
-    timestamp_ms: int | None = None
 
 
 class Assignment:
@@ -93,7 +84,7 @@ class Assignment:
         self.fates: dict[Hashable, AfterDeadLetter] = {} if fates is None else fates
         # What has no lane yet, in offset order behind what the lanes hold. Always empty without express.
         self.chunks: deque[Chunk] = deque()
-        self.marks: deque[Mark] = deque()
+        self.marks = Marks()
         # The latest record below the committed position whose timestamp is known: (offset, ms).
         self.anchor: tuple[int, int] | None = None
         # What the handler keeps for this assignment (a class handler: its instance). Set before `opened`.
@@ -112,7 +103,7 @@ class Assignment:
         epoch = last.leader_epoch()
         if messages[0].leader_epoch() != epoch:
             self._mark_epoch_changes(messages, now_s)
-        self.marks.append(Mark(self.received_next - 1, now_s, epoch, _timestamp_ms(last)))
+        self.marks.add(Mark(self.received_next - 1, now_s, epoch, _timestamp_ms(last)))
 
     def fresh(self, messages: Sequence[Message]) -> list[int] | None:
         """Return which messages, by their place, no earlier epoch finished; None: all. Caller has the lock.
@@ -135,14 +126,14 @@ class Assignment:
         assert self.received_next is None or next_offset >= self.received_next
         self.received_next = next_offset
         # Of the record before it nothing is known, so a commit at the gap's end carries no leader epoch.
-        self.marks.append(Mark(next_offset - 1, now_s, None))
+        self.marks.add(Mark(next_offset - 1, now_s, None))
 
     def _mark_epoch_changes(self, messages: Sequence[Message], now_s: float) -> None:
         # A commit must carry the epoch of the very record before it: a newer one would hide a truncated
         # log, an older one would report a truncation that never was.
         for message, following in itertools.pairwise(messages):
             if message.leader_epoch() != following.leader_epoch():
-                self.marks.append(Mark(message.offset(), now_s, message.leader_epoch()))
+                self.marks.add(Mark(message.offset(), now_s, message.leader_epoch()))
 
     def unfinished(self) -> Iterator[Message]:
         """Yield the records without an outcome, in no order across lanes. Caller has the lock."""
@@ -195,7 +186,7 @@ class Assignment:
             self.abandoned_offsets,
             self.unsure_from,
             self.finished_before,
-            self.marks[-1].leader_epoch if self.marks else None,
+            None if (last := self.marks.last) is None else last.leader_epoch,
         )
 
     def _in_lanes(self) -> list[Message]:
@@ -212,15 +203,15 @@ class Assignment:
 
     def mark_at(self, offset: int) -> Mark | None:
         """Return the batch that brought this offset, None when it is no longer known."""
-        return next((mark for mark in self.marks if offset <= mark.last_offset), None)
+        return self.marks.at(offset)
 
     def trim_marks(self, next_offset: int) -> None:
         """Forget batches wholly below the offset before `next_offset`, but for the last one's timestamp."""
-        marks = self.marks
-        while len(marks) > 1 and marks[0].last_offset < next_offset - 1:
-            self._note_anchor(marks.popleft())
-        if marks and marks[0].last_offset < next_offset:
-            self._note_anchor(marks[0])
+        for mark in self.marks.take_below(next_offset - 1):
+            self._note_anchor(mark)
+        first = self.marks.first
+        if first is not None and first.last_offset < next_offset:
+            self._note_anchor(first)
 
     def _note_anchor(self, mark: Mark) -> None:
         if mark.timestamp_ms is not None:

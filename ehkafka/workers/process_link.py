@@ -29,6 +29,8 @@ _OURS = {signal.SIGINT, signal.SIGTERM}
 # A dump of all threads' stacks takes a millisecond; it is over when nothing more came for a while.
 STACK_LOOK_S = 3e-3
 STACK_BYTES_MAX = 20_000
+# The child writes one dump behind the other: above this the file begins anew.
+DUMPS_BYTES_MAX = 1024 * 1024
 # Between the end of a child's pipes and its own.
 DYING_S = 2.0
 
@@ -145,7 +147,12 @@ class ProcessLink:
 
     def _dumped(self, ends_s: float) -> str:
         fd = self._dumps.fileno()
-        before = seen = os.fstat(fd).st_size
+        before = os.fstat(fd).st_size
+        if before > DUMPS_BYTES_MAX:
+            os.ftruncate(fd, 0)
+            os.lseek(fd, 0, os.SEEK_SET)  # the child's place, too: it inherited this very file
+            before = 0
+        seen = before
         self._process.send_signal(signal.SIGUSR1)
         while time.monotonic() < ends_s:
             time.sleep(STACK_LOOK_S)

@@ -1,0 +1,133 @@
+"""What is remembered of received batches is bounded, however long one record has no outcome."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+from confluent_kafka import Message
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ehkafka.consumer.marks import Marks as Delivered
+from ehkafka.lanes import marks as room
+from ehkafka.records import TopicPartition
+from ehkafka.testing.lane_bench import LaneBench
+
+MARKS_MAX = 1_000
+
+
+def _held_bench() -> LaneBench:
+    """Return a bench whose partition 0 has a record without an outcome, at offset 0."""
+    bench = LaneBench()
+    bench.receive(bench.assign(), "a0", leader_epoch=1)
+    assert bench.begin_key("a").head is not None
+    return bench
+
+
+def test_batches_behind_one_record_are_not_remembered_one_by_one() -> None:
+    """5 000 batches behind a record that runs leave 1 000 marks at most, and each offset has one."""
+    bench = _held_bench()
+    (assignment,) = bench.dispatcher.assignments.values()
+    for offset in range(1, 5_001):
+        bench.now_s = offset / 100
+        bench.receive(assignment, f"b{offset}", leader_epoch=1)
+        bench.work()
+    assert len(assignment.marks) <= MARKS_MAX
+    for offset in range(5_001):
+        mark = assignment.mark_at(offset)
+        assert mark is not None
+        age_s, said_s = bench.now_s - offset / 100, bench.now_s - mark.received_at_s
+        assert age_s - 1e-9 <= said_s <= age_s * (1 + 1 / 32) + 1e-9, "a record looks older than it is"
+    assert assignment.mark_at(5_001) is None
+
+
+def test_merged_batches_keep_the_last_records_timestamp() -> None:
+    """The witness of a commit is an exact pair of offset and timestamp, from shortly below it."""
+    bench = _held_bench()
+    (assignment,) = bench.dispatcher.assignments.values()
+    for offset in range(1, 4_001):
+        bench.now_s = float(offset)
+        bench.receive(assignment, f"b{offset}", leader_epoch=1)
+    assignment.trim_marks(3_000)
+    assert assignment.anchor is not None
+    offset, timestamp_ms = assignment.anchor
+    assert timestamp_ms == 1_000 + offset, "the timestamp of another record"
+    assert 2_999 - 1_000 / 16 <= offset < 3_000
+
+
+@pytest.mark.parametrize("batches", [1_001, 3_333])
+def test_a_merged_mark_is_of_one_leader_epoch(batches: int) -> None:
+    """C3: a commit carries the epoch of the very record before it, merged or not."""
+    bench = _held_bench()
+    (assignment,) = bench.dispatcher.assignments.values()
+    for offset in range(1, batches):
+        bench.receive(assignment, f"b{offset}", leader_epoch=1 + offset // 70)
+    assert len(assignment.marks) <= MARKS_MAX
+    for offset in range(batches):
+        mark = assignment.mark_at(offset)
+        assert mark is not None
+        assert mark.leader_epoch == 1 + offset // 70
+
+
+def test_more_leader_epochs_than_marks_are_bounded_too() -> None:
+    """An epoch that is not known is no epoch: the commit carries none rather than a wrong one."""
+    bench = _held_bench()
+    (assignment,) = bench.dispatcher.assignments.values()
+    for offset in range(1, 3_000):
+        bench.now_s = float(offset)
+        bench.receive(assignment, f"b{offset}", leader_epoch=offset)
+    assert len(assignment.marks) <= MARKS_MAX
+    epochs = [cast("int | None", mark.leader_epoch) for mark in assignment.marks]
+    ends = [mark.last_offset for mark in assignment.marks]
+    assert all(epoch in {None, end, 1} for epoch, end in zip(epochs, ends, strict=True))
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 10), st.integers(1, 3), st.integers(0, 2)), min_size=1, max_size=60),
+    st.integers(4, 20),
+)
+def test_any_history_keeps_epochs_and_order(steps: list[tuple[float, int, int]], most: int) -> None:
+    """Whatever comes when and in which epoch: bounded, ascending, each offset in a mark of its epoch."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(room, "MARKS_MAX", most)
+        kept, now_s, offset = room.Marks(), 0.0, 0
+        came: dict[int, tuple[float, int | None]] = {}
+        for wait_s, records, epoch in steps:
+            now_s += wait_s
+            came |= {offset + number: (now_s, epoch or None) for number in range(records)}
+            offset += records
+            kept.add(room.Mark(offset - 1, now_s, epoch or None, offset - 1))
+        assert len(kept) <= most
+        ends = [mark.last_offset for mark in kept]
+        assert ends == sorted(set(ends))
+        for number, (at_s, its) in came.items():
+            mark = kept.at(number)
+            assert mark is not None
+            assert mark.received_at_s <= at_s
+            assert mark.leader_epoch in {its, None}
+            assert mark.timestamp_ms == mark.last_offset
+
+
+class _Idle:
+    """A consumer that is never paused."""
+
+
+def test_the_drop_in_remembers_no_entry_for_each_record() -> None:
+    """One delivered record that is never marked, and 3 000 behind it that are."""
+    delivered = Delivered(
+        _Idle(),  # type: ignore[arg-type]
+        records_max=50_000,
+        bytes_max=1 << 27,
+        emit=lambda _event: None,
+    )
+    for offset in range(3_001):
+        delivered.delivered([Message(topic="t", partition=0, offset=offset, value=b"v", leader_epoch=3)])
+        if offset:
+            delivered.mark(TopicPartition("t", 0), offset)
+    (assignment,) = delivered._dispatcher.assignments.values()
+    assert len(assignment.marks) <= MARKS_MAX
+    assert delivered.unmarked_records == 1
+    position = delivered.position(TopicPartition("t", 0))
+    assert position is not None
+    assert position.next_offset == 0
