@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.checks.finding import Finding, NotMeasured, Trouble
 from ehkafka.checks.group import NOT_YET, read_commits

@@ -6,7 +6,7 @@ import difflib
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.checks.finding import Finding, NotMeasured, Trouble
 from ehkafka.checks.inspection import trouble

@@ -65,6 +65,5 @@ def auto_commit_s(config: Mapping[str, Any]) -> float | None:
 
 
 def is_true(config: Mapping[str, Any], name: str) -> bool:
-    """Tell whether a flag whose default is true is so."""
-    value = config.get(name)
-    return value is None or str(value).strip().lower() in _TRUE
+    """Tell whether a flag whose default is true is so. `None` is no value to librdkafka, which says so."""
+    return str(config.get(name, True)).strip().lower() in _TRUE

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
-from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.cimpl import Message
+from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.consumer.asks import Ask
 from ehkafka.consumer.wishes import Wishes
@@ -34,6 +35,8 @@ class Committing:
     def asked(self, message: Any, offsets: Any) -> Ask | None:
         """Return what a call of `commit` asks for; None: confluent-kafka has to see to it."""
         if message is not None or offsets is not None:
+            if offsets is None and type(message) is Message and message.topic() is None:
+                return Ask({}, [])  # confluent-kafka would end the process
             return self._wishes.asked(message, offsets)
         deviating = self._parts.deviating
         if not deviating.has("bare_commit") and self._parts.marks is None:

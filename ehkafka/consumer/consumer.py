@@ -11,6 +11,8 @@ from collections import deque
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from confluent_kafka.cimpl import TopicPartition as KafkaPartition
+
 from ehkafka.consumer.choices import UNMARKED_BYTES_MAX, UNMARKED_RECORDS_MAX, SyncCommit, flattened
 from ehkafka.consumer.committing import Committing
 from ehkafka.consumer.parts import Parts
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from confluent_kafka import Message
-    from confluent_kafka import TopicPartition as KafkaPartition
 
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.consumer.deviations import Deviation
@@ -88,11 +89,12 @@ class Consumer(PollingConsumer):
         as_confluent: Collection[Deviation] = (),
         **properties: Any,
     ) -> None:
-        self._is_open = False
+        if not (config or properties or endpoint):
+            super().__init__()  # it says what is wrong, as below
         given = config[0] if config else {}
-        if len(config) > 1 or not isinstance(given, dict) or not (config or properties or endpoint):
-            super().__init__(*config, **properties)  # it says what is wrong
-        if str(flattened(given, properties).get("group.id")) == "":
+        if self._is_open or len(config) > 1 or not isinstance(given, dict):
+            super().__init__(*config, **properties)
+        if str(flattened(given, properties).get("group.id", "none")) in {"", "None"}:
             # confluent-kafka would abort the process.
             raise ValueError("Failed to create consumer: group.id must be set")
         parts = self._parts = Parts(
@@ -212,7 +214,8 @@ class Consumer(PollingConsumer):
     def resume(self, partitions: list[KafkaPartition]) -> None:
         """See `confluent_kafka.Consumer.resume`."""
         marks = self._parts.marks
-        if marks is None:
+        is_list = isinstance(partitions, list) and all(isinstance(one, KafkaPartition) for one in partitions)
+        if marks is None or not is_list:
             super().resume(partitions)
             return
         marks.paused_by_program.difference_update(_names(partitions))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import confluent_kafka
+from confluent_kafka.deserializing_consumer import DeserializingConsumer as KafkaDeserializingConsumer
 
 from ehkafka.consumer.consumer import Consumer
 
@@ -25,7 +25,7 @@ class _Chosen(Consumer):
         super().__init__(conf, **self._choices)
 
 
-class DeserializingConsumer(confluent_kafka.DeserializingConsumer[Any, Any], _Chosen):
+class DeserializingConsumer(KafkaDeserializingConsumer[Any, Any], _Chosen):
     """A drop-in for `confluent_kafka.DeserializingConsumer`; takes what `ehkafka.Consumer` takes beside."""
 
     def __init__(self, conf: dict[str, Any], **choices: Any) -> None:

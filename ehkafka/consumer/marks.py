@@ -15,7 +15,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, cast
 
-from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.events import MarksMissing
 from ehkafka.intake.flow import FlowControl, FlowLimits

@@ -10,7 +10,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.checkpoints.layout import Layout
 from ehkafka.checkpoints.mirror import Mirror

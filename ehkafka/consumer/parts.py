@@ -10,7 +10,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-import confluent_kafka
+from confluent_kafka.cimpl import Consumer as KafkaConsumer
 
 from ehkafka.consumer.auto_commit import AutoCommit
 from ehkafka.consumer.choices import Choices, auto_commit_s, flattened, is_true
@@ -34,6 +34,8 @@ from ehkafka.secret import HiddenProperties
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from confluent_kafka import KafkaError
+
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.consumer.asks import Answer
     from ehkafka.consumer.deviations import Deviation
@@ -48,8 +50,8 @@ CREDENTIAL_LOOK_S = 1.0
 class BareConsumer:
     """confluent-kafka's own methods of a consumer that overrides them."""
 
-    def __init__(self, consumer: confluent_kafka.Consumer) -> None:
-        kind: Any = confluent_kafka.Consumer
+    def __init__(self, consumer: KafkaConsumer) -> None:
+        kind: Any = KafkaConsumer
         for name in ("assign", "commit", "committed", "pause", "position", "resume", "seek"):
             setattr(self, name, getattr(kind, name).__get__(consumer))
 
@@ -105,7 +107,7 @@ class Parts:
         self.marks: Marks | None = None
         self.commits: Commits | None = None
 
-    def join(self, consumer: confluent_kafka.Consumer) -> None:
+    def join(self, consumer: KafkaConsumer) -> None:
         """Take up the client that was just opened."""
         bare: Any = BareConsumer(consumer)
         if self.choices.contiguous:
@@ -182,7 +184,7 @@ class Parts:
         result = dict(given)
         on_commit = result.get("on_commit")
         self.on_commit = on_commit if callable(on_commit) else None
-        if self.deviating.has("coalescing") and (on_commit is None or callable(on_commit)):
+        if self.deviating.has("coalescing") and ("on_commit" not in result or callable(on_commit)):
             result["on_commit"] = self._hear
         if self.deviating.has("callbacks"):
             for name in _CALLBACKS:
@@ -190,7 +192,7 @@ class Parts:
                     result[name] = self.guarded.guard(result[name])
         return result
 
-    def _hear(self, error: confluent_kafka.KafkaError | None, partitions: list[Any]) -> None:
+    def _hear(self, error: KafkaError | None, partitions: list[Any]) -> None:
         """Take librdkafka's answer to an asynchronous commit, inside `poll`, `consume` or `close`."""
         commits = self.commits
         assert commits is not None

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from threading import get_ident
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-import confluent_kafka
+from confluent_kafka.cimpl import Consumer as KafkaConsumer
+
+from ehkafka.consumer.unopened import Unopened
 
 if TYPE_CHECKING:
     from collections import deque
@@ -19,19 +21,22 @@ if TYPE_CHECKING:
     from ehkafka.consumer.committing import Committing
     from ehkafka.consumer.parts import Parts
 
-_poll: Any = confluent_kafka.Consumer.poll
-_consume: Any = confluent_kafka.Consumer.consume
+_poll: Any = KafkaConsumer.poll
+_consume: Any = KafkaConsumer.consume
 _NUMBERS = (int, float)
+# To take no message is over at once, whatever the time-out.
+_NOTHING = (0,)
 
 
-class PollingConsumer(confluent_kafka.Consumer):
+class PollingConsumer(KafkaConsumer):
     """A consumer that looks after its commits whenever it is polled."""
 
-    _parts: Parts
-    _committing: Committing
-    _is_open: bool
+    # Replaced by the constructor, which a program's own class may not have called.
+    _parts: Parts = cast("Parts", Unopened())
+    _is_open = False
     # Returned by librdkafka and not yet by us: a callback raised meanwhile. Polling thread.
-    _kept: deque[Message]
+    _kept: deque[Message] = cast("deque[Message]", ())
+    _committing: Committing
 
     def poll(self, timeout: float = -1) -> Message | None:
         """See `confluent_kafka.Consumer.poll`."""
@@ -90,7 +95,8 @@ class PollingConsumer(confluent_kafka.Consumer):
         try:
             if turns.is_sending or turns.is_wanted:
                 commits.come_by()
-            if isinstance(timeout, _NUMBERS) and not 0 <= timeout <= turns.piece_s:
+            is_long = isinstance(timeout, _NUMBERS) and not 0 <= timeout <= turns.piece_s
+            if is_long and arguments != _NOTHING:
                 return self._wait_in_pieces(call, arguments, timeout)
             return call(self, *arguments, timeout)
         finally:

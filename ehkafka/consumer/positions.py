@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import confluent_kafka
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE
+from confluent_kafka.cimpl import Message
+from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
@@ -16,10 +18,9 @@ from ehkafka.records import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from confluent_kafka import Message
 
-_topic: Any = confluent_kafka.Message.topic
-_partition: Any = confluent_kafka.Message.partition
+_topic: Any = Message.topic
+_partition: Any = Message.partition
 
 Positions = dict[TopicPartition, Position]
 
@@ -164,11 +165,11 @@ def behind(message: Message) -> tuple[TopicPartition, Position]:
         0,
         offset + 1,
         message.leader_epoch(),
-        anchor=None if kind == confluent_kafka.TIMESTAMP_NOT_AVAILABLE else (offset, timestamp_ms),
+        anchor=None if kind == TIMESTAMP_NOT_AVAILABLE else (offset, timestamp_ms),
     )
 
 
-def position_of(given: confluent_kafka.TopicPartition) -> tuple[TopicPartition, Position]:
+def position_of(given: KafkaPartition) -> tuple[TopicPartition, Position]:
     """Return what a program's own `TopicPartition` says."""
     return TopicPartition(given.topic, given.partition), Position(
         0, given.offset, given.leader_epoch, given.metadata

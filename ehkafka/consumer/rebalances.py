@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import confluent_kafka
-from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.cimpl import Consumer as KafkaConsumer
+from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.records import TopicPartition
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     Callback = Callable[[Any, list[KafkaPartition]], Any]
 
-_assign: Any = confluent_kafka.Consumer.assign
-_incremental_assign: Any = confluent_kafka.Consumer.incremental_assign
+_assign: Any = KafkaConsumer.assign
+_incremental_assign: Any = KafkaConsumer.incremental_assign
 
 
 class Rebalances:

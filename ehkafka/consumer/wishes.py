@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Message
-from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.cimpl import Message
+from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.consumer.asks import AS_MARKED, Ask
 from ehkafka.consumer.auto_commit import moved
@@ -64,14 +64,16 @@ class Wishes:
         """Return the positions that a message or a list of partitions with offsets stands for."""
         if message is not None:
             is_record = offsets is None and type(message) is Message and message.error() is None
-            return [behind(message)] if is_record and (message.offset() or 0) >= 0 else None
+            return [behind(message)] if is_record and _has_place(message) else None
         if type(offsets) is not list or not all(type(one) is KafkaPartition for one in offsets):
             return None
         good = [one for one in offsets if one.offset >= 0]
-        # librdkafka leaves the others out. With marks it must not see those that it would take.
-        if not good or (self._parts.marks is None and len(good) < len(offsets)):
+        positions = [position_of(one) for one in good]
+        # librdkafka leaves the others out, and answers for one that is named twice. With marks it must not
+        # see those that it would take.
+        if not good or (self._parts.marks is None and len(dict(positions)) < len(offsets)):
             return None
-        return [position_of(one) for one in good]
+        return positions
 
     def _mark(self, partition: TopicPartition, position: Position) -> bool:
         marks = self._parts.marks
@@ -88,3 +90,9 @@ class Wishes:
     def _moved(self, positions: Positions) -> Positions:
         commits = self._parts.commits
         return positions if commits is None else moved(positions, commits.acknowledged)
+
+
+def _has_place(message: Message) -> bool:
+    """Tell whether a record says where it is from; one that a program has made may not."""
+    offset, partition = message.offset(), message.partition()
+    return message.topic() is not None and partition is not None and offset is not None and offset >= 0

@@ -10,7 +10,9 @@ import difflib
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import confluent_kafka
+from confluent_kafka import KafkaError, KafkaException, libversion
+from confluent_kafka import version as client_version
+from confluent_kafka.cimpl import Consumer, Producer
 
 from ehkafka.endpoint.causes import CAUSE_UNKNOWN, CAUSES
 from ehkafka.endpoint.limits import CLIENT_VERSION_MIN, CLIENT_VERSIONS_BROKEN
@@ -27,7 +29,7 @@ _UNKNOWN_PROPERTY = re.compile(r'No such configuration property: "(?P<name>[^"]*
 _KEY_IN_TEXT = re.compile(r"(SharedAccessKey\s*=\s*)[^;\s\"']+", re.IGNORECASE)
 
 
-def open_consumer(properties: Mapping[str, Any], **callbacks: Any) -> confluent_kafka.Consumer:
+def open_consumer(properties: Mapping[str, Any], **callbacks: Any) -> Consumer:
     """Open a consumer. `callbacks` are `error_cb`, `stats_cb`, `on_commit`, … and `logger`.
 
     Raises `ConfigurationError` for whatever librdkafka does not accept, without a secret in it.
@@ -36,7 +38,7 @@ def open_consumer(properties: Mapping[str, Any], **callbacks: Any) -> confluent_
     # librdkafka makes a group-less client of it, and confluent-kafka then aborts the whole process.
     if not isinstance(group, str) or not group:
         raise ConfigurationError("group.id is missing: a consumer needs a group, App(group=…)")
-    return _open(confluent_kafka.Consumer, "consumer", properties, callbacks)
+    return _open(Consumer, "consumer", properties, callbacks)
 
 
 def initialise_consumer(
@@ -46,9 +48,9 @@ def initialise_consumer(
     _open(initialise, "consumer", properties, {})
 
 
-def open_producer(properties: Mapping[str, Any], **callbacks: Any) -> confluent_kafka.Producer:
+def open_producer(properties: Mapping[str, Any], **callbacks: Any) -> Producer:
     """Open a producer; errors as for `open_consumer`."""
-    return _open(confluent_kafka.Producer, "producer", properties, callbacks)
+    return _open(Producer, "producer", properties, callbacks)
 
 
 def check_client_version(client: str | None = None, library: str | None = None) -> None:
@@ -57,8 +59,8 @@ def check_client_version(client: str | None = None, library: str | None = None) 
     Without arguments the installed ones are checked.
     """
     found = {
-        "confluent-kafka": client or _text(confluent_kafka.version()),
-        "librdkafka": library or _text(confluent_kafka.libversion()),
+        "confluent-kafka": client or _text(client_version()),
+        "librdkafka": library or _text(libversion()),
     }
     for name, version in found.items():
         parsed = tuple(int(number) for number in re.findall(r"\d+", version)[:3])
@@ -72,7 +74,7 @@ def check_client_version(client: str | None = None, library: str | None = None) 
         raise ConfigurationError(f"{name} {version} {reason}. Install confluent-kafka>={least}.")
 
 
-def describe_error(error: confluent_kafka.KafkaError) -> str:
+def describe_error(error: KafkaError) -> str:
     """Return the error's name and text with its usual cause and the next step, in one line."""
     # The broker's own words may be among them: nothing that steers a terminal gets through.
     said = _printable(" ".join(_KEY_IN_TEXT.sub(r"\1***", error.str()).split()))
@@ -96,7 +98,7 @@ def _open(
         tokens.sign_in()
     try:
         return factory({**properties, **callbacks})
-    except confluent_kafka.KafkaException as problem:
+    except KafkaException as problem:
         said = problem.args[0].str() if problem.args else str(problem)
     except (TypeError, ValueError) as problem:
         said = str(problem)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from confluent_kafka import Message as KafkaMessage
-from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.cimpl import Message as KafkaMessage
+from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EngineError

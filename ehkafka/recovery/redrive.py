@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
-from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.checks.topic_reader import TopicReader
 from ehkafka.endpoint.client import describe_error, open_consumer

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError
-from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.client import describe_error, open_producer
 from ehkafka.endpoint.properties import producer_properties

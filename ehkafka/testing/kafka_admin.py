@@ -11,10 +11,9 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-import confluent_kafka
-from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewPartitions, NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic, TopicPartition
 
 from ehkafka.errors import EndpointError
 from ehkafka.testing import topics
@@ -53,17 +52,17 @@ class KafkaAdmin(ABC):
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
         """Let the partition's log begin at `before_offset`, as retention would."""
-        where = confluent_kafka.TopicPartition(topic, partition, before_offset)
+        where = TopicPartition(topic, partition, before_offset)
         _result(self._admin().delete_records([where]))
 
     def set_committed(self, group: str, next_offsets: Mapping[tuple[str, int], int]) -> None:
         """Move a group without members, as an operator's reset does: `{("topic", 0): 100}`."""
-        positions = [confluent_kafka.TopicPartition(*name, offset) for name, offset in next_offsets.items()]
+        positions = [TopicPartition(*name, offset) for name, offset in next_offsets.items()]
         request = ConsumerGroupTopicPartitions(group, positions)
         answer = _result(self._admin().alter_consumer_group_offsets([request]))
         for position in answer.topic_partitions:
             if position.error is not None:
-                raise confluent_kafka.KafkaException(position.error)
+                raise KafkaException(position.error)
 
     def committed(self, group: str, topic: str) -> dict[int, int | None]:
         """Return the group's committed next_offset of each partition, `None` where it has none."""
@@ -78,7 +77,7 @@ class KafkaAdmin(ABC):
         """
         try:
             metadata = self._admin().list_topics(timeout=timeout_s)
-        except confluent_kafka.KafkaException:
+        except KafkaException:
             return None  # not yet: the caller polls, and reports the broker's own log at its deadline
         return metadata.cluster_id if metadata.brokers else None
 

@@ -11,7 +11,8 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
+from confluent_kafka.cimpl import Consumer, Producer, TopicPartition
 
 from ehkafka.errors import EndpointError, TopicNotFoundError
 

@@ -253,6 +253,16 @@ def test_third_party_packages_stay_in_their_rooms(module: str) -> None:
         assert module.startswith(OWNERS[top]), f"{module} imports {top}, which belongs to {OWNERS[top]}"
 
 
+@pytest.mark.parametrize("module", MODULES)
+def test_confluents_classes_are_the_real_ones(module: str) -> None:
+    """Programs and tracing libraries replace `confluent_kafka.Consumer` and its like, perhaps by our own."""
+    replaced = {"Consumer", "DeserializingConsumer", "Producer", "SerializingProducer", "Message"}
+    forbidden = {f"confluent_kafka.{name}" for name in (*replaced, "TopicPartition")}
+    tree = MODULES[module]
+    late = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert not forbidden.intersection((*_imports(tree), *late)), "take it from confluent_kafka.cimpl"
+
+
 def test_the_core_does_not_need_the_extras() -> None:
     """Importing the package loads nothing of an extra and none of the testing kit's parts."""
     import subprocess  # noqa: PLC0415 - a fresh interpreter is the point

@@ -296,7 +296,6 @@ def used_after_close(consumer: Bare) -> None:
 def constructed() -> None:
     """Construct in ways that work and in ways that do not."""
     for what, arguments, named in (
-        ("without arguments", (), {}),
         ("with text", ("group",), {}),
         ("with two", ({}, {}), {}),
         ("without group", (BASE,), {}),

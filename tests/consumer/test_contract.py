@@ -1,4 +1,4 @@
-"""E7: every documented call does the same in both classes: results, errors, callbacks."""
+"""E7: every call, documented or not, does the same in both classes: results, errors, callbacks."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from ehkafka.testing.kafka import KafkaBroker
 
 CALLS = Path(__file__).with_name("calls.py")
+MISUSE = Path(__file__).with_name("misuse.py")
 SCENARIOS = ("reading", "committing", "assigning", "surprising", "rebalancing", "cooperating")
-ON_EMBEDDED = (*SCENARIOS, "failing")
+MISUSES = ("misusing", "misusing_while_reading")
+ON_EMBEDDED = (*SCENARIOS, "failing", *MISUSES)
 ON_KAFKA = (*SCENARIOS, "throttled")
 # Scenarios at a time: they mostly wait.
 WIDTH = 3
@@ -137,7 +139,8 @@ def _differences(scenario: str, places: list[Place]) -> list[str]:
 def _start(
     module: str, scenario: str, bootstrap: str, topic: str, properties: dict[str, Any]
 ) -> subprocess.Popen[str]:
-    arguments = [sys.executable, str(CALLS), module, scenario, bootstrap, topic, json.dumps(properties)]
+    program = MISUSE if scenario in MISUSES else CALLS
+    arguments = [sys.executable, str(program), module, scenario, bootstrap, topic, json.dumps(properties)]
     return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

@@ -16,7 +16,8 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException
+from confluent_kafka.cimpl import Producer
 
 from ehkafka.cli.demo.world import World
 

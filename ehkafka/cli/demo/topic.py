@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import typer
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.cimpl import TopicPartition
 
 from ehkafka import EndpointError, TopicNotFoundError
 from ehkafka.cli.demo.plan import PARTITIONS

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
-from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import GroupInUseError

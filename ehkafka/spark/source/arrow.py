@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import Message
+from confluent_kafka.cimpl import Message
 
 from ehkafka.headers.taking import take_headers
 

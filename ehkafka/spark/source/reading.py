@@ -13,8 +13,9 @@ from collections import deque
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaError, KafkaException, Message
-from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.cimpl import Message
+from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.collector import collector_set
 from ehkafka.endpoint.client import describe_error
