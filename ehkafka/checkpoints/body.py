@@ -9,6 +9,7 @@ show, and a sequence number in its place would let another reader resume somewhe
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
 import orjson
 
@@ -24,6 +25,8 @@ LEADER_EPOCH_MAX = 2**31 - 1
 BODY_BYTES_MAX = 4 * 1024 * 1024
 RANGES_MAX = 50_000
 OWNER_CHARACTERS_MAX = 256
+# No blob can have a longer name: whatever goes beyond is no name of ours, nor equal to one.
+NAME_CHARACTERS_MAX = 1024
 # The end of the year 9999, where Python's calendar ends: whoever shows it need not ask.
 MILLISECONDS_MAX = 253_402_300_799_999
 
@@ -42,6 +45,8 @@ def checkpoint_body(checkpoint: Checkpoint) -> bytes:
             "epoch": checkpoint.epoch,
             "owner": checkpoint.owner,
             "written_at_ms": checkpoint.written_at_ms,
+            "group": checkpoint.group,
+            "topic": checkpoint.topic,
         }
     )
 
@@ -74,6 +79,8 @@ def read_checkpoint(body: bytes) -> Checkpoint | None:
         epoch=_number(found, "epoch", OFFSET_MAX) or 0,
         owner=_text(found, "owner"),
         written_at_ms=_number(found, "written_at_ms", MILLISECONDS_MAX) or 0,
+        group=_name(found, "group"),
+        topic=_name(found, "topic"),
     )
 
 
@@ -86,6 +93,8 @@ def ownership_body(ownership: Ownership) -> bytes:
             "epoch": ownership.epoch,
             "at_ms": ownership.at_ms,
             "released": ownership.is_released,
+            "group": ownership.group,
+            "topic": ownership.topic,
         }
     )
 
@@ -97,6 +106,9 @@ def ownership_metadata(ownership: Ownership) -> dict[str, str]:
         "epoch": str(ownership.epoch),
         "at_ms": str(ownership.at_ms),
         "released": "true" if ownership.is_released else "false",
+        # Metadata are ASCII, and a group may have any name.
+        "group": quote(ownership.group, safe=""),
+        "topic": quote(ownership.topic, safe=""),
     }
 
 
@@ -107,7 +119,12 @@ def read_ownership(metadata: Mapping[str, str]) -> Ownership | None:
     if not owner or epoch is None or at_ms is None or at_ms > MILLISECONDS_MAX:
         return None
     return Ownership(
-        owner=_printable(owner), epoch=epoch, at_ms=at_ms, is_released=metadata.get("released") == "true"
+        owner=_printable(owner),
+        epoch=epoch,
+        at_ms=at_ms,
+        is_released=metadata.get("released") == "true",
+        group=unquote(metadata.get("group", ""))[: NAME_CHARACTERS_MAX + 1],
+        topic=unquote(metadata.get("topic", ""))[: NAME_CHARACTERS_MAX + 1],
     )
 
 
@@ -137,6 +154,12 @@ def _anchor(found: Any, below: int) -> tuple[int, int] | None:
 def _text(found: Mapping[str, Any], name: str) -> str:
     value = found.get(name)
     return _printable(value) if isinstance(value, str) else ""
+
+
+def _name(found: Mapping[str, Any], name: str) -> str:
+    # As it is: it is compared, and shown by its repr alone.
+    value = found.get(name)
+    return value[: NAME_CHARACTERS_MAX + 1] if isinstance(value, str) else ""
 
 
 def _printable(text: str) -> str:

@@ -19,7 +19,9 @@ class Checkpoint:
     epoch among them. `owner` is one run of one process,
     `epoch` its local number of the assignment. `last_timestamp_ms` is the timestamp of the record just
     before `next_offset`, None if unknown; `anchor` is the latest record below `next_offset` whose timestamp
-    is known, as (offset, timestamp in ms). By it the log is told from another one of the same name.
+    is known, as (offset, timestamp in ms). By it the log is told from another one of the same name. `group`
+    and `topic` are the names as they are, which a blob's own name has in lower case; empty where they are not
+    known.
     """
 
     next_offset: int
@@ -31,13 +33,20 @@ class Checkpoint:
     epoch: int = 0
     owner: str = ""
     written_at_ms: int = 0
+    group: str = ""
+    topic: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """Who said when that a partition was theirs; `is_released` once they gave it back."""
+    """Who said when that a partition was theirs; `is_released` once they gave it back.
+
+    `group` and `topic` as in `Checkpoint`.
+    """
 
     owner: str
     epoch: int
     at_ms: int
     is_released: bool = False
+    group: str = ""
+    topic: str = ""

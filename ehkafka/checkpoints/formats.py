@@ -23,6 +23,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ehkafka.checkpoints.body import read_checkpoint
+from ehkafka.checkpoints.foreign import agrees
 from ehkafka.checkpoints.formats_json import MISSING, JsonForm, NoNumberError, read_body, whole_number
 from ehkafka.checkpoints.layout import NAME_CHARACTERS_MAX, place_of
 
@@ -149,9 +150,12 @@ def _in_metadata(blob: StoredBlob, place: Place) -> Found | Unreadable:
     found = Found(blob.name, origin, place.partition, number, offset, client, blob.modified_at_ms)
     # An SDK that checkpoints over our mirror leaves our body where it was: only what agrees is ours.
     ours = read_checkpoint(blob.body)
-    if ours is not None and ours.next_offset == (found.next_offset or 0):
-        return replace(found, origin=replace(origin, format=Format.EHKAFKA), checkpoint=ours)
-    return found
+    if ours is None or not agrees(ours, metadata):
+        return found
+    exact = replace(
+        origin, format=Format.EHKAFKA, hub=ours.topic or place.topic, group=ours.group or place.group
+    )
+    return replace(found, origin=exact, checkpoint=ours)
 
 
 _FORMATS = {

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ehkafka.checkpoints.checkpoint import Checkpoint
+    from ehkafka.checkpoints.foreign import Foreign
     from ehkafka.checkpoints.layout import Layout
     from ehkafka.checkpoints.store import CheckpointStore
     from ehkafka.events import Event
@@ -39,7 +40,7 @@ BEHIND_S = 60.0
 @dataclass(slots=True)
 class _Lookup:
     partitions: Sequence[TopicPartition]
-    found: dict[TopicPartition, Checkpoint | None] = field(default_factory=dict)
+    found: dict[TopicPartition, Checkpoint | Foreign | None] = field(default_factory=dict)
     error: StoreError | None = None
     # Nobody waits any more. Written by who waited, read by the mirror's thread: late is only a read too many.
     is_given_up: bool = False
@@ -64,8 +65,8 @@ class Mirror:
         self._clock = clock
         self._changed = threading.Condition()
         # Under the lock: both books, the look-ups that wait, the deadline of the stop.
-        self._book = MirrorBook(owner, interval_s)
-        self._owners = OwnerBook(owner)
+        self._book = MirrorBook(owner, interval_s, layout.group)
+        self._owners = OwnerBook(owner, layout.group)
         self._lookups: list[_Lookup] = []
         self._stop_by_s: float | None = None
         self._work = MirrorWork(
@@ -101,10 +102,11 @@ class Mirror:
 
     def lookup(
         self, partitions: Sequence[TopicPartition], timeout_s: float, *, partial: bool = False
-    ) -> dict[TopicPartition, Checkpoint | None]:
-        """Read what the mirror has of these partitions, in this order; None where it has nothing.
+    ) -> dict[TopicPartition, Checkpoint | Foreign | None]:
+        """Read what the mirror has of these partitions, in this order; None where there is nothing.
 
-        With `partial` what was read in the time is an answer, too. Raises `StoreError`.
+        What lies there and is not ours is returned as `Foreign`. With `partial` what was read in the time is
+        an answer, too. Raises `StoreError`.
         """
         wanted = _Lookup(partitions)
         with self._changed:

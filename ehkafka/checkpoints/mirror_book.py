@@ -79,6 +79,7 @@ class MirrorBook:
 
     owner: str
     interval_s: float
+    group: str = ""
     _entries: dict[TopicPartition, _Entry] = field(default_factory=dict)
 
     def assigned(self, partition: TopicPartition, epoch: int, committed: int | None = None) -> None:
@@ -154,6 +155,8 @@ class MirrorBook:
             epoch=entry.epoch,
             owner=self.owner,
             written_at_ms=written_at_ms,
+            group=self.group,
+            topic=partition.topic,
         )
         return Write(entry.epoch, checkpoint, entry.seen.version)
 

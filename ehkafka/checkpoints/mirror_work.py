@@ -14,9 +14,9 @@ from ehkafka.checkpoints.body import (
     checkpoint_metadata,
     ownership_body,
     ownership_metadata,
-    read_checkpoint,
     read_ownership,
 )
+from ehkafka.checkpoints.foreign import Foreign, checkpoint_in, foreign_owner
 from ehkafka.checkpoints.mirror_book import Seen
 from ehkafka.checkpoints.store import StoreConflictError
 from ehkafka.events.mirror import MirrorContested, MirrorForeign, MirrorWritten
@@ -72,10 +72,12 @@ class MirrorWork:
         written = self._write_all(is_over, hurry=until_s is not None)
         return self._claim_all(is_over) or written or looked
 
-    def read(self, partition: TopicPartition) -> Checkpoint | None:
-        """Return what the store has of a partition; None if nothing, or nothing of ours."""
-        blob = self._store.read(self._layout.name(*partition))
-        return None if blob is None else read_checkpoint(blob.body)
+    def read(self, partition: TopicPartition) -> Checkpoint | Foreign | None:
+        """Return what the store has of a partition, None if nothing."""
+        return self._told_apart(partition, self._store.read(self._layout.name(*partition)))
+
+    def _told_apart(self, partition: TopicPartition, blob: StoredBlob | None) -> Checkpoint | Foreign | None:
+        return None if blob is None else checkpoint_in(blob, self._layout.group, partition.topic)
 
     def _look_at_all(self, is_over: Callable[[], bool]) -> bool:
         with self._lock:
@@ -115,16 +117,21 @@ class MirrorWork:
 
     def _look(self, partition: TopicPartition, epoch: int) -> Seen:
         """Read a partition's blob into the book."""
-        name = self._layout.name(*partition)
-        blob = self._store.read(name)
-        checkpoint = None if blob is None else read_checkpoint(blob.body)
+        blob = self._store.read(self._layout.name(*partition))
+        there = self._told_apart(partition, blob)
+        checkpoint = None if isinstance(there, Foreign) else there
         seen = Seen(blob.version if blob else None, checkpoint, self._clock())
         with self._lock:
             self._book.was_read(partition, epoch, seen)
-            is_news = seen.is_foreign and self._book.tell_of(partition, FOREIGN)
-        if is_news:
-            self._emit(MirrorForeign(partition, f"{self._store.name}/{name}"))
+        if isinstance(there, Foreign):
+            self._tell_of_foreign(partition, there)
         return seen
+
+    def _tell_of_foreign(self, partition: TopicPartition, foreign: Foreign) -> None:
+        with self._lock:
+            is_news = self._book.tell_of(partition, FOREIGN)
+        if is_news:
+            self._emit(MirrorForeign(partition, f"{self._store.name}/{foreign.blob}", foreign.reason))
 
     def _write(self, partition: TopicPartition) -> int | None:
         """Write what is owed of a partition; return the next_offset, None if nothing is owed any more.
@@ -175,6 +182,8 @@ class MirrorWork:
         if not claim.is_seen:
             blob = self._store.read(name)
             expected = blob.version if blob else None
+            if self._is_left_alone(claim, blob):
+                return
             if claim.is_released and not self._is_ours(blob):
                 with self._lock:
                     self._owners.superseded(claim)
@@ -195,6 +204,16 @@ class MirrorWork:
         else:
             with self._lock:
                 self._owners.said(claim, version, self._clock())
+
+    def _is_left_alone(self, claim: Claim, blob: StoredBlob | None) -> bool:
+        """Tell whether the blob says who owns a partition of another group or topic."""
+        foreign = None if blob is None else foreign_owner(blob, self._layout.group, claim.partition.topic)
+        if foreign is None:
+            return False
+        self._tell_of_foreign(claim.partition, foreign)
+        with self._lock:
+            self._owners.left_alone(claim, self._clock())
+        return True
 
     def _is_ours(self, blob: StoredBlob | None) -> bool:
         ownership = None if blob is None else read_ownership(blob.metadata)

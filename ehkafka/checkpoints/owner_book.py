@@ -50,6 +50,7 @@ class OwnerBook:
     """The owned partitions of one run."""
 
     owner: str
+    group: str = ""
     _entries: dict[TopicPartition, _Entry] = field(default_factory=dict)
 
     def assigned(self, partition: TopicPartition, epoch: int) -> None:
@@ -109,9 +110,25 @@ class OwnerBook:
         if claim.is_released and self._current(claim) is not None:
             del self._entries[claim.partition]
 
+    def left_alone(self, claim: Claim, now_s: float) -> None:
+        """Take that the blob is of another group or topic: it is looked at again, and written by them."""
+        entry = self._current(claim)
+        if entry is None:
+            return
+        entry.is_seen, entry.version, entry.next_s = False, None, now_s + EVERY_S
+        if claim.is_released:
+            del self._entries[claim.partition]
+
     def ownership(self, claim: Claim, at_ms: int) -> Ownership:
         """Return what to write."""
-        return Ownership(owner=self.owner, epoch=claim.epoch, at_ms=at_ms, is_released=claim.is_released)
+        return Ownership(
+            owner=self.owner,
+            epoch=claim.epoch,
+            at_ms=at_ms,
+            is_released=claim.is_released,
+            group=self.group,
+            topic=claim.partition.topic,
+        )
 
     def next_due_s(self) -> float | None:
         """Return when something is to be said, were nothing to change."""

@@ -53,11 +53,13 @@ class MirrorContested(Event):
 
 @dataclass(frozen=True, slots=True)
 class MirrorForeign(Event):
-    """The blob of a partition was written by another program, so the mirror leaves it alone."""
+    """The blob of a partition is somebody else's, so it is neither used nor written. Told once an epoch."""
 
     level: ClassVar[int] = logging.WARNING
     partition: TopicPartition
     blob: str
+    # What was seen there.
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

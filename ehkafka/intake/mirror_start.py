@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from confluent_kafka import KafkaException
 
+from ehkafka.checkpoints.checkpoint import Checkpoint
+from ehkafka.checkpoints.foreign import Foreign
 from ehkafka.checkpoints.store import StoreError, StoreUnavailableError
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError
@@ -21,7 +23,6 @@ from ehkafka.progress.position import Progress
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ehkafka.checkpoints.checkpoint import Checkpoint
     from ehkafka.events import Event
     from ehkafka.intake.same_log import Witness
     from ehkafka.records import TopicPartition
@@ -31,6 +32,7 @@ LOOKUP_S = 10.0
 LOOKUP_TRIES = 3
 # What is finished above a commit only spares repeats: not worth holding up an assignment for long.
 RESTORE_S = 2.0
+_NAMED = 10
 _STEP = "Mend that, or set on_no_group_offsets='start' to begin where start= says."
 
 
@@ -39,7 +41,7 @@ class Lookup(Protocol):
 
     def lookup(
         self, partitions: Sequence[TopicPartition], timeout_s: float, *, partial: bool = False
-    ) -> Mapping[TopicPartition, Checkpoint | None]:
+    ) -> Mapping[TopicPartition, Checkpoint | Foreign | None]:
         """Return what the mirror has; with `partial`, of as many as the time is enough for.
 
         Raises `StoreError`.
@@ -82,10 +84,32 @@ class MirrorStart:
         if not partitions or self._mirror is None or self._policy != "mirror":
             return {}
         looked_up = self._lookup(partitions)
-        found = {partition: known for partition, known in looked_up.items() if known is not None}
+        self._refuse_contested(looked_up)
+        found = {partition: known for partition, known in looked_up.items() if isinstance(known, Checkpoint)}
         return self._verified(found) if found else {}
 
-    def _lookup(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Checkpoint | None]:
+    def _refuse_contested(self, looked_up: Mapping[TopicPartition, Checkpoint | Foreign | None]) -> None:
+        contested = {
+            partition: known
+            for partition, known in sorted(looked_up.items())
+            if isinstance(known, Foreign) and known.is_contested
+        }
+        if not contested:
+            return
+        said = "; ".join(
+            f"{partition}: {one.blob} {one.reason}" for partition, one in list(contested.items())[:_NAMED]
+        )
+        more = f"; and {len(contested) - _NAMED} more" if len(contested) > _NAMED else ""
+        raise EndpointError(
+            f"The group {self._group!r} has no committed offset for {len(contested)} partitions whose mirror "
+            f"somebody else has written ({said}{more}). Whichever is wrong would skip or repeat records, and "
+            "start= does not decide. Commit where to begin: ehkafka offsets import takes the SDK's position, "
+            "ehkafka offsets reset any other. Or set on_no_group_offsets='start'."
+        )
+
+    def _lookup(
+        self, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, Checkpoint | Foreign | None]:
         assert self._mirror is not None
         for tries_left in reversed(range(LOOKUP_TRIES)):
             try:
@@ -149,5 +173,5 @@ class MirrorRanges:
                 known.finished_leader_epoch,
             )
             for partition, known in found.items()
-            if known is not None and known.next_offset == commits[partition]
+            if isinstance(known, Checkpoint) and known.next_offset == commits[partition]
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ehkafka.checkpoints.foreign import has_names
 from ehkafka.checkpoints.formats import Format, Found
 
 if TYPE_CHECKING:
@@ -50,7 +51,10 @@ def mirror_of(found: Iterable[Found | Unreadable], namespace: str, topic: str, g
         origin = one.origin
         names = (origin.hub or "").casefold(), (origin.group or "").casefold()
         is_meant = origin.format is Format.EHKAFKA and names == (topic.casefold(), group.casefold())
-        if is_meant and isinstance(one, Found):
+        if not is_meant or not isinstance(one, Found) or one.checkpoint is None:
+            continue
+        # Names that differ in case alone share a blob, which is of one of them.
+        if has_names(one.checkpoint, group, topic):
             mirror = mirrors.setdefault((origin.namespace or "").casefold(), {})
             mirror[one.partition] = one.next_offset or 0
     if len(mirrors) == 1:

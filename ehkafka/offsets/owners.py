@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ehkafka.checkpoints.body import read_ownership
+from ehkafka.checkpoints.foreign import has_names
 from ehkafka.checkpoints.layout import Layout, place_of
 from ehkafka.checkpoints.owner_book import EVERY_S
 
@@ -61,7 +62,10 @@ def read_owners(
     found = {}
     for blob in store.list_blobs(Layout(namespace, group).prefix(topic, "ehkafka/owner")):
         place, ownership = place_of(blob.name), read_ownership(blob.metadata)
-        if place is not None and ownership is not None:
+        if place is None or ownership is None:
+            continue
+        # Names that differ in case alone share a blob, which is of one of them.
+        if has_names(ownership, group, topic):
             modified_at_ms = ownership.at_ms if blob.modified_at_ms is None else blob.modified_at_ms
             found[place.partition] = ownership, modified_at_ms
     return found

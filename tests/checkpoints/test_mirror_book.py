@@ -30,7 +30,7 @@ def seen(
 @pytest.fixture
 def book() -> MirrorBook:
     """Return a book with one partition of ours, its blob not read yet."""
-    found = MirrorBook("me", interval_s=10.0)
+    found = MirrorBook("me", interval_s=10.0, group="g")
     found.assigned(T0, 1)
     return found
 
@@ -60,6 +60,8 @@ def test_what_was_acknowledged_is_written_whole(book: MirrorBook) -> None:
         epoch=1,
         owner="me",
         written_at_ms=123,
+        group="g",
+        topic="t",
     )
 
 

@@ -26,12 +26,13 @@ def test_a_group_that_lost_its_commits_begins_at_the_mirror(open_consumer: Open,
     messages = read(first, 10)
     first.commit(messages[6], asynchronous=False)
     first.close()
-    # Another group, under whose name the mirror has been copied: it has no commit of its own.
+    # Another group, for which the mirror has been copied: it has no commit of its own.
     for name in [blob.name for blob in store.list_blobs("home/")]:
         blob = store.read(name)
         assert blob is not None
         copy = name.replace("/g/", "/h/")
-        store.write(copy, metadata=blob.metadata, body=blob.body, expected=None)
+        body = blob.body.replace(b'"group":"g"', b'"group":"h"')
+        store.write(copy, metadata=blob.metadata, body=body, expected=None)
     second = open_consumer(choices, enable_auto_commit=False, group_id="h")
     second.subscribe(["t"])
     assert read(second, 1)[0].offset() == 7

@@ -80,7 +80,10 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         events.MirrorContested(READINGS_0, "https://a/c/x", "other-7", 40, None),
         ["nothing to write"],
     ),
-    (events.MirrorForeign(READINGS_0, "https://a/c/x"), ["https://a/c/x", "readings[0]", "another program"]),
+    (
+        events.MirrorForeign(READINGS_0, "https://a/c/x", "was written by another program"),
+        ["https://a/c/x", "readings[0]", "another program"],
+    ),
     (
         events.MirrorUsed(READINGS_0, 18, 1_700_000_000_000, "other-7", "the record at 17 is still of 2023"),
         ["readings[0]", "begins at 18", "other-7", "2023-11-14T22:13:20+00:00", "the record at 17"],

@@ -53,8 +53,8 @@ def _(event: MirrorContested) -> str:
 @sentence.register
 def _(event: MirrorForeign) -> str:
     return (
-        f"{event.blob} was written by another program, so the commits of {event.partition} are not mirrored. "
-        "Give the mirror a container of its own, or take that blob away."
+        f"{event.blob} {event.reason}. It is left alone, so nothing of {event.partition} is kept there. Give "
+        "the mirror a container of its own, or take that blob away."
     )
 
 

@@ -1,0 +1,267 @@
+"""Blobs that are not ours, though they lie where ours belong: never used, never overwritten."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.checkpoints.body import (
+    NAME_CHARACTERS_MAX,
+    checkpoint_body,
+    checkpoint_metadata,
+    ownership_metadata,
+    read_checkpoint,
+    read_ownership,
+)
+from ehkafka.checkpoints.checkpoint import Checkpoint, Ownership
+from ehkafka.checkpoints.foreign import Foreign, checkpoint_in
+from ehkafka.checkpoints.layout import Layout
+from ehkafka.checkpoints.memory_store import MemoryStore
+from ehkafka.checkpoints.mirror import Mirror
+from ehkafka.checkpoints.mirror_book import MirrorBook
+from ehkafka.checkpoints.mirror_work import MirrorWork
+from ehkafka.checkpoints.owner_book import EVERY_S, OwnerBook
+from ehkafka.checkpoints.store import StoredBlob
+from ehkafka.events import MirrorForeign
+from ehkafka.progress.position import Progress
+from ehkafka.records import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.checkpoints.store import CheckpointStore
+    from ehkafka.events import Event
+    from ehkafka.testing.azurite import Azurite
+
+LAYOUT = Layout("ns", "orders")
+NAME = LAYOUT.name("readings", 0)
+OWNER = LAYOUT.name("readings", 0, "ehkafka/owner")
+OURS = Checkpoint(next_offset=723, owner="host-1-ab", group="orders", topic="readings")
+
+
+def blob(metadata: dict[str, str], checkpoint: Checkpoint = OURS) -> StoredBlob:
+    """Return a blob with our body and somebody's metadata."""
+    return StoredBlob(NAME, "1", metadata, checkpoint_body(checkpoint))
+
+
+def test_our_own_blob_is_ours() -> None:
+    """With the metadata beside it, and in a store that keeps none; what others add to them is no matter."""
+    metadata = checkpoint_metadata(OURS)
+    for found in (metadata, {}, {**metadata, "cost-centre": "7"}):
+        assert checkpoint_in(blob(found), "orders", "readings") == OURS
+
+
+def test_a_blob_without_names_is_of_whoever_asks() -> None:
+    """Names that are not known contradict nobody."""
+    nameless = Checkpoint(next_offset=7)
+    assert checkpoint_in(blob(checkpoint_metadata(nameless), nameless), "orders", "t") == nameless
+
+
+@pytest.mark.parametrize(
+    ("metadata", "position"),
+    [
+        ({"sequencenumber": "99999", "offset": "8589934592"}, "100000"),  # Python, JavaScript, Java, Go
+        ({"sequencenumber": "99999", "offset": "", "clientidentifier": "reader"}, "100000"),  # .NET
+        ({"sequencenumber": "722", "offset": "8589934592"}, "723"),  # where we stand, with its own offset
+        ({"sequencenumber": "722", "offset": "", "clientidentifier": "reader"}, "723"),
+        ({"sequencenumber": "3", "offset": ""}, "4"),
+        ({"offset": "1:42"}, "an offset that Kafka does not know"),  # of a geo-replicated hub
+        ({"sequencenumber": "None", "offset": "1:42"}, "an offset that Kafka does not know"),
+        ({"sequencenumber": "9" * 400, "offset": ""}, "an offset that Kafka does not know"),
+    ],
+)
+def test_metadata_that_disagree_with_our_body_are_an_sdk_s(metadata: dict[str, str], position: str) -> None:
+    """It sets them and leaves our body: both positions are named."""
+    found = checkpoint_in(blob(metadata), "orders", "readings")
+    assert isinstance(found, Foreign)
+    assert found.is_contested
+    assert f"goes on at {position}, over ours, 723" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("group", "topic"),
+    [("Orders", "readings"), ("orders", "Readings"), ("orders", "r" * NAME_CHARACTERS_MAX)],
+)
+def test_another_spelling_is_another_group_or_topic(group: str, topic: str) -> None:
+    """Both are named; whose metadata they are is no matter then."""
+    for metadata in (checkpoint_metadata(OURS), {"sequencenumber": "9"}):
+        found = checkpoint_in(blob(metadata), group, topic)
+        assert isinstance(found, Foreign)
+        assert not found.is_contested
+        assert repr(group) in found.reason
+        assert repr(topic) in found.reason
+        assert "'orders'" in found.reason
+
+
+def test_names_come_back_from_a_body_as_they_are() -> None:
+    """They are compared, not shown: one beyond all bounds equals no name."""
+    odd = Checkpoint(next_offset=1, group="Bestellungen ä\x1b[31m", topic="T")
+    found = read_checkpoint(checkpoint_body(odd))
+    assert found == odd
+    long = read_checkpoint(checkpoint_body(Checkpoint(next_offset=1, group="g" * 5000)))
+    assert long is not None
+    assert NAME_CHARACTERS_MAX < len(long.group) < 2 * NAME_CHARACTERS_MAX
+
+
+def test_names_of_an_owner_come_back_from_ascii_metadata() -> None:
+    """A service takes ASCII alone."""
+    owner = Ownership(owner="me", epoch=1, at_ms=2, group="Bestellungen ä%", topic="T.1")
+    metadata = ownership_metadata(owner)
+    assert all(value.isascii() for value in metadata.values())
+    assert read_ownership(metadata) == owner
+
+
+def mirror(store: Any, group: str, told: list[Event], owner: str) -> Mirror:
+    """Return the mirror of a run."""
+    made = Mirror(store, Layout("ns", group), owner=owner, interval_s=0.1, emit=told.append)
+    made.start()
+    return made
+
+
+def acknowledge(mirror: Mirror, partition: TopicPartition, next_offset: int) -> None:
+    """Let the broker acknowledge a commit."""
+    mirror.acknowledged({partition: (1, Progress(next_offset, None, (), None))}, time.monotonic())
+
+
+def eventually(true: Callable[[], Any]) -> None:
+    """Wait for it."""
+    deadline_s = time.monotonic() + 20.0
+    while not true():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.005)
+
+
+def test_no_store_lets_two_spellings_share_a_blob(store: CheckpointStore) -> None:
+    """A group in memory, in a folder and in a container; a topic beside it. First come, first served."""
+    orders, readings = TopicPartition("readings", 0), TopicPartition("Readings", 0)
+    # A store is one thread's; this one is looked into while a mirror writes.
+    told: list[Event] = []
+    first = mirror(store, "orders", told, "first")
+    first.assigned(orders, 1)
+    acknowledge(first, orders, 100)
+    first.stop(10.0)
+    before = {name: store.read(name) for name in (NAME, OWNER)}
+    assert told[-1].__class__ is not MirrorForeign
+    for group, partition in (("Orders", orders), ("orders", readings)):
+        told.clear()
+        other = mirror(store, group, told, "other")
+        found = other.lookup([partition], 10.0)[partition]
+        assert isinstance(found, Foreign)
+        other.assigned(partition, 1)
+        acknowledge(other, partition, 200)
+        eventually(lambda: any(isinstance(event, MirrorForeign) for event in told))
+        other.ended(partition, 1)
+        other.stop(10.0)
+        [event] = [event for event in told if isinstance(event, MirrorForeign)]
+        assert event.blob == f"{store.name}/{NAME}"
+        assert {name: store.read(name) for name in (NAME, OWNER)} == before
+
+
+def test_two_spellings_in_one_run_do_not_write_over_each_other() -> None:
+    """A pattern may match both: the second one is told, and the first one goes on."""
+    store = MemoryStore()
+    told: list[Event] = []
+    run = mirror(store, "orders", told, "me")
+    both = TopicPartition("readings", 0), TopicPartition("Readings", 0)
+    try:
+        for partition in both:
+            run.assigned(partition, 1)
+        for number in range(5):
+            for partition in both:
+                acknowledge(run, partition, 10 + number)
+            time.sleep(0.1)
+        eventually(lambda: any(isinstance(event, MirrorForeign) for event in told))
+    finally:
+        run.stop(5.0)
+    found = store.read(NAME)
+    assert found is not None
+    kept = read_checkpoint(found.body)
+    assert kept is not None
+    others = {event.partition.topic for event in told if isinstance(event, MirrorForeign)}
+    assert {kept.topic, *others} == {"readings", "Readings"}
+    assert kept.next_offset == 14
+
+
+def test_another_group_s_owner_is_told_and_stays() -> None:
+    """Also where the other group has no checkpoint yet; it is looked at again every half minute."""
+    store, told, now_s = MemoryStore(), [], 0.0
+    ownership = Ownership(owner="first", epoch=1, at_ms=0, group="orders", topic="readings")
+    version = store.write(OWNER, metadata=ownership_metadata(ownership), body=b"", expected=None)
+    books = MirrorBook("me", 10.0, "Orders"), OwnerBook("me", "Orders")
+    work = MirrorWork(
+        store,
+        Layout("ns", "Orders"),
+        *books,
+        lock=threading.Condition(),
+        emit=told.append,
+        clock=lambda: now_s,
+    )
+    partition = TopicPartition("readings", 0)
+    for book in books:
+        book.assigned(partition, 1)
+    work.do()
+    now_s = EVERY_S
+    work.do()
+    found = store.read(OWNER)
+    assert found is not None
+    assert found.version == version
+    [event] = told
+    assert (event.partition, event.blob) == (partition, f"memory/{OWNER}")
+    # Once the other one has gone and its blob was taken away, the place is free.
+    store._blobs.clear()
+    now_s = 2 * EVERY_S
+    work.do()
+    found = store.read(OWNER)
+    assert found is not None
+    mine = read_ownership(found.metadata)
+    assert mine is not None
+    assert (mine.owner, mine.group) == ("me", "Orders")
+
+
+@pytest.mark.broker
+def test_a_checkpoint_of_the_azure_sdk_over_our_mirror_stays(
+    azurite: Azurite, container: str, open_store: Callable[..., Any]
+) -> None:
+    """The real SDK sets the metadata of our blob; from then on we neither write nor use it, and say so."""
+    from azure.eventhub.extensions.checkpointstoreblob import BlobCheckpointStore  # noqa: PLC0415 - slow
+
+    host = "home.servicebus.windows.net"
+    partition = TopicPartition("readings", 0)
+    name = Layout(host, "orders").name(*partition)
+    told: list[Event] = []
+    reads = open_store(azurite.connection_string(), container)
+    run = Mirror(
+        open_store(azurite.connection_string(), container),
+        Layout(host, "orders"),
+        owner="me",
+        interval_s=0.1,
+        emit=told.append,
+    )
+    run.start()
+    run.assigned(partition, 1)
+    acknowledge(run, partition, 723)
+    eventually(lambda: reads.read(name) is not None)
+    with BlobCheckpointStore.from_connection_string(azurite.connection_string(), container) as sdk:
+        sdk.update_checkpoint(
+            {
+                "fully_qualified_namespace": host,
+                "eventhub_name": "readings",
+                "consumer_group": "orders",
+                "partition_id": "0",
+                "sequence_number": 99_999,
+                "offset": "8589934592",
+            }
+        )
+        assert read_checkpoint(reads.read(name).body) is not None, "the SDK leaves our body"
+        acknowledge(run, partition, 724)
+        eventually(lambda: any(isinstance(event, MirrorForeign) for event in told))
+        found = run.lookup([partition], 10.0)[partition]
+        run.stop(5.0)
+        [kept] = sdk.list_checkpoints(host, "readings", "orders")
+    reads.close()
+    assert (kept["sequence_number"], kept["offset"]) == (99_999, "8589934592")
+    assert isinstance(found, Foreign)
+    assert "100000, over ours, 723" in found.reason
