@@ -8,12 +8,14 @@ show, and a sequence number in its place would let another reader resume somewhe
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 import orjson
 
 from ehkafka.checkpoints.checkpoint import Checkpoint, Ownership, Ranges
+from ehkafka.progress.metadata import RESET_NAME, TOPIC_ID_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +31,7 @@ OWNER_CHARACTERS_MAX = 256
 NAME_CHARACTERS_MAX = 1024
 # The end of the year 9999, where Python's calendar ends: whoever shows it need not ask.
 MILLISECONDS_MAX = 253_402_300_799_999
+_TOPIC_ID = re.compile(rf"[0-9a-f]{{{2 * TOPIC_ID_BYTES}}}")
 
 
 def checkpoint_body(checkpoint: Checkpoint) -> bytes:
@@ -47,6 +50,9 @@ def checkpoint_body(checkpoint: Checkpoint) -> bytes:
             "written_at_ms": checkpoint.written_at_ms,
             "group": checkpoint.group,
             "topic": checkpoint.topic,
+            "first_partitions": checkpoint.first_partitions,
+            "topic_id": checkpoint.topic_id.hex() if checkpoint.topic_id is not None else None,
+            "reset": checkpoint.reset,
         }
     )
 
@@ -81,6 +87,9 @@ def read_checkpoint(body: bytes) -> Checkpoint | None:
         written_at_ms=_number(found, "written_at_ms", MILLISECONDS_MAX) or 0,
         group=_name(found, "group"),
         topic=_name(found, "topic"),
+        first_partitions=_number(found, "first_partitions", OFFSET_MAX) or None,
+        topic_id=_topic_id(found.get("topic_id")),
+        reset=_reset(found.get("reset")),
     )
 
 
@@ -149,6 +158,16 @@ def _anchor(found: Any, below: int) -> tuple[int, int] | None:
         return None
     offset, timestamp_ms = found
     return (offset, timestamp_ms) if 0 <= offset < below and 0 <= timestamp_ms <= MILLISECONDS_MAX else None
+
+
+def _topic_id(found: Any) -> bytes | None:
+    if not (isinstance(found, str) and _TOPIC_ID.fullmatch(found)):
+        return None
+    return bytes.fromhex(found)
+
+
+def _reset(found: Any) -> str | None:
+    return found if isinstance(found, str) and RESET_NAME.fullmatch(found) else None
 
 
 def _text(found: Mapping[str, Any], name: str) -> str:

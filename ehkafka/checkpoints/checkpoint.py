@@ -22,6 +22,8 @@ class Checkpoint:
     is known, as (offset, timestamp in ms). By it the log is told from another one of the same name. `group`
     and `topic` are the names as they are, which a blob's own name has in lower case; empty where they are not
     known.
+    `first_partitions`, `topic_id` and `reset` are facts of the log and the group: see
+    `progress.metadata.LogFacts`.
     """
 
     next_offset: int
@@ -35,6 +37,9 @@ class Checkpoint:
     written_at_ms: int = 0
     group: str = ""
     topic: str = ""
+    first_partitions: int | None = None
+    topic_id: bytes | None = None
+    reset: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -157,6 +157,9 @@ class MirrorBook:
             written_at_ms=written_at_ms,
             group=self.group,
             topic=partition.topic,
+            first_partitions=progress.first_partitions,
+            topic_id=progress.topic_id,
+            reset=progress.reset,
         )
         return Write(entry.epoch, checkpoint, entry.seen.version)
 

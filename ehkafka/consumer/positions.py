@@ -13,6 +13,7 @@ from confluent_kafka.cimpl import Message
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.progress.ledger import Position
+from ehkafka.progress.metadata import LogFacts
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def behind(message: Message) -> tuple[TopicPartition, Position]:
         0,
         offset + 1,
         message.leader_epoch(),
-        anchor=None if kind == TIMESTAMP_NOT_AVAILABLE else (offset, timestamp_ms),
+        facts=LogFacts(witness=None if kind == TIMESTAMP_NOT_AVAILABLE else (offset, timestamp_ms)),
     )
 
 

@@ -8,6 +8,7 @@ handed to `fatal` instead, and the poll loop ends with it.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
@@ -200,6 +201,8 @@ class Membership:
         that is gone.
         """
         partition = begin.partition
+        # Facts of the group go on, those of the old log do not.
+        facts = self.owned.saver.carried(partition)._replace(topic_id=None, witness=None)
         _, abandoned = self._end([partition])
         route, assignment = self.owned.pop(partition)
         committed = self._context.ledger.acknowledged(partition)
@@ -209,7 +212,7 @@ class Membership:
             PartitionRevoked(partition, assignment.epoch, next_offset, abandoned[partition], "the log is new")
         )
         self._submit_close(route, assignment, "revoked")
-        self._begin(begin)
+        self._begin(replace(begin, facts=facts))
 
     def _begin(self, begin: Begin, restored: Restored | None = None) -> None:
         context, partition = self._context, begin.partition
@@ -224,6 +227,7 @@ class Membership:
             if begin.offset >= 0:
                 assignment.received_next = begin.offset
         self.owned[partition] = OwnedPartition(route, assignment)
+        self.owned.saver.carry(partition, begin.facts)
         context.ledger.assigned(partition, epoch, stored(begin, epoch, restored))
         context.on_epoch_begin(partition, epoch, begin.committed.offset if begin.committed else None)
         if context.history is not None:

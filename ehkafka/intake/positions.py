@@ -18,6 +18,7 @@ from ehkafka.events import ConnectionTrouble
 from ehkafka.intake.gap import Gap
 from ehkafka.intake.log_bounds import log_bounds
 from ehkafka.intake.start import start_offsets
+from ehkafka.progress.metadata import NOTHING_KNOWN, LogFacts, facts_of
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class Begin:
     committed: KafkaPartition | None = None
     # The group had none, and the mirror said so.
     is_mirrored: bool = False
+    # What was known of the log and the group: each later commit says it, too.
+    facts: LogFacts = NOTHING_KNOWN
 
     @property
     def words(self) -> str:
@@ -101,8 +104,8 @@ class PositionFinder:
         offsets |= self._inside_the_logs(consumer, offsets)
         self._seen.update(partitions)
         return [
-            Begin(p, committed[p].offset, committed[p])
-            if p in committed
+            Begin(p, at.offset, at, facts=facts_of(at.offset, at.metadata))
+            if (at := committed.get(p)) is not None
             else Begin(p, offsets[p], is_mirrored=p in mirrored)
             for p in partitions
         ]

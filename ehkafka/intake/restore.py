@@ -17,7 +17,8 @@ from ehkafka.events import ProgressIgnored, ProgressRestored
 from ehkafka.intake.log_bounds import log_bounds
 from ehkafka.lanes.finished import FinishedBefore
 from ehkafka.progress.ledger import Position
-from ehkafka.progress.ranges import Ranges, SavedRanges, Unusable, count_offsets, decode, drops_ranges
+from ehkafka.progress.metadata import Unusable, decode, drops_ranges
+from ehkafka.progress.ranges import Ranges, SavedRanges, count_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -84,7 +85,7 @@ def stored(begin: Begin, epoch: int, restored: Restored | None) -> Position | No
     found = begin.committed
     if found is None:
         return None
-    position = Position(epoch, found.offset, found.leader_epoch)
+    position = Position(epoch, found.offset, found.leader_epoch, facts=begin.facts)
     if restored is None:
         return position
     return position._replace(
@@ -119,7 +120,8 @@ class Restore:
                 text = begin.committed.metadata if begin.committed is not None else None
                 finished, leader_epoch, is_complete = saved
                 partition, offset = begin.partition, begin.offset
-                found[partition] = Restored(partition, offset, finished, leader_epoch, COMMIT, text)
+                if finished:
+                    found[partition] = Restored(partition, offset, finished, leader_epoch, COMMIT, text)
                 if is_complete:
                     incomplete.discard(partition)
         # First those that are known to have more: a source's time is bounded.
@@ -133,8 +135,8 @@ class Restore:
         if not text or _was_moved(begin):
             return None
         said = decode(text, begin.offset)
-        if isinstance(said, SavedRanges):
-            return said
+        if not isinstance(said, Unusable):
+            return said.ranges
         if said is not Unusable.OTHER_OFFSET and self._on_foreign == "fail":
             raise EndpointError(
                 f"The group's commit of {begin.partition} at {begin.offset} has metadata that cannot be "

@@ -21,7 +21,8 @@ from ehkafka.intake.log_bounds import log_bounds
 from ehkafka.intake.same_log import Witness
 from ehkafka.intake.start import start_offsets
 from ehkafka.offsets.view import PartitionView
-from ehkafka.progress.ranges import MOVED, SavedRanges, count_offsets, decode
+from ehkafka.progress.metadata import Unusable, decode, facts_of, moved
+from ehkafka.progress.ranges import count_offsets
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -122,12 +123,15 @@ class GroupOffsets:
     def commit(self, positions: Mapping[int, int]) -> None:
         """Commit from outside of the group, all partitions in one request, and wait for the answer.
 
-        The commit says that it was moved, so nothing that was finished above it before is passed over.
+        The commit says that it was moved, so nothing that was finished above it before is passed over, and
+        carries on what the commits before said of the log and the group.
         Raises `GroupInUseError` where the broker says that the group has members, `EndpointError` for any
         other refusal. What was not refused is committed.
         """
+        facts = {number: facts_of(one.offset, one.metadata) for number, one in self._commits().items()}
         wanted = [
-            KafkaPartition(self.topic, number, offset, metadata=MOVED) for number, offset in positions.items()
+            KafkaPartition(self.topic, number, offset, metadata=moved(offset, facts[number]))
+            for number, offset in positions.items()
         ]
         answers: list[tuple[KafkaError | None, list[KafkaPartition]]] = []
         self._inspection.begin_step()
@@ -216,6 +220,6 @@ def _offset(commit: KafkaPartition) -> int | None:
 
 def _view(partition: int, log: LogBounds, commit: KafkaPartition) -> PartitionView:
     offset = _offset(commit)
-    said = None if offset is None else decode(commit.metadata or "", offset)
-    finished_above = count_offsets(said.finished) if isinstance(said, SavedRanges) else 0
+    said = decode(commit.metadata or "", commit.offset)
+    finished_above = 0 if isinstance(said, Unusable) else count_offsets(said.ranges.finished)
     return PartitionView(partition, log, offset, finished_above)

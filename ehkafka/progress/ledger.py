@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from ehkafka.progress.metadata import NOTHING_KNOWN, LogFacts, said_beside_facts
 from ehkafka.progress.position import Progress
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 class Position(NamedTuple):
     """What a commit stores for one partition.
 
-    `epoch` is local and not sent. `metadata` says of `finished`, the ranges above `next_offset`, as much as
-    fits; see `Progress` for the others.
+    `epoch` is local and not sent. `metadata` says `facts`, and of `finished`, the ranges above `next_offset`,
+    as much as fits; see `Progress` for the others.
     """
 
     epoch: int
@@ -30,11 +31,11 @@ class Position(NamedTuple):
     metadata: str | None = None
     finished: tuple[tuple[int, int], ...] = ()
     finished_leader_epoch: int | None = None
-    anchor: tuple[int, int] | None = None
+    facts: LogFacts = NOTHING_KNOWN
 
     def progress(self) -> Progress:
         """Return what others are told of it."""
-        anchor = self.anchor
+        first_partitions, topic_id, anchor, reset = self.facts
         return Progress(
             self.next_offset,
             self.leader_epoch,
@@ -42,6 +43,9 @@ class Position(NamedTuple):
             anchor[1] if anchor is not None and anchor[0] == self.next_offset - 1 else None,
             anchor,
             self.finished_leader_epoch,
+            first_partitions,
+            topic_id,
+            reset,
         )
 
 
@@ -176,7 +180,8 @@ class CommitLedger:
             return True
         if position.next_offset < known.next_offset:
             return False
-        if position.metadata != known.metadata:
+        # Facts go with the next commit; an unchanged partition costs no request for them.
+        if said_beside_facts(position.metadata) != said_beside_facts(known.metadata):
             return True
         if self.keeps_ranges and position.finished != known.finished:
             return True

@@ -17,6 +17,7 @@ class Progress:
     `next_offset`. It is known only at the end of a batch; `anchor` is the latest record below
     `next_offset` of which it is known, as (offset, timestamp in ms). `finished_leader_epoch` is the newest
     leader epoch among the finished records: a record of a newer one is another than the one that finished.
+    `first_partitions`, `topic_id` and `reset` are facts of the log and the group: see `metadata.LogFacts`.
     """
 
     next_offset: int
@@ -25,3 +26,6 @@ class Progress:
     last_timestamp_ms: int | None
     anchor: tuple[int, int] | None = None
     finished_leader_epoch: int | None = None
+    first_partitions: int | None = None
+    topic_id: bytes | None = None
+    reset: str | None = None

@@ -1,17 +1,12 @@
-"""Finished ranges above a commit, as the text that goes with it, and back.
+"""Finished ranges above a commit as bytes, and back.
 
-Pure. The text is ASCII: `ehk1.` and in base 85 the form of the ranges, the commit's next_offset, the leader
-epoch of what is finished, the ranges, and a checksum. It is valid only beside that very next_offset, so an
-operator who moves the commit also drops the ranges. Text may come from anybody: reading it raises nothing,
-takes bounded work, and says what is wrong with it.
+Pure. The bytes say the form of the ranges, the leader epoch of what is finished, and the ranges, counted from
+the commit's next_offset. `metadata` puts them into the text of a commit. Bytes may come from anybody: reading
+takes bounded work and raises `ValueError` for what was not written here.
 """
 
 from __future__ import annotations
 
-import base64
-import enum
-import re
-import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.progress.ranges_forms import FORMS, LENGTH_MAX, deflate, inflate, read_varint, varint
@@ -22,93 +17,63 @@ if TYPE_CHECKING:
 # Half-open ranges of offsets, ascending and apart.
 Ranges = tuple[tuple[int, int], ...]
 
-VERSION = 1
-# Kafka's protocol has no longer strings.
-TEXT_BYTES_MAX = 32_767
-_PREFIX = f"ehk{VERSION}."
-# What goes with a commit that moves a group from outside: what was finished above it counts no more,
-# wherever else that is kept.
-MOVED = f"{_PREFIX}moved"
-# Begins what goes with a commit of a run on Spark; its name follows. Nothing is finished above such a commit.
-ON_SPARK = f"{_PREFIX}spark."
-_ANY_VERSION = re.compile(r"ehk([1-9][0-9]{0,3})\.")
-_CHECKSUM_BYTES = 4
 _BITMAP = 2
 # Added to a form's number where its body is compressed.
 _DEFLATED = 16
-# Added where ranges were left out.
-_INCOMPLETE = 32
 
 
 class SavedRanges(NamedTuple):
-    """What a text says: finished ranges, and the newest leader epoch among their records where known.
+    """What a commit says: finished ranges, and the newest leader epoch among their records where known.
 
-    Not `is_complete`: there were more, which did not fit.
+    Not `is_complete`: there were more, which did not fit or were not looked for.
     """
 
-    finished: Ranges
-    leader_epoch: int | None
-    is_complete: bool
+    finished: Ranges = ()
+    leader_epoch: int | None = None
+    is_complete: bool = True
 
 
-class Unusable(enum.Enum):
-    """Why a text says nothing here; the value is for people."""
+class RangesBytes(NamedTuple):
+    """The bytes, empty if nothing fits, and how many finished offsets they say and leave out."""
 
-    FOREIGN = "it was not written by ehkafka"
-    NEWER = "it was written by a newer ehkafka"
-    BROKEN = "it is damaged"
-    OTHER_OFFSET = "it belongs to another committed offset"
-    MOVED = "the group was moved there"
-
-
-class RangesText(NamedTuple):
-    """A text, and how many finished offsets it says and leaves out. None: there is nothing to say."""
-
-    text: str | None
+    body: bytes
     kept_offsets: int
     dropped_offsets: int
 
 
-def encode(next_offset: int, finished: Ranges, leader_epoch: int | None, bytes_max: int) -> RangesText:
-    """Return the text for a commit of `next_offset` in at most `bytes_max` bytes.
+def write_ranges(next_offset: int, finished: Ranges, leader_epoch: int | None, bytes_max: int) -> RangesBytes:
+    """Return the ranges above a commit of `next_offset` in at most `bytes_max` bytes.
 
     When not all ranges fit, those that save most are kept: the lowest, or only the longer ones.
     """
     total = count_offsets(finished)
-    head = varint(next_offset) + varint(0 if leader_epoch is None else leader_epoch + 1)
-    # Four bytes become five characters; of a last group of fewer bytes each costs one, and one more.
-    groups, left = divmod(min(bytes_max, TEXT_BYTES_MAX) - len(_PREFIX), 5)
-    body_bytes = groups * 4 + max(0, left - 1) - len(head) - _CHECKSUM_BYTES - 1
+    epoch = varint(0 if leader_epoch is None else leader_epoch + 1)
+    body_bytes = bytes_max - len(epoch) - 1
     if not finished or body_bytes < 1:
-        return RangesText(None, 0, total)
+        return RangesBytes(b"", 0, total)
     number, body, kept = _best(to_runs(next_offset, finished), body_bytes)
     if not kept:
-        return RangesText(None, 0, total)
-    payload = bytes([number if kept == total else number | _INCOMPLETE]) + head + body
-    payload += zlib.crc32(payload).to_bytes(_CHECKSUM_BYTES)
-    return RangesText(_as_text(payload), kept, total - kept)
+        return RangesBytes(b"", 0, total)
+    return RangesBytes(bytes([number]) + epoch + body, kept, total - kept)
 
 
-def decode(text: str, next_offset: int) -> SavedRanges | Unusable:
-    """Return what a text beside a commit of `next_offset` says, or why it says nothing."""
-    if drops_ranges(text):
-        return Unusable.MOVED
-    version = _ANY_VERSION.match(text)
-    if version is None or len(text) > TEXT_BYTES_MAX:
-        return Unusable.FOREIGN
-    if int(version[1]) > VERSION:
-        return Unusable.NEWER
-    try:
-        payload = base64.b85decode(text[len(_PREFIX) :])
-        # Of the last characters several say the same: only the one that was written counts.
-        return _read(payload, next_offset) if _as_text(payload) == text else Unusable.BROKEN
-    except ValueError:
-        return Unusable.BROKEN
+def read_ranges(body: bytes, next_offset: int) -> tuple[Ranges, int | None] | None:
+    """Return the ranges above `next_offset` and their newest leader epoch; None for a form of the future.
 
-
-def drops_ranges(text: str) -> bool:
-    """Tell whether a text says that nothing above its commit counts as finished, whoever else says so."""
-    return text == MOVED or text.startswith(ON_SPARK)
+    Raises `ValueError`.
+    """
+    if not body:
+        raise ValueError("no ranges")
+    form = FORMS.get(body[0] & ~_DEFLATED)
+    if form is None:
+        return None
+    leader_epoch, position = read_varint(body, 1)
+    packed = body[position:]
+    runs = form.read(inflate(packed) if body[0] & _DEFLATED else packed)
+    finished = from_runs(next_offset, runs)
+    if not finished:
+        raise ValueError("ranges that say nothing")
+    return finished, leader_epoch - 1 if leader_epoch else None
 
 
 def count_offsets(ranges: Ranges) -> int:
@@ -136,30 +101,6 @@ def from_runs(next_offset: int, runs: Sequence[int]) -> Ranges:
         position = start + finished
         ranges.append((start, position))
     return tuple(ranges)
-
-
-def _as_text(payload: bytes) -> str:
-    return _PREFIX + base64.b85encode(payload).decode("ascii")
-
-
-def _read(payload: bytes, next_offset: int) -> SavedRanges | Unusable:
-    signed, checksum = payload[:-_CHECKSUM_BYTES], payload[-_CHECKSUM_BYTES:]
-    if not signed or zlib.crc32(signed).to_bytes(_CHECKSUM_BYTES) != checksum:
-        return Unusable.BROKEN
-    form = FORMS.get(signed[0] & ~(_DEFLATED | _INCOMPLETE))
-    if form is None:
-        return Unusable.NEWER
-    bound_to, position = read_varint(signed, 1)
-    leader_epoch, position = read_varint(signed, position)
-    if bound_to != next_offset:
-        return Unusable.OTHER_OFFSET
-    body = signed[position:]
-    runs = form.read(inflate(body) if signed[0] & _DEFLATED else body)
-    finished = from_runs(next_offset, runs)
-    if not finished:
-        raise ValueError("a text that says nothing")
-    newest = leader_epoch - 1 if leader_epoch else None
-    return SavedRanges(finished, newest, is_complete=not signed[0] & _INCOMPLETE)
 
 
 def _best(runs: list[int], body_bytes: int) -> tuple[int, bytes, int]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ehkafka.endpoint.limits import COMMIT_METADATA_BYTES_MAX
 from ehkafka.events import ProgressTruncated
 from ehkafka.progress.ledger import Position
-from ehkafka.progress.ranges import encode
+from ehkafka.progress.metadata import LogFacts, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.finished import Extent
-    from ehkafka.progress.ranges import RangesText
+    from ehkafka.progress.metadata import MetadataText
     from ehkafka.records import TopicPartition
     from ehkafka.settings import Settings
 
@@ -87,6 +87,19 @@ class ProgressSaver:
         # Up to where each epoch had received at the last look; whether detail was dropped then.
         self._seen: dict[tuple[TopicPartition, int], int] = {}
         self._truncated: set[tuple[TopicPartition, int]] = set()
+        # What each commit of a partition carries on, beside its own witness.
+        self._facts: dict[TopicPartition, LogFacts] = {}
+
+    def carry(self, partition: TopicPartition, facts: LogFacts) -> None:
+        """Put these facts into each commit of a partition from now on, until it is forgotten.
+
+        Their witness counts until a record of this epoch can be one.
+        """
+        self._facts[partition] = facts
+
+    def carried(self, partition: TopicPartition) -> LogFacts:
+        """Return the facts that a partition's commits carry."""
+        return self._facts.get(partition, LogFacts())
 
     def begin_tick(self, unfinished_records: int) -> Detail:
         """Return how much detail the commit of all partitions may have now; of so many in all of them."""
@@ -124,21 +137,22 @@ class ProgressSaver:
 
     def _worked_out(self, look: Look) -> Position:
         assignment, next_offset, extent = look.assignment, look.next_offset, look.extent
-        plain = Position(assignment.epoch, next_offset, look.leader_epoch, anchor=look.anchor)
+        facts = self.carried(assignment.partition)
+        if look.anchor is not None:
+            facts = facts._replace(witness=look.anchor)
         finished = extent.finished() if extent is not None else ()
-        if extent is None or not finished:
-            self._truncated.discard((assignment.partition, assignment.epoch))
-            return plain
-        newest = extent.finished_leader_epoch()
-        saved = encode(next_offset, finished, newest, self.bytes_max)
-        self._note_truncated(assignment, saved)
-        return plain._replace(metadata=saved.text, finished=finished, finished_leader_epoch=newest)
+        newest = extent.finished_leader_epoch() if extent is not None and finished else None
+        is_complete = extent is not None
+        said = encode(next_offset, facts, finished, newest, self.bytes_max, is_complete=is_complete)
+        self._note_truncated(assignment, said)
+        return Position(assignment.epoch, next_offset, look.leader_epoch, said.text, finished, newest, facts)
 
     def forget(self, partition: TopicPartition, epoch: int) -> None:
         """Drop what is kept of an epoch that has ended."""
         self._seen.pop((partition, epoch), None)
         self._last.pop((partition, epoch), None)
         self._truncated.discard((partition, epoch))
+        self._facts.pop(partition, None)
 
     def refused(self, longest_bytes: int) -> None:
         """Say less from now on: the broker refused metadata of this length, whatever its limit is."""
@@ -156,12 +170,12 @@ class ProgressSaver:
         watermark = assignment.watermark()
         return watermark is not None and watermark < seen
 
-    def _note_truncated(self, assignment: Assignment, saved: RangesText) -> None:
+    def _note_truncated(self, assignment: Assignment, said: MetadataText) -> None:
         place = assignment.partition, assignment.epoch
-        if not self.bytes_max or not saved.dropped_offsets:
+        if not self.bytes_max or not said.dropped_offsets:
             self._truncated.discard(place)
         elif place not in self._truncated:
             self._truncated.add(place)
             if self._emit is not None:
-                kept, dropped = saved.kept_offsets, saved.dropped_offsets
+                kept, dropped = said.kept_offsets, said.dropped_offsets
                 self._emit(ProgressTruncated(assignment.partition, kept, dropped, self.bytes_max))

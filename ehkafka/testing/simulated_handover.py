@@ -98,7 +98,7 @@ class Handover:
         offset, metadata = committed or (world.plan.log_start, None)
         epoch = member.epochs.begin(partition)
         opened = not world.plan.opens_late
-        finished_before = member.ranges.decode(offset, metadata)
+        finished_before = member.ranges.restore(partition, offset, metadata)
         with member.locked() as dispatcher:
             assignment = dispatcher.assign(partition, epoch, finished_before=finished_before, opened=opened)
             assignment.received_next = offset

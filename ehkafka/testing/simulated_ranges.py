@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ehkafka.lanes.finished import FinishedBefore
-from ehkafka.progress.ranges import SavedRanges, decode
+from ehkafka.progress.metadata import CommitMetadata, Unusable, decode
 from ehkafka.progress.saving import ProgressSaver
 
 if TYPE_CHECKING:
@@ -67,10 +67,12 @@ class FinishedOffsets:
             self._member.world.problem(f"{place} has metadata of {len(position.metadata or '')} bytes")
         return position
 
-    def decode(self, offset: int, metadata: str | None) -> FinishedBefore | None:
-        """Return what is finished above a commit, `None` if it says nothing of that."""
+    def restore(self, partition: TopicPartition, offset: int, metadata: str | None) -> FinishedBefore | None:
+        """Carry a commit's facts on; return what is finished above it, `None` if it says nothing of that."""
         said = decode(metadata or "", offset)
-        return FinishedBefore(said.finished, said.leader_epoch) if isinstance(said, SavedRanges) else None
+        said = CommitMetadata() if isinstance(said, Unusable) else said
+        self._saver.carry(partition, said.facts)
+        return FinishedBefore(*said.ranges[:2]) if said.ranges.finished else None
 
     def forget(self, partition: TopicPartition, epoch: int) -> None:
         """Drop an epoch's offsets."""

@@ -17,7 +17,7 @@ from ehkafka.checkpoints.file_store import FileStore
 from ehkafka.checkpoints.formats_folder import CheckpointFolder
 from ehkafka.checkpoints.layout import Layout
 from ehkafka.cli.commands import cli
-from ehkafka.progress.ranges import MOVED, encode
+from ehkafka.progress.metadata import MOVED, LogFacts, encode
 from ehkafka.testing.embedded import EmbeddedBroker
 from ehkafka.testing.topics import commits, produce
 
@@ -228,7 +228,7 @@ def test_p5_a_mirror_of_another_log_is_not_imported(
 
 def test_c10_a_reset_to_the_very_commit_begins_anew_there(broker: EmbeddedBroker) -> None:
     """C10: what was finished above it is shown, handled again, and nowhere brought back from."""
-    commit(broker, 0, 4, encode(4, ((5, 8),), 0, 1000).text or "")
+    commit(broker, 0, 4, encode(4, LogFacts(), ((5, 8),), 0, 1000).text or "")
     text = ehkafka(broker.bootstrap, "offsets", "show", "t")[1]
     assert "3 finished above it" in text
     code, text, error = reset(broker, "--to", "4", "--partition", "0", "--json")

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 import ehkafka
 from ehkafka.events import OffsetGap, ProgressIgnored, ProgressRestored, ProgressTruncated
-from ehkafka.progress.ranges import SavedRanges, decode, encode
+from ehkafka.progress.metadata import CommitMetadata, LogFacts, decode, encode
 from ehkafka.testing import ApiKey
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def finished_in(lab: Any) -> tuple[tuple[int, int], ...]:
     """Return the ranges that the group's commit says are finished."""
     offset, metadata = commit_of(lab)
     said = decode(metadata, offset)
-    return said.finished if isinstance(said, SavedRanges) else ()
+    return said.ranges.finished if isinstance(said, CommitMetadata) else ()
 
 
 def stop_undrained(app: Any) -> None:
@@ -112,7 +112,7 @@ def test_p1_a_running_app_saves_it_at_the_commit_tick(lab: Any, recorder: Any, w
     wait_for(lambda: len(app.snapshot().partitions) == 1)
     assert lab.broker.requests(ApiKey.OFFSET_COMMIT) == []
     gate.set()
-    wait_for(lambda: commit_of(lab) == (10, ""))
+    wait_for(lambda: (commit_of(lab)[0], finished_in(lab)) == (10, ()))
     app.stop()
 
 
@@ -219,7 +219,7 @@ def test_p1_after_a_kill_only_the_stuck_record_and_what_was_in_flight_run_again(
 def test_p1_restored_ranges_outlive_another_crash(lab: Any, wait_for: Any) -> None:
     """P1: what is restored and not received again yet is still in the next commits."""
     lab.produce("stuck " + "a " * 200)
-    commit_as(lab, 0, encode(0, ((1, 50), (60, 201)), 0, 1024).text or "")
+    commit_as(lab, 0, encode(0, LogFacts(), ((1, 50), (60, 201)), 0, 1024).text or "")
     first = lab.recorder()
     first.block(b"stuck")
     app = lab.app(first, batch_records_max=10, backlog_records_max=10)
@@ -239,7 +239,7 @@ def test_p1_restored_records_are_counted_and_skip_no_age_limit_twice(
     from datetime import timedelta  # noqa: PLC0415 - for this test alone
 
     lab.produce(TEN)
-    commit_as(lab, 0, encode(0, ((1, 9),), 0, 1024).text or "")
+    commit_as(lab, 0, encode(0, LogFacts(), ((1, 9),), 0, 1024).text or "")
     app = lab.app(recorder, max_age=timedelta(days=1))
     app.start()
     wait_for(lambda: lab.committed() == 10)
@@ -286,8 +286,8 @@ def test_p2_what_does_not_fit_is_dropped_told_once_and_costs_no_commit(
     [
         ("another program's", "not written by ehkafka"),
         ("ehk7.whatever", "a newer ehkafka"),
-        ("ehk1.damaged", "damaged"),
-        (encode(7, ((8, 9),), 0, 1024).text, "another committed offset"),
+        ("ehk2.damaged", "damaged"),
+        (encode(7, LogFacts(), ((8, 9),), 0, 1024).text, "another committed offset"),
     ],
 )
 def test_p3_metadata_that_is_not_ours_is_ignored_with_one_warning(
@@ -304,7 +304,7 @@ def test_p3_metadata_that_is_not_ours_is_ignored_with_one_warning(
     wait_for(lambda: app.snapshot().partitions)
     stays(lambda: not lab.broker.requests(ApiKey.OFFSET_COMMIT))
     lab.produce("a b")
-    wait_for(lambda: commit_of(lab) == (12, ""))
+    wait_for(lambda: (commit_of(lab)[0], finished_in(lab)) == (12, ()))
     app.stop()
     assert seen.offsets() == [10, 11]
     (ignored,) = events.of(ProgressIgnored)
@@ -312,7 +312,7 @@ def test_p3_metadata_that_is_not_ours_is_ignored_with_one_warning(
     assert (ignored.partition, ignored.next_offset) == (T0, 10)
 
 
-@pytest.mark.parametrize("metadata", ["another program's", "ehk7.whatever", "ehk1.damaged"])
+@pytest.mark.parametrize("metadata", ["another program's", "ehk7.whatever", "ehk2.damaged"])
 def test_p3_foreign_metadata_ends_the_app_where_that_is_asked_for(
     lab: Any, recorder: Any, metadata: str
 ) -> None:
@@ -331,7 +331,7 @@ def test_p3_foreign_metadata_ends_the_app_where_that_is_asked_for(
 def test_c11_retention_below_restored_ranges(lab: Any, wait_for: Any) -> None:
     """C11: the committed record and a part of the ranges were deleted: the gap is told, the rest holds."""
     lab.produce(TEN)
-    commit_as(lab, 1, encode(1, ((3, 6), (8, 10)), 0, 1024).text or "")
+    commit_as(lab, 1, encode(1, LogFacts(), ((3, 6), (8, 10)), 0, 1024).text or "")
     lab.broker.delete_records("t", 0, 4)
     second, events = run_again(lab, wait_for, 10, on_out_of_range="earliest")
     assert sorted(second.offsets()) == [6, 7]
@@ -342,7 +342,7 @@ def test_c11_retention_below_restored_ranges(lab: Any, wait_for: Any) -> None:
 def test_ranges_beyond_the_logs_end_are_of_another_log(lab: Any, wait_for: Any) -> None:
     """C10: the topic was made anew and is shorter: its records are handled, whatever the commit says."""
     lab.produce(TEN)
-    commit_as(lab, 0, encode(0, ((1, 11),), 0, 1024).text or "")
+    commit_as(lab, 0, encode(0, LogFacts(), ((1, 11),), 0, 1024).text or "")
     second, events = run_again(lab, wait_for, 10)
     assert sorted(second.offsets()) == list(range(10))
     assert [event.reason for event in events.of(ProgressIgnored)] == [

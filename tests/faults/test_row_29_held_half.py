@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from ehkafka.checkpoints.body import read_checkpoint
 from ehkafka.checkpoints.file_store import FileStore
 from ehkafka.checkpoints.layout import Layout
-from ehkafka.progress.ranges import SavedRanges, decode
+from ehkafka.progress.metadata import CommitMetadata, decode
 from ehkafka.progress.saving import EVENT_HUBS_METADATA_BYTES_MAX
 from ehkafka.records import TopicPartition
 from ehkafka.testing import read_history
@@ -45,7 +45,7 @@ class Commit:
         self.next_offset = found.offset if found is not None else -1
         self.text = (found.metadata if found is not None else None) or ""
         said = decode(self.text, self.next_offset)
-        self.finished = said.finished if isinstance(said, SavedRanges) else ()
+        self.finished = said.ranges.finished if isinstance(said, CommitMetadata) else ()
         self.kept = {offset for start, end in self.finished for offset in range(start, end)}
 
 

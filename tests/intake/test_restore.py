@@ -12,8 +12,8 @@ from ehkafka.errors import EndpointError
 from ehkafka.events import ProgressIgnored
 from ehkafka.intake.positions import Begin
 from ehkafka.intake.restore import Restore, stored
+from ehkafka.progress.metadata import MOVED, ON_SPARK, LogFacts, encode
 from ehkafka.progress.position import Progress
-from ehkafka.progress.ranges import MOVED, ON_SPARK, encode
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Source:
 
 def begin(partition: TopicPartition, finished: Any = (), bytes_max: int = 1000, *, text: str = "") -> Begin:
     """Return where a partition begins whose group committed 10, with what the commit says."""
-    text = encode(10, finished, 0, bytes_max).text or text
+    text = encode(10, LogFacts(), finished, 0, bytes_max).text or text
     return Begin(partition, 10, KafkaPartition(*partition, 10, metadata=text))
 
 
@@ -143,7 +143,7 @@ def test_p3_foreign_metadata_fails_where_that_is_asked_for() -> None:
     restore = Restore(on_foreign="fail")
     with pytest.raises(EndpointError, match="not written by ehkafka"):
         find(restore, Logs(), begin(P0, text="theirs"))
-    assert find(restore, Logs(), begin(P0, text=encode(9, FEW, 0, 1000).text or "")) == {}
+    assert find(restore, Logs(), begin(P0, text=encode(9, LogFacts(), FEW, 0, 1000).text or "")) == {}
 
 
 def test_what_is_stored_is_what_was_understood() -> None:
@@ -153,7 +153,7 @@ def test_what_is_stored_is_what_was_understood() -> None:
     position = stored(ours, 3, restored)
     assert position is not None
     assert (position.epoch, position.next_offset, position.finished) == (3, 10, FEW)
-    assert position.metadata == encode(10, FEW, 0, 1000).text
+    assert position.metadata == encode(10, LogFacts(), FEW, 0, 1000).text
     foreign = stored(begin(P0, text="theirs"), 3, None)
     assert foreign is not None
     assert foreign.metadata is None
@@ -166,6 +166,6 @@ def test_c10_a_group_that_was_moved_restores_nothing_from_anywhere() -> None:
     source = Source(p0=Progress(10, 0, MORE, None))
     restore = Restore(told.append, sources=[source], on_foreign="fail")
     assert find(restore, Logs(), begin(P0, text=MOVED)) == {}
-    assert find(restore, Logs(), begin(P0, text=f"{ON_SPARK}runs.-.host-1")) == {}
+    assert find(restore, Logs(), begin(P0, text=f"{ON_SPARK}-.runs.-.host-1")) == {}
     assert (source.asked, told) == ([], [])
     assert P0 in find(restore, Logs(), begin(P0))

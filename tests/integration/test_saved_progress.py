@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 import ehkafka
-from ehkafka.progress.ranges import SavedRanges, decode
+from ehkafka.progress.metadata import CommitMetadata, decode
 from ehkafka.testing.topics import commits, produce
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def saved(stage: Any) -> tuple[int, tuple[tuple[int, int], ...]]:
     """Return the group's commit of partition 0 and what it says is finished above."""
     for found in commits(stage.broker.bootstrap, stage.group, stage.topic):
         said = decode(found.metadata or "", found.offset)
-        return found.offset, said.finished if isinstance(said, SavedRanges) else ()
+        return found.offset, said.ranges.finished if isinstance(said, CommitMetadata) else ()
     return -1, ()
 
 

@@ -11,6 +11,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from ehkafka.errors import EngineError
 from ehkafka.progress.committer import Committer
 from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
+from ehkafka.progress.metadata import LogFacts
 from ehkafka.progress.position import Progress
 from ehkafka.progress.saving import ProgressSaver
 from ehkafka.records import TopicPartition
@@ -140,7 +141,8 @@ def test_a_listener_hears_of_what_was_stored_alone(office: Office) -> None:
     assert office.saver.is_mirrored
     broker = Broker(5)
     finished = ((22, 30), (31, 40))
-    positions = {**POSITIONS, P1: Position(3, 20, 7, None, finished, 8, (19, 1_700_000_000_000))}
+    facts = LogFacts(witness=(19, 1_700_000_000_000))
+    positions = {**POSITIONS, P1: Position(3, 20, 7, None, finished, 8, facts)}
     office.ledger.assigned(P1, 3, None)
     office.committer.send(broker, positions, 0)  # type: ignore[arg-type]
     sent = [KafkaPartition("t", 0, 10, metadata="much too long"), KafkaPartition("t", 1, 20)]

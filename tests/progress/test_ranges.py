@@ -1,4 +1,4 @@
-"""Finished ranges as text: complete, within its limit, and never wrong, whoever wrote the text."""
+"""Finished ranges in a commit's text: complete, within its limit, and never wrong, whoever wrote the text."""
 
 from __future__ import annotations
 
@@ -10,20 +10,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ehkafka.progress.ranges import (
-    TEXT_BYTES_MAX,
-    Ranges,
-    SavedRanges,
-    Unusable,
-    count_offsets,
-    decode,
-    encode,
-    from_runs,
-)
+from ehkafka.progress.metadata import TEXT_BYTES_MAX, CommitMetadata, LogFacts, Unusable, decode, encode
+from ehkafka.progress.ranges import Ranges, SavedRanges, count_offsets, from_runs
 from ehkafka.progress.ranges_forms import BODY_BYTES_MAX, FORMS, LENGTH_MAX, deflate, inflate, varint
 
 EVENT_HUBS_BYTES = 1024
 START = 1_000_000
+NO_FACTS = LogFacts()
+# The bit that says that ranges follow.
+RANGES = 16
 
 runs = st.lists(
     st.one_of(st.integers(1, 3), st.integers(1, 200), st.integers(1, 2**40)), min_size=2, max_size=300
@@ -48,6 +43,11 @@ def finished_where(done: list[bool], first: int = START) -> Ranges:
     return from_runs(first, lengths[: len(lengths) // 2 * 2])
 
 
+def complete(finished: Ranges, leader_epoch: int | None) -> CommitMetadata:
+    """Return what a text says that has room for all ranges."""
+    return CommitMetadata(NO_FACTS, SavedRanges(finished, leader_epoch, is_complete=True))
+
+
 def offsets_in(ranges: Ranges) -> set[int]:
     """Return every offset in some short ranges."""
     return {offset for start, end in ranges for offset in range(start, end)}
@@ -57,11 +57,11 @@ def offsets_in(ranges: Ranges) -> set[int]:
 def test_what_fits_comes_back_whole(next_offset: int, lengths: list[int], leader_epoch: int | None) -> None:
     """P1: with room enough, decoding gives the very ranges and leader epoch."""
     finished = ranges_of(next_offset, lengths)
-    written = encode(next_offset, finished, leader_epoch, TEXT_BYTES_MAX)
+    written = encode(next_offset, NO_FACTS, finished, leader_epoch, TEXT_BYTES_MAX)
     assert written.text is not None
     assert written.dropped_offsets == 0
     assert written.text.isascii()
-    assert decode(written.text, next_offset) == SavedRanges(finished, leader_epoch, is_complete=True)
+    assert decode(written.text, next_offset) == complete(finished, leader_epoch)
 
 
 @given(next_offset=next_offsets, lengths=runs, bytes_max=st.integers(0, 300))
@@ -70,14 +70,15 @@ def test_the_text_never_passes_its_limit_nor_invents_an_offset(
 ) -> None:
     """P2: whatever the limit, the text is no longer, says only finished offsets, and counts what it drops."""
     finished = ranges_of(next_offset, lengths)
-    written = encode(next_offset, finished, 7, bytes_max)
+    written = encode(next_offset, NO_FACTS, finished, 7, bytes_max)
     assert written.kept_offsets + written.dropped_offsets == count_offsets(finished)
     if written.text is None:
         assert written.kept_offsets == 0
         return
     assert len(written.text) <= bytes_max
-    saved = decode(written.text, next_offset)
-    assert isinstance(saved, SavedRanges)
+    said = decode(written.text, next_offset)
+    assert isinstance(said, CommitMetadata)
+    saved = said.ranges
     assert count_offsets(saved.finished) == written.kept_offsets > 0
     assert saved.is_complete is not bool(written.dropped_offsets)
     for start, end in saved.finished:
@@ -87,22 +88,23 @@ def test_the_text_never_passes_its_limit_nor_invents_an_offset(
 def test_every_other_record_fits_by_compression() -> None:
     """P2: 20 000 alternating done and undone records: all of the detail in 1024 bytes."""
     finished = finished_where([number % 2 == 1 for number in range(20_000)])
-    written = encode(START, finished, 0, EVENT_HUBS_BYTES)
+    written = encode(START, NO_FACTS, finished, 0, EVENT_HUBS_BYTES)
     assert written.text is not None
     assert len(written.text) < 100
     assert written.dropped_offsets == 0
-    assert decode(written.text, START) == SavedRanges(finished, 0, is_complete=True)
+    assert decode(written.text, START) == complete(finished, 0)
 
 
 def test_a_random_half_keeps_about_a_bit_for_each_offset() -> None:
     """P2: a random half of 20 000 cannot fit; what 1024 bytes can hold is kept, from the lowest on."""
     chance = random.Random(4)
     finished = finished_where([False, *(chance.random() < 0.5 for _ in range(19_999))])
-    written = encode(START, finished, None, EVENT_HUBS_BYTES)
+    written = encode(START, NO_FACTS, finished, None, EVENT_HUBS_BYTES)
     assert written.text is not None
     assert len(written.text) <= EVENT_HUBS_BYTES
-    saved = decode(written.text, START)
-    assert isinstance(saved, SavedRanges)
+    said = decode(written.text, START)
+    assert isinstance(said, CommitMetadata)
+    saved = said.ranges
     lowest = START + 6300  # of the 1024 bytes 800 are left: 6400 bits
     assert {o for o in offsets_in(finished) if o < lowest} <= offsets_in(saved.finished)
     assert offsets_in(saved.finished) <= offsets_in(finished)
@@ -112,7 +114,7 @@ def test_a_long_range_is_worth_more_than_low_ones() -> None:
     """P2: behind a mixed stretch that alone fills the limit, 100 000 finished ones are kept."""
     chance = random.Random(4)
     mixed = [False, *(chance.random() < 0.5 for _ in range(19_999)), False]
-    written = encode(START, finished_where(mixed + [True] * 100_000), None, EVENT_HUBS_BYTES)
+    written = encode(START, NO_FACTS, finished_where(mixed + [True] * 100_000), None, EVENT_HUBS_BYTES)
     assert written.kept_offsets >= 100_000
 
 
@@ -121,25 +123,25 @@ def test_few_unfinished_among_many_fit(stuck_every: int) -> None:
     """P2: a record in fifty is stuck at random, the rest done: 20 000 fit into 1024 bytes."""
     chance = random.Random(stuck_every)
     done = [False, *(chance.random() > 1 / stuck_every for _ in range(19_999))]
-    assert encode(START, finished_where(done), 3, EVENT_HUBS_BYTES).dropped_offsets == 0
+    assert encode(START, NO_FACTS, finished_where(done), 3, EVENT_HUBS_BYTES).dropped_offsets == 0
 
 
 def test_one_stuck_record_costs_a_few_bytes() -> None:
     """P1: 500 finished above one stuck."""
-    written = encode(START, ((START + 1, START + 501),), 0, EVENT_HUBS_BYTES)
+    written = encode(START, NO_FACTS, ((START + 1, START + 501),), 0, EVENT_HUBS_BYTES)
     assert written.text is not None
     assert len(written.text) <= 25
 
 
 def test_nothing_finished_is_no_text() -> None:
     """Without detail the commit carries no metadata."""
-    assert encode(START, (), 3, EVENT_HUBS_BYTES).text is None
-    assert encode(START, ((START + 1, START + 9),), 3, 0) == (None, 0, 8)
+    assert encode(START, NO_FACTS, (), 3, EVENT_HUBS_BYTES).text is None
+    assert encode(START, NO_FACTS, ((START + 1, START + 9),), 3, 0) == (None, 0, 8)
 
 
 def test_the_text_is_bound_to_its_commit() -> None:
     """C10: beside another next_offset the text says nothing."""
-    text = encode(START, ((START + 1, START + 9),), 3, EVENT_HUBS_BYTES).text
+    text = encode(START, NO_FACTS, ((START + 1, START + 9),), 3, EVENT_HUBS_BYTES).text
     assert text is not None
     assert decode(text, START - 1) is Unusable.OTHER_OFFSET
     assert decode(text, 0) is Unusable.OTHER_OFFSET
@@ -155,15 +157,15 @@ def test_text_of_others_is_foreign(text: str) -> None:
 
 def test_a_newer_version_is_told_apart() -> None:
     """P3: a version to come, whatever follows, and a form to come."""
-    assert decode("ehk2.anything at all \N{SNOWMAN}", START) is Unusable.NEWER
+    assert decode("ehk3.anything at all \N{SNOWMAN}", START) is Unusable.NEWER
     assert decode("ehk9999.", START) is Unusable.NEWER
-    assert decode(_signed(bytes([15]) + varint(START) + b"\0x"), START) is Unusable.NEWER
+    assert decode(_signed(bytes([RANGES]) + varint(START) + b"\x0f\0x"), START) is Unusable.NEWER
 
 
 @given(lengths=runs, data=st.data())
 def test_a_damaged_text_is_never_believed(lengths: list[int], data: st.DataObject) -> None:
     """P3: with a character changed, or cut anywhere, a text says nothing."""
-    text = encode(START, ranges_of(START, lengths), 3, EVENT_HUBS_BYTES).text
+    text = encode(START, NO_FACTS, ranges_of(START, lengths), 3, EVENT_HUBS_BYTES).text
     assert text is not None
     assert isinstance(decode(text[: data.draw(st.integers(0, len(text) - 1))], START), Unusable)
     place = data.draw(st.integers(0, len(text) - 1))
@@ -171,11 +173,11 @@ def test_a_damaged_text_is_never_believed(lengths: list[int], data: st.DataObjec
     assert isinstance(decode(text[:place] + other + text[place + 1 :], START), Unusable)
 
 
-@given(st.one_of(st.text(max_size=200), st.text(max_size=200).map("ehk1.".__add__)))
-@example("ehk1.")
-@example("ehk1." + "~" * 30_000)
-@example("ehk1." + "0" * 30_000)
-@example("ehk1." * 100_000)
+@given(st.one_of(st.text(max_size=200), st.text(max_size=200).map("ehk2.".__add__)))
+@example("ehk2.")
+@example("ehk2." + "~" * 30_000)
+@example("ehk2." + "0" * 30_000)
+@example("ehk2." * 100_000)
 def test_hostile_text_gets_a_typed_answer(text: str) -> None:
     """P3: any text is read without an exception."""
     assert isinstance(decode(text, START), Unusable)
@@ -188,18 +190,18 @@ def test_hostile_text_gets_a_typed_answer(text: str) -> None:
 )
 def test_hostile_text_with_a_right_checksum_is_read_within_bounds(form: int, epoch: int, body: bytes) -> None:
     """P3: who forges a text gets ranges above the commit, ascending and apart, or a typed answer."""
-    saved = decode(_signed(bytes([form]) + varint(START) + varint(epoch) + body), START)
-    if isinstance(saved, Unusable):
+    said = decode(_signed(bytes([RANGES]) + varint(START) + bytes([form]) + varint(epoch) + body), START)
+    if isinstance(said, Unusable):
         return
-    edges = [edge for one in saved.finished for edge in one]
+    edges = [edge for one in said.ranges.finished for edge in one]
     assert edges == sorted(edges)
-    assert all(START <= start < end <= LENGTH_MAX for start, end in saved.finished)
+    assert all(START <= start < end <= LENGTH_MAX for start, end in said.ranges.finished)
 
 
 def test_a_bomb_is_not_unpacked() -> None:
     """P3: what unpacks to more than any text may say is damaged, and found so after a bounded part of it."""
     bomb = deflate(bytes(100_000_000))
-    text = _signed(bytes([18]) + varint(START) + b"\0" + bomb[:20_000])
+    text = _signed(bytes([RANGES]) + varint(START) + b"\x12\0" + bomb[:20_000])
     assert decode(text, START) is Unusable.BROKEN
     with pytest.raises(ValueError, match="too long"):
         inflate(bomb)
@@ -225,4 +227,4 @@ def test_a_form_writes_no_more_than_may_be_unpacked() -> None:
 
 
 def _signed(payload: bytes) -> str:
-    return "ehk1." + base64.b85encode(payload + zlib.crc32(payload).to_bytes(4)).decode()
+    return "ehk2." + base64.b85encode(payload + zlib.crc32(payload).to_bytes(4)).decode()

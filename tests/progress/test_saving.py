@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ehkafka.events import ProgressTruncated
-from ehkafka.progress.ranges import SavedRanges, decode
+from ehkafka.progress.metadata import CommitMetadata, LogFacts, decode, facts_of
 from ehkafka.progress.saving import CHEAP_RECORDS, ProgressSaver, metadata_bytes_max
 from ehkafka.settings import Settings
 from ehkafka.testing.lane_bench import LaneBench
@@ -57,9 +57,9 @@ def test_p2_what_is_dropped_is_told_once_until_it_fits_again() -> None:
     (event,) = told
     assert isinstance(event, ProgressTruncated)
     said = decode(first.metadata, 0)
-    assert isinstance(said, SavedRanges)
-    assert not said.is_complete
-    assert event.kept_offsets == sum(end - start for start, end in said.finished)
+    assert isinstance(said, CommitMetadata)
+    assert not said.ranges.is_complete
+    assert event.kept_offsets == sum(end - start for start, end in said.ranges.finished)
     assert event.kept_offsets + event.dropped_offsets == sum(e - s for s, e in first.finished)
     saver.bytes_max = 4000
     assert position(saver, assignment).finished == first.finished
@@ -115,7 +115,8 @@ def test_p2_looking_takes_a_twentieth_of_the_time() -> None:
     now_s = saver.detail_at_s
     assert position(saver, assignment, many).finished[-1] == (21, 22)
     bench.finish(bench.begin_key("a"))
-    assert position(saver, assignment, many).metadata is None
+    last = position(saver, assignment, many)
+    assert (last.finished, facts_of(20, last.metadata)) == ((), LogFacts(witness=(19, 1019)))
 
 
 def test_p2_a_refusal_lowers_the_limit_until_nothing_is_said() -> None:
@@ -141,9 +142,30 @@ def test_the_anchor_is_the_latest_record_below_whose_timestamp_is_known() -> Non
         bench.finish(lane)
     found = position(saver, assignment)
     assert found.next_offset == 3
-    timestamp_ms = found.anchor[1]
+    timestamp_ms = found.facts.witness[1]
     assert found.progress().anchor == (1, timestamp_ms)
     assert found.progress().last_timestamp_ms is None
     bench.finish(bench.begin()[0])
     last = position(saver, assignment).progress()
     assert (last.next_offset, last.anchor) == (4, (3, last.last_timestamp_ms))
+
+
+def test_facts_are_carried_into_every_commit_until_the_epoch_ends() -> None:
+    """What the group's commit said goes on, with or without ranges; the witness once it is a newer one."""
+    saver = ProgressSaver(1023)
+    bench = LaneBench()
+    assignment = bench.assign()
+    facts = LogFacts(8, bytes(range(16)), (1, 5), "june")
+    saver.carry(assignment.partition, facts)
+    bench.receive(assignment, "a2 b3 c4")
+    bench.finish(bench.begin_key("c"))
+    first = position(saver, assignment)
+    assert (first.next_offset, first.finished) == (2, ((4, 5),))
+    assert (first.facts, facts_of(2, first.metadata)) == (facts, facts)
+    for key in "ab":
+        bench.finish(bench.begin_key(key))
+    last = position(saver, assignment)
+    later = facts._replace(witness=(4, last.progress().last_timestamp_ms))
+    assert (last.facts, facts_of(5, last.metadata)) == (later, later)
+    saver.forget(assignment.partition, assignment.epoch)
+    assert saver.carried(assignment.partition) == LogFacts()

@@ -945,7 +945,7 @@ MUTANTS = [
     Mutant(
         "the end of a gap gets the next record's leader epoch",
         Assignment.skip_to,
-        "self.marks.append(Mark(next_offset - 1, now_s, None))",
+        "self.marks.add(Mark(next_offset - 1, now_s, None))",
         "pass",
         _a_gaps_end_has_the_next_records_epoch,
     ),

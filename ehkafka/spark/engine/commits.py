@@ -16,6 +16,7 @@ from ehkafka.errors import EndpointError, GroupInUseError
 from ehkafka.offsets.group import LIVE
 from ehkafka.progress.commit_errors import CommitError, classify
 from ehkafka.progress.ledger import Position
+from ehkafka.progress.metadata import LogFacts, facts_of
 from ehkafka.spark.engine.holding import LOOK_TIMEOUT_S
 
 if TYPE_CHECKING:
@@ -46,17 +47,18 @@ _NOT_YET = {
 
 
 class Commits:
-    """What a run has committed and is to commit. `marks` is false where they would be too long."""
+    """What a run has committed and is to commit. Without marks where they would be too long."""
 
     def __init__(
-        self, context: IntakeContext, consumer: Consumer, holding: Holding, *, whose: str, marks: bool
+        self, context: IntakeContext, consumer: Consumer, holding: Holding, *, whose: str, bytes_max: int
     ) -> None:
-        """`whose` names the group for people."""
+        """`whose` names the group for people; `bytes_max` is how long a commit's metadata may be."""
         self._context = context
         self._consumer = consumer
         self._holding = holding
         self._whose = whose
-        self._mark_text = holding.mark.text if marks else None
+        self._mark = holding.mark
+        self._bytes_max = bytes_max
         # What the last finished batch reached, by partition.
         self._positions: dict[TopicPartition, Position] = {}
         # Where our mark was overwritten, until it stands there again.
@@ -73,7 +75,9 @@ class Commits:
         another run has the group, or where somebody has moved it since; `EndpointError`.
         """
         for partition, offset in starts.items():
-            self._begin_epoch(partition, Position(_EPOCH, offset, metadata=self._mark_text), offset)
+            before = found.get(partition)
+            facts = facts_of(before.offset, before.metadata) if before is not None else LogFacts()
+            self._begin_epoch(partition, Position(_EPOCH, offset, facts=facts), offset)
         self._commit_first(found, timeout_s)
         keeps_marks = self._learn_marks(timeout_s)
         if self._holding.may_meet:
@@ -86,12 +90,14 @@ class Commits:
         for partition, end in ends.items():
             before = self._positions.get(partition)
             if before is None:  # the topic has grown
-                self._begin_epoch(partition, Position(_EPOCH, end, metadata=self._mark_text), None)
+                self._begin_epoch(partition, Position(_EPOCH, end), None)
             elif end < before.next_offset:  # its log was made anew
-                self._begin_epoch(partition, Position(before.epoch + 1, end, metadata=self._mark_text), None)
+                facts = before.facts._replace(topic_id=None, witness=None)
+                self._begin_epoch(partition, Position(before.epoch + 1, end, facts=facts), None)
             elif end == before.next_offset:
                 continue
-            self._positions[partition] = _after(self._positions[partition], end, lasts.get(partition))
+            at = _after(self._positions[partition], end, lasts.get(partition))
+            self._positions[partition] = self._marked(at)
 
     def serve(self, timeout_s: float) -> None:
         """Let the client's callbacks through, look who else commits, and commit what is due.
@@ -122,9 +128,8 @@ class Commits:
         may be inside the client still: `Committer.await_answer`.
         """
         ends_s = time.monotonic() + timeout_s
-        if self._mark_text is not None:
-            ended = self._holding.mark._replace(has_ended=True).text
-            self._positions = {one: at._replace(metadata=ended) for one, at in self._positions.items()}
+        self._mark = self._mark._replace(has_ended=True)
+        self._positions = {one: self._marked(at) for one, at in self._positions.items()}
         ledger = self._context.ledger
         while self.lost() is None and ledger.dirty(self._positions):
             left_s = ends_s - time.monotonic()
@@ -148,7 +153,14 @@ class Commits:
     def _begin_epoch(self, partition: TopicPartition, position: Position, committed: int | None) -> None:
         self._context.ledger.assigned(partition, position.epoch, None)
         self._context.on_epoch_begin(partition, position.epoch, committed)
-        self._positions[partition] = position
+        self._positions[partition] = self._marked(position)
+
+    def _marked(self, position: Position) -> Position:
+        # Whether there are marks is settled at the start: the last ones are a letter longer.
+        if len(self._holding.mark.text) > self._bytes_max:
+            return position
+        text = self._mark.beside(position.next_offset, position.facts, self._bytes_max)
+        return position._replace(metadata=text)
 
     def _commit_first(self, found: Mapping[TopicPartition, Commit], timeout_s: float) -> None:
         ends_s = time.monotonic() + timeout_s
@@ -263,10 +275,10 @@ def with_step(error: EhkafkaError) -> EhkafkaError:
 
 
 def _after(before: Position, end: int, last: LastRecord | None) -> Position:
-    anchor = before.anchor
+    facts = before.facts
     if last is not None and last.timestamp_ms is not None:
-        anchor = (last.offset, last.timestamp_ms)
+        facts = facts._replace(witness=(last.offset, last.timestamp_ms))
     # A commit carries the epoch of the very record before it.
     is_before = last is not None and last.offset == end - 1
     epoch = last.leader_epoch if last is not None and is_before else None
-    return before._replace(next_offset=end, leader_epoch=epoch, anchor=anchor)
+    return before._replace(next_offset=end, leader_epoch=epoch, facts=facts)

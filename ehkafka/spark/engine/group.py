@@ -154,9 +154,7 @@ class Group:
         found = [Mark.read(commit.metadata) for commit in self.committed.values()]
         holding = Holding(mark, [one for one in found if one is not None], self._whose, self._bus.emit)
         bytes_max = metadata_bytes_max(self._parts.settings, is_event_hubs=self._parts.endpoint.is_event_hubs)
-        self._commits = Commits(
-            self._context, self._opened, holding, whose=self._whose, marks=len(mark.text) <= bytes_max
-        )
+        self._commits = Commits(self._context, self._opened, holding, whose=self._whose, bytes_max=bytes_max)
         keeps_marks = self._commits.take(starts, self.committed, self._parts.settings.connect_s)
         return Claimed(starts, keeps_marks)
 

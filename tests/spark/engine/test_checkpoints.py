@@ -10,7 +10,7 @@ import pytest
 
 import ehkafka
 from ehkafka.errors import ConfigurationError, OffsetGapError
-from ehkafka.progress.ranges import MOVED
+from ehkafka.progress.metadata import MOVED
 from ehkafka.spark.engine.checkpoint_folder import CheckpointFolder, Identity
 from ehkafka.testing.topics import committed
 

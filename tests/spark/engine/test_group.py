@@ -14,7 +14,7 @@ from ehkafka.errors import EndpointError, GroupInUseError, OffsetGapError
 from ehkafka.events import CommitFailed, ConnectionTrouble, OffsetGap
 from ehkafka.progress.committer import Committer
 from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
-from ehkafka.progress.ranges import MOVED, encode
+from ehkafka.progress.metadata import MOVED, LogFacts, encode
 from ehkafka.records import TopicPartition
 from ehkafka.spark.engine import commits, holding
 from ehkafka.spark.engine.group import Group
@@ -504,7 +504,7 @@ def test_what_was_finished_above_a_commit_is_not_passed_over_later(
 ) -> None:
     """A consumer that crashed left ranges above its commit: Spark begins at the commit, and drops them."""
     produced(400)
-    ranges = encode(2, ((4, 6),), None, 1_000).text
+    ranges = encode(2, LogFacts(), ((4, 6),), None, 1_000).text
     group_commits({0: (2, ranges or "")})
     run = runs.begin()
     assert run.commits.finish(10) == []

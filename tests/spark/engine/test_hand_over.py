@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ehkafka.errors import ConfigurationError, EngineError, HandlerFailedError, OffsetGapError
-from ehkafka.progress.ranges import MOVED
+from ehkafka.progress.metadata import MOVED
 from ehkafka.records import TopicPartition
 from ehkafka.spark.engine.failures import as_text, as_told, failure_of
 from ehkafka.spark.engine.hand_over import Standing, Whose, check_hand_over

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ehkafka.progress.ledger import Position
-from ehkafka.progress.ranges import MOVED, Unusable, decode
+from ehkafka.progress.metadata import MOVED, CommitMetadata, LogFacts, decode
 from ehkafka.records import TopicPartition
 from ehkafka.spark.engine.holder import Commit, Holder, Verdict, moved_since
 from ehkafka.spark.engine.marks import Mark
@@ -13,6 +13,7 @@ from ehkafka.spark.engine.marks import Mark
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 OURS, THEIRS = Mark("host.example-1-aa", "c1"), Mark("other-2-bb")
 STORED = {P0: Position(1, 10, metadata=OURS.text), P1: Position(1, 20, metadata=OURS.text)}
+FACTS = LogFacts(8, bytes(range(16)), (7, 1_790_000_000_000), "june")
 SAME = {P0: Commit(10, OURS.text), P1: Commit(20, OURS.text)}
 
 
@@ -25,8 +26,12 @@ def test_a_mark_is_read_back() -> None:
     """A run's name may have dots and dashes; what is no mark is none, and no text of ranges is one."""
     for mark in (OURS, THEIRS, OURS._replace(has_ended=True)):
         assert Mark.read(mark.text) == mark
-        assert decode(mark.text, 10) is Unusable.MOVED
-    for text in ("", MOVED, "ehk1.spark.", "ehk1.spark.runs.c1", "ehk1.spark.sleeps.c1.run", "x", None):
+        assert decode(mark.text, 10) == CommitMetadata(drops_ranges=True)
+        text = mark.beside(10, FACTS, 1_000)
+        assert Mark.read(text) == mark
+        assert decode(text, 10) == CommitMetadata(FACTS, drops_ranges=True)
+        assert mark.beside(10, FACTS, len(mark.text)) == mark.text
+    for text in ("", MOVED, "ehk2.spark.", "ehk2.spark.-.runs.c1", "ehk2.spark.-.sleeps.c1.run", "x", None):
         assert Mark.read(text) is None
 
 
@@ -83,7 +88,7 @@ def test_one_that_ended_where_it_began_takes_nothing_away() -> None:
     assert judge(before, {P0: Commit(11, ended)}) == Verdict(frozenset({P0}))
 
 
-@pytest.mark.parametrize("commit", [Commit(8, ""), Commit(12, ""), Commit(10, MOVED), Commit(10, "ehk1.abc")])
+@pytest.mark.parametrize("commit", [Commit(8, ""), Commit(12, ""), Commit(10, MOVED), Commit(10, "ehk2.abc")])
 def test_what_somebody_else_committed_is_not_committed_over(commit: Commit) -> None:
     """A reset or a consumer that came and went is believed when it is seen twice; until then we wait."""
     holder = Holder(OURS, is_new=False)
@@ -97,7 +102,7 @@ def test_without_marks_offsets_alone_are_compared() -> None:
     """Where the broker does not give marks back, what was acknowledged and what was sent are both ours."""
     holder = Holder(OURS, is_new=False, keeps_marks=False)
     wanted = {P0: Position(1, 14), P1: Position(1, 20)}
-    garbled = {P0: Commit(14, "ehk1.sp"), P1: Commit(20, "?")}
+    garbled = {P0: Commit(14, "ehk2.sp"), P1: Commit(20, "?")}
     assert holder.judge(garbled, STORED, wanted) == Verdict()
     assert not holder.judge({P0: Commit(15, "")}, STORED, wanted).may_commit
 
@@ -105,7 +110,7 @@ def test_without_marks_offsets_alone_are_compared() -> None:
 @pytest.mark.parametrize(
     "commit",
     [
-        Commit(10, "ehk1.abc"),  # what it was
+        Commit(10, "ehk2.abc"),  # what it was
         Commit(12, ""),  # others committed the very start
         Commit(12, MOVED),
         Commit(12, THEIRS._replace(has_ended=True).text),
@@ -114,7 +119,7 @@ def test_without_marks_offsets_alone_are_compared() -> None:
 )
 def test_a_commit_that_takes_nothing_away_keeps_no_run_from_beginning(commit: Commit) -> None:
     """A start at 12 over a commit of 10: what stood there, or says no more than it is going to say."""
-    before, starts = {P0: Commit(10, "ehk1.abc")}, {P0: Position(1, 12)}
+    before, starts = {P0: Commit(10, "ehk2.abc")}, {P0: Position(1, 12)}
     assert moved_since(before, {P0: commit}, starts, OURS.run) == {}
     assert moved_since({}, {P0: Commit(-1001, "")}, starts, OURS.run) == {}
 
@@ -125,5 +130,5 @@ def test_a_commit_that_takes_nothing_away_keeps_no_run_from_beginning(commit: Co
 )
 def test_a_commit_since_the_look_is_told(commit: Commit) -> None:
     """Any other one is somebody's, ahead or behind, and so is the mark of a run that has just begun."""
-    before, starts = {P0: Commit(10, "ehk1.abc")}, {P0: Position(1, 12)}
+    before, starts = {P0: Commit(10, "ehk2.abc")}, {P0: Position(1, 12)}
     assert moved_since(before, {P0: commit}, starts, OURS.run) == {P0: commit}

@@ -19,7 +19,7 @@ from ehkafka.errors import (
     HandlerFailedError,
     TopicNotFoundError,
 )
-from ehkafka.progress.ranges import encode
+from ehkafka.progress.metadata import LogFacts, encode
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -237,7 +237,7 @@ def test_what_a_crashed_consumer_had_finished_ahead_is_repeated_and_nothing_is_l
 ) -> None:
     """Ranges beside its commit save a consumer repeats; Spark begins at the commit and leaves none."""
     broker.produce("t", [(b"k", b"%d" % n) for n in range(20)], partition=1)
-    group_commits({1: (4, encode(4, ((6, 15),), None, 1_000).text)})
+    group_commits({1: (4, encode(4, LogFacts(), ((6, 15),), None, 1_000).text)})
     app = app_at()
     lab.noting(app, journal.note)
     assert app.run_on_spark(spark, available_now=True).wait(400)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.errors import GroupInUseError
-from ehkafka.progress.ranges import MOVED
+from ehkafka.progress.metadata import MOVED
 from ehkafka.spark.engine import start
 from ehkafka.spark.engine.group import Group
 from ehkafka.spark.engine.marks import Mark
