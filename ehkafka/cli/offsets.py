@@ -56,7 +56,7 @@ class Acting:
     yes: bool = False
     clamp: bool = False
     only: tuple[int, ...] = ()
-    watch_s: float = 3.0
+    watch_s: float | None = None
     as_json: bool = False
 
 
@@ -194,7 +194,7 @@ def _carry_out(group: GroupOffsets, plan: Plan, acting: Acting, *, headline: str
         put_json(shown)
     if acting.yes or plan.refused:
         # A plan with refused moves is refused in a preview, too: its exit code should tell.
-        after = LagReport.of(move(group, plan, watch_s=acting.watch_s))
+        after = LagReport.of(move(group, plan, watch_s=acting.watch_s, tell=notice))
         shown |= {"after": text.report_as_dict(after)}
         if not acting.as_json:
             count = f"Moved {len(plan.positions)} of {len(plan.moves)} partitions."

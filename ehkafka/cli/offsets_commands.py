@@ -27,8 +27,8 @@ Exit codes:
 RESET_HELP = f"""Move a group to a time, an offset, or an end of the log.
 
 Without --yes it only says what it would do. The group must have no consumers: the broker refuses to move it
-else, and commits that move while watched are a sign, too. A position outside of the log is refused; --clamp
-takes the nearest end instead. What is there afterwards is read back and shown.
+else, and commits that move while watched are a sign, too (7 to 65 s, see --watch-for). A position outside of
+the log is refused; --clamp takes the nearest end instead. What is there afterwards is read back and shown.
 
 \b
 Examples:
@@ -146,11 +146,15 @@ class Moving:
     ] = False
     yes: Yes = False
     watch_s: Annotated[
-        float,
+        float | None,
         typer.Option(
-            "--watch-for", min=0.0, max=600.0, help="Seconds to watch that nobody commits meanwhile."
+            "--watch-for",
+            min=0.0,
+            max=600.0,
+            help="Seconds to watch that nobody commits. Default: 7 where the broker says that nobody is in"
+            " the group; else, and on Event Hubs, 65: longer than any known client takes.",
         ),
-    ] = 3.0
+    ] = None
 
 
 @offsets.command("show", help=SHOW_HELP)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from ehkafka.endpoint.properties import producer_properties
@@ -33,8 +33,9 @@ def members_of(target: Target, group: str, topic: str, timeout_s: float) -> list
     admin = AdminClient(producer_properties(target.endpoint, {}), logger=ClientLog(lambda _event: None))
     try:
         found = admin.describe_consumer_groups([group], request_timeout=timeout_s)[group].result()
-    except KafkaException:
-        return None
+    except KafkaException as error:
+        # Kafka 4 says so of a group without members and commits; older brokers call it dead.
+        return [] if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND else None
     return [
         Member(str(member.client_id), str(member.host), _partitions(member, topic))
         for member in found.members

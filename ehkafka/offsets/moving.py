@@ -1,24 +1,25 @@
 """Carries a plan out: makes sure that nobody consumes, commits, and reads back what is there then.
 
-Three looks tell a live group: its members, where the broker tells them; commits that move while watched; and
-the broker's refusal of a commit from outside. The last is proof on Kafka; on Event Hubs nobody states it.
+Three looks tell a live group: its members, where the broker tells them; commits that move while watched
+(`watch`); and the broker's refusal of a commit from outside. The last is proof on Kafka, for members; on
+Event Hubs nobody states it. A consumer that has nothing to read commits nothing: it is not seen by a watch.
 """
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from ehkafka.errors import GroupInUseError, OffsetGapError
 from ehkafka.offsets.members import members_of
+from ehkafka.offsets.watch import Watch, looks
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from ehkafka.offsets.group import GroupOffsets
     from ehkafka.offsets.plan import Plan
     from ehkafka.offsets.view import PartitionView
 
-WATCH_S = 3.0
-"""How long commits are watched before they are moved: ehkafka and most others commit once a second."""
 MEMBERS_S = 5.0
 _NAMED = 3
 
@@ -27,12 +28,14 @@ def move(
     group: GroupOffsets,
     plan: Plan,
     *,
-    watch_s: float = WATCH_S,
+    watch_s: float | None = None,
+    tell: Callable[[str], object] = lambda _said: None,
 ) -> dict[int, PartitionView]:
     """Move a group's offsets and return where it stands then, as read back.
 
-    Raises `OffsetGapError` for a plan with refused moves, `GroupInUseError` for a live group, and
-    `EndpointError`. Up to the commit nothing has moved.
+    Without `watch_s` commits are watched for as long as it takes to see any known client's; `tell` hears how
+    long that is. Raises `OffsetGapError` for a plan with refused moves, `GroupInUseError` for a live group,
+    and `EndpointError`. Up to the commit nothing has moved.
     """
     if plan.refused:
         raise OffsetGapError(
@@ -41,15 +44,20 @@ def move(
         )
     positions = plan.positions
     if positions:
-        _refuse_members(group)
-        _refuse_moving(group, plan, watch_s)
+        is_told = _refuse_members(group)
+        is_event_hubs = group.target.endpoint.is_event_hubs
+        watch = Watch.chosen(watch_s, is_told=is_told, is_event_hubs=is_event_hubs)
+        if watch.seconds:
+            tell(watch.said())
+        _refuse_moving(group, plan, watch.seconds)
         group.commit(positions)
     views = group.views()
     _refuse_other(group, positions, views)
     return views
 
 
-def _refuse_members(group: GroupOffsets) -> None:
+def _refuse_members(group: GroupOffsets) -> bool:
+    """Raise `GroupInUseError` for members; tell whether the broker says that there are none."""
     members = members_of(group.target, group.group, group.topic, min(MEMBERS_S, group.timeout_s))
     if members:
         named = ", ".join(f"{member.client} on {member.host}" for member in members[:_NAMED])
@@ -59,12 +67,21 @@ def _refuse_members(group: GroupOffsets) -> None:
             f"{group.where}: the group has {count}: {named}{more}. Nothing was moved."
             " Stop them, wait until their session has ended, and try again."
         )
+    return members is not None
 
 
 def _refuse_moving(group: GroupOffsets, plan: Plan, watch_s: float) -> None:
     before = group.commits()
-    _watch(watch_s)
-    now = group.commits()
+    for now in looks(group.commits, watch_s):
+        _refuse_moved(group, plan, before, now)
+
+
+def _refuse_moved(
+    group: GroupOffsets,
+    plan: Plan,
+    before: Mapping[int, tuple[int | None, str]],
+    now: Mapping[int, tuple[int | None, str]],
+) -> None:
     for one in plan.moves:
         if one.log is None:
             continue
@@ -79,10 +96,6 @@ def _refuse_moving(group: GroupOffsets, plan: Plan, watch_s: float) -> None:
             f"{group.where}: the commit of partition {one.partition} {moved} while it was watched, so"
             " somebody consumes. Nothing was moved. Stop all consumers of the group and try again."
         )
-
-
-def _watch(seconds: float) -> None:
-    time.sleep(seconds)
 
 
 def _refuse_other(group: GroupOffsets, wanted: dict[int, int], views: dict[int, PartitionView]) -> None:

@@ -208,9 +208,10 @@ def test_commits_that_move_while_watched_refuse(
     """E5: somebody consumes, whatever the broker says of members; nothing is moved."""
     reset(broker, "--to", "2", "--yes")
 
-    monkeypatch.setattr("ehkafka.offsets.moving._watch", lambda _s: commit_from_outside(broker, 1, 3))
+    monkeypatch.setattr("ehkafka.offsets.watch._pause", lambda _s: commit_from_outside(broker, 1, 3))
     code, _text, error = ehkafka(broker, "offsets", "reset", "t", "--to", "5", "--yes")
     assert code == 5
+    assert "watching for 65 s whether somebody commits: the broker does not tell" in " ".join(error.split())
     assert "the commit of partition 1 moved from 2 to 3 while it was watched" in error
     assert committed(broker) == {0: 2, 1: 3, 2: 2}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,9 +27,10 @@ def view(
 class Group:
     """A group whose commits are what was committed, unless somebody else is told to commit."""
 
-    group, topic, where, timeout_s, target = "g", "t", WHERE, 1.0, None
+    group, topic, where, timeout_s = "g", "t", WHERE, 1.0
 
     def __init__(self, *views: PartitionView) -> None:
+        self.target = SimpleNamespace(endpoint=SimpleNamespace(is_event_hubs=False))
         self.now = {one.partition: one for one in views}
         self.requests: list[dict[int, int]] = []
         self.overruled: dict[int, int] = {}
@@ -129,7 +131,7 @@ def test_what_is_finished_above_a_stuck_commit_tells_a_live_group(monkeypatch: p
     def consume(_seconds: float) -> None:
         group.now[0] = view(0, 5, above=4)
 
-    monkeypatch.setattr("ehkafka.offsets.moving._watch", consume)
+    monkeypatch.setattr("ehkafka.offsets.watch._pause", consume)
     with pytest.raises(GroupInUseError, match="commit of partition 0 was renewed while it was watched"):
         moved(group, {1: 7})
     assert group.requests == []
