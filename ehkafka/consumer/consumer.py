@@ -242,6 +242,8 @@ class Consumer(PollingConsumer):
     def _close(self) -> None:
         parts = self._parts
         try:
+            if parts.turns.poller is None:  # else in a callback, as with `as_confluent={"callbacks"}`
+                self._look_at_positions()
             self._committing.ask_auto(parts.held)
             parts.close()
             if parts.commits is not None:

@@ -137,6 +137,17 @@ class Marks:
             look = self._saver.look(assignment) if assignment is not None else None
         return self._saver.position(look) if look is not None else None
 
+    def passed(
+        self, partition: TopicPartition, last: int | None, next_offset: int, leader_epoch: int | None
+    ) -> None:
+        """Behind `last` no record came up to an offset, so commits may pass it. Polling thread."""
+        with self._lock:
+            assignment = self._dispatcher.assignments.get(partition)
+            if assignment is None:
+                assignment = self._dispatcher.assign(partition, next(self._epochs))
+            if assignment.received_next in {None, last}:
+                assignment.skip_to(next_offset, self._clock(), leader_epoch)
+
     def partitions(self) -> list[TopicPartition]:
         """Return the partitions of which something was delivered."""
         with self._lock:

@@ -19,6 +19,7 @@ from ehkafka.consumer.deviations import Deviating
 from ehkafka.consumer.guarded import Guarded
 from ehkafka.consumer.marks import Marks
 from ehkafka.consumer.mirrored import Mirrored
+from ehkafka.consumer.passed import Passed
 from ehkafka.consumer.positions import Returned, Stored
 from ehkafka.consumer.telling import Telling
 from ehkafka.consumer.turns import Turns
@@ -106,6 +107,8 @@ class Parts:
         self.has_looks = self.auto is not None or credential is not None
         self.marks: Marks | None = None
         self.commits: Commits | None = None
+        # None where librdkafka itself commits by itself, or nobody does.
+        self.passed: Passed | None = None
 
     def join(self, consumer: KafkaConsumer) -> None:
         """Take up the client that was just opened."""
@@ -125,7 +128,12 @@ class Parts:
             self.commits = Commits(
                 bare, committer, ledger, self.turns, answers=self.answers, clock=time.monotonic, **marked
             )
+        if self.auto is not None:
+            self.passed = Passed(bare, self.turns, self.marks or self._done())
         self.credential.start(consumer)
+
+    def _done(self) -> Returned | Stored:
+        return self.returned if self.choices.auto_store else self.stored
 
     def close(self) -> None:
         """End everything but the client."""

@@ -138,4 +138,11 @@ class PollingConsumer(KafkaConsumer):
         if parts.answers:
             parts.tell_answers()
         if parts.has_looks and parts.look(monotonic()) and self._is_open:
+            self._look_at_positions()
             self._committing.ask_auto()
+
+    def _look_at_positions(self) -> None:
+        """Let the automatic commit pass what is no record, if all that librdkafka handed out was returned."""
+        parts = self._parts
+        if parts.passed is not None and not self._kept and not parts.returned.has_latest:
+            parts.passed.look(parts.held, parts.returned)

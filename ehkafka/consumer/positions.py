@@ -98,6 +98,19 @@ class Returned:
             found.update(_positions([message]))
         return found
 
+    def last(self, partition: TopicPartition) -> int | None:
+        """Return where the last record that was returned ended, None before the first. Polling thread."""
+        self._settle()
+        found = self._earlier.get(partition)
+        return None if found is None else found.next_offset
+
+    def passed(
+        self, partition: TopicPartition, last: int | None, next_offset: int, leader_epoch: int | None
+    ) -> None:
+        """Behind `last` no record came up to an offset. Between two polls; polling thread."""
+        if last == self.last(partition):
+            self._earlier[partition] = _beyond(self._earlier.get(partition), next_offset, leader_epoch)
+
     def assigned(self, names: Collection[TopicPartition]) -> None:
         """These are all that is assigned from now on. Polling thread."""
         self._settle()
@@ -148,6 +161,14 @@ class Stored:
         """Take the program's word."""
         self._positions.update(positions)
 
+    def passed(
+        self, partition: TopicPartition, last: int | None, next_offset: int, leader_epoch: int | None
+    ) -> None:
+        """Behind `last` no record came up to an offset; of use only if the program has stored all before."""
+        known = self._positions.get(partition)
+        if last == (None if known is None else known.next_offset):
+            self._positions[partition] = _beyond(known, next_offset, leader_epoch)
+
     def now(self) -> Positions:
         """Return what was stored last."""
         return dict(self._positions)
@@ -175,6 +196,11 @@ def position_of(given: KafkaPartition) -> tuple[TopicPartition, Position]:
     return TopicPartition(given.topic, given.partition), Position(
         0, given.offset, given.leader_epoch, given.metadata
     )
+
+
+def _beyond(known: Position | None, next_offset: int, leader_epoch: int | None) -> Position:
+    base = Position(0, next_offset) if known is None else known
+    return base._replace(next_offset=next_offset, leader_epoch=leader_epoch)
 
 
 def _positions(messages: Iterable[Message]) -> Positions:

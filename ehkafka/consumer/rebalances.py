@@ -142,6 +142,8 @@ class Rebalances:
         self._assigned.update(names)
         self._parts.returned.assigned(self._assigned)
         self._parts.mirror.assigned(names)
+        if self._parts.passed is not None:
+            self._parts.passed.begin(names)
 
     def _end(self, names: list[TopicPartition]) -> None:
         self._forget(names)

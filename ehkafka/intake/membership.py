@@ -44,12 +44,20 @@ class Membership:
     """Begins and ends epochs. Poll thread only."""
 
     def __init__(
-        self, context: IntakeContext, routes: Mapping[str, Route], watch: Callable[[], object]
+        self,
+        context: IntakeContext,
+        routes: Mapping[str, Route],
+        watch: Callable[[], object],
+        on_assigned: Callable[[Consumer, Sequence[TopicPartition]], None] = lambda _consumer, _names: None,
     ) -> None:
-        """`routes` by topic; `watch` is the poll loop's own watch, run while a drain waits."""
+        """`routes` by topic; `watch` is the poll loop's own watch, run while a drain waits.
+
+        `on_assigned` is told of partitions that the client was just given, before it consumes them.
+        """
         self._context = context
         self._routes = routes
         self._watch = watch
+        self._on_assigned = on_assigned
         self.owned: OwnedPartitions = context.owned
         # Ended while paused: librdkafka keeps that over the next assign.
         self._left_paused: set[TopicPartition] = set()
@@ -185,10 +193,11 @@ class Membership:
             consumer.incremental_assign(where)
         else:
             consumer.assign(where)
-        self.resume_left_paused(consumer, names)
+        self.after_assign(consumer, names)
 
-    def resume_left_paused(self, consumer: Consumer, partitions: Iterable[TopicPartition]) -> None:
-        """Let partitions fetch that were paused when their last epoch ended. After they were assigned."""
+    def after_assign(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        """See to partitions that were just assigned; those that were paused in an earlier epoch fetch."""
+        self._on_assigned(consumer, partitions)
         paused = self._left_paused.intersection(partitions)
         if paused:
             consumer.resume([KafkaPartition(*partition) for partition in paused])

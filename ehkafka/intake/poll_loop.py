@@ -18,7 +18,7 @@ from ehkafka.errors import EhkafkaError, EngineError
 from ehkafka.events import ConnectionTrouble, PartitionPaused, PartitionResumed, ProgressIgnored
 from ehkafka.intake.broker_errors import NO_SUCH_OFFSET, UNMENDED, ends_app
 from ehkafka.intake.largest_lane import largest_key
-from ehkafka.intake.log_ends import note_ends, note_passed_ends
+from ehkafka.intake.log_ends import LogEnds
 from ehkafka.intake.membership import Membership
 from ehkafka.intake.parked_budget import ParkedBudget
 from ehkafka.intake.repair import GapRepair
@@ -68,7 +68,10 @@ class PollLoop:
         self._busy = False
         # When the loop last came round; read by `App.health` from any thread.
         self.last_turn_s = context.clock()
-        self.membership = Membership(context, routes, self.watch)
+        self._log_ends = LogEnds(context)
+        # Whether all that the client has handed out is received.
+        self._is_all_received = True
+        self.membership = Membership(context, routes, self.watch, on_assigned=self._log_ends.begin)
         self._parked = ParkedBudget(context, context.on_parked_full)
         self._gaps = GapRepair(context, self.membership, context.on_out_of_range)
 
@@ -82,9 +85,11 @@ class PollLoop:
         context = self._context
         self.last_turn_s = context.clock()
         wanted = self._wanted(consumer)
+        self._is_all_received = False
         messages = consumer.consume(wanted, 0) or consumer.consume(1, self._poll_timeout_s())
-        if messages:
-            self._deliver(consumer, messages)  # type: ignore[arg-type]
+        received = self._deliver(consumer, messages) if messages else ()  # type: ignore[arg-type]
+        self._is_all_received = True
+        self._log_ends.look_where_passed(consumer, received)
         self._gaps.run(consumer)
         if context.parked_full or any(route.dispatcher.parked_records for route in self._distinct):
             self._parked.look(lambda partitions: self._pause(consumer, partitions))
@@ -96,6 +101,7 @@ class PollLoop:
     def turn_without_intake(self, consumer: Consumer) -> None:
         """Stay a member while a stop drains: what still arrives was never received and is redelivered."""
         self.last_turn_s = self._context.clock()
+        self._is_all_received = False
         self._without_errors(consumer, consumer.consume(1, BUSY_POLL_S))  # type: ignore[arg-type]
         self.watch()
         self._commit_if_due(consumer)
@@ -140,13 +146,18 @@ class PollLoop:
         due_s = min((due for due in dues if due is not None), default=now_s + IDLE_POLL_S)
         return min(IDLE_POLL_S, max(BUSY_POLL_S, due_s - now_s))
 
-    def _deliver(self, consumer: Consumer, messages: Sequence[Message]) -> None:
+    def look_at_log_ends(self, consumer: Consumer) -> None:
+        """Take over where the logs end and what of them is no record, if nothing handed out got lost."""
+        if self._is_all_received:
+            self._log_ends.look(consumer, self._context.owned.assignments())
+
+    def _deliver(self, consumer: Consumer, messages: Sequence[Message]) -> list[Assignment]:
         if any(map(KafkaMessage.error, messages)):  # type: ignore[arg-type]
             messages = self._without_errors(consumer, messages)
         context = self._context
         now_s = context.clock()
         largest_bytes = 0
-        received = []
+        received: list[Assignment] = []
         for partition, batch in self._by_partition(messages):
             owned = context.owned.get(partition)
             if owned is None:
@@ -167,9 +178,9 @@ class PollLoop:
                 with route.exchange.locked() as dispatcher:
                     dispatcher.receive(assignment, batch, keys, now_s, size=sum(sizes))
             received.append(assignment)
-        note_passed_ends(consumer, context.owned.log_ends, received)
         context.flow.note_batch(largest_bytes)
         self._pause(consumer, context.flow.to_pause(received, len(context.owned)))
+        return received
 
     def _without_restored(self, assignment: Assignment, batch: list[Message]) -> list[Message]:
         """Return what is to be handled of a batch; the dispatcher gives the others their outcome."""
@@ -276,8 +287,7 @@ class PollLoop:
         if now_s < self._next_slow_look_s:
             return
         self._next_slow_look_s = now_s + SLOW_LOOK_S
-        owned = self._context.owned
-        note_ends(consumer, owned.log_ends, owned.assignments())
+        self.look_at_log_ends(consumer)
         if self._context.ages is not None:
             self._context.ages.look()
         self._slow_look()

@@ -160,7 +160,7 @@ class GapRepair:
         else:
             # The eager protocol knows only whole assignments: the others fetch again, from where they are.
             consumer.assign([_position(assignment) for assignment in owned.assignments()])
-        self._membership.resume_left_paused(consumer, partitions)
+        self._membership.after_assign(consumer, partitions)
 
     def _try_later(self, failed: KafkaException) -> None:
         self._not_before_s = self._context.clock() + RETRY_S

@@ -75,6 +75,8 @@ class Shutdown:
         context = self._context
         context.emit(AppStopping(request.reason, request.drain, request.timeout_s))
         abandoned_before = self._abandoned_records()
+        # Before the drain takes what it does not handle: from then on the client's position proves nothing.
+        self._loop.look_at_log_ends(consumer)
         self._stop_fetching(consumer)
         for route in self._routes:
             route.exchange.hurry()

@@ -70,6 +70,8 @@ class Assignment:
         # From here on nobody knows what has no outcome.
         self.unsure_from: int | None = None
         self.received_next: int | None = None
+        # The offset of the last record, which may lie further below than the one before `received_next`.
+        self.last_received = -1
         self.received_records = 0
         self.finished_records = 0
         self.skipped_records = 0
@@ -98,7 +100,8 @@ class Assignment:
     def note_received(self, messages: Sequence[Message], now_s: float) -> None:
         """Count a batch, ascending and of this partition. Caller has the lock."""
         last = messages[-1]
-        self.received_next = last.offset() + 1
+        self.last_received = last.offset()
+        self.received_next = self.last_received + 1
         self.received_records += len(messages)
         epoch = last.leader_epoch()
         if messages[0].leader_epoch() != epoch:
@@ -118,15 +121,15 @@ class Assignment:
             self.finished_before = None
         return fresh
 
-    def skip_to(self, next_offset: int, now_s: float) -> None:
-        """Go on at a later offset: the log does not hold what lay before it. Caller has the lock.
+    def skip_to(self, next_offset: int, now_s: float, leader_epoch: int | None = None) -> None:
+        """Go on at a later offset: the log holds no record from here to there. Caller has the lock.
 
-        The watermark passes the gap as it passes any hole, once what was received below it has an outcome.
+        The watermark passes it as it passes any hole, once what was received below it has an outcome.
+        `leader_epoch` is of the offset before; behind a gap it is not known, so a commit there carries none.
         """
         assert self.received_next is None or next_offset >= self.received_next
         self.received_next = next_offset
-        # Of the record before it nothing is known, so a commit at the gap's end carries no leader epoch.
-        self.marks.add(Mark(next_offset - 1, now_s, None))
+        self.marks.add(Mark(next_offset - 1, now_s, leader_epoch))
 
     def _mark_epoch_changes(self, messages: Sequence[Message], now_s: float) -> None:
         # A commit must carry the epoch of the very record before it: a newer one would hide a truncated
@@ -240,7 +243,7 @@ class Assignment:
             for message in itertools.islice(lane.messages(), lane.running)
         }
         waiting = {message.offset() for message in self.unfinished()} - started
-        highest = self.received_next - 1
+        highest = self.last_received
         while highest in waiting:
             highest -= 1
         return highest

@@ -54,8 +54,8 @@ class PartitionSnapshot:
     epoch: int
     # Records behind the end of the log that are not finished; None until the end is known, and while
     # throttling keeps a newer end away and all up to the known one has been received. Else the end is the
-    # one of the last fetch answer that had it, so a throttled partition lags at least so much. The marker
-    # of a transaction at the log's end counts too, though it is never handed out: a lag of 1 may stay.
+    # one of the last fetch answer that had it, so a throttled partition lags at least so much. Offsets that
+    # hold no record, such as the end of a transaction, count for up to 0.5 s after they were read.
     lag_records: int | None
     backlog_records: int
     backlog_bytes: int

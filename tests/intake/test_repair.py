@@ -82,9 +82,7 @@ class Stage:
             owned=self.owned, clock=lambda: self.lanes.now_s, emit=self.told.append, history=None,
             count=self._count, fatal=self.fatal.append, cooperative=cooperative,
         )  # fmt: skip
-        membership: Any = SimpleNamespace(
-            begin_anew=self._begin_anew, resume_left_paused=lambda *_arguments: None
-        )
+        membership: Any = SimpleNamespace(begin_anew=self._begin_anew, after_assign=lambda *_arguments: None)
         self._repair = GapRepair(context, membership, action)
 
     def _own(self, assignment: Assignment) -> None:

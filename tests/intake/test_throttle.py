@@ -10,7 +10,6 @@ import pytest
 from confluent_kafka import ThrottleEvent
 
 from ehkafka.events import Throttled
-from ehkafka.intake.log_ends import note_ends, note_passed_ends
 from ehkafka.intake.throttle import AFTERMATH_S, Throttle
 from ehkafka.intake.watch import ProgressWatch
 from ehkafka.lanes.assignment import Assignment
@@ -130,45 +129,3 @@ def test_a_throttled_partition_has_no_lag_of_zero(throttle: Throttle, clock: Vir
     assert _lag_records(stand.context, stand.assignment) is None
     stand.context.owned.log_ends[P0] = 25
     assert _lag_records(stand.context, stand.assignment) == 15
-
-
-class Client:
-    """A consumer that knows where a log ends and where it stands."""
-
-    def __init__(self, end: int, position: int) -> None:
-        self.end = end
-        self.at = position
-
-    def get_watermark_offsets(self, _where: Any, *, cached: bool) -> tuple[int, int]:
-        """Tell the end without asking the broker."""
-        assert cached
-        return 0, self.end
-
-    def position(self, partitions: list[Any]) -> list[Any]:
-        """Tell the position."""
-        return [SimpleNamespace(offset=self.at) for _ in partitions]
-
-
-@pytest.mark.parametrize(
-    ("end", "position", "noted"),
-    [(12, 10, 12), (12, 12, 10), (12, -1001, 12), (10, 10, 10), (-1001, 10, None)],
-    ids=["records to come", "only control records", "position unknown", "at the end", "end unknown"],
-)
-def test_what_is_no_record_does_not_count_as_lag(end: int, position: int, noted: int | None) -> None:
-    """L13: a transaction's mark at the end of the log keeps nobody from having caught up."""
-    ends: dict[TopicPartition, int] = {}
-    assignment = Assignment(P0, 1)
-    assignment.received_next = 10
-    note_ends(Client(end, position), ends, [assignment])  # type: ignore[arg-type]
-    assert ends.get(P0) == noted
-
-
-def test_an_end_that_was_passed_is_looked_up_again() -> None:
-    """L13: else the lag would read 0 between two looks, however long the log is."""
-    assignment = Assignment(P0, 1)
-    assignment.received_next = 10
-    ends = {P0: 8}
-    note_passed_ends(Client(5_000, 10), ends, [assignment])  # type: ignore[arg-type]
-    assert ends == {P0: 5_000}
-    note_passed_ends(Client(9_000, 10), ends, [assignment])  # type: ignore[arg-type]
-    assert ends == {P0: 5_000}

@@ -252,6 +252,16 @@ def _a_gaps_end_has_the_next_records_epoch() -> bool:
     return mark is not None and mark.leader_epoch == 6
 
 
+def _a_drain_goes_up_to_what_is_no_record() -> bool:
+    bench = LaneBench()
+    assignment = bench.assign()
+    bench.receive(assignment, "a0 b1 c2")
+    bench.begin_key("a")
+    assignment.skip_to(4, 0.0)
+    bench.dispatcher.drain(assignment, below_started=True)
+    return assignment.abandoned_offsets != [1, 2]
+
+
 def _offsets_come_again_in_one_epoch() -> bool:
     bench = LaneBench()
     assignment = bench.assign()
@@ -764,6 +774,13 @@ MUTANTS = [
         _a_hole_is_left_below_a_started_record,
     ),
     Mutant(
+        "what holds no record counts as started",
+        Assignment.highest_started,
+        "self.last_received",
+        "self.received_next - 1",
+        _a_drain_goes_up_to_what_is_no_record,
+    ),
+    Mutant(
         "the end leaves the epoch open",
         Cuts.end,
         "assignment.halted = assignment.ended = True",
@@ -945,7 +962,7 @@ MUTANTS = [
     Mutant(
         "the end of a gap gets the next record's leader epoch",
         Assignment.skip_to,
-        "self.marks.add(Mark(next_offset - 1, now_s, None))",
+        "self.marks.add(Mark(next_offset - 1, now_s, leader_epoch))",
         "pass",
         _a_gaps_end_has_the_next_records_epoch,
     ),
