@@ -110,7 +110,7 @@ class Assembly:
             desk=desk,
             emit=self.bus.emit,
             history=self.history,
-            is_running=lambda message: exchange.is_running(message, keys.keys([message])[0]),
+            is_running=lambda message: exchange.is_running(message, keys.find(message)),
         )
         parts = HandlerParts(dispatcher, exchange, keys, desk, deferrals, make_record)
         workers, attempts = self._pools.pool(spec, parts)

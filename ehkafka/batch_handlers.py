@@ -16,6 +16,7 @@ from ehkafka.events import RecordSkipped
 from ehkafka.handlers import WORKERS_MAX, HandlerSpec
 from ehkafka.invoking import make_batch_function
 from ehkafka.lanes.order import describe_key
+from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Outcome, Record
 from ehkafka.recovery.deferral import DEFERRED
 from ehkafka.workers.batch_plan import BatchLimits
@@ -212,7 +213,7 @@ class BatchCall:
 def _what(share: Share, number: int) -> tuple[Any, int, int, Any, int]:
     assignment, offset = share.lane.assignment, share.messages[number].offset()
     attempt = 1 if number else share.attempt
-    return assignment.partition, assignment.epoch, offset, share.lane.key, attempt
+    return assignment.partition, assignment.epoch, offset, users_key(share.lane.key), attempt
 
 
 def _refuse_deferrals(batch: Batch, results: dict[int, Result]) -> None:

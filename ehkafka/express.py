@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.batch_handlers import BatchSpec
 from ehkafka.invoking import with_middleware
 from ehkafka.lanes.chunk import can_tell
+from ehkafka.lanes.user_keys import users_key
 from ehkafka.recovery.deferral import DEFERRED, is_deferred
 from ehkafka.workers.processes import Processes
 from ehkafka.workers.unrun import must_have_run
@@ -79,7 +80,7 @@ def make_run_chunk(
         known = None if keys is None else iter(keys)
 
         def key_of(message: Message) -> Hashable:
-            return reader.keys([message])[0] if known is None else next(known)
+            return reader.keys([message])[0] if known is None else users_key(next(known))
 
         return _run_messages(_recorded(assignment, handler_of(assignment), tell, key_of, make), messages)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.errors import ConfigurationError
 from ehkafka.handlers import is_async
 from ehkafka.lanes.order import KeyFailure, by_key
+from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Record
 from ehkafka.recovery.deferral import is_deferred
 from ehkafka.workers.unrun import must_have_run
@@ -167,7 +168,7 @@ def _recorded(invoke: Callable[[Lane], object], history: History) -> Callable[[L
     def recorded(lane: Lane) -> None:
         assignment, head = lane.assignment, lane.head
         assert head is not None
-        what = (assignment.partition, assignment.epoch, head.offset(), lane.key, lane.attempts + 1)
+        what = (assignment.partition, assignment.epoch, head.offset(), users_key(lane.key), lane.attempts + 1)
         history.started(*what)
         try:
             invoke(lane)
@@ -266,7 +267,7 @@ def _recorded_async(invoke: InvokeAsync, history: History) -> InvokeAsync:
     async def recorded(lane: Lane) -> None:
         assignment, head = lane.assignment, lane.head
         assert head is not None
-        what = (assignment.partition, assignment.epoch, head.offset(), lane.key, lane.attempts + 1)
+        what = (assignment.partition, assignment.epoch, head.offset(), users_key(lane.key), lane.attempts + 1)
         history.started(*what)
         try:
             if (result := await invoke(lane)) is not None:

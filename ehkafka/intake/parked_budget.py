@@ -50,9 +50,9 @@ class ParkedBudget:
         route, _ = self._context.owned[assignment.partition]
         with route.exchange.locked() as dispatcher:
             lane = _largest(dispatcher, assignment)
-            key = "?" if lane is None else describe_key(lane.key)
             sent = self._action == "dead_letter" and self._send(dispatcher, assignment)
-        self._tell(assignment, key)
+        # Described without the lock: a key may be of a user's type.
+        self._tell(assignment, "?" if lane is None else describe_key(lane.key))
         return self._action == "pause_partition" or (self._action == "dead_letter" and not sent)
 
     def _send(self, dispatcher: Dispatcher, assignment: Assignment) -> bool:

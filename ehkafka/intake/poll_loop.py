@@ -19,10 +19,13 @@ from ehkafka.events import ConnectionTrouble, PartitionPaused, PartitionResumed,
 from ehkafka.intake.broker_errors import NO_SUCH_OFFSET, UNMENDED, ends_app
 from ehkafka.intake.largest_lane import largest_key
 from ehkafka.intake.log_ends import LogEnds
+from ehkafka.intake.largest_lane import largest_lane
+from ehkafka.intake.log_ends import note_ends, note_passed_ends
 from ehkafka.intake.membership import Membership
 from ehkafka.intake.parked_budget import ParkedBudget
 from ehkafka.intake.repair import GapRepair
 from ehkafka.intake.resume import resume
+from ehkafka.lanes.order import describe_key
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -259,7 +262,8 @@ class PollLoop:
             self._paused_since_s[partition] = now_s
             route, assignment = self._context.owned[partition]
             with route.exchange.locked():
-                key = largest_key(assignment)
+                longest = largest_lane(assignment)
+            key = None if longest is None else describe_key(longest.key)
             self._context.emit(
                 PartitionPaused(partition, assignment.backlog_records, assignment.backlog_bytes, key)
             )

@@ -11,11 +11,12 @@ from ehkafka.events import StuckReport
 from ehkafka.lanes.order import describe_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
     from ehkafka.events import Event
     from ehkafka.intake.route import Route
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.dispatcher import Dispatcher
 
 
 class StuckWatch:
@@ -60,8 +61,14 @@ def running_records(owned: Iterable[tuple[Route, Assignment]]) -> Iterator[str]:
     """Name the records that are in flight now: their handlers run, or their end is awaited."""
     for route, assignment in owned:
         with route.exchange.locked() as dispatcher:
-            for lane in assignment.lanes_here():
-                ticket = dispatcher.verdicts.ticket_of(lane)
-                if (lane.running or ticket is not None) and lane.head is not None:
-                    waits = f" ({ticket.decision.reason})" if ticket is not None else ""
-                    yield f"{assignment.partition}@{lane.head.offset()} key {describe_key(lane.key)}{waits}"
+            found = list(_running_lanes(dispatcher, assignment))
+        for offset, key, waits in found:
+            yield f"{assignment.partition}@{offset} key {describe_key(key)}{waits}"
+
+
+def _running_lanes(dispatcher: Dispatcher, assignment: Assignment) -> Iterator[tuple[int, Hashable, str]]:
+    """Yield offset and key of each head in flight, and for what it waits. Caller has the lock."""
+    for lane in assignment.lanes_here():
+        ticket = dispatcher.verdicts.ticket_of(lane)
+        if (lane.running or ticket is not None) and lane.head is not None:
+            yield lane.head.offset(), lane.key, f" ({ticket.decision.reason})" if ticket is not None else ""

@@ -67,8 +67,6 @@ class Assignment:
         self.abandoned_records = 0
         # What was abandoned, so that the rest above the watermark is known to be finished.
         self.abandoned_offsets: list[int] = []
-        # From here on nobody knows what has no outcome.
-        self.unsure_from: int | None = None
         self.received_next: int | None = None
         # The offset of the last record, which may lie further below than the one before `received_next`.
         self.last_received = -1
@@ -187,7 +185,6 @@ class Assignment:
             unfinished,
             spans,
             self.abandoned_offsets,
-            self.unsure_from,
             self.finished_before,
             None if (last := self.marks.last) is None else last.leader_epoch,
         )
@@ -260,17 +257,9 @@ class Assignment:
         self.abandoned_records += len(messages)
         offsets = [message.offset() for message in messages]
         self.abandoned_offsets += offsets
-        self._stay_at(min(offsets))
-
-    def leave_from(self, offset: int) -> None:
-        """Count nothing from an offset on as done, for the rest of the epoch. Caller has the lock."""
-        if self.unsure_from is None or offset < self.unsure_from:
-            self.unsure_from = offset
-        self._stay_at(offset)
-
-    def _stay_at(self, offset: int) -> None:
-        if self.abandoned_from is None or offset < self.abandoned_from:
-            self.abandoned_from = offset
+        lowest = min(offsets)
+        if self.abandoned_from is None or lowest < self.abandoned_from:
+            self.abandoned_from = lowest
 
     def has_runnable(self, held: Container[Lane]) -> bool:
         """Tell whether any record here runs or could run without an outside event. Caller has the lock."""

@@ -17,10 +17,8 @@ A worker holds a lane from `begin` until it is settled, calls the handler for ea
 from __future__ import annotations
 
 from collections import deque
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ehkafka.errors import HandlerFailedError, said
 from ehkafka.lanes.assignment import Assignment
 from ehkafka.lanes.cuts import Cuts
 from ehkafka.lanes.express import Express
@@ -30,7 +28,7 @@ from ehkafka.lanes.verdicts import Verdicts
 from ehkafka.recovery.decision import AwaitHead, HoldHead
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Container, Hashable, Iterable, Sequence
 
     from ehkafka.lanes.chunk import Chunk
     from ehkafka.lanes.finished import FinishedBefore
@@ -165,22 +163,7 @@ class Dispatcher:
         """Put records that count in the backlog into lanes."""
         careful = assignment.shared or assignment.fates or self.holds.held or self.holds.paused_keys
         spread = self._spread_with_care if careful else self._spread
-        with self.keys_may_fail(assignment, messages):
-            spread(assignment, messages, keys)
-
-    @contextmanager
-    def keys_may_fail(self, assignment: Assignment, messages: Sequence[Message]) -> Iterator[None]:
-        """Lose no record over keys that raise when they are compared or hashed; say so in the error."""
-        try:
-            yield
-        except Exception as error:
-            # The queues lack some records now: nothing from here on may count as done.
-            assignment.leave_from(messages[0].offset())
-            raise HandlerFailedError(
-                f"Records of {assignment.partition} from offset {messages[0].offset()} on could not be put "
-                f"behind the others of their keys: {said(error)}. They are handled at the next "
-                "start. Mend what order_by returns: its keys must compare and hash without raising."
-            ) from error
+        spread(assignment, messages, keys)
 
     def _spread(self, assignment: Assignment, messages: Sequence[Message], keys: Sequence[Hashable]) -> None:
         lanes = assignment.lanes

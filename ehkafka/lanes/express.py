@@ -128,17 +128,16 @@ class Express:
         free: list[Message] = []
         free_keys: list[Hashable] = []
         keys = self._keys_of(chunk)
-        with self._dispatcher.keys_may_fail(assignment, chunk.messages):
-            for key, message in zip(keys, chunk.messages, strict=True):
-                lane = lanes.get(key)
-                if lane is None:
-                    free.append(message)
-                    free_keys.append(key)
-                    continue
-                lane.append(message)
-                chunk.size -= len(message)
-                if lane in holds.held:
-                    holds.park(assignment, 1, len(message))
+        for key, message in zip(keys, chunk.messages, strict=True):
+            lane = lanes.get(key)
+            if lane is None:
+                free.append(message)
+                free_keys.append(key)
+                continue
+            lane.append(message)
+            chunk.size -= len(message)
+            if lane in holds.held:
+                holds.park(assignment, 1, len(message))
         chunk.messages = free
         if chunk.keys is not None:
             chunk.keys = free_keys
@@ -193,9 +192,8 @@ class Express:
     def _busy_lane(self, chunk: Chunk) -> Lane:
         assignment, message = chunk.assignment, chunk.messages[-1]
         key = self._key_of(chunk, len(chunk.messages) - 1)
-        with self._dispatcher.keys_may_fail(assignment, [message]):
-            known = assignment.lanes.get(key)
-            assignment.lanes[key] = lane = Lane(key, assignment, message)
+        known = assignment.lanes.get(key)
+        assignment.lanes[key] = lane = Lane(key, assignment, message)
         assert known is None, "a chunk ran a record whose key has a lane"
         lane.running = True
         return lane

@@ -78,17 +78,14 @@ class Extent(NamedTuple):
     # From the first to the last offset, each, all that may be without an outcome.
     unfinished_spans: Sequence[tuple[int, int]]
     abandoned_offsets: Sequence[int]
-    # From here on nothing is known.
-    unsure_from: int | None
     before: FinishedBefore | None
     # Of the last record received.
     leader_epoch: int | None
 
     def finished(self) -> _Ranges:
         """Return the ranges above `next_offset` that need no handling again. O(unfinished)."""
-        ends_at = self.received_next if self.unsure_from is None else self.unsure_from
-        found = list(_between(self._undone(), self.next_offset, ends_at))
-        if self.before is not None and self.unsure_from is None:
+        found = list(_between(self._undone(), self.next_offset, self.received_next))
+        if self.before is not None:
             found = _joined(chain(found, self.before.above(max(self.received_next, self.next_offset))))
         return tuple(found)
 

@@ -95,8 +95,8 @@ class Holds:
                 counted.backlog_records -= records
                 counted.backlog_bytes -= size
 
-    # Commands on keys. Each acts on the key's lane in every assignment; `key` is what the order function
-    # returned (the record's key bytes by default).
+    # Commands on keys. Each acts on the key's lane in every assignment; `key` is a lane's (the record's key
+    # bytes by default).
 
     def pause_key(self, key: Hashable) -> None:
         """Start nothing more of a key; what runs ends first."""

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from ehkafka.headers.partition_key import partition_key_bytes
 from ehkafka.headers.taking import take_headers
+from ehkafka.lanes.user_keys import UserKeys, users_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from ehkafka.records import Message, Record
 
@@ -73,6 +74,9 @@ class KeyFailure(NamedTuple):
         return id(self.error)  # an exception need not be hashable: a dataclass is not
 
 
+_OF_OURS: frozenset[type] = frozenset({Apart, PartitionWide, Everything, KeyFailure})
+
+
 def by_key(record: Record | Message) -> Hashable:
     """Order by the record's key, else by the partition key of an AMQP producer."""
     key = record.key()
@@ -108,6 +112,7 @@ class KeyReader:
         self._order_by = order_by
         self._null_key: NullKey = null_key
         self._wrap = wrap
+        self._users = UserKeys(_OF_OURS)
 
     @property
     def calls_user_code(self) -> bool:
@@ -115,7 +120,10 @@ class KeyReader:
         return self._order_by not in (by_key, by_partition, by_topic_partition, unordered)
 
     def keys(self, messages: Sequence[Message]) -> list[Hashable]:
-        """Return one lane key for each message of one partition; a `KeyFailure` where there is none."""
+        """Return one lane key for each message of one partition; a `KeyFailure` where there is none.
+
+        All code of the user's that makes, hashes and compares keys runs here and nowhere else.
+        """
         if self._order_by is by_key:
             keys: list[Hashable] = [message.key() for message in messages]
             if None in keys:
@@ -128,17 +136,22 @@ class KeyReader:
             return [self._order_by(messages[0])] * len(messages)
         if self._order_by is unordered:
             return [unordered(message) for message in messages]
-        return list(self._read_users_keys(messages))
+        stand_in = self._users.stand_in
+        return [self._users_key(message, stand_in) for message in messages]
 
-    def _read_users_keys(self, messages: Iterable[Message]) -> Iterable[Hashable]:
-        wrap, order_by = self._wrap, self._order_by
-        for message in messages:
-            try:
-                key = order_by(message if wrap is None else wrap(message))
-                hash(key)
-            except Exception as error:
-                key = KeyFailure(error)
-            yield self._without_key(message) if key is None else key
+    def find(self, message: Message) -> Hashable:
+        """Return by which key a received message may have a lane. Any thread; the function is asked anew."""
+        if self.calls_user_code:
+            return self._users_key(message, self._users.find)
+        return self.keys([message])[0]
+
+    def _users_key(self, message: Message, stand_in: Callable[[Hashable], Hashable]) -> Hashable:
+        wrap = self._wrap
+        try:
+            key = self._order_by(message if wrap is None else wrap(message))
+            return self._without_key(message) if key is None else stand_in(key)
+        except Exception as error:
+            return KeyFailure(error)
 
     def _null(self, message: Message) -> Hashable:
         key = _partition_key(message)
@@ -153,7 +166,11 @@ class KeyReader:
 
 
 def describe_key(key: Hashable) -> str:
-    """Return a short readable form of a lane key for logs, errors and pages."""
+    """Return a short readable form of a lane key for logs, errors and pages. Never under a lock.
+
+    It may run code of the user's.
+    """
+    key = users_key(key)
     if isinstance(key, bytes):
         try:
             text = key.decode()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from ehkafka.errors import ConfigurationError, HandlerFailedError, said
 from ehkafka.events import HandlerFailed, RecordRetried, RecordSkipped, UserCodeFailed
 from ehkafka.lanes.order import KeyFailure, describe_key
+from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Record
 from ehkafka.recovery.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 from ehkafka.recovery.flood import FloodGauge
@@ -181,7 +182,8 @@ class FailureDesk:
         self.emit(RecordSkipped(partition, offset, key, lane.attempts + 1, reason))
         if self.history is not None:
             epoch = lane.assignment.epoch
-            self.history.finished(partition, epoch, offset, lane.key, lane.attempts + 1, "skipped")
+            its_key = users_key(lane.key)
+            self.history.finished(partition, epoch, offset, its_key, lane.attempts + 1, "skipped")
         return SkipHead(reason)
 
     def _hold(self, lane: Lane, error: Exception, decision: str) -> Decision:

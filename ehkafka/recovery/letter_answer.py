@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.events import RecordDeadLettered
 from ehkafka.lanes.order import describe_key
+from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Outcome
 
 if TYPE_CHECKING:
@@ -35,6 +36,6 @@ def answer_safe(
     if history is not None:
         history.dead_lettered(origin, offset)
         epoch, outcome = ticket.assignment.epoch, Outcome.DEAD_LETTERED.value
-        history.finished(origin, epoch, offset, lane.key, ticket.attempt, outcome)
+        history.finished(origin, epoch, offset, users_key(lane.key), ticket.attempt, outcome)
     emit(RecordDeadLettered(origin, offset, describe_key(lane.key), where))
     complete(ticket, Outcome.DEAD_LETTERED)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.events import DeferredAnswerDropped, UserCodeFailed
 from ehkafka.lanes.order import describe_key
+from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Outcome
 from ehkafka.recovery.decision import AwaitHead, HoldHead
 from ehkafka.recovery.deferral import DEFERRED, add_keeper
@@ -118,7 +119,7 @@ class DeferredHead:
             assignment.partition,
             assignment.epoch,
             lane.head.offset(),
-            lane.key,
+            users_key(lane.key),
             lane.attempts + 1,
         )
         # Under the lock: whichever of ticket and verdict comes second completes the head.

@@ -5,6 +5,7 @@ Called from any thread. Each route's numbers are of one moment; different routes
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ehkafka.lanes.lane import Lane
@@ -13,6 +14,8 @@ from ehkafka.recovery.decision import HoldHead, RetryHead
 from ehkafka.telemetry.snapshot import PartitionSnapshot, Unfinished
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from ehkafka.intake.context import IntakeContext
     from ehkafka.intake.owned import OwnedPartition
     from ehkafka.lanes.assignment import Assignment
@@ -35,7 +38,8 @@ def _picture(context: IntakeContext, owned: OwnedPartition) -> PartitionSnapshot
     with route.exchange.locked() as dispatcher:
         watermark = assignment.watermark()
         here = list(assignment.lanes_here())
-        return PartitionSnapshot(
+        oldest, key = _oldest(dispatcher, assignment, here, context.clock())
+        picture = PartitionSnapshot(
             partition=partition,
             epoch=assignment.epoch,
             lag_records=_lag_records(context, assignment),
@@ -52,8 +56,10 @@ def _picture(context: IntakeContext, owned: OwnedPartition) -> PartitionSnapshot
             skipped_records=assignment.skipped_records,
             dead_lettered_records=assignment.dead_lettered_records,
             paused=partition in context.flow.paused,
-            oldest=_oldest(dispatcher, assignment, here, context.clock()),
+            oldest=oldest,
         )
+    # Described without the lock: a key may be of a user's type.
+    return picture if oldest is None else replace(picture, oldest=replace(oldest, key=describe_key(key)))
 
 
 def _lag_records(context: IntakeContext, assignment: Assignment) -> int | None:
@@ -68,27 +74,29 @@ def _lag_records(context: IntakeContext, assignment: Assignment) -> int | None:
 
 def _oldest(
     dispatcher: Dispatcher, assignment: Assignment, lanes: list[Lane], now_s: float
-) -> Unfinished | None:
+) -> tuple[Unfinished | None, Hashable]:
+    """Return the oldest record without an outcome, and its key, which is yet to be described."""
     heads = [(lane.head.offset(), lane) for lane in lanes if lane.head is not None]
     if assignment.chunks:
         lane = _first_of(assignment.chunks[0], dispatcher)
         heads.append((assignment.chunks[0].first_unfinished().offset(), lane))
     if not heads:
-        return None
+        return None, None
     offset, lane = min(heads, key=lambda pair: pair[0])
     mark = assignment.mark_at(offset)
     ticket = dispatcher.verdicts.awaited.get(lane)
     hold = dispatcher.holds.held.get(lane) or ticket
     state = "running" if lane.running else "queued"
-    return Unfinished(
+    oldest = Unfinished(
         offset=offset,
-        key=describe_key(lane.key),
+        key="",
         age_s=max(0.0, now_s - mark.received_at_s) if mark else 0.0,
         attempts=lane.attempts,
         state=_waits_for(hold.decision) if hold else state,
         last_error=lane.last_error if lane.attempts else "",
         is_on_hold=hold is not None and isinstance(hold.decision, HoldHead),
     )
+    return oldest, lane.key
 
 
 def _first_of(chunk: Chunk, dispatcher: Dispatcher) -> Lane:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from ehkafka.lanes.user_keys import users_key
 from ehkafka.workers.process_message import lane_fields
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ class Batch:
         if self._history is not None:
             assert lane.head is not None
             assignment, attempt = lane.assignment, lane.attempts + 1
-            place = (assignment.partition, assignment.epoch, lane.head.offset(), lane.key, attempt)
+            place = (assignment.partition, assignment.epoch, lane.head.offset(), users_key(lane.key), attempt)
             getattr(self._history, what)(*place, *outcome)
 
 

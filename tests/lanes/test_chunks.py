@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from ehkafka.errors import HandlerFailedError
 from ehkafka.lanes.chunk import Chunk, can_tell, left_in
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.express import READY_LANES_MIN
@@ -440,33 +439,3 @@ def test_records_without_a_key_go_in_lanes_with_the_rest_of_their_batch(users: L
     assert run_all(users)[-2:] != ["a5", "a2"]
     assert assignment.watermark() == 7
     assert users.is_empty()
-
-
-class Spiteful:
-    """A key that can be hashed and not compared."""
-
-    def __hash__(self) -> int:
-        return 1
-
-    def __eq__(self, other: object) -> bool:
-        raise TypeError("no comparison")
-
-
-def test_keys_that_cannot_be_compared_end_in_an_error_and_pass_nothing() -> None:
-    """C1: whoever puts them behind others, no record that may have been lost on the way is committed."""
-    bench = LaneBench(order_by=lambda _message: Spiteful(), express=True)
-    assert bench.dispatcher.express is not None
-    bench.dispatcher.express.on = True
-    assignment = bench.assign()
-    bench.receive(assignment, "a0 b1 c2")
-    chunk = begin(bench)
-    run(chunk, 1)
-    with pytest.raises(HandlerFailedError, match="order_by"):
-        bench.dispatcher.end_early(chunk)
-    assert assignment.watermark() == 0
-    hand_in(bench, chunk)
-    assert assignment.watermark() == 1
-    bench.receive(assignment, "d3 e4")
-    bench.dispatcher.drain(assignment, below_started=False)
-    bench.dispatcher.end(assignment)
-    assert assignment.watermark() == 1

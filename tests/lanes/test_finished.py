@@ -106,17 +106,6 @@ def test_abandoned_chunks_are_not_finished() -> None:
     assert finished(assignment) == ((1, 2),)
 
 
-def test_after_a_key_that_could_not_be_queued_nothing_is_known() -> None:
-    """P1: an order function's key raised while records were spread: from there on nothing is finished."""
-    bench = LaneBench()
-    assignment = bench.assign()
-    bench.receive(assignment, "a0 b1")
-    bench.finish(bench.begin_key("b"))
-    assignment.leave_from(2)
-    assignment.received_next = 9
-    assert finished(assignment) == ((1, 2),)
-
-
 def test_restored_ranges_stay_until_their_records_were_received() -> None:
     """P1: a second crash before that must not forget them; joined with what this epoch has finished."""
     bench = LaneBench()

@@ -97,16 +97,6 @@ def _restored_ranges_are_forgotten() -> bool:
     return extent is None or extent.finished() != ((1, 2), (5, 6))
 
 
-def _what_could_not_be_queued_is_finished() -> bool:
-    bench = LaneBench()
-    assignment = bench.assign()
-    bench.receive(assignment, "a0 b1")
-    assignment.leave_from(2)
-    assignment.received_next = 5
-    extent = assignment.extent()
-    return extent is None or extent.finished() != ()
-
-
 def _another_log_is_skipped() -> bool:
     bench = LaneBench()
     assignment = bench.dispatcher.assign(P0, 1, finished_before=FinishedBefore([(1, 9)], leader_epoch=3))
@@ -846,16 +836,9 @@ MUTANTS = [
     Mutant(
         "what was restored is forgotten before it is received",
         Extent.finished,
-        "if self.before is not None and self.unsure_from is None:",
+        "if self.before is not None:",
         "if False:",
         _restored_ranges_are_forgotten,
-    ),
-    Mutant(
-        "what could not be queued is saved as finished",
-        Extent.finished,
-        "self.received_next if self.unsure_from is None else self.unsure_from",
-        "self.received_next",
-        _what_could_not_be_queued_is_finished,
     ),
     Mutant(
         "a record that replaced a finished one is skipped",

@@ -14,13 +14,14 @@ from ehkafka.lanes.order import describe_key
 from ehkafka.recovery.desk import STOP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import Event
     from ehkafka.intake.max_age import AgeLimits
     from ehkafka.intake.route import Route
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.dispatcher import Dispatcher
 
 # Between two looks at deadlines, deferred records and lanes that nothing would ever end.
 LOOK_S = 0.5
@@ -76,16 +77,24 @@ class TaskWatch:
     def _look_for_endless(self, route: Route) -> None:
         """Fail the task for a lane that waits for what no batch can wait for: a command, or a restart."""
         with route.exchange.locked() as dispatcher:
-            diverting = dispatcher.verdicts.diverting
-            for lane, hold in dispatcher.holds.held.items():
-                if hold.due_s is None and lane not in diverting and lane.head is not None:
-                    where = f"{lane.assignment.partition}@{lane.head.offset()}, key {describe_key(lane.key)}"
-                    reason = getattr(hold.decision, "reason", "")
-                    self._fail(
-                        HandlerFailedError(
-                            f"The record at {where} of handler {route.handler!r} waits for good "
-                            f"({reason}), and its batch would never end. On Spark on_error answers "
-                            f"{STOP!r} or None, and letters must be taken."
-                        )
-                    )
-                    return
+            endless = _endless(dispatcher)
+        if endless is None:
+            return
+        place, key, reason = endless
+        self._fail(
+            HandlerFailedError(
+                f"The record at {place}, key {describe_key(key)} of handler {route.handler!r} waits for good "
+                f"({reason}), and its batch would never end. On Spark on_error answers {STOP!r} or None, and "
+                "letters must be taken."
+            )
+        )
+
+
+def _endless(dispatcher: Dispatcher) -> tuple[str, Hashable, str] | None:
+    """Return place, key and reason of a head that nothing in its batch will free. Caller has the lock."""
+    diverting = dispatcher.verdicts.diverting
+    for lane, hold in dispatcher.holds.held.items():
+        if hold.due_s is None and lane not in diverting and lane.head is not None:
+            reason = getattr(hold.decision, "reason", "")
+            return f"{lane.assignment.partition}@{lane.head.offset()}", lane.key, reason
+    return None
