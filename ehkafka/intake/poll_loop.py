@@ -17,10 +17,8 @@ from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EngineError
 from ehkafka.events import ConnectionTrouble, PartitionPaused, PartitionResumed, ProgressIgnored
 from ehkafka.intake.broker_errors import NO_SUCH_OFFSET, UNMENDED, ends_app
-from ehkafka.intake.largest_lane import largest_key
-from ehkafka.intake.log_ends import LogEnds
 from ehkafka.intake.largest_lane import largest_lane
-from ehkafka.intake.log_ends import note_ends, note_passed_ends
+from ehkafka.intake.log_ends import LogEnds
 from ehkafka.intake.membership import Membership
 from ehkafka.intake.parked_budget import ParkedBudget
 from ehkafka.intake.repair import GapRepair
