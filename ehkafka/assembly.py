@@ -13,8 +13,7 @@ from ehkafka.batch_handlers import BatchSpec
 from ehkafka.endpoint.advice import producer_advice
 from ehkafka.endpoint.client import open_producer
 from ehkafka.endpoint.credential_watch import CredentialWatch
-from ehkafka.endpoint.properties import producer_properties
-from ehkafka.intake.client_log import ClientLog
+from ehkafka.endpoint.properties import letter_properties
 from ehkafka.intake.context import IntakeContext, PartitionHooks
 from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.intake.hook_thread import HookThread
@@ -35,6 +34,7 @@ from ehkafka.progress.saving import ProgressSaver, metadata_bytes_max
 from ehkafka.records import record_type
 from ehkafka.recovery.desk import STOP_WORDS, FailureDesk, StopWords
 from ehkafka.recovery.letter_office import LetterOffice
+from ehkafka.recovery.letter_producer import LetterProducer
 from ehkafka.recovery.letters import Letters
 from ehkafka.recovery.pending import PendingAnswers
 from ehkafka.recovery.policy import DeadLetter
@@ -46,12 +46,15 @@ from ehkafka.workers.rate import Pace, PacedDispatcher
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from confluent_kafka import Producer
+
     from ehkafka.endpoint import Endpoint
     from ehkafka.errors import EhkafkaError
     from ehkafka.handlers import HandlerSpec
     from ehkafka.history import History
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.records import Record
+    from ehkafka.recovery.letter_producer import Hearing
     from ehkafka.settings import Settings
     from ehkafka.telemetry.bus import EventBus
 
@@ -80,19 +83,21 @@ class Assembly:
         return Letters(self._office, emit=self.bus.emit, history=self.history)
 
     def _office(self) -> LetterOffice:
-        properties = producer_properties(self.endpoint, {})
-        for advice in producer_advice(self.endpoint, properties):
+        chosen = self.settings.consumer
+        for advice in producer_advice(self.endpoint, letter_properties(self.endpoint, chosen)):
             self.bus.emit(advice)
-        return LetterOffice(
-            # Anew for each producer: the key may have changed since.
-            lambda hear: open_producer(
-                producer_properties(self.endpoint, {}), error_cb=hear, logger=ClientLog(self.bus.emit)
-            ),
+
+        # Anew for each producer: the key may have changed since.
+        def open_client(hearing: Hearing, is_plain: bool) -> Producer:
+            properties = letter_properties(self.endpoint, chosen, is_plain=is_plain)
+            return open_producer(properties, **hearing._asdict())
+
+        producer = LetterProducer(
+            open_client,
             emit=self.bus.emit,
-            history=self.history,
             make_watch=lambda: CredentialWatch(self.endpoint.credential, self.bus.emit),
-            on_death=self.worker_died,
         )
+        return LetterOffice(producer, emit=self.bus.emit, history=self.history, on_death=self.worker_died)
 
     def route(self, spec: HandlerSpec, letters: Letters) -> Route:
         """Return a handler with its lanes and workers."""

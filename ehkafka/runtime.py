@@ -201,6 +201,7 @@ class Runtime:
         of_tokens = tokens.trouble if tokens else None
         found = (self._connection.trouble, self._credential.trouble, of_tokens, self.mirroring.trouble)
         yield from (trouble for trouble in found if trouble is not None)
+        yield from self._letters.troubles()
 
     def totals(self) -> dict[str, int]:
         """Return the counts over all partitions that are or were ours."""
@@ -282,6 +283,7 @@ class Runtime:
 
     def _look_slowly(self) -> None:
         self._watch.look()
+        self._letters.look()
         self._credential.apply()
 
     def _hear_connection_error(self, error: KafkaError) -> None:

@@ -28,6 +28,11 @@ _WRONG_GENERATION = (
     "the group has rebalanced since; the records in question are redelivered to their new owner"
 )
 
+_FORGOTTEN_ID = (
+    "the broker has forgotten the producer's id, as Event Hubs does after time-outs and upgrades of its own:"
+    " no other try of this producer can succeed, a new one gets a new id"
+)
+
 CAUSES: Mapping[str, str] = {
     "_ALL_BROKERS_DOWN": _UNREACHABLE,
     "_TRANSPORT": (
@@ -114,6 +119,9 @@ CAUSES: Mapping[str, str] = {
         "there is no valid position to read from: nothing was committed, or retention removed it; say with"
         " start= where to begin"
     ),
+    "INVALID_PRODUCER_EPOCH": _FORGOTTEN_ID,
+    "INVALID_PRODUCER_ID_MAPPING": _FORGOTTEN_ID,
+    "UNKNOWN_PRODUCER_ID": _FORGOTTEN_ID,
     "MSG_SIZE_TOO_LARGE": (
         "the record is larger than the broker takes: 1 MB on Event Hubs, max.message.bytes on Apache Kafka"
     ),

@@ -67,6 +67,20 @@ PRODUCE_REQUEST_BYTES_BELOW = 1_046_528
 large messages aside). librdkafka's default `message.max.bytes` of 1 000 000 is below it.
 Source: client configurations."""
 
+PRODUCE_OVERHEAD_BYTES = 1_024
+"""What a produce request of one record needs beside what librdkafka counts as the record: batch header 61,
+topic up to 249, client id, some 50 more. Source: the Kafka protocol."""
+
+LETTER_BYTES_MAX = PRODUCE_REQUEST_BYTES_BELOW - PRODUCE_OVERHEAD_BYTES
+"""`message.max.bytes` of our own producers at Event Hubs: the largest record whose request it takes. With
+librdkafka's own default, some of what was received would be too large to be copied. Source: client
+configurations."""
+
+KAFKA_LETTER_BYTES_MAX = 100 * 1_048_576 - PRODUCE_OVERHEAD_BYTES
+"""The same at other brokers, where the topic's own `max.message.bytes` decides: a broker closes the
+connection on a larger request (`socket.request.max.bytes`). Source: Apache Kafka docs, broker
+configurations."""
+
 COMPRESSION_TYPES = frozenset({"none", "gzip"})
 """Compression that the service takes from a producer. Source: client configurations, FAQ."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from ehkafka.endpoint import limits, refusals
+from ehkafka.endpoint.producer_id import STATISTICS_MS
 from ehkafka.endpoint.property_names import in_one_spelling
 from ehkafka.endpoint.refusals import Owned, whole_number
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ehkafka.endpoint.endpoint import Endpoint
+
+LETTER_BYTES = "message.max.bytes"
+"""The property that bounds a letter; a Dedicated namespace takes up to 20 MB."""
 
 Assignor = Literal["default", "cooperative-sticky"]
 Layer = Literal["default", "endpoint", "app", "engine"]
@@ -208,6 +212,27 @@ def producer_properties(endpoint: Endpoint, overrides: Mapping[str, Any]) -> dic
         refusals.check_protocol(result, is_emulator=endpoint.kind == "emulator")
         refusals.check_produce(result)
         check_idle_times(result)
+    return result
+
+
+def letter_properties(
+    endpoint: Endpoint, consumer: Mapping[str, Any], *, is_plain: bool = False
+) -> dict[str, Any]:
+    """Return the properties of a producer that copies received records: dead letters, and their way back.
+
+    `consumer` are the app's own properties; of these `message.max.bytes` counts here, too. `is_plain` is for
+    a broker that gives no producer ids: one request at a time keeps the order instead.
+    """
+    given = in_one_spelling(consumer, "App(consumer=…)")
+    of_service = limits.LETTER_BYTES_MAX if endpoint.is_event_hubs else limits.KAFKA_LETTER_BYTES_MAX
+    result = {
+        LETTER_BYTES: of_service,
+        "statistics.interval.ms": STATISTICS_MS,
+        **producer_properties(endpoint, {LETTER_BYTES: given[LETTER_BYTES]} if LETTER_BYTES in given else {}),
+    }
+    if is_plain:
+        result |= {"enable.idempotence": False, "max.in.flight.requests.per.connection": 1}
+        del result["statistics.interval.ms"]
     return result
 
 

@@ -35,7 +35,12 @@ from ehkafka.events.credential import (
     TokenRefreshed,
     TokenRefreshFailed,
 )
-from ehkafka.events.dead_letter import DeadLetterFailed, RecordDeadLettered
+from ehkafka.events.dead_letter import (
+    DeadLetterFailed,
+    DeadLetterProducerPlain,
+    DeadLetterProducerReplaced,
+    RecordDeadLettered,
+)
 from ehkafka.events.event import Event
 from ehkafka.events.handler import (
     AttemptOverdue,
@@ -90,6 +95,8 @@ __all__ = [
     "CredentialRotated",
     "CredentialUnusable",
     "DeadLetterFailed",
+    "DeadLetterProducerPlain",
+    "DeadLetterProducerReplaced",
     "DeferredAnswerDropped",
     "Draining",
     "DropInDeviated",

@@ -7,7 +7,7 @@ together with the process.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.headers.taking import take_headers
@@ -73,6 +73,20 @@ class Letter:
     def header(self, name: str) -> str | bytes | None:
         """Return the value of the last header of that name, `None` when there is none."""
         return next((value for key, value in reversed(self.headers) if key == name), None)
+
+
+def shorter(letter: Letter) -> Letter | None:
+    """Return the letter with a tenth of its error's text, None where nothing is left of that.
+
+    For a letter that is too large for its topic: what the text says is in the log as well.
+    """
+    said = letter.header(ERROR_TEXT)
+    if not said:
+        return None
+    text = said.decode(errors="replace") if isinstance(said, bytes) else said
+    cut = text[: len(text) // 10].encode(errors="backslashreplace")
+    headers = [(name, cut if name == ERROR_TEXT else value) for name, value in letter.headers]
+    return replace(letter, headers=headers)
 
 
 def letter_of(

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 RETRY_FIRST_S = 0.5
 RETRY_MAX_S = 30.0
 IDLE_WAIT_S = 60.0
+HAS_NOT_RETURNED = "the function has not returned"
 
 
 class Parcel(NamedTuple):
@@ -65,6 +66,8 @@ class FunctionBox:
         self._serial = itertools.count()
         self._wake = threading.Event()
         self._stopping = False
+        # Why nothing is answered. Replaced by the box's thread, read by any.
+        self.problem = HAS_NOT_RETURNED
         self._lock = threading.Lock()
         # Under the lock. Made with the first letter: most apps never write one.
         self._thread: threading.Thread | None = None
@@ -111,6 +114,7 @@ class FunctionBox:
         except BaseException as error:  # the user's function: told, and tried again
             self._retry(parcel, said(error))
         else:
+            self.problem = HAS_NOT_RETURNED
             answer_safe(
                 parcel.ticket,
                 parcel.letter,
@@ -121,6 +125,7 @@ class FunctionBox:
             )
 
     def _retry(self, parcel: Parcel, error: str) -> None:
+        self.problem = f"the function raised {error}"
         delay_s = min(RETRY_MAX_S, RETRY_FIRST_S * 2 ** min(parcel.tries, 10))
         letter, key = parcel.letter, describe_key(parcel.ticket.lane.key)
         self._emit(DeadLetterFailed(letter.origin, letter.offset, key, self._where, error, delay_s))

@@ -1,11 +1,13 @@
 """The letter office: writes dead letters to topics, on a thread of its own.
 
 One idempotent producer for all handlers of an app. A letter's record is answered only when the broker has
-acknowledged the letter; a write that fails is tried again for as long as the app runs, and only a letter
-that no broker would ever take is given back, to be held. It never blocks whoever posts, and never drops.
+acknowledged the letter; a write that fails is tried again for as long as the app runs, by another producer
+where this one is of no use any more (`letter_producer`), and only a letter that no broker would ever take is
+given back, to be held. It never blocks whoever posts, and never drops.
 
-Letters are written at least once: one that was written, but whose record was not committed before a crash,
-a revoke or a producer that had to be replaced, is written again.
+A key's letters keep their order: its lane posts one, and the next when that one is answered. Letters are
+written at least once: one that was written, but whose record was not committed before a crash, a revoke or a
+producer that had to be replaced, is written again.
 """
 
 from __future__ import annotations
@@ -20,43 +22,45 @@ from typing import TYPE_CHECKING, NamedTuple
 from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.endpoint.client import describe_error
+from ehkafka.endpoint.properties import LETTER_BYTES
 from ehkafka.errors import EhkafkaError, said
-from ehkafka.events import ConnectionTrouble, DeadLetterFailed
+from ehkafka.events import DeadLetterFailed
 from ehkafka.lanes.order import describe_key
 from ehkafka.recovery.decision import HoldHead
+from ehkafka.recovery.letter import shorter
 from ehkafka.recovery.letter_answer import answer_safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from confluent_kafka import Producer
-
-    from ehkafka.endpoint.credential_watch import CredentialWatch
     from ehkafka.events import Event
     from ehkafka.history import History
     from ehkafka.recovery.decision import Ticket, Verdict
     from ehkafka.recovery.letter import Letter
+    from ehkafka.recovery.letter_producer import LetterProducer
 
     Complete = Callable[[Ticket, Verdict], None]
-    # Given what hears the client's own errors.
-    OpenProducer = Callable[[Callable[[KafkaError], None]], Producer]
 
 # While letters are on their way: how long a new one may wait for the producer's next turn.
 BUSY_POLL_S = 10e-3
 IDLE_WAIT_S = 0.5
-PURGE_S = 5.0
+LEAVE_S = 0.1
 RETRY_FIRST_S = 0.5
 RETRY_MAX_S = 30.0
+_TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE}
 # Nobody will ever take these, however often they are sent.
 _REFUSED = {
-    KafkaError.MSG_SIZE_TOO_LARGE,
     KafkaError.INVALID_MSG,
-    KafkaError.INVALID_MSG_SIZE,
     KafkaError.INVALID_RECORD,
     KafkaError._INVALID_ARG,  # noqa: SLF001 - librdkafka's own codes start with an underscore
 }
 # Taken back from a producer that was given up.
 _PURGED = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}  # noqa: SLF001
+
+TOO_LARGE_ADVICE = (
+    f"if the service takes larger records (a Dedicated namespace does), raise the property {LETTER_BYTES}: "
+    f"App(consumer={{{LETTER_BYTES!r}: …}})"
+)
 
 
 class Posting(NamedTuple):
@@ -74,19 +78,17 @@ class LetterOffice:
 
     def __init__(
         self,
-        open_producer: OpenProducer,
+        producer: LetterProducer,
         *,
         emit: Callable[[Event], None],
         history: History | None = None,
-        make_watch: Callable[[], CredentialWatch] | None = None,
         on_death: Callable[[BaseException], None] = lambda _error: None,
     ) -> None:
-        """`make_watch` gives what follows a rotating credential for one producer."""
-        self._open_producer = open_producer
+        self._producer = producer
         self._emit = emit
         self._history = history
-        self._make_watch = make_watch
         self._on_death = on_death
+        # Appended to by any thread.
         self._inbox: deque[Posting] = deque()
         self._wake = threading.Event()
         # Set once, by `stop`: when nothing more is waited for.
@@ -95,9 +97,6 @@ class LetterOffice:
         self._later: list[tuple[float, int, Posting]] = []
         self._serial = itertools.count()
         self._in_flight: dict[int, Posting] = {}
-        self._broken = False
-        self._producer: Producer | None = None
-        self._watch: CredentialWatch | None = None
         self._thread = threading.Thread(target=self._main, name="ehkafka-letters", daemon=True)
 
     def box(self, to: str, complete: Complete) -> TopicBox:
@@ -105,9 +104,18 @@ class LetterOffice:
         return TopicBox(self, to, complete)
 
     def start(self) -> None:
-        """Open the producer and start the thread. Raises `ConfigurationError` for what it refuses."""
-        self._open()
+        """Open the producer, wait for its id, start the thread.
+
+        Raises `ConfigurationError` for what the client library refuses, `EndpointError` for what the broker
+        does.
+        """
+        self._producer.start()
         self._thread.start()
+
+    @property
+    def problem(self) -> str:
+        """Why nothing is acknowledged, as far as the producer knows. From any thread."""
+        return self._producer.problem or "the broker has not answered"
 
     def stop(self, timeout_s: float) -> int:
         """Stop, at most after `timeout_s` seconds; return how many letters are not acknowledged."""
@@ -129,66 +137,38 @@ class LetterOffice:
         except BaseException as error:  # the letters' records would wait for ever, and nobody would know
             self._on_death(error)
         finally:
-            self._leave()
+            self._producer.give_up(0.0, LEAVE_S)
 
     def _is_over(self) -> bool:
         return self._ends_s is not None and (not self._in_flight or time.monotonic() >= self._ends_s)
 
     def _turn(self) -> None:
+        producer = self._producer
         self._take_due()
-        if self._broken:
+        if producer.is_lost:
             self._replace_producer()
-        if self._watch is not None:
-            self._watch.apply()
-        while self._inbox and self._ends_s is None:
+        if producer.client is None:
+            self._open_next()
+        while producer.client is not None and self._inbox and self._ends_s is None:
             self._send(self._inbox.popleft())
-        if self._producer is not None:
-            self._serve(self._producer.poll, BUSY_POLL_S if self._in_flight else 0.0)
-        if not self._in_flight and not self._broken:
+        producer.serve(BUSY_POLL_S if self._in_flight else 0.0)
+        if not self._in_flight and not producer.is_lost:
             self._wake.wait(self._patience_s())
             self._wake.clear()
 
-    def _serve(self, call: Callable[[float], object], timeout_s: float) -> None:
-        """Let the producer's callbacks through. A fatal error comes as an exception, whatever is called."""
-        try:
-            call(timeout_s)
-        except KafkaException as failed:
-            self._hear(failed.args[0])
-
-    def _open(self) -> Producer:
-        # The watch before the client: it must know which key the client has.
-        self._watch = watch = self._make_watch() if self._make_watch is not None else None
-        self._producer = producer = self._open_producer(self._hear)
-        if watch is not None:
-            watch.start(producer)
-        return producer
-
-    def _hear(self, error: KafkaError) -> None:
-        """Take an error of the client itself. On the office's thread, inside `poll`."""
-        self._broken |= error.fatal()
-        if self._watch is not None and error.name() == "_AUTHENTICATION":
-            self._watch.look_now()
-        self._emit(ConnectionTrouble(error.name(), f"dead letters: {describe_error(error)}", fatal=False))
-
     def _replace_producer(self) -> None:
-        """Give up an idempotent producer that lost its place: it sends nothing more, a new one does."""
-        self._give_up_producer(PURGE_S)
-        # What no callback gave back.
+        """Give the producer up; what it did not answer is sent by the next one, before all that is new."""
+        self._producer.replace()
+        # What no callback gave back. Answers that come later find nothing.
         self._inbox.extendleft(reversed(self._in_flight.values()))
         self._in_flight.clear()
-        self._broken = False
 
-    def _give_up_producer(self, timeout_s: float) -> None:
-        watch, self._watch = self._watch, None
-        if watch is not None:
-            watch.stop()
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            producer.purge()  # each letter in flight comes back by its callback
-            self._serve(producer.flush, timeout_s)
-
-    def _leave(self) -> None:
-        self._give_up_producer(0.1)
+    def _open_next(self) -> None:
+        try:
+            self._producer.open_when_due()
+        except EhkafkaError as failed:
+            if self._inbox:
+                self._tell(self._inbox[0], str(failed), self._producer.due_s())
 
     def _take_due(self) -> None:
         now_s = time.monotonic()
@@ -196,6 +176,8 @@ class LetterOffice:
             self._inbox.append(heapq.heappop(self._later)[2])
 
     def _patience_s(self) -> float:
+        if self._producer.client is None:
+            return min(IDLE_WAIT_S, self._producer.due_s())
         if not self._later:
             return IDLE_WAIT_S
         return max(0.0, min(IDLE_WAIT_S, self._later[0][0] - time.monotonic()))
@@ -206,10 +188,10 @@ class LetterOffice:
             posting.complete(posting.ticket, HoldHead("its partition was taken away"))
             return
         number = next(self._serial)
-        letter = posting.letter
+        letter, client = posting.letter, self._producer.client
+        assert client is not None
         try:
-            producer = self._producer or self._open()
-            producer.produce(
+            client.produce(
                 posting.to,
                 letter.value,
                 letter.key,
@@ -220,8 +202,6 @@ class LetterOffice:
             self._retry(posting, "the producer's queue is full")
         except KafkaException as failed:
             self._failed(posting, failed.args[0])
-        except EhkafkaError as failed:  # a new producer could not be opened
-            self._retry(posting, str(failed))
         except Exception as failed:  # a handler may have put anything into its record's message
             self._refuse(posting, said(failed))
         else:
@@ -232,8 +212,11 @@ class LetterOffice:
         if posting is None:
             return  # given up with its producer, and sent by another
         if error is not None:
+            if error.code() not in _PURGED:
+                self._producer.reported()
             self._failed(posting, error)
             return
+        self._producer.acknowledged()
         answer_safe(
             posting.ticket,
             posting.letter,
@@ -246,13 +229,20 @@ class LetterOffice:
     def _failed(self, posting: Posting, error: KafkaError) -> None:
         if error.code() in _PURGED:
             self._inbox.append(posting)
-            return
-        if error.code() in _REFUSED:
+        elif error.code() in _TOO_LARGE:
+            self._cut_down(posting, error)
+        elif error.code() in _REFUSED:
             self._refuse(posting, describe_error(error))
-            return
-        # `produce` says _FATAL where a delivery report has the flag.
-        self._broken |= error.fatal() or error.code() == KafkaError._FATAL  # noqa: SLF001
-        self._retry(posting, describe_error(error))
+        else:
+            self._producer.failed(error)
+            self._retry(posting, describe_error(error))
+
+    def _cut_down(self, posting: Posting, error: KafkaError) -> None:
+        """Send a letter that is too large with less of its error's text, else refuse it."""
+        if (letter := shorter(posting.letter)) is not None:
+            self._inbox.appendleft(posting._replace(letter=letter))
+        else:
+            self._refuse(posting, f"{describe_error(error)}; {TOO_LARGE_ADVICE}")
 
     def _refuse(self, posting: Posting, error: str) -> None:
         refused = f"its dead letter is refused by {posting.to}: {error}"

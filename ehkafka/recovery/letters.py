@@ -1,6 +1,7 @@
 """All ways to the dead letters of one run: the boxes of its handlers, and the office behind the topics.
 
 Made before any thread of the run exists; started and stopped by the runtime, on the threads that do that.
+`look` is called now and then by the thread that watches the run.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ from typing import TYPE_CHECKING
 
 from ehkafka.recovery.letter_function import FunctionBox
 from ehkafka.recovery.policy import DeadLetter
+from ehkafka.recovery.unanswered import Unanswered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ehkafka.events import Event
     from ehkafka.history import History
     from ehkafka.recovery.decision import Ticket, Verdict
     from ehkafka.recovery.desk import LetterBox
+    from ehkafka.recovery.letter import Letter
     from ehkafka.recovery.letter_office import LetterOffice
     from ehkafka.recovery.policy import FailurePolicy
 
@@ -38,6 +41,8 @@ class Letters:
         self._history = history
         self._office: LetterOffice | None = None
         self._functions: list[FunctionBox] = []
+        # One for each box.
+        self._unanswered: list[Unanswered] = []
         # The topics that letters go to: they must be there before anything runs.
         self.topics: set[str] = set()
 
@@ -45,18 +50,44 @@ class Letters:
         """Return a handler's way to its dead letters, None where its policy has none."""
         if not isinstance(policy, DeadLetter):
             return None
+        unanswered = Unanswered(policy.where, time.monotonic)
+        self._unanswered.append(unanswered)
+
+        def answer(ticket: Ticket, verdict: Verdict) -> None:
+            unanswered.answered(ticket)
+            complete(ticket, verdict)
+
         if isinstance(policy.to, str):
-            if self._office is None:
-                self._office = self._make_office()
-            self.topics.add(policy.to)
-            return self._office.box(policy.to, complete)
-        self._functions.append(FunctionBox(policy, complete, emit=self._emit, history=self._history))
-        return self._functions[-1]
+            office = self._office_to(policy.to)
+            unanswered.why = lambda: office.problem
+            return _WatchedBox(office.box(policy.to, answer), unanswered)
+        function = FunctionBox(policy, answer, emit=self._emit, history=self._history)
+        self._functions.append(function)
+        unanswered.why = lambda: function.problem
+        return _WatchedBox(function, unanswered)
+
+    def _office_to(self, topic: str) -> LetterOffice:
+        if self._office is None:
+            self._office = self._make_office()
+        self.topics.add(topic)
+        return self._office
 
     def start(self) -> None:
-        """Open what is needed. Raises `ConfigurationError` for what the client library refuses."""
+        """Open what is needed. Raises `ConfigurationError` or `EndpointError` for what is refused."""
         if self._office is not None:
             self._office.start()
+
+    def look(self) -> None:
+        """Tell of letters that have waited too long for their answer, once each."""
+        for unanswered in self._unanswered:
+            for late in unanswered.take_late():
+                self._emit(late)
+
+    def troubles(self) -> Iterator[str]:
+        """Yield what is wrong with the ways to the dead letters, while it lasts. From any thread."""
+        for unanswered in self._unanswered:
+            if (trouble := unanswered.trouble) is not None:
+                yield trouble
 
     def stop(self, timeout_s: float) -> None:
         """End all, after `timeout_s` seconds at most: what is not safe by then is redelivered."""
@@ -65,3 +96,16 @@ class Letters:
             self._office.stop(timeout_s)
         for box in self._functions:
             box.stop(max(0.0, ends_s - time.monotonic()))
+
+
+class _WatchedBox:
+    """A box whose letters are remembered until they are answered."""
+
+    def __init__(self, box: LetterBox, unanswered: Unanswered) -> None:
+        self._box = box
+        self._unanswered = unanswered
+
+    def post(self, ticket: Ticket, letter: Letter) -> None:
+        """Take a letter. Never blocks, never raises."""
+        self._unanswered.posted(ticket, letter.origin, letter.offset)
+        self._box.post(ticket, letter)

@@ -12,22 +12,21 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaError
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
-from ehkafka.endpoint.client import describe_error, open_producer
-from ehkafka.endpoint.properties import producer_properties
-from ehkafka.errors import ConfigurationError, EhkafkaError, EndpointError
-from ehkafka.intake.client_log import ClientLog
+from ehkafka.endpoint.client import describe_error
+from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.records import record_type
 from ehkafka.recovery.fate import fate_of, headers_back
 from ehkafka.recovery.redrive_count import RedriveCount
 from ehkafka.recovery.redrive_order import MergedLetters, SafeBelow
+from ehkafka.recovery.redrive_writer import Homecoming, HomeWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from confluent_kafka import Consumer, Message, Producer
+    from confluent_kafka import Consumer, Message
 
     from ehkafka.intake.gap import LogBounds
-    from ehkafka.records import Record, TopicPartition
+    from ehkafka.records import Record
     from ehkafka.recovery.fate import Fate
     from ehkafka.recovery.redrive import Redrive
 
@@ -65,8 +64,6 @@ class RedriveRun:
         self._paused: set[int] = set()
         self._merged = MergedLetters(())
         self._safe = SafeBelow({})
-        self._in_flight = 0
-        self._refused: EhkafkaError | None = None
         self._next_commit_s = 0.0
 
     def join(self, numbers: list[int]) -> None:
@@ -111,26 +108,26 @@ class RedriveRun:
 
     def bring_home(self) -> RedriveCount:
         """Read to the end, write, wait for the acknowledgements, commit."""
-        properties = producer_properties(self._redrive.target.endpoint, {})
-        producer = open_producer(properties, logger=ClientLog(lambda _event: None))
+        writer = HomeWriter(self._redrive.target, lambda _event: None)
+        writer.start()
         try:
             while self._unread:
-                self._turn(producer)
-            self._wait_for_room(producer, 0)
+                self._turn(writer)
+            self._wait_for_room(writer, 0)
             for number, end in self._ends.items():
                 self._safe.ended(number, end)
         finally:
             # Also after Ctrl-C: what is acknowledged by now need not be written again.
-            self._finish(producer)
+            self._finish(writer)
         return self._count
 
-    def _turn(self, producer: Producer) -> None:
+    def _turn(self, writer: HomeWriter) -> None:
         self._hear(self._consumer.consume(BATCH_RECORDS, POLL_S))
         self._refuse_company(len(self._assigned))
         for record, fate in self._merged.take():
-            self._take_up(producer, record, fate)
+            self._take_up(writer, record, fate)
         self._mind_pace()
-        producer.poll(0)
+        writer.serve(0.0)
         self._commit_if_due()
 
     def _hear(self, messages: list[Message]) -> None:
@@ -167,7 +164,7 @@ class RedriveRun:
             self._consumer.resume([KafkaPartition(topic, number) for number in over])
         self._paused = ahead
 
-    def _take_up(self, producer: Producer, record: Record, fate: Fate | None) -> None:
+    def _take_up(self, writer: HomeWriter, record: Record, fate: Fate | None) -> None:
         number, offset = record.partition(), record.offset()
         home = self._redrive.home_of(record, fate)
         self._safe.opened(number, offset)
@@ -175,54 +172,35 @@ class RedriveRun:
             self._count.count(None, is_letter=fate is not None)
             self._safe.closed(number, offset)
             return
-        in_flight_max = IN_FLIGHT_MAX - 1
+
+        def safe() -> None:
+            self._count.count(home, is_letter=True)
+            self._safe.closed(number, offset)
+
+        homecoming = Homecoming(
+            f"{number}@{offset}", home, record.key(), record.value(), headers_back(record, fate), safe
+        )
+        in_flight_max = (writer.in_flight_max or IN_FLIGHT_MAX) - 1
         while True:
-            self._wait_for_room(producer, in_flight_max)
+            self._wait_for_room(writer, in_flight_max)
             try:
-                self._send(producer, record, fate, home)
+                writer.send(homecoming)
             except BufferError:  # bounded in bytes, too: it is full of large letters
-                in_flight_max = max(0, self._in_flight - 1)
+                in_flight_max = max(0, writer.in_flight - 1)
             else:
                 return
 
-    def _send(self, producer: Producer, record: Record, fate: Fate, home: TopicPartition) -> None:
-        number, offset = record.partition(), record.offset()
-
-        def delivered(error: KafkaError | None, _message: Message) -> None:
-            self._in_flight -= 1
-            if error is None:
-                self._count.count(home, is_letter=True)
-                self._safe.closed(number, offset)
-            elif self._refused is None:
-                self._refused = EndpointError(
-                    f"The letter {number}@{offset} could not be written to {home}: {describe_error(error)}."
-                    " All before it is safe; start the redrive again to go on with it."
-                )
-
-        producer.produce(
-            home.topic,
-            record.value(),
-            record.key(),
-            partition=home.partition,
-            headers=list(headers_back(record, fate)),
-            on_delivery=delivered,
-        )
-        self._in_flight += 1
-
-    def _wait_for_room(self, producer: Producer, in_flight_max: int) -> None:
-        while self._in_flight > in_flight_max:
-            producer.poll(SLOW_DOWN_S)
-            if self._in_flight > in_flight_max:
+    def _wait_for_room(self, writer: HomeWriter, in_flight_max: int) -> None:
+        while writer.in_flight > in_flight_max:
+            writer.serve(SLOW_DOWN_S)
+            if writer.in_flight > in_flight_max:
                 self._hear(self._consumer.consume(1, 0.0))
             self._refuse_company(len(self._assigned))
-            if self._refused is not None:
-                raise self._refused
             self._commit_if_due()
-        if self._refused is not None:
-            raise self._refused
+        writer.raise_refused()
 
-    def _finish(self, producer: Producer) -> None:
-        producer.flush(LEAVE_S)
+    def _finish(self, writer: HomeWriter) -> None:
+        writer.finish(LEAVE_S)
         if not self._is_disturbed:
             self._commit()
         self._told(self._count)

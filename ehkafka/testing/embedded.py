@@ -197,6 +197,10 @@ class EmbeddedBroker:
         """Withdraw what `fail_next` has left; raise if a broker's own queue holds answers, which stay."""
         self._prepared().clear(api_key)
 
+    def disable(self, api_key: ApiKey) -> None:
+        """Have this type of request no more, as brokers of older versions: for clients that connect now."""
+        self._call("rd_kafka_mock_set_apiversion", int(api_key), -1, -1)
+
     # Faults of brokers
 
     def take_down(self, broker_id: int | None = None) -> None:

@@ -95,6 +95,7 @@ _SIGNATURES: Final[dict[str, tuple[Any, list[Any]]]] = {
         _ERROR,
         [_HANDLE, c_int32, c_int16, ctypes.POINTER(c_size_t)],
     ),
+    "rd_kafka_mock_set_apiversion": (_ERROR, [_HANDLE, c_int16, c_int16, c_int16]),
     # Brokers.
     "rd_kafka_mock_broker_set_down": (_ERROR, [_HANDLE, c_int32]),
     "rd_kafka_mock_broker_set_up": (_ERROR, [_HANDLE, c_int32]),

@@ -51,7 +51,13 @@ LAYERS: list[set[str]] = [
     {"adapting", "batch_handlers", "express", "intake", "handlers", "invoking", "middleware"},
     {"telemetry"},
     {"checks"},
-    {"offsets", "recovery.redrive", "recovery.redrive_group", "recovery.redrive_run"},
+    {
+        "offsets",
+        "recovery.redrive",
+        "recovery.redrive_group",
+        "recovery.redrive_run",
+        "recovery.redrive_writer",
+    },
     {
         "assembly",
         "collector",
@@ -110,6 +116,7 @@ OWNERS = {
     "confluent_kafka": (
         "endpoint.client",
         "recovery.letter_office",
+        "recovery.letter_producer",
         "recovery.redrive",
         "intake",
         "progress",

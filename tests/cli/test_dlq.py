@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from ehkafka import ConfigurationError, Endpoint, EndpointError, TopicNotFoundError
 from ehkafka.checks import Target
 from ehkafka.cli.commands import cli
-from ehkafka.recovery import redrive_run
+from ehkafka.recovery import redrive_writer
 from ehkafka.recovery.fate import LetterFilter
 from ehkafka.recovery.redrive import Redrive
 from ehkafka.testing.embedded import EmbeddedBroker
@@ -276,11 +276,11 @@ def test_f14_more_letters_than_the_producer_holds_come_home(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F14: its queue is bounded in bytes, too, which large letters fill; then the redrive waits."""
-    properties = redrive_run.producer_properties
+    properties = redrive_writer.letter_properties
     monkeypatch.setattr(
-        redrive_run,
-        "producer_properties",
-        lambda endpoint, own: {**properties(endpoint, own), "queue.buffering.max.messages": 2},
+        redrive_writer,
+        "letter_properties",
+        lambda *given, **how: {**properties(*given, **how), "queue.buffering.max.messages": 2},
     )
     for offset in range(10):
         bury(broker, offset)

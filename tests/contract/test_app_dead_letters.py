@@ -180,7 +180,7 @@ def test_a_letter_too_large_for_its_topic_holds_the_record_and_says_so(
     handler = rejecting(b"bad")
     dead.produce("bad", value=b"x" * 999_880)
     dead.produce("x")
-    app = dead.app(handler, on_failure=TO_DEAD)
+    app = dead.app(handler, on_failure=TO_DEAD, consumer={"message.max.bytes": 1_000_000})
     app.add_hook(events)
     app.start()
     wait_for(lambda: handler.done == [1] and events.of(DeadLetterFailed))
@@ -190,6 +190,7 @@ def test_a_letter_too_large_for_its_topic_holds_the_record_and_says_so(
     (reason,) = app.health().reasons
     assert "t[0]@0, key bad" in reason
     assert "refused by dead: MSG_SIZE_TOO_LARGE" in reason
+    assert "raise the property message.max.bytes: App(consumer=" in reason
     app.stop()
 
 

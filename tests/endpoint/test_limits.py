@@ -11,7 +11,12 @@ import pytest
 from ehkafka.endpoint import Endpoint, limits
 from ehkafka.endpoint.advice import consumer_advice, producer_advice
 from ehkafka.endpoint.client import check_client_version
-from ehkafka.endpoint.properties import consumer_properties, explain_consumer, producer_properties
+from ehkafka.endpoint.properties import (
+    consumer_properties,
+    explain_consumer,
+    letter_properties,
+    producer_properties,
+)
 from ehkafka.errors import ConfigurationError
 
 PLAIN = Endpoint.kafka("kafka.example:9092")
@@ -242,3 +247,24 @@ def test_the_explanation_is_of_exactly_what_a_client_gets() -> None:
     assert "permits 6000 to 300000" in reasons["session.timeout.ms"]
     assert "idle for 240 s" in reasons["metadata.max.age.ms"]
     assert [each.name for each in explained if each.layer != "app" and not each.reason] == []
+
+
+def test_letters_are_as_large_as_the_service_takes() -> None:
+    """With the request around them below the limit; another one by property, on Dedicated 20 MB at most."""
+    of_hubs = letter_properties(HUBS, {})["message.max.bytes"]
+    assert 1_046_528 - 2_048 < of_hubs < 1_046_528 - 61 - 249 - 100
+    assert letter_properties(PLAIN, {})["message.max.bytes"] > 100_000_000
+    for endpoint in (HUBS, PLAIN):
+        chosen = letter_properties(endpoint, {"message.max.bytes": 20_000_000, "fetch.wait.max.ms": 5})
+        assert chosen["message.max.bytes"] == 20_000_000
+        assert "fetch.wait.max.ms" not in chosen
+    with pytest.raises(ConfigurationError, match=r"message\.max\.bytes=20971521"):
+        letter_properties(HUBS, {"message.max.bytes": 20_971_521})
+
+
+def test_letters_of_a_broker_without_producer_ids_go_one_request_at_a_time() -> None:
+    """Else a request that is sent again could be overtaken."""
+    plain = letter_properties(PLAIN, {}, is_plain=True)
+    assert plain["enable.idempotence"] is False
+    assert plain["max.in.flight.requests.per.connection"] == 1
+    assert plain["acks"] == "all"

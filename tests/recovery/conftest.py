@@ -1,16 +1,30 @@
-"""A lane with a failed head, and a desk that keeps what it told."""
+"""A lane with a failed head and a desk that keeps what it told; a letter office on producers of a script."""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import time
+from collections import deque
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.records import TopicPartition
+from ehkafka.recovery import letter_office, letter_producer, replacement
 from ehkafka.recovery.desk import FailureDesk
+from ehkafka.recovery.letter import Letter
+from ehkafka.recovery.letter_office import LetterOffice
+from ehkafka.recovery.letter_producer import LetterProducer
 from ehkafka.recovery.policy import Stop
 from ehkafka.testing.simulated_message import SimulatedMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ehkafka.recovery.letter_producer import Hearing
 
 
 class Bench:
@@ -45,3 +59,154 @@ class Bench:
 def bench() -> Bench:
     """Return a bench with a head at t[0]@7, key k."""
     return Bench()
+
+
+ORIGIN = TopicPartition("t", 0)
+
+
+def told(state: str, epoch: int = 0) -> str:
+    """Return statistics of librdkafka's that tell of a producer's id."""
+    return json.dumps({"eos": {"idemp_state": state, "producer_epoch": epoch}})
+
+
+class FakeProducer:
+    """Answers each letter with the next thing of a script; acknowledges when the script is over."""
+
+    def __init__(self, script: deque[Any], hearing: Hearing) -> None:
+        self.script = script
+        self.hearing = hearing
+        self.sent: list[bytes | None] = []
+        self.keys: list[Any] = []
+        self.headers: list[list[Any]] = []
+        self.silent: list[Callable[..., None]] = []
+        self._answers: deque[tuple[Callable[..., None], Any]] = deque()
+
+    def produce(self, _topic: str, value: Any, key: Any, *, headers: Any, on_delivery: Any) -> None:
+        """Take a letter, or raise."""
+        assert isinstance(headers, list)
+        answer = self.script.popleft() if self.script else None
+        if isinstance(answer, Exception) and not isinstance(answer, KafkaError):
+            raise answer
+        self.sent.append(value)
+        self.keys.append(key)
+        self.headers.append(headers)
+        # By type first: a KafkaError cannot be compared with a text.
+        if isinstance(answer, str) and answer == "silence":
+            self.silent.append(on_delivery)
+        else:
+            self._answers.append((on_delivery, answer))
+
+    def poll(self, timeout_s: float) -> int:
+        """Deliver reports."""
+        if not self._answers:
+            time.sleep(min(timeout_s, 0.002))
+        while self._answers:
+            on_delivery, answer = self._answers.popleft()
+            if isinstance(answer, str) and answer == "fatal":
+                raise KafkaException(KafkaError(KafkaError._FATAL, "lost its place", fatal=True))
+            on_delivery(answer, None)
+        return 0
+
+    def purge(self) -> None:
+        """Give back what nobody answered."""
+        purged = KafkaError(KafkaError._PURGE_QUEUE)
+        self._answers.extend((on_delivery, purged) for on_delivery in self.silent)
+        self.silent.clear()
+
+    def __len__(self) -> int:
+        """Return how many letters have no answer."""
+        return len(self.silent) + len(self._answers)
+
+
+class LetterLab:
+    """An office on fake producers, and the answers that it gave."""
+
+    def __init__(self) -> None:
+        self.script: deque[Any] = deque()
+        self.producers: list[FakeProducer] = []
+        self.events: list[Any] = []
+        self.answers: list[tuple[int, Any]] = []
+        self.deaths: list[BaseException] = []
+        self.watches: list[Any] = []
+        self.openings: deque[Any] = deque()
+        # What each producer says of its id when it is opened.
+        self.ids: deque[str] = deque()
+        self.plain: list[bool] = []
+        self.on_open: Callable[[Hearing], object] = lambda _hearing: None
+        self.producer = LetterProducer(self.open, emit=self.events.append, make_watch=self.watch)
+        self.office = LetterOffice(self.producer, emit=self.events.append, on_death=self.deaths.append)
+        self.box = self.office.box("dead", self.complete)
+
+    def open(self, hearing: Hearing, is_plain: bool) -> Any:
+        """Open a producer that has its id, or refuse."""
+        if self.openings and (refusal := self.openings.popleft()) is not None:
+            raise refusal
+        self.producers.append(FakeProducer(self.script, hearing))
+        self.plain.append(is_plain)
+        hearing.stats_cb(self.ids.popleft() if self.ids else told("Assigned"))
+        self.on_open(hearing)
+        return self.producers[-1]
+
+    def watch(self) -> Any:
+        """Follow a credential, in words."""
+        said: list[str] = []
+        watch = SimpleNamespace(
+            said=said,
+            start=lambda _client: said.append("start"),
+            apply=lambda: said.append("apply"),
+            look_now=lambda: said.append("look"),
+            stop=lambda: said.append("stop"),
+        )
+        self.watches.append(watch)
+        return watch
+
+    def complete(self, ticket: Any, verdict: Any) -> None:
+        """Take an answer."""
+        self.answers.append((ticket.number, verdict))
+
+    def post(self, number: int, *, ended: bool = False, headers: Any = ()) -> Any:
+        """Post a letter; return its ticket."""
+        lane = SimpleNamespace(key=b"k")
+        assignment = SimpleNamespace(ended=ended, epoch=1)
+        ticket: Any = SimpleNamespace(number=number, lane=lane, assignment=assignment, attempt=1)
+        self.box.post(ticket, Letter(ORIGIN, number, b"k", b"%d" % number, list(headers)))
+        return ticket
+
+    def of(self, kind: type) -> list[Any]:
+        """Return the events of a kind."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def wait_for(self, true: Callable[[], Any]) -> None:
+        """Poll with a deadline."""
+        deadline_s = time.monotonic() + 10.0
+        while not true():
+            assert time.monotonic() < deadline_s, "in vain"
+            time.sleep(0.001)
+
+
+@pytest.fixture
+def new_lab(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], LetterLab]]:
+    """Make an office whose retries and replacements come soon, not started; stop it afterwards."""
+    monkeypatch.setattr(letter_office, "RETRY_FIRST_S", 0.01)
+    monkeypatch.setattr(letter_office, "IDLE_WAIT_S", 0.01)
+    monkeypatch.setattr(replacement, "FIRST_S", 0.01)
+    monkeypatch.setattr(letter_producer, "LAST_ANSWERS_S", 0.01)
+    labs: list[LetterLab] = []
+
+    def make() -> LetterLab:
+        labs.append(LetterLab())
+        return labs[-1]
+
+    yield make
+    for lab in labs:
+        lab.office.stop(1.0)
+
+
+@pytest.fixture
+def lab(new_lab: Callable[[], LetterLab]) -> Iterator[LetterLab]:
+    """Return an office that has started and lives to the end."""
+    lab = new_lab()
+    lab.office.start()
+    yield lab
+    lab.office.stop(1.0)
+    assert lab.deaths == []

@@ -3,150 +3,20 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections import deque
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.events import ConnectionTrouble, DeadLetterFailed, RecordDeadLettered
-from ehkafka.records import Outcome, TopicPartition
-from ehkafka.recovery import letter_office
+from ehkafka.records import Outcome
 from ehkafka.recovery.decision import HoldHead
-from ehkafka.recovery.letter import Letter
 from ehkafka.recovery.letter_function import FunctionBox
-from ehkafka.recovery.letter_office import LetterOffice
 from ehkafka.recovery.policy import DeadLetter
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
-ORIGIN = TopicPartition("t", 0)
-
-
-class FakeProducer:
-    """Answers each letter with the next thing of a script; acknowledges when the script is over."""
-
-    def __init__(self, script: deque[Any], hear: Callable[[KafkaError], None]) -> None:
-        self.script = script
-        self.hear = hear
-        self.sent: list[bytes | None] = []
-        self.keys: list[Any] = []
-        self.silent: list[Callable[..., None]] = []
-        self._answers: deque[tuple[Callable[..., None], Any]] = deque()
-
-    def produce(self, _topic: str, value: Any, key: Any, *, headers: Any, on_delivery: Any) -> None:
-        """Take a letter, or raise."""
-        assert isinstance(headers, list)
-        answer = self.script.popleft() if self.script else None
-        if isinstance(answer, Exception) and not isinstance(answer, KafkaError):
-            raise answer
-        self.sent.append(value)
-        self.keys.append(key)
-        # By type first: a KafkaError cannot be compared with a text.
-        if isinstance(answer, str) and answer == "silence":
-            self.silent.append(on_delivery)
-        else:
-            self._answers.append((on_delivery, answer))
-
-    def poll(self, timeout_s: float) -> int:
-        """Deliver reports."""
-        if not self._answers:
-            time.sleep(min(timeout_s, 0.002))
-        while self._answers:
-            on_delivery, answer = self._answers.popleft()
-            if isinstance(answer, str) and answer == "fatal":
-                raise KafkaException(KafkaError(KafkaError._FATAL, "lost its place", fatal=True))
-            on_delivery(answer, None)
-        return 0
-
-    def purge(self) -> None:
-        """Give back what nobody answered."""
-        purged = KafkaError(KafkaError._PURGE_QUEUE)
-        self._answers.extend((on_delivery, purged) for on_delivery in self.silent)
-        self.silent.clear()
-
-    def flush(self, timeout_s: float) -> int:
-        """Deliver what is there."""
-        return self.poll(timeout_s)
-
-
-class Lab:
-    """An office on fake producers, and the answers that it gave."""
-
-    def __init__(self) -> None:
-        self.script: deque[Any] = deque()
-        self.producers: list[FakeProducer] = []
-        self.events: list[Any] = []
-        self.answers: list[tuple[int, Any]] = []
-        self.deaths: list[BaseException] = []
-        self.watches: list[Any] = []
-        self.openings: deque[Any] = deque()
-        self.office = LetterOffice(
-            self.open, emit=self.events.append, make_watch=self.watch, on_death=self.deaths.append
-        )
-        self.box = self.office.box("dead", self.complete)
-
-    def open(self, hear: Callable[[KafkaError], None]) -> Any:
-        """Open a producer, or refuse."""
-        if self.openings and (refusal := self.openings.popleft()) is not None:
-            raise refusal
-        self.producers.append(FakeProducer(self.script, hear))
-        return self.producers[-1]
-
-    def watch(self) -> Any:
-        """Follow a credential, in words."""
-        said: list[str] = []
-        watch = SimpleNamespace(
-            said=said,
-            start=lambda _client: said.append("start"),
-            apply=lambda: said.append("apply"),
-            look_now=lambda: said.append("look"),
-            stop=lambda: said.append("stop"),
-        )
-        self.watches.append(watch)
-        return watch
-
-    def complete(self, ticket: Any, verdict: Any) -> None:
-        """Take an answer."""
-        self.answers.append((ticket.number, verdict))
-
-    def post(self, number: int, *, ended: bool = False) -> Any:
-        """Post a letter; return its ticket."""
-        lane = SimpleNamespace(key=b"k")
-        assignment = SimpleNamespace(ended=ended, epoch=1)
-        ticket: Any = SimpleNamespace(number=number, lane=lane, assignment=assignment, attempt=1)
-        self.box.post(ticket, Letter(ORIGIN, number, b"k", b"%d" % number, []))
-        return ticket
-
-    def of(self, kind: type) -> list[Any]:
-        """Return the events of a kind."""
-        return [event for event in self.events if isinstance(event, kind)]
-
-    def wait_for(self, true: Callable[[], Any]) -> None:
-        """Poll with a deadline."""
-        deadline_s = time.monotonic() + 10.0
-        while not true():
-            assert time.monotonic() < deadline_s, "in vain"
-            time.sleep(0.001)
-
-
-@pytest.fixture
-def lab(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
-    """Start an office whose retries come soon; stop it afterwards."""
-    monkeypatch.setattr(letter_office, "RETRY_FIRST_S", 0.01)
-    monkeypatch.setattr(letter_office, "IDLE_WAIT_S", 0.01)
-    lab = Lab()
-    lab.office.start()
-    yield lab
-    lab.office.stop(1.0)
-    assert lab.deaths == []
-
-
-def test_f6_an_answer_comes_with_the_acknowledgement(lab: Lab) -> None:
+def test_f6_an_answer_comes_with_the_acknowledgement(lab: Any) -> None:
     """F6: not when the letter is sent."""
     lab.script.extend(["silence"])
     lab.post(1)
@@ -169,7 +39,7 @@ def test_f6_an_answer_comes_with_the_acknowledgement(lab: Lab) -> None:
     ],
     ids=repr,
 )
-def test_f7_a_write_that_fails_is_tried_again_later_each_time(lab: Lab, trouble: Any) -> None:
+def test_f7_a_write_that_fails_is_tried_again_later_each_time(lab: Any, trouble: Any) -> None:
     """F7: told with the delay that follows, and never given up."""
     lab.script.extend([trouble] * 3)
     lab.post(1)
@@ -178,7 +48,7 @@ def test_f7_a_write_that_fails_is_tried_again_later_each_time(lab: Lab, trouble:
     assert [e.retry_s for e in lab.of(DeadLetterFailed)] == [0.01, 0.02, 0.04]
 
 
-def test_f7_others_go_on_while_one_waits(lab: Lab) -> None:
+def test_f7_others_go_on_while_one_waits(lab: Any) -> None:
     """F7: one letter's trouble is not another's."""
     lab.script.extend([KafkaError(KafkaError._MSG_TIMED_OUT)])
     lab.post(1)
@@ -197,7 +67,7 @@ def test_f7_others_go_on_while_one_waits(lab: Lab) -> None:
     ],
     ids=repr,
 )
-def test_what_nobody_will_ever_take_is_given_back_to_be_held(lab: Lab, refusal: Any) -> None:
+def test_what_nobody_will_ever_take_is_given_back_to_be_held(lab: Any, refusal: Any) -> None:
     """Told once, without a retry; the office lives on."""
     lab.script.extend([refusal])
     lab.post(1)
@@ -220,7 +90,7 @@ def test_what_nobody_will_ever_take_is_given_back_to_be_held(lab: Lab, refusal: 
     ],
     ids=["poll", "produce", "report"],
 )
-def test_f7_a_producer_that_lost_its_place_is_replaced_and_nothing_is_lost(lab: Lab, fatal: Any) -> None:
+def test_f7_a_producer_that_lost_its_place_is_replaced_and_nothing_is_lost(lab: Any, fatal: Any) -> None:
     """F7: letters that it still has are sent by the next one, with a watch of its own on the credential."""
     lab.script.extend(["silence", fatal])
     lab.post(1)
@@ -232,7 +102,7 @@ def test_f7_a_producer_that_lost_its_place_is_replaced_and_nothing_is_lost(lab: 
     assert lab.watches[1].said[0] == "start"
 
 
-def test_f7_a_producer_that_cannot_be_opened_again_is_no_end(lab: Lab) -> None:
+def test_f7_a_producer_that_cannot_be_opened_again_is_no_end(lab: Any) -> None:
     """F7: the letter waits and is told; the next try opens another."""
     lab.openings.append(ConfigurationError("the credential is away"))
     lab.script.extend([KafkaError(KafkaError._FATAL, "lost", fatal=True)])
@@ -242,7 +112,7 @@ def test_f7_a_producer_that_cannot_be_opened_again_is_no_end(lab: Lab) -> None:
     assert "the credential is away" in [e.error for e in lab.of(DeadLetterFailed)]
 
 
-def test_a_letter_whose_assignment_has_ended_is_not_written(lab: Lab) -> None:
+def test_a_letter_whose_assignment_has_ended_is_not_written(lab: Any) -> None:
     """Another member has the record and decides on it."""
     lab.post(1, ended=True)
     lab.wait_for(lambda: lab.answers)
@@ -252,16 +122,16 @@ def test_a_letter_whose_assignment_has_ended_is_not_written(lab: Lab) -> None:
     assert lab.producers[0].sent == []
 
 
-def test_errors_of_the_client_are_told_and_a_refused_key_is_read_again(lab: Lab) -> None:
+def test_errors_of_the_client_are_told_and_a_refused_key_is_read_again(lab: Any) -> None:
     """J4: the office follows a rotating key as the consumer does."""
     lab.wait_for(lambda: "apply" in lab.watches[0].said)
-    lab.producers[0].hear(KafkaError(KafkaError._AUTHENTICATION, "refused"))
+    lab.producers[0].hearing.error_cb(KafkaError(KafkaError._AUTHENTICATION, "refused"))
     assert "look" in lab.watches[0].said
     (told,) = lab.of(ConnectionTrouble)
     assert (told.code, told.error[:13], told.fatal) == ("_AUTHENTICATION", "dead letters:", False)
 
 
-def test_a_stop_waits_for_acknowledgements_and_not_for_ever(lab: Lab) -> None:
+def test_a_stop_waits_for_acknowledgements_and_not_for_ever(lab: Any) -> None:
     """What is not safe by then is counted, and belongs to records that are redelivered."""
     lab.script.extend(["silence", "silence"])
     lab.post(1)
@@ -273,9 +143,9 @@ def test_a_stop_waits_for_acknowledgements_and_not_for_ever(lab: Lab) -> None:
     assert lab.watches[0].said[-1] == "stop"
 
 
-def test_a_dead_office_ends_the_app_visibly() -> None:
+def test_a_dead_office_ends_the_app_visibly(new_lab: Any) -> None:
     """Its letters' records would wait for ever, and nobody would know."""
-    lab = Lab()
+    lab = new_lab()
     lab.office.start()
     lab.script.append("broken")
     lab.post(1)
@@ -284,17 +154,19 @@ def test_a_dead_office_ends_the_app_visibly() -> None:
     lab.office.stop(1.0)
 
 
-def test_a_functions_letter_waits_its_turn_and_others_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_functions_letter_waits_its_turn_and_others_pass(
+    new_lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A function that raises, for whatever reason, is called again; the box ends with the run."""
     monkeypatch.setattr("ehkafka.recovery.letter_function.RETRY_FIRST_S", 0.02)
-    lab = Lab()
+    lab = new_lab()
     failures = [OSError("away"), KeyboardInterrupt()]
 
     def keep(letter: Any) -> None:
         if letter.offset == 1 and failures:
             raise failures.pop(0)
 
-    lab.box = box = FunctionBox(DeadLetter(keep), lab.complete, emit=lab.events.append, history=None)  # type: ignore[assignment]
+    lab.box = box = FunctionBox(DeadLetter(keep), lab.complete, emit=lab.events.append, history=None)
     lab.post(1)
     lab.post(2)
     lab.post(3, ended=True)

@@ -37,6 +37,14 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         events.MarksMissing(READINGS_0, 7, 50_000, 30.0),
         ["readings[0] is paused", "50000 records", "offset 7", "30 s", "store_offsets(message)"],
     ),
+    (
+        events.DeadLetterProducerReplaced("the id is unknown.", 2.0),
+        ["replaced in 2 s", "the id is unknown. Letters", "written again"],
+    ),
+    (
+        events.DeadLetterProducerPlain("requires Apache Kafka broker version >= 0.11.0"),
+        ["without a producer id", "requires Apache Kafka", "twice"],
+    ),
     (events.AppStopped(4, 17), ["exit code 4", "17 records", "redelivered"]),
     (events.PartitionAssigned(READINGS_0, 3, "offset 17"), ["readings[0]", "epoch 3", "offset 17"]),
     (

@@ -37,6 +37,7 @@ class TaskWatch:
         *,
         stuck_s: float,
         running: Callable[[], Iterable[tuple[Route, Assignment]]],
+        look_at_letters: Callable[[], object],
         emit: Callable[[Event], None],
         fail: Callable[[EhkafkaError], None],
         now_s: float,
@@ -45,6 +46,7 @@ class TaskWatch:
         self._routes = routes
         self._ages = ages
         self._fail = fail
+        self._look_at_letters = look_at_letters
         self._stuck = StuckWatch(routes, stuck_s, running, emit, now_s)
         self._next_s = now_s
 
@@ -56,6 +58,7 @@ class TaskWatch:
         if self._ages is not None:
             self._ages.look()
         self._stuck.look(now_s)
+        self._look_at_letters()
         for route in self._routes:
             self._look_at_deadlines(route)
             self._look_for_endless(route)

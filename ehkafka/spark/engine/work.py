@@ -97,6 +97,7 @@ class TaskWork:
             self._ages,
             stuck_s=settings.stuck_s,
             running=self._running,
+            look_at_letters=self._letters.look,
             emit=self._bus.emit,
             fail=self._fail,
             now_s=time.monotonic(),

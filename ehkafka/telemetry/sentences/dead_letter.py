@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from ehkafka.events.dead_letter import DeadLetterFailed, RecordDeadLettered
+from ehkafka.events.dead_letter import (
+    DeadLetterFailed,
+    DeadLetterProducerPlain,
+    DeadLetterProducerReplaced,
+    RecordDeadLettered,
+)
 from ehkafka.telemetry.sentences.dispatch import sentence
 from ehkafka.telemetry.wording import clause, text
 
@@ -17,8 +22,24 @@ def _(event: RecordDeadLettered) -> str:
 
 @sentence.register
 def _(event: DeadLetterFailed) -> str:
-    then = "its key waits" if event.retry_s is None else f"written again in {event.retry_s:g} s"
+    then = "its key waits" if not event.retry_s else f"written again in {event.retry_s:g} s"
     return (
         f"The dead letter of {event.partition}@{event.offset}, key {text(event.key)}, could not be "
         f"written to {text(event.to)}: {clause(event.error)}. Nothing is committed past it; {then}."
+    )
+
+
+@sentence.register
+def _(event: DeadLetterProducerReplaced) -> str:
+    return (
+        f"The dead letters' producer is replaced in {event.wait_s:g} s: {clause(event.reason)}. Letters that "
+        "are not acknowledged are written again by the next one."
+    )
+
+
+@sentence.register
+def _(event: DeadLetterProducerPlain) -> str:
+    return (
+        f"Dead letters are written without a producer id, which this broker does not give: "
+        f"{clause(event.reason)}. A letter whose acknowledgement is lost may be written twice."
     )

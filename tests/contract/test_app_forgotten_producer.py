@@ -1,0 +1,207 @@
+"""A broker that forgets the id of the letters' producer, or never gives one: said at once, and mended."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import KafkaError, Producer
+
+import ehkafka
+from ehkafka.events import DeadLetterFailed, DeadLetterProducerPlain, DeadLetterProducerReplaced
+from ehkafka.recovery import unanswered
+from ehkafka.testing import ApiKey, EmbeddedBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+TO_DEAD = ehkafka.DeadLetter("dead")
+
+
+class ForgetfulBroker:
+    """Answers every produce request with one error, until somebody asks for a producer id."""
+
+    def __init__(self, broker: EmbeddedBroker) -> None:
+        self.broker = broker
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def ids_asked(self) -> int:
+        """How many requests for an id came since `forget`."""
+        return len(self.broker.requests(ApiKey.INIT_PRODUCER_ID))
+
+    def forget(self, code: int) -> None:
+        """Forget all ids that were given by now."""
+        self.broker.track_requests()
+        # The answer comes after this thread has seen the request.
+        self.broker.delay_next(ApiKey.INIT_PRODUCER_ID, 0.2)
+        self.broker.fail_next(ApiKey.PRODUCE, *[code] * 10_000)
+        self._thread = threading.Thread(target=self._remember)
+        self._thread.start()
+
+    def _remember(self) -> None:
+        while not self._over.wait(0.002):
+            if self.ids_asked:
+                self.broker.clear_failures(ApiKey.PRODUCE)
+                return
+
+    def end(self) -> None:
+        """End the thread."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+
+
+@pytest.fixture
+def forgetful(lab: Any) -> Iterator[ForgetfulBroker]:
+    """Return the lab's broker, which has a topic for dead letters."""
+    lab.broker.create_topic("dead", 1)
+    broker = ForgetfulBroker(lab.broker)
+    yield broker
+    broker.end()
+
+
+def fails_on_bad(record: Any) -> None:
+    """Handle a record."""
+    if record.key().startswith(b"bad"):
+        raise ValueError("no luck")
+
+
+@pytest.mark.parametrize("code", [47, 49, 59])
+def test_a_forgotten_producer_id_is_replaced_and_every_letter_is_written(
+    lab: Any, forgetful: ForgetfulBroker, code: int, events: Any, wait_for: Any, read_topic: Any
+) -> None:
+    """The service answers so for ever to the old id: each letter is safe by a new one, in its key's order."""
+    app = lab.app(fails_on_bad, on_failure=TO_DEAD)
+    app.add_hook(events)
+    app.start()
+    lab.produce("bad0 a bad1")
+    wait_for(lambda: lab.committed() == 3)
+    lab.produce("bad0 b bad1 bad0 c")
+    forgetful.forget(code)
+    wait_for(lambda: lab.committed() == 8)
+    app.stop()
+    letters = read_topic("dead", 5)
+    assert [m.key() for m in letters if m.key() == b"bad0"] == [b"bad0"] * 3
+    offsets = [int(dict(m.headers())["ehkafka-origin-offset"]) for m in letters if m.key() == b"bad0"]
+    assert offsets == [0, 3, 6]
+    assert forgetful.ids_asked == 1
+    assert len(events.of(DeadLetterProducerReplaced)) == 1
+
+
+def test_letters_that_nobody_acknowledges_turn_health_red_until_they_are_safe(
+    lab: Any,
+    forgetful: ForgetfulBroker,
+    events: Any,
+    wait_for: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A silent broker is told like a refusal, with the reason; the acknowledgement ends it."""
+    monkeypatch.setattr(unanswered, "LATE_S", 0.3)
+    app = lab.app(fails_on_bad, on_failure=TO_DEAD)
+    app.add_hook(events)
+    app.start()
+    forgetful.broker.move_leader("dead", 0, None)
+    lab.produce("bad a")
+    wait_for(lambda: not app.health().ok and events.of(DeadLetterFailed))
+    (reason,) = app.health().reasons
+    assert "The dead letter of t[0]@0 has not been acknowledged by dead" in reason
+    assert "the broker has not answered" in reason
+    (late,) = events.of(DeadLetterFailed)
+    assert (late.offset, late.key, late.to, late.retry_s) == (0, "bad", "dead", 0.0)
+    forgetful.broker.move_leader("dead", 0, 1)
+    wait_for(lambda: app.health().ok and lab.committed() == 2)
+    app.stop()
+
+
+def test_a_letter_function_that_does_not_return_turns_health_red(
+    lab: Any, events: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody else would tell: its thread is inside it."""
+    monkeypatch.setattr(unanswered, "LATE_S", 0.3)
+    go_on = threading.Event()
+
+    def keep(_letter: Any) -> None:
+        go_on.wait(20.0)
+
+    app = lab.app(fails_on_bad, on_failure=ehkafka.DeadLetter(keep))
+    app.add_hook(events)
+    app.start()
+    lab.produce("bad")
+    wait_for(lambda: not app.health().ok and events.of(DeadLetterFailed))
+    assert "acknowledged by keep" in app.health().reasons[0]
+    assert "the function has not returned" in app.health().reasons[0]
+    assert len(events.of(DeadLetterFailed)) == 1
+    go_on.set()
+    wait_for(lambda: app.health().ok and lab.committed() == 1)
+    app.stop()
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_an_id_that_is_refused_for_good_is_an_error_of_the_start(lab: Any) -> None:
+    """Not of the first record that fails, perhaps days later."""
+    lab.broker.fail_next(ApiKey.INIT_PRODUCER_ID, *[KafkaError.CLUSTER_AUTHORIZATION_FAILED] * 100)
+    app = lab.app(fails_on_bad, on_failure=TO_DEAD)
+    with pytest.raises(ehkafka.EndpointError, match=r"refuses an id to their producer.*IDEMPOTENT_WRITE"):
+        app.start()
+
+
+def test_the_start_waits_for_the_id(lab: Any, forgetful: ForgetfulBroker) -> None:
+    """A producer that has none yet would take its first letter and keep it."""
+    forgetful.broker.track_requests()
+    forgetful.broker.fail_next(ApiKey.INIT_PRODUCER_ID, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
+    app = lab.app(fails_on_bad, on_failure=TO_DEAD)
+    app.start()
+    assert forgetful.ids_asked == 2
+    app.stop()
+
+
+def test_a_broker_without_producer_ids_is_written_to_all_the_same(
+    lab: Any, forgetful: ForgetfulBroker, events: Any, wait_for: Any, read_topic: Any
+) -> None:
+    """The emulator's old front end may be one: letters are written by a plain producer, and it is said."""
+    forgetful.broker.disable(ApiKey.INIT_PRODUCER_ID)
+    app = lab.app(fails_on_bad, on_failure=TO_DEAD)
+    app.add_hook(events)
+    app.start()
+    lab.produce("bad bad a bad")
+    wait_for(lambda: lab.committed() == 4)
+    assert app.health().ok
+    app.stop()
+    offsets = [int(dict(m.headers())["ehkafka-origin-offset"]) for m in read_topic("dead", 3)]
+    assert offsets == [0, 1, 3]
+    (plain,) = events.of(DeadLetterProducerPlain)
+    assert "Idempotent producer not supported" in plain.reason
+
+
+def test_a_record_of_the_largest_size_is_copied(lab: Any, wait_for: Any, read_topic: Any) -> None:
+    """What was received may be larger than librdkafka's own limit for what it sends."""
+    lab.broker.create_topic("dead", 1)
+    producer = Producer({"bootstrap.servers": lab.broker.bootstrap, "message.max.bytes": 2_000_000})
+    producer.produce("t", b"x" * 1_045_000, b"bad", partition=0)
+    assert producer.flush(10.0) == 0
+    app = lab.app(fails_on_bad, on_failure=TO_DEAD)
+    app.start()
+    wait_for(lambda: lab.committed() == 1)
+    app.stop()
+    assert [len(m.value()) for m in read_topic("dead", 1)] == [1_045_000]
+
+
+def test_a_stop_while_the_producer_is_replaced_ends_in_time(
+    lab: Any, forgetful: ForgetfulBroker, events: Any, wait_for: Callable[..., Any]
+) -> None:
+    """The letter's record is not committed, so its next owner writes it."""
+    app = lab.app(fails_on_bad, on_failure=TO_DEAD)
+    app.add_hook(events)
+    app.start()
+    forgetful.broker.fail_next(ApiKey.PRODUCE, 0, *[49] * 10_000)  # the test's own request passes
+    lab.produce("bad")
+    wait_for(lambda: events.of(DeadLetterProducerReplaced))
+    began_s = time.monotonic()
+    with pytest.raises(ehkafka.AbandonedError):
+        app.stop(timeout_s=0.5)
+    assert time.monotonic() - began_s < 5.0
+    assert lab.committed() in (None, 0)
