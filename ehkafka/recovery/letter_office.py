@@ -29,6 +29,7 @@ from ehkafka.lanes.order import describe_key
 from ehkafka.recovery.decision import HoldHead
 from ehkafka.recovery.letter import shorter
 from ehkafka.recovery.letter_answer import answer_safe
+from ehkafka.recovery.letter_producer import ID_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,13 +104,13 @@ class LetterOffice:
         """Return where one handler posts its letters for a topic; `complete` is its exchange's."""
         return TopicBox(self, to, complete)
 
-    def start(self) -> None:
-        """Open the producer, wait for its id, start the thread.
+    def start(self, id_s: float = ID_S) -> None:
+        """Open the producer, wait up to `id_s` for its id, start the thread.
 
         Raises `ConfigurationError` for what the client library refuses, `EndpointError` for what the broker
         does.
         """
-        self._producer.start()
+        self._producer.start(id_s)
         self._thread.start()
 
     @property

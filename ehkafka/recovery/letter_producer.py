@@ -82,14 +82,14 @@ class LetterProducer:
         self.problem: str | None = None
 
     def start(self, timeout_s: float = ID_S) -> None:
-        """Open the first producer, and wait until the broker has given it an id.
+        """Open the first producer, and wait until the broker has given it an id; 0: do not wait.
 
         Raises `ConfigurationError` for what the client library refuses, `EndpointError` for an id that the
         broker refuses for good. One that it refuses for now, or does not answer, is told and asked for again.
         """
         self._open()
         ends_s = time.monotonic() + timeout_s
-        while not self.has_id:
+        while timeout_s and not self.has_id:
             if self._fatal is not None:
                 self._take_refusal(self._fatal)
             elif time.monotonic() >= ends_s:

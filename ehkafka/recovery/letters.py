@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ehkafka.recovery.letter_function import FunctionBox
+from ehkafka.recovery.letter_producer import ID_S
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.recovery.unanswered import Unanswered
 
@@ -72,10 +73,13 @@ class Letters:
         self.topics.add(topic)
         return self._office
 
-    def start(self) -> None:
-        """Open what is needed. Raises `ConfigurationError` or `EndpointError` for what is refused."""
+    def start(self, id_s: float = ID_S) -> None:
+        """Open what is needed, and wait up to `id_s` for the broker to give a producer id.
+
+        Raises `ConfigurationError` or `EndpointError` for what is refused.
+        """
         if self._office is not None:
-            self._office.start()
+            self._office.start(id_s)
 
     def look(self) -> None:
         """Tell of letters that have waited too long for their answer, once each."""

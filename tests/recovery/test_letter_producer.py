@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError
 from ehkafka.errors import EndpointError
 from ehkafka.events import ConnectionTrouble, DeadLetterProducerPlain, DeadLetterProducerReplaced
 from ehkafka.records import Outcome
-from ehkafka.recovery import letter_producer, replacement
+from ehkafka.recovery import replacement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,13 +21,6 @@ GIVEN = '{"eos": {"idemp_state": "Assigned", "producer_epoch": 0}}'
 RAISED = '{"eos": {"idemp_state": "Assigned", "producer_epoch": 3}}'
 
 
-@pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the start wait little for an id."""
-    monkeypatch.setattr(letter_producer.LetterProducer.start, "__defaults__", (0.05,))
-
-
-@pytest.mark.usefixtures("hasty")
 def test_a_start_without_an_id_tells_why_and_goes_on(new_lab: Callable[[], Any]) -> None:
     """What is refused for now is asked for again by the client; its reason is the health's, too."""
     lab = new_lab()
@@ -41,7 +34,7 @@ def test_a_start_without_an_id_tells_why_and_goes_on(new_lab: Callable[[], Any])
         return producer
 
     lab.producer._open_client = open_refused
-    lab.office.start()
+    lab.office.start(0.05)
     (told,) = lab.of(ConnectionTrouble)
     assert "given the producer no id: Failed to acquire idempotence PID: Busy" in told.error
     assert "Busy" in lab.office.problem

@@ -127,7 +127,8 @@ class TaskWork:
         return self._with_retries(results)
 
     def _open(self) -> None:
-        self._letters.start()
+        # Each batch's tasks begin here: they do not wait for an id that most of them never need.
+        self._letters.start(id_s=0.0)
         for route in self._routes:
             self._start_workers(route)
         for work in self._work.values():
