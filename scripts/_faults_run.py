@@ -31,6 +31,9 @@ FILES = ("tests/faults/test_row_*.py", "tests/spark/engine/test_row_*.py")
 SUMS = ("lost", "premature_commits", "order_violations", "stale_commits")
 # Beyond it the embedded broker's 5 MiB of a partition, and the backlog, end.
 SCALE_MAX = 20
+SOAK_ROW = 27
+# In less, nobody is both killed and stopped in good order.
+SOAK_MINUTES_MIN = 2.0
 # The slowest test of the quick run takes less, however busy the machine.
 TIMEOUT_S = 120
 
@@ -43,7 +46,10 @@ def main(description: str) -> None:
     parser.add_argument("--runs", type=int, default=1, help="how often each row runs (1)")
     parser.add_argument("--scale", type=int, default=1, help=f"how many times longer, up to {SCALE_MAX} (1)")
     parser.add_argument("--row", type=int, help="this row alone")
+    parser.add_argument("--minutes", type=float, help=f"how long row {SOAK_ROW}, the soak, runs")
     options = parser.parse_args()
+    if options.minutes is not None and (options.row != SOAK_ROW or options.minutes < SOAK_MINUTES_MIN):
+        parser.error(f"--minutes goes with --row {SOAK_ROW}, from {SOAK_MINUTES_MIN} on")
     if not 1 <= options.scale <= SCALE_MAX:
         parser.error(f"--scale {options.scale}: use a number from 1 to {SCALE_MAX}")
     tests = row_tests(options.row)
@@ -53,11 +59,17 @@ def main(description: str) -> None:
     folder.mkdir(exist_ok=True)
     lines = folder / "faults.jsonl"
     lines.unlink(missing_ok=True)
+    soak = folder / "soak.json"
+    soak.unlink(missing_ok=True)
     codes = [_run(number, options, tests, lines) for number in range(1, options.runs + 1)]
     if lines.exists():
         found = [json.loads(line) for line in lines.read_text().splitlines()]
         facts = {"runs": options.runs, "scale": options.scale, "commit": _commit()}
         write_table(found, facts, folder)
+    if options.minutes is not None and soak.exists():
+        from _faults_soak import write_soak  # noqa: PLC0415 - draws; the other rows need nothing for that
+
+        write_soak(json.loads(soak.read_text()), folder)
     sys.exit(max(codes))
 
 
@@ -75,7 +87,12 @@ def _run(number: int, options: argparse.Namespace, tests: list[str], lines: Path
         "EHKAFKA_FAULTS_SCALE": str(options.scale),
         "EHKAFKA_REQUIRE_BROKER": "1",
     }
-    return run("pytest", "-v", f"--timeout={TIMEOUT_S * options.scale}", *tests, **environment)
+    shown = ["-v"]
+    if options.minutes is not None:
+        environment["EHKAFKA_SOAK_MINUTES"] = str(options.minutes)
+        environment["EHKAFKA_SOAK_FILE"] = str(lines.with_name("soak.json"))
+        shown.append("--capture=no")  # it shows how it goes
+    return run("pytest", *shown, f"--timeout={TIMEOUT_S * options.scale}", *tests, **environment)
 
 
 def write_table(found: list[dict[str, Any]], facts: dict[str, Any], folder: Path) -> None:

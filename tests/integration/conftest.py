@@ -54,7 +54,8 @@ class Load:
     """Produces records with Zipf-like keys, at a rate, on a thread of its own, and notes what the broker has.
 
     `ends` maps each partition to the offset behind the last acknowledged record. Without a rate, as fast
-    as it can. `keys` are the ones it has, the most frequent first.
+    as it can. `keys` are the ones it has, the most frequent first. With `survives` a broker may go and come
+    back: what is sent again is written once.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Load:
         rate: float | None,
         seed: int = 1,
         keys: Sequence[bytes] = (),
+        survives: bool = False,
     ) -> None:
         self.ends: dict[int, int] = {}
         self.refused: list[KafkaError] = []
@@ -76,7 +78,8 @@ class Load:
         self._keys = keys or [b"key-%d" % number for number in range(KEYS)]
         weights = [1 / rank for rank in range(1, len(self._keys) + 1)]
         self._weights = list(itertools.accumulate(weights))
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0})
+        properties = {"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0}
+        self._producer = Producer(properties | {"enable.idempotence": survives})
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -156,9 +159,12 @@ class Stage:
         self.memories: list[MemoryHistory] = []
         self._loads: list[Load] = []
 
-    def load(self, rate: float | None = None, *, seed: int = 1, keys: Sequence[bytes] = ()) -> Load:
+    def load(
+        self, rate: float | None = None, *, seed: int = 1, keys: Sequence[bytes] = (), survives: bool = False
+    ) -> Load:
         """Return a load on the topic."""
-        load = Load(self.broker.bootstrap, self.topic, self.witness, rate=rate, seed=seed, keys=keys)
+        where = self.broker.bootstrap, self.topic, self.witness
+        load = Load(*where, rate=rate, seed=seed, keys=keys, survives=survives)
         self._loads.append(load)
         return load
 
