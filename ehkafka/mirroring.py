@@ -71,13 +71,15 @@ class Mirroring:
     def attach(self, context: IntakeContext) -> None:
         """Connect with the poll thread's parts, before there is a poll thread."""
         mirror, settings = self._mirror, self._settings
-        context.positions.without_commit = MirrorStart(
+        start = MirrorStart(
             settings.on_no_group_offsets,
             group=settings.group,
             emit=self._bus.emit,
             mirror=mirror,
             witness=Witness(self._open_consumer),
-        ).find
+        )
+        context.positions.without_commit = start.find
+        context.positions.facts_of_copies = start.facts
         if mirror is None:
             return
         committer = context.committer

@@ -48,6 +48,8 @@ class Reach:
         self._emit = emit
         # True while it waits for a token or the broker. Written by the starting thread, read by any.
         self.is_waiting = False
+        # How many partitions each of the topics had when the broker answered.
+        self.partitions: dict[str, int] = {}
 
     def properties(self) -> dict[str, Any]:
         """Return the consumer's, having told what speaks against them. Raises `ConfigurationError`."""
@@ -90,7 +92,14 @@ class Reach:
         )
         connect_s = self._settings.connect_s
         try:
-            ask = partial(missing_topics, consumer, self._topics, connect_s, letters=self._letters)
+            ask = partial(
+                missing_topics,
+                consumer,
+                self._topics,
+                connect_s,
+                letters=self._letters,
+                note_partitions=self.partitions.update,
+            )
             missing = self._wait(lambda: interruptible(ask, consumer.close))
         except EndpointError as error:
             # The request only tells that time ran out; why is told by callback, which this poll lets through.

@@ -121,6 +121,7 @@ class Runtime:
         try:
             consumer = self._open()
             try:
+                self.context.positions.first_counts.begin(self._reach.partitions)
                 on_reached()
                 self._letters.start()
                 self._start_workers()

@@ -14,11 +14,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartitionAssigned(Event):
-    """A new epoch of a partition began. `position` is an offset or a start position in words."""
+    """A new epoch of a partition began. `position` is an offset or a start position in words.
+
+    `is_new`: the topic has got the partition since the group began, so it begins with its log, whatever
+    `start` says.
+    """
 
     partition: TopicPartition
     epoch: int
     position: str
+    is_new: bool = False
 
 
 @dataclass(frozen=True, slots=True)

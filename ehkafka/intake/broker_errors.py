@@ -13,7 +13,7 @@ from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EndpointError, FencedError, TopicNotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from confluent_kafka import Consumer
 
@@ -96,10 +96,12 @@ def missing_topics(
     timeout_s: float = LOOKUP_TIMEOUT_S,
     *,
     letters: Collection[str] = (),
+    note_partitions: Callable[[dict[str, int]], object] = lambda _counts: None,
 ) -> EhkafkaError | None:
     """Ask which of the topics exist; return the error to raise when one does not, None when all do.
 
-    `letters` are the topics of dead letters. Raises `EndpointError` when the broker cannot be asked.
+    `letters` are the topics of dead letters; `note_partitions` takes how many partitions the others have.
+    Raises `EndpointError` when the broker cannot be asked.
     """
     try:
         # All topics, not one by one: asking for one by name may create it.
@@ -111,6 +113,7 @@ def missing_topics(
         for asked in (topics, letters)
     )
     if not missing and not unaddressed:
+        note_partitions({topic: len(known[topic].partitions) for topic in topics})
         return None
     fix = "Create it or correct the handler's topic."
     if not missing:

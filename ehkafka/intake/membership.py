@@ -241,7 +241,7 @@ class Membership:
         context.on_epoch_begin(partition, epoch, begin.committed.offset if begin.committed else None)
         if context.history is not None:
             context.history.assigned(partition, epoch, begin.words)
-        context.emit(PartitionAssigned(partition, epoch, begin.words))
+        context.emit(PartitionAssigned(partition, epoch, begin.words, begin.is_new))
         if restored is not None:
             context.emit(restored.event(epoch))
         if hooked:

@@ -18,6 +18,7 @@ from ehkafka.checkpoints.store import StoreError, StoreUnavailableError
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError
 from ehkafka.events.mirror import MirrorUsed
+from ehkafka.progress.metadata import LogFacts
 from ehkafka.progress.position import Progress
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ class MirrorStart:
         self._emit = emit
         self._mirror = mirror
         self._witness = witness
+        # What `find` looked up last: `facts` need not look again.
+        self._looked_up: Mapping[TopicPartition, Checkpoint | Foreign | None] = {}
 
     def find(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the next_offsets of those that begin at the mirror. Raises `EndpointError`."""
@@ -83,10 +86,22 @@ class MirrorStart:
             )
         if not partitions or self._mirror is None or self._policy != "mirror":
             return {}
-        looked_up = self._lookup(partitions)
+        looked_up = self._looked_up = self._lookup(partitions)
         self._refuse_contested(looked_up)
         found = {partition: known for partition, known in looked_up.items() if isinstance(known, Checkpoint)}
         return self._verified(found) if found else {}
+
+    def facts(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, LogFacts]:
+        """Return what the mirror knows of the log and the group. Raises `EndpointError`."""
+        if not partitions or self._mirror is None or self._policy != "mirror":
+            return {}
+        unseen = [partition for partition in partitions if partition not in self._looked_up]
+        looked_up = {**self._looked_up, **(self._lookup(unseen) if unseen else {})}
+        return {
+            partition: LogFacts(known.first_partitions, known.topic_id, known.anchor, known.reset)
+            for partition in partitions
+            if isinstance(known := looked_up.get(partition), Checkpoint)
+        }
 
     def _refuse_contested(self, looked_up: Mapping[TopicPartition, Checkpoint | Foreign | None]) -> None:
         contested = {

@@ -15,6 +15,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError
 from ehkafka.events import ConnectionTrouble
+from ehkafka.intake.first_counts import FirstCounts
 from ehkafka.intake.gap import Gap
 from ehkafka.intake.log_bounds import log_bounds
 from ehkafka.intake.start import start_offsets
@@ -22,7 +23,7 @@ from ehkafka.progress.metadata import NOTHING_KNOWN, LogFacts, facts_of
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from confluent_kafka import Consumer
 
@@ -38,6 +39,8 @@ LOOKUP_TRIES = 7
 # may not know it yet, and one that comes back needs seconds.
 AGAIN_S = 0.1
 LOOKUP_TIMEOUT_S = 10.0
+# Copies of so many other partitions are asked for, one request each: the lowest were there from the first.
+COPIES_MAX = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ class Begin:
     is_mirrored: bool = False
     # What was known of the log and the group: each later commit says it, too.
     facts: LogFacts = NOTHING_KNOWN
+    # The topic has got it since the group began, so it begins with its log, whatever `start` says.
+    is_new: bool = False
 
     @property
     def words(self) -> str:
@@ -87,6 +92,11 @@ class PositionFinder:
         self.without_commit: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] = (
             lambda _partitions: {}
         )
+        # Asked what copies of the commits say of the log and the group, where commits do not.
+        self.facts_of_copies: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, LogFacts]] = (
+            lambda _partitions: {}
+        )
+        self.first_counts = FirstCounts()
 
     def find(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> list[Begin]:
         """Return where each partition begins. Raises `EndpointError`, `ConfigurationError`.
@@ -97,18 +107,63 @@ class PositionFinder:
         committed = self._committed(consumer, partitions)
         fresh = [partition for partition in partitions if partition not in committed]
         mirrored = self.without_commit([p for p in fresh if not self._reset or p in self._seen])
+        facts = self._facts(consumer, committed, fresh)
+        new = {p for p in fresh if p not in mirrored and self.first_counts.is_new(p)}
         offsets: dict[TopicPartition, int] = dict(mirrored)
-        for topic in sorted({partition.topic for partition in fresh if partition not in offsets}):
-            of_topic = [p for p in fresh if p.topic == topic and p not in mirrored]
+        for topic in sorted({p.topic for p in fresh if p not in offsets and p not in new}):
+            of_topic = [p for p in fresh if p.topic == topic and p not in mirrored and p not in new]
             offsets |= self._start_offsets(consumer, topic, of_topic)
         offsets |= self._inside_the_logs(consumer, offsets)
+        offsets |= self._log_starts(consumer, new)
         self._seen.update(partitions)
         return [
-            Begin(p, at.offset, at, facts=facts_of(at.offset, at.metadata))
+            Begin(p, at.offset, at, facts=facts[p])
             if (at := committed.get(p)) is not None
-            else Begin(p, offsets[p], is_mirrored=p in mirrored)
+            else Begin(p, offsets[p], is_mirrored=p in mirrored, facts=facts[p], is_new=p in new)
             for p in partitions
         ]
+
+    def _facts(
+        self,
+        consumer: Consumer,
+        committed: Mapping[TopicPartition, KafkaPartition],
+        fresh: Sequence[TopicPartition],
+    ) -> dict[TopicPartition, LogFacts]:
+        """Return what the commits carry; where there is none, what its copy or the topic's others know."""
+        counts = self.first_counts
+        facts = _facts_of(committed)
+        counts.hear(facts)
+        if fresh:
+            counts.hear(_facts_of(self._committed(consumer, self._others(fresh, committed))))
+            copied = self.facts_of_copies(fresh)
+            counts.hear(copied)
+            counts.hear(self.facts_of_copies(self._others(fresh, copied)[:COPIES_MAX]))
+            facts |= {p: copied.get(p, NOTHING_KNOWN) for p in fresh}
+        return {partition: counts.completed(partition, known) for partition, known in facts.items()}
+
+    def _others(
+        self, fresh: Sequence[TopicPartition], known: Collection[TopicPartition]
+    ) -> list[TopicPartition]:
+        """Return the other partitions of topics with fresh ones whose first count nobody has said."""
+        asked = {*fresh, *known}
+        topics = {p.topic: self.first_counts.lowest(p.topic) or 0 for p in fresh}
+        return [
+            other
+            for topic, count in sorted(topics.items())
+            if not self.first_counts.is_carried(topic)
+            for number in range(count)
+            if (other := TopicPartition(topic, number)) not in asked
+        ]
+
+    def _log_starts(
+        self, consumer: Consumer, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        # A number, so that it is committed before anything is read: the next owner may not know that the
+        # partition was new.
+        if not partitions:
+            return {}
+        bounds = self._insist(lambda: log_bounds(consumer, partitions, LOOKUP_TIMEOUT_S))
+        return {partition: log.start for partition, log in bounds.items()}
 
     def _committed(
         self, consumer: Consumer, partitions: Sequence[TopicPartition]
@@ -165,3 +220,7 @@ class PositionFinder:
                         f"Where to begin could not be read from the broker in {LOOKUP_TRIES} tries: {said}"
                     ) from error
         raise AssertionError("unreachable: the last try returns or raises")
+
+
+def _facts_of(commits: Mapping[TopicPartition, KafkaPartition]) -> dict[TopicPartition, LogFacts]:
+    return {partition: facts_of(at.offset, at.metadata) for partition, at in commits.items()}

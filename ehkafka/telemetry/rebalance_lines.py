@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ehkafka.events import PartitionAssigned, PartitionRevoked
+from ehkafka.telemetry.sentences.partition import NEW
 from ehkafka.telemetry.wording import abandoned, clause, names, partition_ranges, text
 
 if TYPE_CHECKING:
@@ -51,10 +52,10 @@ def sentence_of_many(gathered: list[Gatherable]) -> str:
     ranges = partition_ranges(event.partition for event in gathered)
     assigned = [event for event in gathered if isinstance(event, PartitionAssigned)]
     if assigned:
-        positions = {event.position for event in assigned}
+        positions = {_position(event) for event in assigned}
         if len(positions) == 1:
             return f"Assigned {ranges}, each read from {text(*positions)}."
-        where = names(f"{event.partition} from {event.position}" for event in assigned)
+        where = names(f"{event.partition} from {_position(event)}" for event in assigned)
         return f"Assigned {ranges}: {where}."
     revoked = [event for event in gathered if isinstance(event, PartitionRevoked)]
     stored = [f"{e.partition} up to {e.next_offset}" for e in revoked if e.next_offset is not None]
@@ -73,11 +74,16 @@ def fields_of_many(gathered: list[Gatherable]) -> dict[str, object]:
     for event in gathered:
         if isinstance(event, PartitionAssigned):
             _append(fields, "positions", event.position)
+            _append(fields, "is_new", event.is_new)
         else:
             fields["reason"] = event.reason
             _append(fields, "next_offsets", event.next_offset)
             _append(fields, "abandoned_records", event.abandoned_records)
     return fields
+
+
+def _position(event: PartitionAssigned) -> str:
+    return f"{event.position} ({NEW})" if event.is_new else event.position
 
 
 def _append(fields: dict[str, object], name: str, value: object) -> None:

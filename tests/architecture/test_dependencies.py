@@ -26,6 +26,7 @@ LAYERS: list[set[str]] = [
         "recovery.signals",
         "lanes",
         "intake.flow",
+        "intake.first_counts",
         "intake.gap",
         "intake.rebalance",
         "progress.ledger",
@@ -82,6 +83,7 @@ LAYERS: list[set[str]] = [
 PURE = (
     "lanes",
     "intake.flow",
+    "intake.first_counts",
     "intake.gap",
     "intake.rebalance",
     "progress.ledger",

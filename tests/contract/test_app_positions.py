@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from datetime import timedelta
 from typing import Any
@@ -12,16 +13,30 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka
 from ehkafka.events import OffsetGap, PartitionAssigned, RecordsTooOld
+from ehkafka.progress.metadata import LogFacts, encode, facts_of
 from ehkafka.testing.topics import produce
 
 ASSIGNORS = pytest.mark.parametrize("assignor", ["default", "cooperative-sticky"])
 
 
-def commit(lab: Any, next_offset: int, *, partition: int = 0, topic: str = "t") -> None:
+def commit(
+    lab: Any, next_offset: int, *, partition: int = 0, topic: str = "t", metadata: str | None = ""
+) -> None:
     """Let the group have a commit before it ever had a member."""
     consumer = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": "g"})
     try:
-        consumer.commit(offsets=[KafkaPartition(topic, partition, next_offset)], asynchronous=False)
+        place = KafkaPartition(topic, partition, next_offset, metadata=metadata or "")
+        consumer.commit(offsets=[place], asynchronous=False)
+    finally:
+        consumer.close()
+
+
+def carried(lab: Any, partition: int, *, topic: str) -> LogFacts:
+    """Return the facts that the group's commit carries."""
+    consumer = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": "g"})
+    try:
+        (found,) = consumer.committed([KafkaPartition(topic, partition)], timeout=5.0)
+        return facts_of(found.offset, found.metadata)
     finally:
         consumer.close()
 
@@ -45,6 +60,25 @@ def test_each_partition_begins_where_the_mapping_says(lab: Any, recorder: Any, w
     app.stop()
     starts = {p: sorted(recorder.offsets(p, "t4")) for p in range(4)}
     assert starts == {0: [1, 2, 3], 1: [0, 1, 2, 3], 2: [], 3: [3]}
+
+
+@pytest.mark.parametrize("start", ["latest", timedelta(0), 1, lambda _topic, _partition: "latest"])
+def test_a_partition_that_is_new_begins_with_its_log(
+    lab: Any, recorder: Any, wait_for: Any, caplog: pytest.LogCaptureFixture, start: Any
+) -> None:
+    """The group's commits say that the topic had two partitions: 2 and 3 are handled whole, 1 as told."""
+    for partition in range(4):
+        lab.produce("a b", topic="t4", partition=partition)
+    commit(lab, 2, topic="t4", metadata=encode(2, LogFacts(2), (), None, 1_023).text)
+    caplog.set_level(logging.INFO, "ehkafka")
+    app = lab.app(recorder, "t4", start=start)
+    app.start()
+    wait_for(lambda: [lab.committed(number, topic="t4") for number in range(4)] == [2] * 4)
+    app.stop()
+    assert [recorder.offsets(number, "t4") for number in (0, 2, 3)] == [[], [0, 1], [0, 1]]
+    assert len(recorder.offsets(1, "t4")) == (1 if start == 1 else 0)
+    assert "t4[3] from 0 (new in its topic, so it begins with its log, whatever start= says)" in caplog.text
+    assert carried(lab, 3, topic="t4").first_partitions == 2
 
 
 def test_a_partition_that_the_mapping_leaves_out_ends_the_app(lab: Any, recorder: Any) -> None:

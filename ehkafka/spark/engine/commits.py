@@ -16,7 +16,7 @@ from ehkafka.errors import EndpointError, GroupInUseError
 from ehkafka.offsets.group import LIVE
 from ehkafka.progress.commit_errors import CommitError, classify
 from ehkafka.progress.ledger import Position
-from ehkafka.progress.metadata import LogFacts, facts_of
+from ehkafka.progress.metadata import NOTHING_KNOWN, facts_of
 from ehkafka.spark.engine.holding import LOOK_TIMEOUT_S
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Commits:
         """
         for partition, offset in starts.items():
             before = found.get(partition)
-            facts = facts_of(before.offset, before.metadata) if before is not None else LogFacts()
+            facts = facts_of(before.offset, before.metadata) if before is not None else NOTHING_KNOWN
             self._begin_epoch(partition, Position(_EPOCH, offset, facts=facts), offset)
         self._commit_first(found, timeout_s)
         keeps_marks = self._learn_marks(timeout_s)
@@ -153,7 +153,8 @@ class Commits:
     def _begin_epoch(self, partition: TopicPartition, position: Position, committed: int | None) -> None:
         self._context.ledger.assigned(partition, position.epoch, None)
         self._context.on_epoch_begin(partition, position.epoch, committed)
-        self._positions[partition] = self._marked(position)
+        facts = self._context.positions.first_counts.completed(partition, position.facts)
+        self._positions[partition] = self._marked(position._replace(facts=facts))
 
     def _marked(self, position: Position) -> Position:
         # Whether there are marks is settled at the start: the last ones are a letter longer.

@@ -110,6 +110,7 @@ class Group:
             on_commit=self._context.committer.on_commit,
             throttle_cb=self._context.throttle.heard,
         )
+        self._context.positions.first_counts.begin(self._reach.partitions)
         self._credential.start(self._consumer)
         self._mirroring.start()
         self._is_open = True

@@ -34,6 +34,9 @@ class Bounds(Protocol):
     ) -> dict[TopicPartition, int | None]:
         """Return a group's commits."""
 
+    def added(self, group: str, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Return those that their topics have got since the group's first commits."""
+
 
 def offsets_of(
     place: Start, log: Bounds, partitions: Collection[TopicPartition]
@@ -96,7 +99,12 @@ def _from_group(
             " offset there, or give startingOffsetsWithoutCommit=earliest or latest."
         )
     known = {one: offset for one, offset in found.items() if offset is not None}
-    return known | (offsets_of(otherwise, log, without) if otherwise is not None and without else {})
+    if otherwise is None or not without:
+        return known
+    # Nobody asked to skip what was written before the group saw them.
+    added = [one for one in without if one in log.added(group, without)]
+    rest = [one for one in without if one not in added]
+    return known | log.starts(added) | (offsets_of(otherwise, log, rest) if rest else {})
 
 
 def _check_named(named: Mapping[TopicPartition, int], partitions: Collection[TopicPartition]) -> None:

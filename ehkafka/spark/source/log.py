@@ -17,7 +17,9 @@ from ehkafka.checks.way_in import enter, reach_topic
 from ehkafka.endpoint.causes import LEADER_MOVES
 from ehkafka.endpoint.client import check_client_version, describe_error
 from ehkafka.errors import ConfigurationError, EndpointError, TopicNotFoundError
+from ehkafka.intake.first_counts import FirstCounts
 from ehkafka.offsets.group import GroupOffsets
+from ehkafka.progress.metadata import facts_of
 from ehkafka.records import TopicPartition
 from ehkafka.spark.source import bounds
 from ehkafka.spark.source.client import client_properties
@@ -106,6 +108,21 @@ class Log:
                 commits = offsets.commits()
             found |= {TopicPartition(topic, number): at for number, (at, _) in commits.items()}
         return {one: found.get(one) for one in partitions}
+
+    def added(self, group: str, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Return those that their topics have got since the group's first commits, as these say."""
+        endpoint, counts = self._options.endpoint.endpoint(), FirstCounts()
+        for topic in sorted({one.topic for one in partitions}):
+            with GroupOffsets(Target(endpoint=endpoint, group=group), topic) as offsets:
+                commits = offsets.commits()
+            counts.hear(
+                {
+                    TopicPartition(topic, number): facts_of(offset, metadata)
+                    for number, (offset, metadata) in commits.items()
+                    if offset is not None
+                }
+            )
+        return {one for one in partitions if counts.is_new(one)}
 
     def close(self) -> None:
         """Close the client. The next question would open another."""

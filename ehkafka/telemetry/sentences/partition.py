@@ -14,10 +14,13 @@ from ehkafka.events.partition import (
 from ehkafka.telemetry.sentences.dispatch import sentence
 from ehkafka.telemetry.wording import abandoned, clause, records, text
 
+NEW = "new in its topic, so it begins with its log, whatever start= says"
+
 
 @sentence.register
 def _(event: PartitionAssigned) -> str:
-    return f"Assigned {event.partition}, epoch {event.epoch}, read from {text(event.position)}."
+    new = f" ({NEW})" if event.is_new else ""
+    return f"Assigned {event.partition}, epoch {event.epoch}, read from {text(event.position)}{new}."
 
 
 @sentence.register

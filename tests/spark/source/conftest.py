@@ -40,6 +40,8 @@ class FakeLog:
     commits: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     # One record a millisecond, the first at 1000 ms.
     asked: list[str] = field(default_factory=list)
+    # Partitions that their topics have got since the first commits of every group.
+    new: set[TopicPartition] = field(default_factory=set)
 
     def grow(self, topic: str, *ends: int) -> None:
         """Let the topic's logs end there; partitions that are new begin at 0."""
@@ -76,6 +78,10 @@ class FakeLog:
     ) -> dict[TopicPartition, int | None]:
         """A group's commits."""
         return {one: self.commits.get(group, {}).get(one) for one in partitions}
+
+    def added(self, group: str, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        """What topics have got since."""
+        return self.new & set(partitions)
 
 
 @pytest.fixture

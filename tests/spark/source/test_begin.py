@@ -47,6 +47,15 @@ def test_places_are_looked_up(grown: FakeLog, place: Start, found: dict[TopicPar
     assert offsets_of(place, grown, grown.partitions()) == found
 
 
+@pytest.mark.parametrize("otherwise", [AtWord("latest"), AtTime(1003)])
+def test_a_partition_that_the_group_has_not_seen_yet_begins_with_its_log(
+    grown: FakeLog, otherwise: AtWord | AtTime
+) -> None:
+    """It was added since the group's first commits: what was written to it is not passed over."""
+    grown.commits, grown.new = {"home": {P0: 6}}, {P0, P1}
+    assert offsets_of(AtGroup("home", otherwise), grown, grown.partitions()) == {P0: 6, P1: 0}
+
+
 @pytest.mark.parametrize(
     ("place", "said"),
     [
