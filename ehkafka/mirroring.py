@@ -20,6 +20,7 @@ from ehkafka.errors import ConfigurationError
 from ehkafka.intake.client_log import ClientLog
 from ehkafka.intake.mirror_start import MirrorRanges, MirrorStart
 from ehkafka.intake.same_log import Witness
+from ehkafka.progress.read_back import ReadBack
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 # The least that a stop gives the mirror, and the most: a store that is away must not hold up a restart.
 FLUSH_LEAST_S = 1.0
 FLUSH_MOST_S = 5.0
+# A question that is under way at a stop is worth no more.
+READ_BACK_S = 1.0
 _HOST_CHARACTERS_MAX = 100
 
 
@@ -57,6 +60,7 @@ class Mirroring:
         self._settings = settings
         self._bus = bus
         self._mirror: Mirror | None = None
+        self._read_back: ReadBack | None = None
         if choice is not None:
             layout = Layout(choice.namespace or namespace_of(endpoint.name), settings.group)
             check_topics(layout, topics)
@@ -82,16 +86,21 @@ class Mirroring:
         context.positions.facts_of_copies = start.facts
         if mirror is None:
             return
-        committer = context.committer
+        committer, ranges = context.committer, MirrorRanges(mirror, self._bus.emit)
+        read_back = self._read_back = ReadBack(self._open_consumer, mirror.metadata_returned)
 
         def on_acknowledged(stored: Mapping[TopicPartition, tuple[int, Progress]]) -> None:
             # `waited_s` counts from when the commit was sent whose answer this is.
             mirror.acknowledged(stored, time.monotonic() - committer.waited_s())
+            read_back.acknowledged(stored)
+
+        def on_epoch_begin(partition: TopicPartition, epoch: int, committed: int | None) -> None:
+            mirror.assigned(partition, epoch, committed, is_ours=ranges.is_ours(partition))
 
         committer.listen(on_acknowledged)
         context.owned.saver.is_mirrored = True
-        context.restore.sources.append(MirrorRanges(mirror))
-        context.on_epoch_begin = mirror.assigned
+        context.restore.sources.append(ranges)
+        context.on_epoch_begin = on_epoch_begin
         context.on_epoch_end = mirror.ended
 
     def start(self) -> None:
@@ -102,6 +111,8 @@ class Mirroring:
     def stop(self, *, deadline_s: float, at_once: bool) -> None:
         """Write what is owed by the deadline (monotonic), within bounds of our own, and end."""
         if self._mirror is not None:
+            if self._read_back is not None:
+                self._read_back.stop(0.0 if at_once else READ_BACK_S)
             left_s = 0.2 if at_once else max(FLUSH_LEAST_S, deadline_s - time.monotonic())
             self._mirror.stop(min(left_s, FLUSH_MOST_S))
 

@@ -9,12 +9,12 @@ show, and a sequence number in its place would let another reader resume somewhe
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import quote, unquote
 
 import orjson
 
-from ehkafka.checkpoints.checkpoint import Checkpoint, Ownership, Ranges
+from ehkafka.checkpoints.checkpoint import Checkpoint, CommitMetadata, Ownership, Ranges
 from ehkafka.progress.metadata import RESET_NAME, TOPIC_ID_BYTES
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ def checkpoint_body(checkpoint: Checkpoint) -> bytes:
             "first_partitions": checkpoint.first_partitions,
             "topic_id": checkpoint.topic_id.hex() if checkpoint.topic_id is not None else None,
             "reset": checkpoint.reset,
+            "commit_metadata": checkpoint.commit_metadata,
+            "metadata_returned": checkpoint.metadata_returned,
         }
     )
 
@@ -90,6 +92,10 @@ def read_checkpoint(body: bytes) -> Checkpoint | None:
         first_partitions=_number(found, "first_partitions", OFFSET_MAX) or None,
         topic_id=_topic_id(found.get("topic_id")),
         reset=_reset(found.get("reset")),
+        commit_metadata=_commit_metadata(found.get("commit_metadata")),
+        metadata_returned=found["metadata_returned"]
+        if isinstance(found.get("metadata_returned"), bool)
+        else None,
     )
 
 
@@ -168,6 +174,10 @@ def _topic_id(found: Any) -> bytes | None:
 
 def _reset(found: Any) -> str | None:
     return found if isinstance(found, str) and RESET_NAME.fullmatch(found) else None
+
+
+def _commit_metadata(found: Any) -> CommitMetadata | None:
+    return next((one for one in get_args(CommitMetadata) if one == found), None)
 
 
 def _text(found: Mapping[str, Any], name: str) -> str:

@@ -6,9 +6,12 @@ Pure values. `next_offset` is that of the vocabulary: the first offset that is n
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 Ranges = tuple[tuple[int, int], ...]
 """Half-open ranges of offsets, ascending and disjoint."""
+CommitMetadata = Literal["none", "ours"]
+"""What a commit said beside its offset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +27,9 @@ class Checkpoint:
     known.
     `first_partitions`, `topic_id` and `reset` are facts of the log and the group: see
     `progress.metadata.LogFacts`.
+    `commit_metadata` tells whether the commit that was copied said anything beside its offset, and
+    `metadata_returned` whether the service gives that back; None: not known. By them a commit of somebody
+    else at the same offset is told from ours.
     """
 
     next_offset: int
@@ -40,6 +46,8 @@ class Checkpoint:
     first_partitions: int | None = None
     topic_id: bytes | None = None
     reset: str | None = None
+    commit_metadata: CommitMetadata | None = None
+    metadata_returned: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,10 +78,20 @@ class Mirror:
 
     # --- the poll thread -----------------------------------------------------------------------------
 
-    def assigned(self, partition: TopicPartition, epoch: int, committed: int | None = None) -> None:
-        """A partition is ours from now on; the group has `committed` it so far, None if not at all."""
+    def assigned(
+        self,
+        partition: TopicPartition,
+        epoch: int,
+        committed: int | None = None,
+        *,
+        is_ours: bool | None = True,
+    ) -> None:
+        """A partition is ours from now on; the group has `committed` it so far, None if not at all.
+
+        `is_ours`: whether an app of ours has, by what stands beside the offset; None: nothing does.
+        """
         with self._changed:
-            self._book.assigned(partition, epoch, committed)
+            self._book.assigned(partition, epoch, committed, is_ours=is_ours)
             self._owners.assigned(partition, epoch)
             self._changed.notify()
 
@@ -142,6 +152,12 @@ class Mirror:
         if behind:
             error = self._outage.error or f"the store did not answer within {timeout_s:g} s"
             self._emit(MirrorLeftBehind(tuple(sorted(behind)), error))
+
+    def metadata_returned(self, is_returned: bool) -> None:
+        """Take whether the service gives back what commits say: later starts find it in the blobs."""
+        with self._changed:
+            self._book.learned(self._clock(), is_returned=is_returned)
+            self._changed.notify()
 
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is the mirror's."""

@@ -16,10 +16,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.checkpoints.checkpoint import Checkpoint
+from ehkafka.checkpoints.copied import is_copy
+from ehkafka.progress.position import Progress
 
 if TYPE_CHECKING:
+    from ehkafka.checkpoints.checkpoint import CommitMetadata
     from ehkafka.checkpoints.store import Version
-    from ehkafka.progress.position import Progress
     from ehkafka.records import TopicPartition
 
 # What is left of an epoch that ended is not worth more time: its next owner writes.
@@ -69,6 +71,13 @@ class _Entry:
     ended_at_s: float | None = None
     # Whether `owed` is of an earlier epoch, and nothing was acknowledged in this one yet.
     is_inherited: bool = False
+    # Where the group stood when this epoch began, and who had put it there (None: the blob tells). What the
+    # blob has above somebody else's commit is taken out before a commit of ours makes it look true.
+    committed: int | None = None
+    is_ours: bool | None = True
+    is_overruled: bool = False
+    # Whether the blob has ranges and does not say yet what was found out about the service.
+    owes_answer: bool = False
     # An owner's name that was told: two apps that take turns are told of once.
     told_of: str | None = None
 
@@ -80,19 +89,34 @@ class MirrorBook:
     owner: str
     interval_s: float
     group: str = ""
+    # Whether the service gives commits' metadata back, once that is known.
+    metadata_returned: bool | None = None
     _entries: dict[TopicPartition, _Entry] = field(default_factory=dict)
 
-    def assigned(self, partition: TopicPartition, epoch: int, committed: int | None = None) -> None:
+    def assigned(
+        self,
+        partition: TopicPartition,
+        epoch: int,
+        committed: int | None = None,
+        *,
+        is_ours: bool | None = True,
+    ) -> None:
         """Begin an epoch: what was seen in an earlier one may have been replaced since.
 
-        `committed` is where the group stands. What an earlier epoch owes is owed still if it is that: where
-        nothing more comes, no other commit would bring it into the mirror.
+        `committed` is where the group stands, and `is_ours` whether we have put it there (see `is_copy`).
+        What an earlier epoch owes is owed still if it is that: where nothing more comes, no other commit
+        would bring it into the mirror.
         """
-        before, entry = self._entries.get(partition), _Entry(epoch)
+        before, entry = self._entries.get(partition), _Entry(epoch, committed=committed, is_ours=is_ours)
         self._entries[partition] = entry
         if before is None or before.owed is None or before.behind_since_s is None:
             return
-        if before.owed.progress.next_offset == committed:
+        owed = before.owed.progress
+        # A commit that says nothing is ours if ours said nothing, or nothing is given back.
+        may_be_that = is_ours or (
+            is_ours is None and (owed.has_metadata is False or self.metadata_returned is False)
+        )
+        if may_be_that and owed.next_offset == committed:
             entry.owed, entry.behind_since_s, entry.is_inherited = before.owed, before.behind_since_s, True
 
     def acknowledged(
@@ -160,6 +184,8 @@ class MirrorBook:
             first_partitions=progress.first_partitions,
             topic_id=progress.topic_id,
             reset=progress.reset,
+            commit_metadata=_metadata_of(progress),
+            metadata_returned=self._metadata_returned(known),
         )
         return Write(entry.epoch, checkpoint, entry.seen.version)
 
@@ -170,6 +196,8 @@ class MirrorBook:
             return
         # A foreign one is never overwritten, but it may be taken away.
         entry.seen = None if seen.is_foreign else seen
+        _overrule(entry, seen.checkpoint)
+        entry.owes_answer = self._owes_answer(seen.checkpoint)
         if seen.is_foreign:
             entry.next_read_s = seen.at_s + FOREIGN_LOOK_S
         elif entry.is_inherited and not _may_write(entry, self.owner):
@@ -185,9 +213,17 @@ class MirrorBook:
             return
         entry.seen = Seen(version, done.checkpoint, now_s)
         entry.next_write_s = now_s + self.interval_s
-        entry.behind_since_s = None
+        entry.behind_since_s, entry.is_ours, entry.is_overruled = None, True, False
+        entry.owes_answer = self._owes_answer(done.checkpoint)
         self._note_behind(entry, now_s)
         self._drop_hopeless(partition, entry)
+
+    def learned(self, now_s: float, *, is_returned: bool) -> None:
+        """Take whether the service gives back what commits say; what has ranges is to say so, too."""
+        self.metadata_returned = is_returned
+        for entry in self._entries.values():
+            entry.owes_answer = entry.seen is not None and self._owes_answer(entry.seen.checkpoint)
+            self._note_behind(entry, now_s)
 
     def was_refused(self, partition: TopicPartition) -> int | None:
         """Note that a write met another version: the blob must be read again, for the epoch returned."""
@@ -231,6 +267,21 @@ class MirrorBook:
         if entry.ended_at_s is not None and (entry.behind_since_s is None or is_hopeless):
             del self._entries[partition]
 
+    def _owes_answer(self, there: Checkpoint | None) -> bool:
+        known = self.metadata_returned
+        return (
+            known is not None
+            and there is not None
+            and bool(there.finished)
+            and there.metadata_returned is not known
+        )
+
+    def _metadata_returned(self, known: Checkpoint | None) -> bool | None:
+        """Return what this run has found out, else what an earlier one had."""
+        if self.metadata_returned is None and known is not None:
+            return known.metadata_returned
+        return self.metadata_returned
+
     @staticmethod
     def _note_behind(entry: _Entry, now_s: float) -> None:
         if not _is_owed(entry):
@@ -244,7 +295,10 @@ def _is_owed(entry: _Entry) -> bool:
         return False
     known = entry.seen.checkpoint if entry.seen is not None else None
     wanted = entry.owed.progress
-    return known is None or (known.next_offset, known.finished) != (wanted.next_offset, wanted.finished)
+    if known is None or (known.next_offset, known.finished) != (wanted.next_offset, wanted.finished):
+        return True
+    # Without ranges it is no matter who made the commit.
+    return entry.owes_answer or (bool(known.finished) and known.commit_metadata != _metadata_of(wanted))
 
 
 def _may_write(entry: _Entry, owner: str) -> bool:
@@ -254,9 +308,39 @@ def _may_write(entry: _Entry, owner: str) -> bool:
     there = seen.checkpoint
     if there is None or owed.requested_s > seen.at_s:
         return True
-    if there.owner == owner:
+    if there.owner == owner or entry.is_overruled:
         return there.next_offset <= owed.progress.next_offset
     return there.next_offset < owed.progress.next_offset
+
+
+def _overrule(entry: _Entry, there: Checkpoint | None) -> None:
+    """Take out what the blob has above a commit that somebody else has made, at the same offset."""
+    at = entry.committed
+    if there is None or at is None or there.next_offset != at or not there.finished:
+        return
+    entry.is_overruled = not is_copy(there, at, is_ours=entry.is_ours)
+    if entry.is_overruled and entry.owed is None:
+        entry.owed = Owed(_without_ranges(there), float("-inf"))
+
+
+def _without_ranges(there: Checkpoint) -> Progress:
+    return Progress(
+        there.next_offset,
+        there.leader_epoch,
+        (),
+        there.last_timestamp_ms,
+        there.anchor,
+        first_partitions=there.first_partitions,
+        topic_id=there.topic_id,
+        reset=there.reset,
+        has_metadata=False,
+    )
+
+
+def _metadata_of(progress: Progress) -> CommitMetadata | None:
+    if progress.has_metadata is None:
+        return None
+    return "ours" if progress.has_metadata else "none"
 
 
 def _anchor(progress: Progress) -> tuple[int, int] | None:

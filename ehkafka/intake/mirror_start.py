@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Protocol
 from confluent_kafka import KafkaException
 
 from ehkafka.checkpoints.checkpoint import Checkpoint
+from ehkafka.checkpoints.copied import is_copy
 from ehkafka.checkpoints.foreign import Foreign
 from ehkafka.checkpoints.store import StoreError, StoreUnavailableError
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError
+from ehkafka.events import ProgressIgnored
 from ehkafka.events.mirror import MirrorUsed
 from ehkafka.progress.metadata import LogFacts
 from ehkafka.progress.position import Progress
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ehkafka.events import Event
+    from ehkafka.intake.restore import GroupCommit
     from ehkafka.intake.same_log import Witness
     from ehkafka.records import TopicPartition
     from ehkafka.settings import OnNoGroupOffsets
@@ -34,6 +37,7 @@ LOOKUP_TRIES = 3
 # What is finished above a commit only spares repeats: not worth holding up an assignment for long.
 RESTORE_S = 2.0
 _NAMED = 10
+_BARE = "the group's commit has no metadata as ours had there, so somebody else has put the group there"
 _STEP = "Mend that, or set on_no_group_offsets='start' to begin where start= says."
 
 
@@ -166,27 +170,48 @@ class MirrorRanges:
 
     name = "the mirror"
 
-    def __init__(self, mirror: Lookup) -> None:
+    def __init__(self, mirror: Lookup, emit: Callable[[Event], None]) -> None:
         self._mirror = mirror
+        self._emit = emit
+        # Of what was asked for last, where the commit's metadata do not say that it is ours.
+        self._doubtful: dict[TopicPartition, bool | None] = {}
 
-    def progress_at(self, commits: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Progress]:
-        """Return what the mirror has for these very next_offsets; nothing while its store is down."""
-        if self._mirror.is_down:
+    def progress_at(self, commits: Mapping[TopicPartition, GroupCommit]) -> Mapping[TopicPartition, Progress]:
+        """Return what the mirror has for these very commits; nothing while its store is down."""
+        self._doubtful = {one: at.is_ours for one, at in commits.items() if at.is_ours is not True}
+        asked = [partition for partition, at in commits.items() if at.is_ours is not False]
+        if not asked or self._mirror.is_down:
             return {}
         try:
-            found = self._mirror.lookup(list(commits), RESTORE_S, partial=True)
+            found = self._mirror.lookup(asked, RESTORE_S, partial=True)
         except StoreError:
             # The mirror's own thread tells of its store; without the ranges some records are repeated.
             return {}
+        known = {partition: one for partition, one in found.items() if isinstance(one, Checkpoint)}
         return {
-            partition: Progress(
-                known.next_offset,
-                known.leader_epoch,
-                known.finished,
-                known.last_timestamp_ms,
-                known.anchor,
-                known.finished_leader_epoch,
-            )
-            for partition, known in found.items()
-            if isinstance(known, Checkpoint) and known.next_offset == commits[partition]
+            partition: _progress(one)
+            for partition, one in known.items()
+            if self._counts(partition, one, commits[partition])
         }
+
+    def is_ours(self, partition: TopicPartition) -> bool | None:
+        """Return once whose commit a partition begins at, as it was asked for last; see `GroupCommit`."""
+        return self._doubtful.pop(partition, True)
+
+    def _counts(self, partition: TopicPartition, known: Checkpoint, commit: GroupCommit) -> bool:
+        if is_copy(known, commit.next_offset, is_ours=commit.is_ours):
+            return True
+        if known.next_offset == commit.next_offset and known.finished:
+            self._emit(ProgressIgnored(partition, known.next_offset, _BARE, self.name))
+        return False
+
+
+def _progress(known: Checkpoint) -> Progress:
+    return Progress(
+        known.next_offset,
+        known.leader_epoch,
+        known.finished,
+        known.last_timestamp_ms,
+        known.anchor,
+        known.finished_leader_epoch,
+    )

@@ -17,8 +17,8 @@ from ehkafka.events import ProgressIgnored, ProgressRestored
 from ehkafka.intake.log_bounds import log_bounds
 from ehkafka.lanes.finished import FinishedBefore
 from ehkafka.progress.ledger import Position
-from ehkafka.progress.metadata import Unusable, decode, drops_ranges
-from ehkafka.progress.ranges import Ranges, SavedRanges, count_offsets
+from ehkafka.progress.metadata import CommitMetadata, Unusable, decode
+from ehkafka.progress.ranges import Ranges, count_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -36,17 +36,29 @@ BOUNDS_TIMEOUT_S = 10.0
 COMMIT = "the group's commit"
 
 
+class GroupCommit(NamedTuple):
+    """Where a group stands in a partition.
+
+    `is_ours`: whether an app of ours has put it there, by what stands beside the offset. None: nothing does,
+    so only a copy of that commit can tell.
+    """
+
+    next_offset: int
+    is_ours: bool | None
+
+
 class ProgressSource(Protocol):
     """Another place that keeps progress, such as a mirror of the commits."""
 
     # For the log: where it was found.
     name: str
 
-    def progress_at(self, commits: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Progress]:
-        """Return what is known of these partitions, whose group has committed these next_offsets.
+    def progress_at(self, commits: Mapping[TopicPartition, GroupCommit]) -> Mapping[TopicPartition, Progress]:
+        """Return what is known of these partitions, whose group stands there.
 
         Called by the poll thread inside an assign callback, so it must be bounded in time, and must not
-        raise. Those that matter most come first. Answers for another next_offset are dropped.
+        raise. Those that matter most come first. Answers for another next_offset are dropped, and those for
+        a commit that is not ours.
         """
         ...
 
@@ -111,32 +123,40 @@ class Restore:
 
     def find(self, consumer: Consumer, begins: Sequence[Begin]) -> dict[TopicPartition, Restored]:
         """Return what to restore, by partition. Raises `EndpointError` for foreign metadata if asked to."""
-        commits = {b.partition: b.offset for b in begins if b.committed is not None or b.is_mirrored}
+        commits: dict[TopicPartition, GroupCommit] = {}
         found: dict[TopicPartition, Restored] = {}
-        # A group that was moved there handles all from there on, whatever a copy of its commits says.
-        incomplete = {b.partition for b in begins if b.partition in commits and not _was_moved(b)}
         for begin in begins:
-            if (saved := self._from_commit(begin)) is not None:
-                text = begin.committed.metadata if begin.committed is not None else None
-                finished, leader_epoch, is_complete = saved
-                partition, offset = begin.partition, begin.offset
+            if begin.committed is None and not begin.is_mirrored:
+                continue
+            said = self._said_by(begin)
+            partition, offset = begin.partition, begin.offset
+            if isinstance(said, CommitMetadata) and not said.drops_ranges:
+                finished, leader_epoch, is_complete = said.ranges
                 if finished:
+                    text = begin.committed.metadata if begin.committed is not None else None
                     found[partition] = Restored(partition, offset, finished, leader_epoch, COMMIT, text)
                 if is_complete:
-                    incomplete.discard(partition)
+                    continue
+            commits[partition] = GroupCommit(offset, _is_ours(begin, said))
         # First those that are known to have more: a source's time is bounded.
-        asked = sorted(incomplete, key=lambda partition: partition not in found)
+        asked = sorted(
+            commits, key=lambda partition: (partition not in found, not commits[partition].is_ours)
+        )
         for source in self.sources:
             self._ask(source, {partition: commits[partition] for partition in asked}, found)
         return self._inside_the_logs(consumer, found)
 
-    def _from_commit(self, begin: Begin) -> SavedRanges | None:
+    def _said_by(self, begin: Begin) -> CommitMetadata | Unusable | None:
+        """Return what stands beside the group's commit; None where nothing does, or there is no commit."""
         text = begin.committed.metadata if begin.committed is not None else None
-        if not text or _was_moved(begin):
+        if not text:
             return None
         said = decode(text, begin.offset)
-        if not isinstance(said, Unusable):
-            return said.ranges
+        if isinstance(said, Unusable):
+            self._refuse_or_tell(begin, text, said)
+        return said
+
+    def _refuse_or_tell(self, begin: Begin, text: str, said: Unusable) -> None:
         if said is not Unusable.OTHER_OFFSET and self._on_foreign == "fail":
             raise EndpointError(
                 f"The group's commit of {begin.partition} at {begin.offset} has metadata that cannot be "
@@ -146,16 +166,20 @@ class Restore:
         if self._told.get(begin.partition) != text:
             self._told[begin.partition] = text
             self._emit(ProgressIgnored(begin.partition, begin.offset, said.value, COMMIT))
-        return None
 
     @staticmethod
     def _ask(
-        source: ProgressSource, commits: Mapping[TopicPartition, int], found: dict[TopicPartition, Restored]
+        source: ProgressSource,
+        commits: Mapping[TopicPartition, GroupCommit],
+        found: dict[TopicPartition, Restored],
     ) -> None:
         if not commits:
             return
         for partition, progress in source.progress_at(commits).items():
-            if progress.next_offset != commits.get(partition) or not progress.finished:
+            commit = commits.get(partition)
+            if commit is None or commit.is_ours is False:
+                continue  # whoever moved the group wants all from there on, whatever a copy says
+            if progress.next_offset != commit.next_offset or not progress.finished:
                 continue
             known = found.get(partition)
             if known is None or count_offsets(known.finished) < count_offsets(progress.finished):
@@ -186,8 +210,12 @@ class Restore:
             self._emit(ProgressIgnored(partition, restored.next_offset, reason, restored.source))
 
 
-def _was_moved(begin: Begin) -> bool:
-    return begin.committed is not None and drops_ranges(begin.committed.metadata or "")
+def _is_ours(begin: Begin, said: CommitMetadata | Unusable | None) -> bool | None:
+    if begin.committed is None:
+        return True  # it begins at the copy itself
+    if said is None:
+        return None
+    return isinstance(said, CommitMetadata) and not said.drops_ranges
 
 
 def _bounds(consumer: Consumer, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogBounds]:

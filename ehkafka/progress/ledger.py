@@ -46,6 +46,7 @@ class Position(NamedTuple):
             first_partitions,
             topic_id,
             reset,
+            bool(self.metadata),
         )
 
 

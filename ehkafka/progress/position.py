@@ -18,6 +18,7 @@ class Progress:
     `next_offset` of which it is known, as (offset, timestamp in ms). `finished_leader_epoch` is the newest
     leader epoch among the finished records: a record of a newer one is another than the one that finished.
     `first_partitions`, `topic_id` and `reset` are facts of the log and the group: see `metadata.LogFacts`.
+    `has_metadata` tells whether the commit says anything beside its offset; None: not known.
     """
 
     next_offset: int
@@ -29,3 +30,4 @@ class Progress:
     first_partitions: int | None = None
     topic_id: bytes | None = None
     reset: str | None = None
+    has_metadata: bool | None = None

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.checkpoints.body import read_checkpoint
 from ehkafka.checkpoints.file_store import FileStore
@@ -125,6 +126,7 @@ def test_row_29_kills_skip_nothing_and_repeat_only_what_does_not_fit(
     judged(29, stage)
 
 
+@pytest.mark.parametrize("limit", [LIMIT, ("--metadata-bytes", "0")], ids=["1024 bytes", "no metadata"])
 def test_row_29_with_a_mirror_a_kill_repeats_nothing_that_is_finished(
     kafka: Any,
     stage_on: Callable[..., Any],
@@ -132,15 +134,16 @@ def test_row_29_with_a_mirror_a_kill_repeats_nothing_that_is_finished(
     judged: Callable[..., None],
     tmp_path: Path,
     scale: int,
+    limit: tuple[str, ...],
 ) -> None:
-    """The mirror saves what 1024 bytes do not: after each kill the held half alone runs again."""
+    """The mirror saves what the commit has no room for: after each kill the held half alone runs again."""
     is_long = scale > 1
     records = RECORDS_IN_A_LONG_RUN if is_long else RECORDS
     stage = stage_on(kafka, 1)
     fill(stage, records)
     folder = tmp_path / "mirror"
     folder.mkdir()
-    member = held_member(stage, tmp_path, *LIMIT, "--mirror", str(folder))
+    member = held_member(stage, tmp_path, *limit, "--mirror", str(folder))
     free = {offset for offset in range(records) if not IS_HELD(offset)}
     expected = set(range(records))
     for _ in range(KILLS_IN_A_LONG_RUN if is_long else 1):
@@ -157,6 +160,43 @@ def test_row_29_with_a_mirror_a_kill_repeats_nothing_that_is_finished(
     assert member.wait(15.0) == 0, stage.logs()
     assert seen(member, Started) == expected
     judged(29, stage)
+
+
+def test_row_29_with_a_mirror_a_rewind_to_the_very_offset_is_not_undone(
+    kafka: Any,
+    stage_on: Callable[..., Any],
+    eventually: Callable[..., None],
+    tmp_path: Path,
+) -> None:
+    """Killed, and put by a tool to where the group stood: all runs again, whatever was finished above."""
+    stage = stage_on(kafka, 1)
+    fill(stage, RECORDS)
+    folder = tmp_path / "mirror"
+    folder.mkdir()
+    member = held_member(stage, tmp_path, *LIMIT, "--mirror", str(folder))
+    free = {offset for offset in range(RECORDS) if not IS_HELD(offset)}
+    member.start()
+    eventually(lambda: mirrored(folder, stage) == free, lambda: len(mirrored(folder, stage)))
+    member.kill()
+    assert Commit(stage).next_offset == 0
+
+    def is_rewound() -> bool:
+        consumer = Consumer({"bootstrap.servers": stage.broker.bootstrap, "group.id": stage.group})
+        try:
+            consumer.commit(offsets=[KafkaPartition(stage.topic, 0, 0)], asynchronous=False)
+        except KafkaException:  # until the session of the member that was killed has ended
+            return False
+        finally:
+            consumer.close()
+        return True
+
+    eventually(is_rewound, stage.logs)
+    (tmp_path / "mended").touch()
+    member.start()
+    stage.wait_until_committed({0: RECORDS}, 60.0)
+    member.terminate()
+    assert member.wait(15.0) == 0, stage.logs()
+    assert seen(member, Started) == set(range(RECORDS))
 
 
 def test_row_29_a_limit_that_nobody_told_of_costs_one_refused_request(

@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from ehkafka.errors import EndpointError
 from ehkafka.events import ProgressIgnored
 from ehkafka.intake.positions import Begin
-from ehkafka.intake.restore import Restore, stored
+from ehkafka.intake.restore import GroupCommit, Restore, stored
 from ehkafka.progress.metadata import MOVED, ON_SPARK, LogFacts, encode
 from ehkafka.progress.position import Progress
 from ehkafka.records import TopicPartition
@@ -48,9 +48,9 @@ class Source:
 
     def __init__(self, **known: Progress) -> None:
         self.known = {TopicPartition("t", int(name[1:])): progress for name, progress in known.items()}
-        self.asked: list[dict[TopicPartition, int]] = []
+        self.asked: list[dict[TopicPartition, GroupCommit]] = []
 
-    def progress_at(self, commits: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Progress]:
+    def progress_at(self, commits: Mapping[TopicPartition, GroupCommit]) -> Mapping[TopicPartition, Progress]:
         """Return all it knows, whatever was asked."""
         self.asked.append(dict(commits))
         return self.known
@@ -79,7 +79,8 @@ def test_a_source_is_asked_for_what_the_commits_do_not_say() -> None:
     source = Source()
     restore = Restore(sources=[source])
     find(restore, Logs(), begin(P0, FEW), begin(P1), Begin(TopicPartition("t", 2), 5))
-    assert source.asked == [{P1: 10}]
+    # It has no metadata, so only a copy of it can tell who made it.
+    assert source.asked == [{P1: GroupCommit(10, None)}]
 
 
 def test_a_source_is_asked_first_where_the_commit_says_that_there_is_more() -> None:
@@ -100,7 +101,7 @@ def test_a_source_that_knows_more_than_fitted_into_the_commit_is_believed() -> N
     poorer = Source(p0=Progress(10, 0, long[:1], None))
     found = find(Restore(sources=[poorer]), Logs(), cut)[P0]
     assert found.source == "the group's commit"
-    assert poorer.asked == [{P0: 10}]
+    assert poorer.asked == [{P0: GroupCommit(10, is_ours=True)}]
 
 
 @pytest.mark.parametrize("next_offset", [9, 11])
@@ -167,5 +168,25 @@ def test_c10_a_group_that_was_moved_restores_nothing_from_anywhere() -> None:
     restore = Restore(told.append, sources=[source], on_foreign="fail")
     assert find(restore, Logs(), begin(P0, text=MOVED)) == {}
     assert find(restore, Logs(), begin(P0, text=f"{ON_SPARK}-.runs.-.host-1")) == {}
-    assert (source.asked, told) == ([], [])
+    assert told == []
+    # A source hears of it all the same: it may hold ranges that are to go.
+    assert source.asked == [{P0: GroupCommit(10, is_ours=False)}] * 2
     assert P0 in find(restore, Logs(), begin(P0))
+
+
+@pytest.mark.parametrize(
+    "text", ["another tool's", "ehk9.abc", "ehk2.damaged", encode(11, LogFacts(), ((12, 13),), 0, 99).text]
+)
+def test_a_commit_that_is_not_ours_restores_nothing_from_anywhere(text: str) -> None:
+    """A tool's words, a newer version's, broken ones, ours of another offset: somebody else stands there."""
+    source = Source(p0=Progress(10, 0, MORE, None))
+    assert find(Restore(sources=[source]), Logs(), begin(P0, text=text)) == {}
+    assert source.asked == [{P0: GroupCommit(10, is_ours=False)}]
+
+
+def test_a_source_that_the_group_begins_at_is_its_own_proof() -> None:
+    """P5: without a commit the copy decides where to begin, and what is finished above."""
+    source = Source(p0=Progress(10, 0, MORE, None))
+    found = find(Restore(sources=[source]), Logs(), Begin(P0, 10, is_mirrored=True))
+    assert found[P0].finished == MORE
+    assert source.asked == [{P0: GroupCommit(10, is_ours=True)}]

@@ -147,7 +147,9 @@ def test_a_listener_hears_of_what_was_stored_alone(office: Office) -> None:
     office.committer.send(broker, positions, 0)  # type: ignore[arg-type]
     sent = [KafkaPartition("t", 0, 10, metadata="much too long"), KafkaPartition("t", 1, 20)]
     office.committer.on_commit(None, broker.answers(sent))
-    assert heard == [{P1: (3, Progress(20, 7, finished, 1_700_000_000_000, (19, 1_700_000_000_000), 8))}]
+    witness = (19, 1_700_000_000_000)
+    stored = Progress(20, 7, finished, 1_700_000_000_000, witness, 8, has_metadata=False)
+    assert heard == [{P1: (3, stored)}]
 
 
 def test_a_listener_that_fails_ends_the_app_and_not_the_callback(office: Office) -> None:

@@ -1,0 +1,235 @@
+"""A group that somebody else has put to the very offset where it stood: the mirror's ranges count no more."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as KafkaPartition
+
+import ehkafka
+from ehkafka.checkpoints.body import checkpoint_body, checkpoint_metadata, read_checkpoint
+from ehkafka.checkpoints.checkpoint import Checkpoint
+from ehkafka.checkpoints.layout import Layout
+from ehkafka.checkpoints.memory_store import MemoryStore
+from ehkafka.checkpoints.store_mirror import StoreMirror
+from ehkafka.events import ProgressIgnored, ProgressRestored
+from ehkafka.progress.metadata import Unusable, decode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NAME = Layout("ns", "g").name("t", 0)
+RECORDS = 400
+# The first record is done, the second one is stuck with all records of its key, and the others are finished.
+STUCK = 1
+_ODDS = random.Random(7)
+WAITING = {STUCK, *(offset for offset in range(2, RECORDS) if _ODDS.random() < 0.5)}
+DONE = set(range(STUCK, RECORDS)) - WAITING
+AGAIN = WAITING | DONE
+
+
+def produce(lab: Any) -> None:
+    """Write a record that gets stuck among many that do not."""
+    keys = ("stuck" if offset in WAITING else f"k{offset}" for offset in range(1, RECORDS))
+    lab.produce(f"a {' '.join(keys)}")
+
+
+def finished(checkpoint: Checkpoint) -> set[int]:
+    """Return what a checkpoint says is finished above it."""
+    return {offset for start, end in checkpoint.finished for offset in range(start, end)}
+
+
+def commit(lab: Any, next_offset: int, metadata: str = "") -> None:
+    """Commit as another program does: the embedded broker knows no outside once a group had members."""
+    quick = {"session.timeout.ms": 1_500, "heartbeat.interval.ms": 100, "enable.auto.commit": False}
+    consumer = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": "g", **quick})
+    try:
+        consumer.subscribe(["t"])
+        deadline_s = time.monotonic() + 15.0
+        while not consumer.assignment():
+            assert time.monotonic() < deadline_s
+            consumer.poll(0.05)
+        at = KafkaPartition("t", 0, next_offset, metadata=metadata)
+        consumer.commit(offsets=[at], asynchronous=False)
+    finally:
+        consumer.close()
+
+
+def committed(lab: Any) -> KafkaPartition:
+    """Return the group's commit."""
+    consumer = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": "g"})
+    try:
+        [found] = consumer.committed([KafkaPartition("t", 0)], timeout=10.0)
+        return found
+    finally:
+        consumer.close()
+
+
+class Forgetful(Consumer):
+    """A client of a service that gives back no metadata."""
+
+    def committed(self, partitions: Any, timeout: float = -1.0) -> Any:
+        """Return offsets alone."""
+        answers = super().committed(partitions, timeout=timeout)
+        return [KafkaPartition(one.topic, one.partition, one.offset) for one in answers]
+
+
+class Place:
+    """A store, and apps that mirror into it."""
+
+    def __init__(self, lab: Any, events: Any) -> None:
+        self.lab = lab
+        self.events = events
+        self.store = MemoryStore()
+
+    def app(self, handler: Any, **options: Any) -> Any:
+        """Return an app with a mirror; its events are kept."""
+        mirror = StoreMirror(store=self.store, interval_s=0.1, namespace="ns")
+        app = self.lab.app(handler, mirror=mirror, workers=4, **options)
+        app.add_hook(self.events)
+        return app
+
+    def checkpoint(self) -> Checkpoint:
+        """What the mirror has."""
+        found = self.store.read(NAME)
+        checkpoint = read_checkpoint(found.body) if found is not None else None
+        return checkpoint or Checkpoint(next_offset=0)
+
+    def put(self, checkpoint: Checkpoint) -> None:
+        """Put the mirror back to what it was."""
+        there = self.store.read(NAME)
+        self.store.write(
+            NAME,
+            metadata=checkpoint_metadata(checkpoint),
+            body=checkpoint_body(checkpoint),
+            expected=there.version if there else None,
+        )
+
+    def killed(self, wait_for: Callable[..., Any], **options: Any) -> None:
+        """Let an app finish all above the stuck record, mirror that, and die."""
+        produce(self.lab)
+        recorder = self.lab.recorder()
+        recorder.block(b"stuck")
+        app = self.app(recorder, **options)
+        app.start()
+        wait_for(lambda: finished(self.checkpoint()) == DONE)
+        with pytest.raises(ehkafka.AbandonedError):
+            app.stop(drain=False, timeout_s=0.1)
+        assert self.checkpoint().next_offset == STUCK
+        said = decode(committed(self.lab).metadata or "", STUCK)
+        assert isinstance(said, Unusable) or not said.ranges.is_complete
+
+    def again(self, wait_for: Callable[..., Any], **options: Any) -> set[int]:
+        """Start the next one; return what it handled, each once."""
+        recorder = self.lab.recorder()
+        app = self.app(recorder, **options)
+        app.start()
+        wait_for(lambda: self.lab.committed() == RECORDS)
+        app.stop()
+        assert len(recorder.offsets()) == len(set(recorder.offsets()))
+        return set(recorder.offsets())
+
+
+@pytest.fixture
+def place(lab: Any, events: Any) -> Place:
+    """Return an empty store."""
+    lab.judged = False  # what is rewound on purpose is handled again
+    return Place(lab, events)
+
+
+# Facts, and no room for all ranges: those of the mirror would be used.
+FEW_RANGES = {"commit_metadata_bytes_max": 24}
+
+
+@pytest.mark.parametrize("metadata", ["", "another tool's words"], ids=["empty", "a tool's"])
+def test_a_rewind_to_the_very_offset_of_the_commit_is_not_undone_by_the_mirror(
+    place: Place, wait_for: Callable[..., Any], metadata: str
+) -> None:
+    """Whoever commits there without our metadata wants all from there on, whatever was finished above."""
+    place.killed(wait_for, **FEW_RANGES)
+    commit(place.lab, STUCK, metadata)
+    assert place.again(wait_for, **FEW_RANGES) == AGAIN
+    assert place.events.of(ProgressRestored) == []
+    assert "somebody else" in place.events.of(ProgressIgnored)[-1].reason or metadata
+
+
+def test_without_a_rewind_the_mirror_spares_what_the_commit_had_no_room_for(
+    place: Place, wait_for: Callable[..., Any]
+) -> None:
+    """The same start, had nobody committed meanwhile."""
+    place.killed(wait_for, **FEW_RANGES)
+    assert place.again(wait_for, **FEW_RANGES) == WAITING
+
+
+def test_what_somebody_else_rewound_stays_rewound_after_another_kill(
+    place: Place, wait_for: Callable[..., Any]
+) -> None:
+    """Our own commits stand at that offset again by then: the mirror must not bring the old ranges back."""
+    place.killed(wait_for, **FEW_RANGES)
+    commit(place.lab, STUCK)
+    recorder = place.lab.recorder()
+    recorder.block()  # nothing is finished, so our commits stay at that offset
+    app = place.app(recorder, **FEW_RANGES)
+    app.start()
+    wait_for(lambda: recorder.started)
+    wait_for(lambda: place.checkpoint().finished == ())
+    with pytest.raises(ehkafka.AbandonedError):
+        app.stop(drain=False, timeout_s=0.1)
+    assert place.checkpoint().next_offset == STUCK
+    assert place.again(wait_for, **FEW_RANGES) == AGAIN
+
+
+def test_commits_with_nothing_to_say_keep_the_ranges_of_their_mirror(
+    place: Place, wait_for: Callable[..., Any]
+) -> None:
+    """With `commit_metadata_bytes_max=0` nothing tells our commits from others: the mirror is believed."""
+    place.killed(wait_for, commit_metadata_bytes_max=0)
+    assert place.checkpoint().commit_metadata == "none"
+    assert place.again(wait_for, commit_metadata_bytes_max=0) == WAITING
+    assert place.events.of(ProgressRestored)[-1].source == "the mirror"
+
+
+def test_a_mirror_that_is_one_write_behind_is_believed_for_what_it_says(
+    place: Place, wait_for: Callable[..., Any]
+) -> None:
+    """It copies an earlier commit of ours at that offset: what it knows is finished, the rest runs again."""
+    place.killed(wait_for, **FEW_RANGES)
+    known = place.checkpoint()
+    earlier = tuple((start, end) for start, end in known.finished if end <= RECORDS // 2)
+    place.put(dataclasses.replace(known, finished=earlier))
+    handled = place.again(wait_for, **FEW_RANGES)
+    assert {offset for offset in handled if offset < RECORDS // 2} == {o for o in WAITING if o < RECORDS // 2}
+    assert handled > WAITING
+
+
+def test_a_mirror_of_an_earlier_offset_says_nothing_of_a_later_commit(
+    place: Place, wait_for: Callable[..., Any]
+) -> None:
+    """One write behind, and the commit has moved on since: only what the commit itself says is spared."""
+    place.killed(wait_for, **FEW_RANGES)
+    place.put(dataclasses.replace(place.checkpoint(), next_offset=0))
+    assert place.again(wait_for, **FEW_RANGES) > WAITING
+    assert "the mirror" not in {event.source for event in place.events.of(ProgressRestored)}
+
+
+def test_a_service_that_returns_no_metadata_switches_the_rule_off(
+    place: Place, wait_for: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Our own first commit is read back once, and the blob keeps the answer for later starts."""
+    monkeypatch.setattr("ehkafka.endpoint.client.Consumer", Forgetful)
+    place.killed(wait_for, **FEW_RANGES)
+    known = place.checkpoint()
+    assert (known.commit_metadata, known.metadata_returned) == ("ours", False)
+    assert place.again(wait_for, **FEW_RANGES) == WAITING
+
+
+def test_the_answer_of_the_service_is_in_the_mirror(place: Place, wait_for: Callable[..., Any]) -> None:
+    """The embedded broker gives metadata back, so the rule is on."""
+    place.killed(wait_for, **FEW_RANGES)
+    known = place.checkpoint()
+    assert (known.commit_metadata, known.metadata_returned) == ("ours", True)

@@ -1,0 +1,106 @@
+"""Whether the broker gives back what commits say is asked once, beside the poll thread."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from ehkafka.progress import read_back
+from ehkafka.progress.position import Progress
+from ehkafka.progress.read_back import TRIES, ReadBack
+from ehkafka.records import TopicPartition
+
+T0 = TopicPartition("t", 0)
+
+
+class Broker:
+    """Opens consumers that answer as told; an error is raised."""
+
+    def __init__(self, *answers: tuple[int, str] | KafkaError) -> None:
+        self.answers = list(answers)
+        self.opened = self.closed = 0
+        self.told: list[bool] = []
+        self.go = threading.Event()
+        self.go.set()
+        self.read_back = ReadBack(self.open, self.told.append)
+
+    def open(self) -> Any:
+        """Open one."""
+        self.opened += 1
+        return self
+
+    def committed(self, partitions: list[KafkaPartition], timeout: float) -> list[KafkaPartition]:
+        """Answer for one partition."""
+        assert timeout == read_back.TIMEOUT_S
+        assert self.go.wait(10.0)
+        answer = self.answers.pop(0)
+        if isinstance(answer, KafkaError):
+            raise KafkaException(answer)
+        [asked] = partitions
+        return [KafkaPartition(asked.topic, asked.partition, answer[0], metadata=answer[1])]
+
+    def close(self) -> None:
+        """Close one."""
+        self.closed += 1
+
+    def acknowledge(self, next_offset: int, *, has_metadata: bool = True, waits: bool = True) -> None:
+        """Let a commit be acknowledged, and the question be answered."""
+        self.read_back.acknowledged(
+            {T0: (1, Progress(next_offset, None, (), None, has_metadata=has_metadata))}
+        )
+        thread = self.read_back._thread
+        if waits and thread is not None:
+            thread.join(10.0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_returned"), [((5, "ehk2.x"), True), ((5, ""), False), ((9, "ehk2.y"), True)]
+)
+def test_one_answer_is_enough(answer: tuple[int, str], *, is_returned: bool) -> None:
+    """The very commit, or any that has metadata; nothing is left open, and nothing is asked again."""
+    broker = Broker(answer)
+    for next_offset in (5, 6, 7):
+        broker.acknowledge(next_offset)
+    assert broker.told == [is_returned]
+    assert (broker.opened, broker.closed) == (1, 1)
+
+
+def test_a_later_bare_commit_tells_nothing() -> None:
+    """It may be somebody else's, so the next one is asked for."""
+    broker = Broker((8, ""), (9, ""))
+    broker.acknowledge(5)
+    assert broker.told == []
+    broker.acknowledge(9)
+    assert broker.told == [False]
+
+
+def test_commits_with_nothing_to_say_ask_nothing() -> None:
+    """What was not written cannot be read back."""
+    broker = Broker()
+    broker.acknowledge(5, has_metadata=False)
+    assert broker.opened == 0
+
+
+def test_a_broker_that_does_not_answer_leaves_it_unknown() -> None:
+    """After a few tries it is left alone for this run."""
+    broker = Broker(*[KafkaError(KafkaError._TIMED_OUT)] * 9)
+    for next_offset in range(9):
+        broker.acknowledge(next_offset)
+    assert (broker.told, broker.opened, broker.closed) == ([], TRIES, TRIES)
+
+
+def test_one_question_at_a_time_and_none_after_the_stop() -> None:
+    """Commits come faster than answers; a stop waits for the one that is under way."""
+    broker = Broker((5, "x"))
+    broker.go.clear()
+    for next_offset in range(5, 9):
+        broker.acknowledge(next_offset, waits=False)
+    broker.read_back.stop(0.0)
+    broker.go.set()
+    broker.read_back.stop(10.0)
+    assert (broker.told, broker.opened, broker.closed) == ([True], 1, 1)
+    assert not [thread for thread in threading.enumerate() if thread.name == "ehkafka-read-back"]
