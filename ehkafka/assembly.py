@@ -16,7 +16,7 @@ from ehkafka.endpoint.credential_watch import CredentialWatch
 from ehkafka.endpoint.properties import letter_properties
 from ehkafka.intake.context import IntakeContext, PartitionHooks
 from ehkafka.intake.flow import FlowControl, FlowLimits
-from ehkafka.intake.hook_thread import HookThread
+from ehkafka.intake.hook_threads import HookThreads
 from ehkafka.intake.max_age import AgeLimits
 from ehkafka.intake.owned import OwnedPartitions
 from ehkafka.intake.positions import PositionFinder
@@ -202,7 +202,7 @@ class Assembly:
             on_out_of_range=settings.on_out_of_range,
             on_parked_full=settings.on_parked_full,
             ages=self._age_limits(specs),
-            hook_thread=HookThread(self.user_code_failed),
+            hook_threads=HookThreads(self.user_code_failed, bus.emit),
             hooks=hooks,
             throttle=Throttle(time.monotonic, bus.emit),
             drain_s=settings.drain_s,

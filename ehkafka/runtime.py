@@ -157,7 +157,7 @@ class Runtime:
 
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is one of this run's: it must not wait for the run's end."""
-        ours = [self.context.hook_thread.owns, self.bus.owns]
+        ours = [self.context.hook_threads.owns, self.bus.owns]
         ours += [route.workers.owns for route in self._routes]
         return thread is self._thread or any(owns(thread) for owns in ours)
 
@@ -203,6 +203,8 @@ class Runtime:
         found = (self._connection.trouble, self._credential.trouble, of_tokens, self.mirroring.trouble)
         yield from (trouble for trouble in found if trouble is not None)
         yield from self._letters.troubles()
+        if (hanging := self.context.hook_threads.trouble) is not None:
+            yield hanging
 
     def totals(self) -> dict[str, int]:
         """Return the counts over all partitions that are or were ours."""
@@ -302,7 +304,7 @@ class Runtime:
                 self.fail(EndpointError(f"on_error stopped the app: {error.str()}"))
 
         # The user's code may block: not on the poll thread.
-        self.context.hook_thread.submit("on_error", ask)
+        self.context.hook_threads.submit("on_error", {"on_error": ask}, order="on_error")
 
     def _worker_died(self, error: BaseException) -> None:
         self.fail(death_of("A worker thread", error))

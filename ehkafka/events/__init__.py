@@ -47,6 +47,7 @@ from ehkafka.events.handler import (
     HandlerResized,
     StuckReport,
     UserCodeFailed,
+    UserCodeHangs,
     UserCodeLeft,
     WorkerProcessDied,
 )
@@ -133,6 +134,7 @@ __all__ = [
     "TokenRefreshFailed",
     "TokenRefreshed",
     "UserCodeFailed",
+    "UserCodeHangs",
     "UserCodeLeft",
     "WorkerProcessDied",
 ]

@@ -70,6 +70,15 @@ class UserCodeFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class UserCodeHangs(Event):
+    """A hook of the user has not returned for `running_s`. Those of other partitions go on without it."""
+
+    level: ClassVar[int] = logging.ERROR
+    where: str
+    running_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class UserCodeLeft(Event):
     """The time of a stop was over while hooks or tear-downs of the user still ran; they are left behind."""
 

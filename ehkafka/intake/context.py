@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ehkafka.events import CounterName, Event
     from ehkafka.history import History
     from ehkafka.intake.flow import FlowControl
-    from ehkafka.intake.hook_thread import HookThread
+    from ehkafka.intake.hook_threads import HookThreads
     from ehkafka.intake.max_age import AgeLimits
     from ehkafka.intake.positions import PositionFinder
     from ehkafka.intake.throttle import Throttle
@@ -52,7 +52,7 @@ class IntakeContext:
     ledger: CommitLedger
     committer: Committer
     positions: PositionFinder
-    hook_thread: HookThread
+    hook_threads: HookThreads
     hooks: PartitionHooks
     throttle: Throttle
     drain_s: float

@@ -21,12 +21,12 @@ from ehkafka.records import TopicPartition
 from ehkafka.workers.protocol import Cancelling
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from confluent_kafka import Consumer
 
     from ehkafka.intake.context import IntakeContext
+    from ehkafka.intake.hook_threads import HookCall
     from ehkafka.intake.positions import Begin
     from ehkafka.intake.restore import Restored
     from ehkafka.intake.route import Route
@@ -250,40 +250,44 @@ class Membership:
     def _submit_open(self, route: Route, assignment: Assignment) -> None:
         hooks, partition = self._context.hooks, assignment.partition
 
-        def open_partition() -> None:
-            if hooks.on_assigned is not None:
-                hooks.on_assigned(partition)
-            if route.open is not None:
-                route.open(assignment)
+        def let_records_run() -> None:
             with route.exchange.locked() as dispatcher:
                 if not assignment.ended:
                     dispatcher.open(assignment)
             route.exchange.wake_one()
 
-        self._context.hook_thread.submit(f"opening {partition}", open_partition)
+        steps: dict[str, Callable[[], None]] = {}
+        if (on_assigned := hooks.on_assigned) is not None:
+            steps["on_assigned"] = lambda: on_assigned(partition)
+        if (opens := route.open) is not None:
+            steps["open"] = lambda: opens(assignment)
+        steps["start"] = let_records_run
+        self._context.hook_threads.submit(f"opening {partition}", steps, order=partition)
 
-    def _submit_close(self, route: Route, assignment: Assignment, reason: str) -> list[threading.Event]:
+    def _submit_close(self, route: Route, assignment: Assignment, reason: str) -> list[HookCall]:
         hooks, partition = self._context.hooks, assignment.partition
-        lost = reason == "lost"
-        tell = hooks.on_lost if lost else hooks.on_revoked
-        if route.close is None and tell is None:
+        steps: dict[str, Callable[[], None]] = {}
+        if (closes := route.close) is not None:
+            steps["close"] = lambda: closes(assignment, reason)
+        if reason == "lost":
+            if (on_lost := hooks.on_lost) is not None:
+                steps["on_lost"] = lambda: on_lost(partition)
+        elif (on_revoked := hooks.on_revoked) is not None:
+            steps["on_revoked"] = lambda: on_revoked(partition, reason)
+        if not steps:
             return []
+        return [self._context.hook_threads.submit(f"closing {partition}", steps, order=partition)]
 
-        def close_partition() -> None:
-            if route.close is not None:
-                route.close(assignment, reason)
-            if lost and hooks.on_lost is not None:
-                hooks.on_lost(partition)
-            elif not lost and hooks.on_revoked is not None:
-                hooks.on_revoked(partition, reason)
-
-        return [self._context.hook_thread.submit(f"closing {partition}", close_partition)]
-
-    def _wait_for_hooks(self, done: Iterable[threading.Event], deadline_s: float) -> None:
-        for event in done:
-            while not event.wait(min(HOOKS_LOOK_S, max(0.0, deadline_s - time.monotonic()))):
+    def _wait_for_hooks(self, calls: Iterable[HookCall], deadline_s: float) -> None:
+        """Wait for hooks to return, but not for those that an earlier one of their partition holds up."""
+        threads = self._context.hook_threads
+        for call in calls:
+            while not call.done.wait(min(HOOKS_LOOK_S, max(0.0, deadline_s - time.monotonic()))):
                 if time.monotonic() >= deadline_s or self._context.leave_now():
                     return
+                threads.look()
+                if threads.is_held_up(call):
+                    break
 
     def _guard(self, change: Callable[[], object]) -> None:
         try:

@@ -146,7 +146,7 @@ class Shutdown:
     def _end_threads(self, ends_s: float) -> list[str]:
         """Wait for hooks and workers; return what still runs at `ends_s` or when the user leaves at once."""
         while True:
-            hooks = self._context.hook_thread.close(THREADS_LOOK_S)
+            hooks = self._context.hook_threads.close(THREADS_LOOK_S)
             workers = [name for route in self._routes for name in route.workers.stop(THREADS_LOOK_S)]
             for route in self._routes:
                 route.exchange.settle()

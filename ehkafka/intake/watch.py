@@ -30,6 +30,7 @@ class ProgressWatch:
         """Report stuck work and idle partitions, each once until it moves again."""
         now_s = self._context.clock()
         tell_stale(self._context, self._routes)
+        self._context.hook_threads.look()
         self._stuck.look(now_s)
         for route in self._routes:
             self._look_at_deadlines(route)
@@ -44,7 +45,8 @@ class ProgressWatch:
         if route.deferrals is not None:
             for head in route.deferrals.take_expired():
                 # What becomes of the record may be asked of user code.
-                self._context.hook_thread.submit("a deferred record's deadline", head.expire)
+                name = "a deferred record's deadline"
+                self._context.hook_threads.submit(name, {name: head.expire})
         if route.attempts is None:
             return
         for late in route.attempts.take_unreported():
@@ -61,7 +63,8 @@ class ProgressWatch:
             self._idle[partition] = (received, since_s, True)
             on_idle = self._context.hooks.on_idle
             assert on_idle is not None
-            self._context.hook_thread.submit("on_idle", lambda: on_idle(partition))
+            steps = {"on_idle": lambda: on_idle(partition)}
+            self._context.hook_threads.submit(f"idle {partition}", steps, order=partition)
 
     def _is_behind(self, assignment: Assignment) -> bool:
         """Tell whether the log goes on, or may: throttled fetches come back empty from a full log."""

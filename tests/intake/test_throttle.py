@@ -63,6 +63,12 @@ def test_silence_proves_nothing_until_a_while_after_the_last_throttling(
     assert not throttle.is_recent
 
 
+def _run_at_once(_name: str, steps: Any, order: Any) -> None:
+    assert order == P0
+    for step in steps.values():
+        step()
+
+
 class Stand:
     """What the watch needs of an app, and a partition that has received everything up to 10."""
 
@@ -78,7 +84,7 @@ class Stand:
             owned=owned,
             idle_s=5.0,
             hooks=SimpleNamespace(on_idle=lambda _partition: self.idle.set()),
-            hook_thread=SimpleNamespace(submit=lambda _name, call: call()),
+            hook_threads=SimpleNamespace(submit=_run_at_once, look=lambda: None),
         )
         self.watch = ProgressWatch(self.context, [], 300.0)
 

@@ -185,6 +185,7 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         ["librdkafka, warning", "MAXPOLL: limit hit"],
     ),
     (events.UserCodeFailed("on_assigned", "KeyError: 'unit'"), ["on_assigned", "KeyError: 'unit'"]),
+    (events.UserCodeHangs("open (opening readings[0])", 5.0), ["open (opening readings[0])", "5 s", "go on"]),
     (events.UserCodeLeft(("closing readings[0]", "ehkafka-handle-3")), ["closing readings[0]", "stop_s"]),
     (
         events.WorkerProcessDied("ehkafka-handle", 77, "signal SIGKILL", was_running=True),

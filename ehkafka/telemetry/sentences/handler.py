@@ -7,6 +7,7 @@ from ehkafka.events.handler import (
     HandlerResized,
     StuckReport,
     UserCodeFailed,
+    UserCodeHangs,
     UserCodeLeft,
     WorkerProcessDied,
 )
@@ -31,6 +32,14 @@ def _(event: HandlerResized) -> str:
 @sentence.register
 def _(event: UserCodeFailed) -> str:
     return f"Your code in {text(event.where)} raised {clause(event.error)}. Mend it there."
+
+
+@sentence.register
+def _(event: UserCodeHangs) -> str:
+    return (
+        f"{text(event.where)} has not returned for {event.running_s:g} s. What its partition waits for does "
+        "not happen before it returns; hooks of other partitions and deadlines go on. Bound what it calls."
+    )
 
 
 @sentence.register

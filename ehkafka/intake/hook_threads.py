@@ -1,0 +1,203 @@
+"""The hook threads: partition hooks, class handlers' `open` and `close`, deadlines, `on_error("connection")`.
+
+The poll thread must never wait for user code (a revoke within its budget aside), so it only submits. As long
+as calls return soon they run one after the other, on one thread. One that takes longer keeps that thread, and
+another goes on with the rest: calls of one order still wait for each other, others do not.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from ehkafka.events import UserCodeHangs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping
+
+    from ehkafka.events import Event
+
+PATIENCE_S: Final = 1.0
+"""How long a call may hold up those of other orders."""
+
+HANGS_S: Final = 5.0
+"""From then on it is said that a call has not returned, and nobody waits for what comes after it."""
+
+THREADS_MAX: Final = 32
+"""Calls that take their time, at once. With so many, the rest waits for one of them."""
+
+CLOSE_LOOK_S = 20e-3
+
+
+class HookCall:
+    """One submitted call. Its fields are written under the threads' lock, but `step`, by its own thread."""
+
+    def __init__(self, name: str, steps: Mapping[str, Callable[[], None]], order: Hashable) -> None:
+        self.name = name
+        self.order = order
+        # Set when it has returned or raised.
+        self.done = threading.Event()
+        self._steps = steps
+        # Which of its functions runs.
+        self.step = ""
+        self.began_s: float | None = None
+        self.is_told = False
+
+    def run(self) -> None:
+        """Call its functions, one after the other. Raises what one of them raises."""
+        for step, function in self._steps.items():
+            self.step = step
+            function()
+
+    def __str__(self) -> str:
+        return self.name if self.step in {"", self.name} else f"{self.step} ({self.name})"
+
+
+class HookThreads:
+    """Daemon threads; the first one is started by the first call. From any thread."""
+
+    def __init__(
+        self,
+        on_error: Callable[[str, BaseException], None],
+        emit: Callable[[Event], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`on_error` gets a call's name and what it raised, on the thread that ran it."""
+        self._on_error = on_error
+        self._emit = emit
+        self._clock = clock
+        self._changed = threading.Condition()
+        # Under the lock, all of it. Waiting calls in the order in which they came.
+        self._waiting: deque[HookCall] = deque()
+        self._running: dict[threading.Thread, HookCall] = {}
+        # The one thread that takes calls; others end with the call that they run.
+        self._current: threading.Thread | None = None
+        self._threads: set[threading.Thread] = set()
+        self._started = 0
+        self._is_closed = False
+
+    def submit(self, name: str, steps: Mapping[str, Callable[[], None]], order: Hashable = None) -> HookCall:
+        """Queue a call of some functions, by name. Behind all of the same `order`, if it has one."""
+        call = HookCall(name, steps, order)
+        with self._changed:
+            self._waiting.append(call)
+            if self._current is None:
+                self._start_thread()
+            self._succeed()
+            self._changed.notify_all()
+        return call
+
+    def look(self) -> None:
+        """Let calls go on that others hold up, and tell of those that hang, once each. Now and then."""
+        with self._changed:
+            self._succeed()
+            hanging = [call for call in self._running.values() if not call.is_told and self._hangs(call)]
+            for call in hanging:
+                call.is_told = True
+        for call in hanging:
+            self._emit(UserCodeHangs(str(call), HANGS_S))
+
+    def is_held_up(self, call: HookCall) -> bool:
+        """Tell whether an earlier call of its order hangs, so that nobody knows when it will run."""
+        with self._changed:
+            return call.order is not None and any(
+                other is not call and other.order == call.order and self._hangs(other)
+                for other in self._running.values()
+            )
+
+    @property
+    def trouble(self) -> str | None:
+        """Which call hangs, while it does. From any thread."""
+        with self._changed:
+            hanging = [
+                f"{call} has not returned for {self._runs_s(call):.0f} s"
+                for call in self._running.values()
+                if self._hangs(call)
+            ]
+        if not hanging:
+            return None
+        return f"{', '.join(hanging)}: what its partition waits for does not happen before it returns."
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether it is one of these. From any thread."""
+        with self._changed:
+            return thread in self._threads
+
+    def close(self, timeout_s: float) -> list[str]:
+        """Let the threads leave after what is queued; return the calls that still run after `timeout_s`.
+
+        May be called again to wait longer.
+        """
+        ends_s = self._clock() + timeout_s
+        while True:
+            self.look()
+            with self._changed:
+                self._is_closed = True
+                self._changed.notify_all()
+                busy = [str(call) for call in (*self._running.values(), *self._waiting)]
+                if not busy or self._clock() >= ends_s:
+                    break
+                self._changed.wait(CLOSE_LOOK_S)
+        if not busy:
+            for thread in tuple(self._threads):
+                thread.join(timeout_s)
+        return busy
+
+    def _hangs(self, call: HookCall) -> bool:
+        return self._runs_s(call) >= HANGS_S
+
+    def _runs_s(self, call: HookCall) -> float:
+        return 0.0 if call.began_s is None else self._clock() - call.began_s
+
+    def _succeed(self) -> None:
+        """Start another thread where the current one has been in a call for long and others could run."""
+        held = self._running.get(self._current) if self._current is not None else None
+        if held is None or self._runs_s(held) < PATIENCE_S:
+            return
+        if len(self._threads) < THREADS_MAX and self._next_place() is not None:
+            self._start_thread()
+
+    def _start_thread(self) -> None:
+        self._started += 1
+        name = "ehkafka-hooks" if self._started == 1 else f"ehkafka-hooks-{self._started}"
+        self._current = threading.Thread(target=self._main, name=name, daemon=True)
+        self._threads.add(self._current)
+        self._current.start()
+
+    def _next_place(self) -> int | None:
+        """Return the place of the first waiting call that no running one of its order precedes."""
+        orders = {call.order for call in self._running.values()} - {None}
+        return next((place for place, call in enumerate(self._waiting) if call.order not in orders), None)
+
+    def _main(self) -> None:
+        thread = threading.current_thread()
+        while (call := self._take(thread)) is not None:
+            try:
+                call.run()
+            # sys.exit() too: without this thread no later assignment would ever open.
+            except BaseException as error:
+                self._on_error(call.name, error)
+            finally:
+                self._end(thread, call)
+
+    def _take(self, thread: threading.Thread) -> HookCall | None:
+        with self._changed:
+            while self._current is thread and not (self._is_closed and not self._waiting):
+                place = self._next_place()
+                if place is not None:
+                    call = self._waiting[place]
+                    del self._waiting[place]
+                    call.began_s = self._clock()
+                    self._running[thread] = call
+                    return call
+                self._changed.wait()
+            self._threads.discard(thread)
+            return None
+
+    def _end(self, thread: threading.Thread, call: HookCall) -> None:
+        with self._changed:
+            del self._running[thread]
+            self._changed.notify_all()
+        call.done.set()
