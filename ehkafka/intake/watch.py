@@ -63,8 +63,8 @@ class ProgressWatch:
             self._idle[partition] = (received, since_s, True)
             on_idle = self._context.hooks.on_idle
             assert on_idle is not None
-            steps = {"on_idle": lambda: on_idle(partition)}
-            self._context.hook_threads.submit(f"idle {partition}", steps, order=partition)
+            name = f"on_idle of {partition}"
+            self._context.hook_threads.submit(name, {name: lambda: on_idle(partition)}, order=partition)
 
     def _is_behind(self, assignment: Assignment) -> bool:
         """Tell whether the log goes on, or may: throttled fetches come back empty from a full log."""
