@@ -20,6 +20,7 @@ OutOfRange = Literal["stop", "earliest", "latest"]
 OnParkedFull = Literal["pause_partition", "dead_letter", "stop"]
 OnForeignMetadata = Literal["ignore", "fail"]
 OnNoGroupOffsets = Literal["mirror", "start", "fail"]
+Drain = Literal["started", "all", "running"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +28,10 @@ class Settings:
     """What governs one app beside its endpoint and its handlers.
 
     Times are in seconds. `drain_s` is the budget of a revoke (at most
-    half of max.poll.interval.ms is used), `stop_s` that of a stop. The backlog is
-    what was received and has no outcome; bytes are those of the values. On Event Hubs commits
+    half of max.poll.interval.ms is used), `stop_s` that of a stop: below the 30 s after which Kubernetes
+    kills. What a stop finishes says `drain`: what was `started`, and what lies below it in its partition if
+    that fits into `stop_s`; `all` that was received (or True); only what is `running` now (or False). The
+    backlog is what was received and has no outcome; bytes are those of the values. On Event Hubs commits
     are at least 1 s apart whatever `commit_interval_s` and `commit_every_records` say, and unchanged
     positions are sent again every `commit_idle_s` (6 h there by default, elsewhere never). `stuck_s` is
     the age at which an unfinished record, or lag without progress, turns health red.
@@ -75,7 +78,8 @@ class Settings:
     parked_bytes_max: int = 128 * 1024 * 1024
     on_parked_full: OnParkedFull = "pause_partition"
     drain_s: float = 10.0
-    stop_s: float = 30.0
+    stop_s: float = 25.0
+    drain: Drain | bool = "started"
     connect_s: float = 15.0
     stuck_s: float = 300.0
     idle_s: float = 5.0
@@ -121,6 +125,7 @@ class Settings:
                 f"on_parked_full={self.on_parked_full!r} is unknown; use 'pause_partition', 'dead_letter' "
                 "or 'stop'."
             )
+        drain_of(self.drain)
         check_max_age(self.max_age)
         if self.batch_records_max > self.backlog_records_max:
             raise ConfigurationError(
@@ -152,7 +157,8 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "parked_bytes_max": "the same in bytes of their values",
         "on_parked_full": "what a partition does whose share of the parked budget is full",
         "drain_s": "time to finish what runs when a partition is taken away",
-        "stop_s": "time to finish what was received when the app stops",
+        "stop_s": "time to finish what is started when the app stops; Kubernetes kills after 30 s",
+        "drain": "what a stop finishes: started (and what lies below, if that fits), all, or running",
         "connect_s": "time to reach the broker at the start",
         "stuck_s": "age of an unfinished record at which health turns red",
         "idle_s": "silence of a partition until on_idle is called",
@@ -160,6 +166,16 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
     }
 )
 """What each setting decides, in one line."""
+
+
+def drain_of(drain: object) -> Drain:
+    """Return what a stop is to finish; True is `all`, False `running`. Raises `ConfigurationError`."""
+    if isinstance(drain, bool):
+        return "all" if drain else "running"
+    for known in get_args(Drain):
+        if drain == known and isinstance(drain, str):
+            return known  # type: ignore[no-any-return]
+    raise ConfigurationError(f"drain={drain!r} is unknown; use 'started', 'all' or 'running'.")
 
 
 def check_max_age(max_age: Any) -> None:

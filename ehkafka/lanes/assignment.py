@@ -16,7 +16,7 @@ from ehkafka.lanes.lane import Lane, SharedLane
 from ehkafka.lanes.marks import Mark, Marks
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Hashable, Iterator, Sequence
+    from collections.abc import Callable, Container, Hashable, Iterator, Sequence
 
     from ehkafka.lanes.chunk import Chunk
     from ehkafka.records import Message, TopicPartition
@@ -225,9 +225,16 @@ class Assignment:
         """Tell a holder that saw `halted` whether its next record may start all the same. Needs no lock."""
         return message is not None and not self.ended and message.offset() <= self.drain_limit
 
-    def highest_started(self) -> int:
+    def records_in(self, lane: Lane) -> int:
+        """Return how many unfinished records of this partition a lane of its map has. Caller has the lock."""
+        if isinstance(lane, SharedLane):
+            return sum(1 for _ in lane.messages_of(self))
+        return len(lane)
+
+    def highest_started(self, diverting: Container[Lane] = ()) -> int:
         """Return an offset that no started record is above, as low as can be told; -1 if none started.
 
+        The head of a lane in `diverting` counts as started: its dead letter is on its way.
         Not tracked per record: it is the end of what was received, less what waits there unstarted.
         O(backlog). Caller has the lock.
         """
@@ -236,8 +243,8 @@ class Assignment:
         started = {
             message.offset()
             for lane in self.lanes_here()
-            if lane.running and lane.head is not None
-            for message in itertools.islice(lane.messages(), lane.running)
+            if (lane.running or lane in diverting) and lane.head is not None
+            for message in itertools.islice(lane.messages(), lane.running or 1)
         }
         waiting = {message.offset() for message in self.unfinished()} - started
         highest = self.last_received
@@ -261,10 +268,10 @@ class Assignment:
         if self.abandoned_from is None or lowest < self.abandoned_from:
             self.abandoned_from = lowest
 
-    def has_runnable(self, held: Container[Lane]) -> bool:
+    def has_runnable(self, waits: Callable[[Lane], bool]) -> bool:
         """Tell whether any record here runs or could run without an outside event. Caller has the lock."""
         return bool(self.chunks) or any(
-            lane.running or lane not in held for lane in self.lanes.values() if self._is_in(lane)
+            lane.running or not waits(lane) for lane in self.lanes.values() if self._is_in(lane)
         )
 
     def _is_in(self, lane: Lane) -> bool:
