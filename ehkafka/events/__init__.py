@@ -16,7 +16,6 @@ from ehkafka.events.app import (
     AppStopping,
     BatchesFinished,
     Draining,
-    RecordsLeft,
     SettingAdvice,
 )
 from ehkafka.events.commit import (
@@ -127,7 +126,6 @@ __all__ = [
     "RecordDeadLettered",
     "RecordRetried",
     "RecordSkipped",
-    "RecordsLeft",
     "RecordsTooOld",
     "SettingAdvice",
     "StaleResult",

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from ehkafka.events.event import Event
-
-if TYPE_CHECKING:
-    from ehkafka.settings import Drain
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +30,10 @@ class SettingAdvice(Event):
 
 @dataclass(frozen=True, slots=True)
 class AppStopping(Event):
-    """A stop began: intake ends; what is finished within the deadline says `drain` of the settings."""
+    """A stop began: intake ends, running work goes on within the deadline."""
 
     reason: str
-    drain: Drain
+    drain: bool
     deadline_s: float
 
 
@@ -63,26 +60,8 @@ class BatchesFinished(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class RecordsLeft(Event):
-    """A stop left received records to the next owner. None of them was committed past.
-
-    `waiting` names the first of the keys that wait for a retry or are held, each with its record and the
-    reason. `repeated_without_metadata` is how many offsets are finished above the commits: a client that
-    does not read their metadata repeats them.
-    """
-
-    never_started_records: int
-    waiting_keys: int
-    waiting: tuple[str, ...]
-    repeated_without_metadata: int
-
-
-@dataclass(frozen=True, slots=True)
 class AppStopped(Event):
-    """The consumer left the group. `abandoned_records` were received and have no outcome.
-
-    `exit_code` is 0 when nothing that was started is without a saved outcome, else that of the error.
-    """
+    """The consumer left the group. `abandoned_records` will be redelivered."""
 
     exit_code: int
     abandoned_records: int
