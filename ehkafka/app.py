@@ -21,8 +21,10 @@ from ehkafka.lifespan import start_unless_cancelled
 from ehkafka.observation import health_of_run, snapshot_of
 from ehkafka.registration import Registration
 from ehkafka.runtime import Runtime
+from ehkafka.settings import drain_of
 from ehkafka.signals import stop_signals
 from ehkafka.telemetry.snapshot import Health, Snapshot
+from ehkafka.workers import process_child
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
     from ehkafka.history import History
+    from ehkafka.settings import Drain
     from ehkafka.spark.engine.app_parts import AppParts
     from ehkafka.spark.engine.run import SparkRun
 
@@ -144,16 +147,27 @@ class App(Registration, Configurable):
                 self._starter = None
             self._state = "running"
 
-    def stop(self, *, drain: bool = True, timeout_s: float | None = None) -> None:
+    def stop(self, *, drain: Drain | bool | None = None, timeout_s: float | None = None) -> None:
         """Stop and wait for the end; raise what ended the app, if it was an error.
 
-        With `drain` all received records are handled first, within `timeout_s` (`stop_s` of the settings
-        by default); without, only those that run now. Raises `AbandonedError` when time ran out, naming
-        the records, and when the last commit failed. A stopped or never started app stays as it is. Called
-        from its own handlers and hooks, also `on_start`, it asks for the stop and returns at once.
+        Nothing more is received. What is finished first, within `timeout_s` seconds, says `drain`:
+        `"started"` what is started, and what lies below it in its partition if that fits, so that nobody
+        repeats anything; else what was finished above the commits is saved with them; `"all"`, or True,
+        all that was received; `"running"`, or False, what runs now. By default both are the settings'
+        (`drain`, `stop_s`). Records never started, and keys that wait for a retry or by `Hold`, are left, and
+        one line says so (`RecordsLeft`). Raises `AbandonedError` when a started record had no outcome in
+        time, when the last commit failed, and when finished records could not be saved.
+
+        A stopped or never started app stays as it is. Called from code that the app runs (handlers, hooks,
+        callables, functions for dead letters; in worker processes, too), it asks for the stop and returns at
+        once.
         """
         self._check_process()
         runtime = self._runtime
+        if runtime is None and process_child.stop_parent is not None:
+            # In a worker process, where this app is a copy that never starts.
+            process_child.stop_parent(None if drain is None else drain_of(drain), timeout_s)
+            return
         if runtime is None or self._state == "stopped":
             return
         request = runtime.request_stop("stop() was called", drain=drain, timeout_s=timeout_s)

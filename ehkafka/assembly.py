@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.records import Record
     from ehkafka.recovery.letter_producer import Hearing
-    from ehkafka.settings import Settings
+    from ehkafka.settings import Drain, Settings
     from ehkafka.telemetry.bus import EventBus
 
 
@@ -75,6 +75,8 @@ class Assembly:
     worker_set_up: Callable[[], None] | None
     worker_tear_down: Callable[[], None] | None
     history: History | None
+    # Hears of a handler that calls `App.stop` in a worker process: what is to be drained, and the time.
+    stop_from_child: Callable[[Drain | bool | None, float | None], None] = lambda _drain, _timeout_s: None
     stop_words: StopWords = STOP_WORDS
 
     def letters(self, specs: Sequence[HandlerSpec]) -> Letters:
@@ -129,6 +131,7 @@ class Assembly:
         return Pools(
             emit=self.bus.emit,
             worker_died=self.worker_died,
+            stop_from_child=self.stop_from_child,
             middleware=self.middleware,
             set_up=self.worker_set_up,
             tear_down=self.worker_tear_down,

@@ -23,6 +23,7 @@ from ehkafka.intake.same_log import Witness
 from ehkafka.progress.read_back import ReadBack
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Collection, Mapping
 
     from confluent_kafka import Consumer
@@ -107,6 +108,10 @@ class Mirroring:
         """Start the mirror's thread."""
         if self._mirror is not None:
             self._mirror.start()
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether a thread is the mirror's."""
+        return self._mirror is not None and self._mirror.owns(thread)
 
     def stop(self, *, deadline_s: float, at_once: bool) -> None:
         """Write what is owed by the deadline (monotonic), within bounds of our own, and end."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ehkafka.records import Record
     from ehkafka.recovery.desk import FailureDesk
     from ehkafka.recovery.pending import PendingAnswers
+    from ehkafka.settings import Drain
     from ehkafka.workers.exchange import Exchange
     from ehkafka.workers.protocol import Workers
 
@@ -64,6 +65,7 @@ class Pools:
 
     emit: Callable[[Event], None]
     worker_died: Callable[[BaseException], None]
+    stop_from_child: Callable[[Drain | bool | None, float | None], None]
     middleware: Sequence[Any]
     set_up: Callable[[], None] | None
     tear_down: Callable[[], None] | None
@@ -141,6 +143,7 @@ class Pools:
             on_failure=parts.desk,
             on_death=self.worker_died,
             on_tear_down_error=self._tear_down_failed,
+            on_stop=self.stop_from_child,
             emit=self.emit,
             set_up=self.set_up,
             tear_down=self.tear_down,

@@ -26,6 +26,7 @@ from ehkafka.reach import Reach
 from ehkafka.recovery.desk import STOP
 from ehkafka.resizing import named_route, resize
 from ehkafka.run_errors import death_of, fatal_in_user_code
+from ehkafka.settings import drain_of
 from ehkafka.telemetry.bus import EventBus
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from ehkafka.handlers import HandlerSpec
     from ehkafka.history import History
     from ehkafka.intake.route import Route
-    from ehkafka.settings import Settings
+    from ehkafka.settings import Drain, Settings
     from ehkafka.telemetry.snapshot import OverdueAttempt
 
 # Letters that are not acknowledged by then belong to records that are redelivered.
@@ -84,6 +85,7 @@ class Runtime:
             worker_died=self._worker_died,
             user_code_failed=self._user_code_failed,
             leave_now=self._leave_now.is_set,
+            stop_from_child=self._stop_from_child,
             middleware=middleware,
             on_error=on_error,
             worker_set_up=worker_set_up,
@@ -138,17 +140,26 @@ class Runtime:
         self._thread = threading.Thread(target=self._main, args=(consumer,), name="ehkafka-poll", daemon=True)
         self._thread.start()
 
-    def request_stop(self, reason: str, *, drain: bool = True, timeout_s: float | None = None) -> StopRequest:
-        """Ask for a stop and return the request that counts, which is the first; safe in a signal handler."""
+    def request_stop(
+        self, reason: str, *, drain: Drain | bool | None = None, timeout_s: float | None = None
+    ) -> StopRequest:
+        """Ask for a stop and return the request that counts, which is the first; safe in a signal handler.
+
+        What is not said is taken from the settings. Raises `ConfigurationError` for an unknown `drain`.
+        """
+        drain = drain_of(self.settings.drain if drain is None else drain)
         timeout_s = self.settings.stop_s if timeout_s is None else timeout_s
         if self._request is None:
             deadline_s = time.monotonic() + timeout_s
             self._request = StopRequest(reason, drain=drain, timeout_s=timeout_s, deadline_s=deadline_s)
         return self._request
 
+    def _stop_from_child(self, drain: Drain | bool | None, timeout_s: float | None) -> None:
+        self.request_stop("a worker process called stop()", drain=drain, timeout_s=timeout_s)
+
     def leave_now(self) -> None:
         """Wait for nothing any more: commit what is finished and leave."""
-        self.request_stop("asked to leave at once", drain=False, timeout_s=0.0)
+        self.request_stop("asked to leave at once", drain="running", timeout_s=0.0)
         self._leave_now.set()
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -157,8 +168,10 @@ class Runtime:
 
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is one of this run's: it must not wait for the run's end."""
-        ours = [self.context.hook_threads.owns, self.bus.owns]
-        ours += [route.workers.owns for route in self._routes]
+        ours = [self.context.hook_threads.owns, self.bus.owns, self._letters.owns, self.mirroring.owns]
+        ours += [self._credential.owns, *(route.workers.owns for route in self._routes)]
+        if self.endpoint.tokens is not None:
+            ours.append(self.endpoint.tokens.owns)
         return thread is self._thread or any(owns(thread) for owns in ours)
 
     @property
@@ -181,7 +194,7 @@ class Runtime:
         with self._lock:
             if self.failure is None:
                 self.failure = error
-        self.request_stop(f"{type(error).__name__}", drain=False)
+        self.request_stop(f"{type(error).__name__}", drain="running")
 
     def overdue(self) -> tuple[OverdueAttempt, ...]:
         """Return the calls on threads that run for longer than their handler's deadline."""

@@ -20,6 +20,7 @@ OutOfRange = Literal["stop", "earliest", "latest"]
 OnParkedFull = Literal["pause_partition", "dead_letter", "stop"]
 OnForeignMetadata = Literal["ignore", "fail"]
 OnNoGroupOffsets = Literal["mirror", "start", "fail"]
+Drain = Literal["started", "all", "running"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +28,10 @@ class Settings:
     """What governs one app beside its endpoint and its handlers.
 
     Times are in seconds. `drain_s` is the budget of a revoke (at most
-    half of max.poll.interval.ms is used), `stop_s` that of a stop. The backlog is
-    what was received and has no outcome; bytes are those of the values. A commit goes out every second, and
-    on Apache Kafka as soon as 100 outcomes are not committed, 50 ms after the last one at the earliest and
-    more where looking through a large backlog takes longer; `commit_interval_s` or `commit_every_records`
-    replaces that pace. On Event Hubs commits
+    half of max.poll.interval.ms is used), `stop_s` that of a stop: below the 30 s after which Kubernetes
+    kills. What a stop finishes says `drain`: what was `started`, and what lies below it in its partition if
+    that fits into `stop_s`; `all` that was received (or True); only what is `running` now (or False). The
+    backlog is what was received and has no outcome; bytes are those of the values. On Event Hubs commits
     are at least 1 s apart whatever `commit_interval_s` and `commit_every_records` say, and unchanged
     positions are sent again every `commit_idle_s` (6 h there by default, elsewhere never). `stuck_s` is
     the age at which an unfinished record, or lag without progress, turns health red.
@@ -66,7 +66,7 @@ class Settings:
     max_age: timedelta | None = None
     assignor: Assignor = "default"
     instance_id: str | None = None
-    commit_interval_s: float | None = None
+    commit_interval_s: float = 1.0
     commit_every_records: int | None = None
     commit_idle_s: float | None = None
     commit_metadata_bytes_max: int | None = None
@@ -78,7 +78,8 @@ class Settings:
     parked_bytes_max: int = 128 * 1024 * 1024
     on_parked_full: OnParkedFull = "pause_partition"
     drain_s: float = 10.0
-    stop_s: float = 30.0
+    stop_s: float = 25.0
+    drain: Drain | bool = "started"
     connect_s: float = 15.0
     stuck_s: float = 300.0
     idle_s: float = 5.0
@@ -90,14 +91,14 @@ class Settings:
         if isinstance(self.consumer, Mapping):  # else it is refused where the properties are read
             object.__setattr__(self, "consumer", HiddenProperties(self.consumer))
         positive = (
-            "backlog_records_max", "backlog_bytes_max", "batch_records_max",
+            "commit_interval_s", "backlog_records_max", "backlog_bytes_max", "batch_records_max",
             "parked_records_max", "parked_bytes_max", "connect_s", "stuck_s", "idle_s",
         )  # fmt: skip
         for name in positive:
             _require(self, name, least=0, strictly=True)
         for name in ("drain_s", "stop_s"):
             _require(self, name, least=0, strictly=False)
-        for name in ("commit_interval_s", "commit_every_records", "commit_idle_s"):
+        for name in ("commit_every_records", "commit_idle_s"):
             if getattr(self, name) is not None:
                 _require(self, name, least=0, strictly=True)
         if self.commit_metadata_bytes_max is not None:
@@ -124,6 +125,7 @@ class Settings:
                 f"on_parked_full={self.on_parked_full!r} is unknown; use 'pause_partition', 'dead_letter' "
                 "or 'stop'."
             )
+        drain_of(self.drain)
         check_max_age(self.max_age)
         if self.batch_records_max > self.backlog_records_max:
             raise ConfigurationError(
@@ -143,7 +145,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "max_age": "older records are skipped, counted and committed past",
         "assignor": "default can share a group with plain clients; cooperative-sticky moves fewer partitions",
         "instance_id": "static membership: a restart within the session time-out moves no partition",
-        "commit_interval_s": "how much a crash repeats; if not set, 1 s, and less on Apache Kafka",
+        "commit_interval_s": "how much a crash repeats; on Event Hubs never less than 1 s",
         "commit_every_records": "commits earlier after so many records; on Event Hubs still 1 s apart",
         "commit_idle_s": "sends an unchanged position again before it expires; on Event Hubs 6 h if not set",
         "commit_metadata_bytes_max": "room in a commit for what is finished above it; 0 keeps it out",
@@ -155,7 +157,8 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "parked_bytes_max": "the same in bytes of their values",
         "on_parked_full": "what a partition does whose share of the parked budget is full",
         "drain_s": "time to finish what runs when a partition is taken away",
-        "stop_s": "time to finish what was received when the app stops",
+        "stop_s": "time to finish what is started when the app stops; Kubernetes kills after 30 s",
+        "drain": "what a stop finishes: started (and what lies below, if that fits), all, or running",
         "connect_s": "time to reach the broker at the start",
         "stuck_s": "age of an unfinished record at which health turns red",
         "idle_s": "silence of a partition until on_idle is called",
@@ -163,6 +166,16 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
     }
 )
 """What each setting decides, in one line."""
+
+
+def drain_of(drain: object) -> Drain:
+    """Return what a stop is to finish; True is `all`, False `running`. Raises `ConfigurationError`."""
+    if isinstance(drain, bool):
+        return "all" if drain else "running"
+    for known in get_args(Drain):
+        if drain == known and isinstance(drain, str):
+            return known  # type: ignore[no-any-return]
+    raise ConfigurationError(f"drain={drain!r} is unknown; use 'started', 'all' or 'running'.")
 
 
 def check_max_age(max_age: Any) -> None:

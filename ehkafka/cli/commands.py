@@ -40,8 +40,8 @@ GC_THRESHOLD = 50_000
 
 RUN_HELP = f"""Run an app until a signal stops it or an error ends it.
 
-The first Ctrl-C (or SIGTERM) stops the intake, finishes what was received and commits. The second leaves
-at once and names what will be handled again.
+The first Ctrl-C (or SIGTERM) stops the intake, finishes what is started (--set drain=all: what was received)
+and commits. The second leaves at once and names what will be handled again.
 
 \b
 Examples:

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CODES: Final = """\
-0   stopped as asked, nothing left undone
+0   stopped as asked, nothing that was started is left undone
 1   a handler failed, or the demo's checker found a violation
 2   a setting, an argument or the app's code is wrong; nothing was started
 3   the broker cannot be reached, refuses, or lacks the topic or offset
-4   a stop left records without an outcome, or its last commit failed; they are handled again
+4   a stop left started records unfinished, or finished ones unsaved; they are handled again
 5   another process runs: with the same group.instance.id, or in a group to be moved
 6   the lag is above --fail-over, or a commit lies outside of its log
 70  a defect in ehkafka, or an error that nobody expected

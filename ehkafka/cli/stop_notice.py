@@ -24,8 +24,9 @@ class StopNotice:
 
     def on_event(self, event: Event, /) -> None:
         """Write a line for the two events that matter here."""
-        if isinstance(event, AppStopping) and event.drain and event.reason == "SIGINT":
-            typer.echo("Finishing what was received; press Ctrl-C again to leave at once.", err=True)
+        if isinstance(event, AppStopping) and event.drain != "running" and event.reason == "SIGINT":
+            what = "received" if event.drain == "all" else "started"
+            typer.echo(f"Finishing what was {what}; press Ctrl-C again to leave at once.", err=True)
         elif isinstance(event, Draining) and not self._log_shows_it:
             typer.echo(
                 f"Draining: {event.unfinished_records} records unfinished, {event.remaining_s:.0f} s left.",

@@ -44,6 +44,8 @@ class RotatingCredential:
         self._reading = threading.Lock()
         # Replaced under the lock, never changed; read by any thread without it.
         self._last = self._read()
+        # Who read last for a new client. Written by whoever makes one.
+        self._reader: threading.Thread | None = None
 
     @property
     def connection_string(self) -> ConnectionString:
@@ -80,8 +82,13 @@ class RotatingCredential:
             return
         # It may never return; then the thread is left to the process's end.
         thread = threading.Thread(target=self._reload_silently, name="ehkafka-credential-read", daemon=True)
+        self._reader = thread
         thread.start()
         thread.join(REFRESH_S)
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether a thread is the one that reads for a new client."""
+        return thread is self._reader
 
     def _reload_quietly(self) -> None:
         # The one read last may still be good. The watch of a running client tells of what is wrong, and a

@@ -50,6 +50,7 @@ class CredentialWatch:
         self._credential = credential
         self._emit = emit
         self._clock = clock
+        self._thread: threading.Thread | None = None
         # Set by anybody: look now, and end.
         self._wake = threading.Event()
         self._stopping = threading.Event()
@@ -67,7 +68,13 @@ class CredentialWatch:
         if self._credential is None:
             return
         self._client = client
-        threading.Thread(target=self._main, name="ehkafka-credential", daemon=True).start()
+        self._thread = threading.Thread(target=self._main, name="ehkafka-credential", daemon=True)
+        self._thread.start()
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether a thread is one on which the user's callable is read."""
+        credential = self._credential
+        return thread is self._thread or (credential is not None and credential.owns(thread))
 
     def stop(self) -> None:
         """End without waiting: a read may block for as long as it likes. `apply` does nothing any more."""

@@ -16,6 +16,7 @@ import random
 import threading
 import time
 from typing import TYPE_CHECKING, Self
+from weakref import WeakSet
 
 from ehkafka.endpoint.token import read_token
 from ehkafka.endpoint.token_pace import LIBRDKAFKA_ASKS_AT, ask_after_s, is_due, retry_delay_s
@@ -65,6 +66,7 @@ class TokenSource:
         # Guards all below; notified when an attempt ends. Never held while the credential or a listener runs.
         self._changed = threading.Condition()
         self._token: Token | None = None
+        self._threads: WeakSet[threading.Thread] = WeakSet()  # one for each attempt
         self._begun_s: list[float] = []  # of the attempts that are waited for, oldest first
         self._running = 0  # attempts; more than these if some were begun before the last success
         self._asked_s = float("-inf")  # when the last one was begun, or the others last found overdue
@@ -105,6 +107,10 @@ class TokenSource:
             )
             failures = f"{self._failures} attempts in a row" if self._failures > 1 else "one attempt"
             return f"No new token for {self._name} after {failures}: {self._trouble}. {state}."
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether a thread is one on which the credential is asked."""
+        return thread in self._threads
 
     def listen(self, tell: Callable[[Event], None]) -> Callable[[], None]:
         """Tell of refreshes from now on, on threads of the source's; the result ends it."""
@@ -218,6 +224,7 @@ class TokenSource:
             self._next_attempt_s = begun_s + OVERTAKEN_AFTER_S
             return
         thread = threading.Thread(target=self._attempt, args=(begun_s,), name="ehkafka-token", daemon=True)
+        self._threads.add(thread)
         thread.start()
         self._begun_s.append(begun_s)
         self._asked_s = begun_s

@@ -16,6 +16,7 @@ from ehkafka.events.app import (
     AppStopping,
     BatchesFinished,
     Draining,
+    RecordsLeft,
     SettingAdvice,
 )
 from ehkafka.events.commit import (
@@ -126,6 +127,7 @@ __all__ = [
     "RecordDeadLettered",
     "RecordRetried",
     "RecordSkipped",
+    "RecordsLeft",
     "RecordsTooOld",
     "SettingAdvice",
     "StaleResult",

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ehkafka.events.event import Event
+
+if TYPE_CHECKING:
+    from ehkafka.settings import Drain
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +33,10 @@ class SettingAdvice(Event):
 
 @dataclass(frozen=True, slots=True)
 class AppStopping(Event):
-    """A stop began: intake ends, running work goes on within the deadline."""
+    """A stop began: intake ends; what is finished within the deadline says `drain` of the settings."""
 
     reason: str
-    drain: bool
+    drain: Drain
     deadline_s: float
 
 
@@ -60,8 +63,26 @@ class BatchesFinished(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class RecordsLeft(Event):
+    """A stop left received records to the next owner. None of them was committed past.
+
+    `waiting` names the first of the keys that wait for a retry or are held, each with its record and the
+    reason. `repeated_without_metadata` is how many offsets are finished above the commits: a client that
+    does not read their metadata repeats them.
+    """
+
+    never_started_records: int
+    waiting_keys: int
+    waiting: tuple[str, ...]
+    repeated_without_metadata: int
+
+
+@dataclass(frozen=True, slots=True)
 class AppStopped(Event):
-    """The consumer left the group. `abandoned_records` will be redelivered."""
+    """The consumer left the group. `abandoned_records` were received and have no outcome.
+
+    `exit_code` is 0 when nothing that was started is without a saved outcome, else that of the error.
+    """
 
     exit_code: int
     abandoned_records: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ehkafka.intake.restore import Restored
     from ehkafka.intake.route import Route
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.cuts import Work
     from ehkafka.progress.ledger import Position
     from ehkafka.progress.saving import Look
 
@@ -38,6 +39,16 @@ DRAIN_LOOK_S = 1e-3
 # What the hooks of a revoke get at least, and how often a wish to leave at once is looked for meanwhile.
 HOOKS_S = 1.0
 HOOKS_LOOK_S = 50e-3
+# Between two looks whether what a drain has to finish still fits into its time, and what they may take of it.
+CUT_AGAIN_S = 0.1
+CUT_SHARE = 0.05
+
+
+class Released(NamedTuple):
+    """What is committed of partitions that were given back, and of which ones the last position is not."""
+
+    uncommitted: list[TopicPartition]
+    committed: dict[TopicPartition, Position | None]
 
 
 class Membership:
@@ -59,6 +70,8 @@ class Membership:
         self._watch = watch
         self._on_assigned = on_assigned
         self.owned: OwnedPartitions = context.owned
+        # When a drain that goes on is to be cut again.
+        self.cut_again_s = 0.0
         # Ended while paused: librdkafka keeps that over the next assign.
         self._left_paused: set[TopicPartition] = set()
 
@@ -85,28 +98,32 @@ class Membership:
         drain_s: float,
         commit_s: float | None = None,
         hooks_end_s: float = 0.0,
-    ) -> list[TopicPartition]:
+    ) -> Released:
         """End epochs in good order: cut, wait for what must end, commit, tell the user's hooks.
 
         `commit_s` bounds the commit (0: send none); None inside a rebalance callback, where
-        librdkafka alone can. Hooks get until `hooks_end_s`, but a second at least. Returns the partitions
-        whose last position is not committed.
+        librdkafka alone can. Hooks get until `hooks_end_s`, but a second at least. Returns what is committed
+        then, and of which partitions the last position is not.
         """
         deadline_s = time.monotonic() + drain_s
         ours = [partition for partition in partitions if partition in self.owned]
-        self.cut_short(ours, below_started=drain_s > 0)
-        self.wait_until_drained(ours, deadline_s)
+        ends_s = deadline_s if drain_s > 0 else None
+        self.cut(ours, ends_s)
+        self._wait_until_drained(ours, deadline_s, ends_s)
         positions, abandoned = self._end(ours)
         committer = self._context.committer
         if commit_s is None:
             committer.commit_now(consumer, positions)
         elif commit_s > 0.0:
             committer.commit_within(consumer, positions, commit_s)
-        uncommitted = list(self._context.ledger.dirty(positions))
+        ledger = self._context.ledger
+        released = Released(
+            list(ledger.dirty(positions)), {partition: ledger.acknowledged(partition) for partition in ours}
+        )
         hooks = []
         for partition in ours:
             route, assignment = self.owned.pop(partition)
-            committed = self._context.ledger.acknowledged(partition)
+            committed = released.committed[partition]
             self._forget(partition, assignment.epoch, reason)
             next_offset = committed.next_offset if committed else None
             self._context.emit(
@@ -114,25 +131,35 @@ class Membership:
             )
             hooks += self._submit_close(route, assignment, reason)
         self._wait_for_hooks(hooks, max(deadline_s, hooks_end_s, time.monotonic() + HOOKS_S))
-        return uncommitted
+        return released
 
-    def cut_short(self, partitions: Iterable[TopicPartition], *, below_started: bool) -> None:
-        """Start nothing more, but what lies below the highest started offset if asked to."""
+    def cut(self, partitions: Iterable[TopicPartition], ends_s: float | None) -> bool:
+        """Start nothing more but what lies below the highest started offsets, if that fits until `ends_s`.
+
+        False where only what runs now ends, as without `ends_s`. May be asked again while a drain goes on.
+        """
+        began_s = time.monotonic()
+        finishes = True
         for route, assignments in self.owned.by_route(partitions).values():
             with route.exchange.locked() as dispatcher:
-                for assignment in assignments:
-                    dispatcher.drain(assignment, below_started=below_started)
+                finishes &= dispatcher.drain_all(assignments, fits_until(route, ends_s))
+        ended_s = time.monotonic()
+        self.cut_again_s = ended_s + max(CUT_AGAIN_S, (ended_s - began_s) / CUT_SHARE)
+        return finishes
 
-    def wait_until_drained(self, partitions: Iterable[TopicPartition], deadline_s: float) -> bool:
+    def _wait_until_drained(
+        self, partitions: Iterable[TopicPartition], deadline_s: float, ends_s: float | None
+    ) -> None:
         """Watch until nothing of these partitions runs or may still run, or the deadline or a leave comes."""
         waiting = list(partitions)
         while waiting:
             self._watch()
+            if ends_s is not None and time.monotonic() >= self.cut_again_s:
+                self.cut(waiting, ends_s)
             waiting = [partition for partition in waiting if not self._is_drained(partition)]
             if not waiting or self._context.leave_now() or time.monotonic() >= deadline_s:
                 break
             time.sleep(DRAIN_LOOK_S)
-        return not waiting
 
     def _is_drained(self, partition: TopicPartition) -> bool:
         route, assignment = self.owned[partition]
@@ -146,11 +173,12 @@ class Membership:
         abandoned: dict[TopicPartition, int] = {}
         for route, assignments in self.owned.by_route(partitions).values():
             with route.exchange.locked() as dispatcher:
+                # In one hold of the lock: what finishes after this is stale, not lost from the count.
                 for assignment in assignments:
-                    # In one hold of the lock: what finishes after this is stale, not lost from the count.
                     looks.append(self.owned.saver.look(assignment))
                     self._context.note_end(assignment)
-                    abandoned[assignment.partition] = dispatcher.end(assignment)
+                left = dispatcher.end_all(assignments)
+            abandoned |= {one.partition: records for one, records in zip(assignments, left, strict=True)}
             if isinstance(route.workers, Cancelling):
                 route.workers.cancel_ended()
         positions = {
@@ -237,9 +265,7 @@ class Membership:
                 assignment.received_next = begin.offset
         self.owned[partition] = OwnedPartition(route, assignment)
         self.owned.saver.carry(partition, begin.facts)
-        committed = stored(begin, epoch, restored)
-        context.ledger.assigned(partition, epoch, committed)
-        self.owned.saver.begin(assignment, committed)
+        context.ledger.assigned(partition, epoch, stored(begin, epoch, restored))
         context.on_epoch_begin(partition, epoch, begin.committed.offset if begin.committed else None)
         if context.history is not None:
             context.history.assigned(partition, epoch, begin.words)
@@ -302,3 +328,10 @@ class Membership:
             )
             failure.__cause__ = error
             self._context.fatal(failure)
+
+
+def fits_until(route: Route, ends_s: float | None) -> Callable[[Work], bool] | None:
+    """Return what tells whether a route's workers finish so much until then; None without a time."""
+    if ends_s is None:
+        return None
+    return lambda work: route.exchange.needs_s(work, route.workers.size) <= ends_s - time.monotonic()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ehkafka.progress.saving import ProgressSaver
+from ehkafka.progress.saving import Detail, ProgressSaver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -48,10 +48,15 @@ class OwnedPartitions(dict["TopicPartition", OwnedPartition]):
             grouped.setdefault(owned.route.name, (owned.route, []))[1].append(owned.assignment)
         return grouped
 
-    def positions(self) -> dict[TopicPartition, Position]:
-        """Compute what could be committed now. Takes each route's lock once; O(backlog) at most."""
+    def positions(self, *, in_full: bool = False) -> dict[TopicPartition, Position]:
+        """Compute what could be committed now. Takes each route's lock once; O(backlog) at most.
+
+        Unless `in_full`, what is finished above may be left out where it takes too long to find.
+        """
         saver = self.saver
         detail = saver.begin_tick(sum(assignment.unfinished_records for assignment in self.assignments()))
+        if in_full:
+            detail = Detail.ALL
         found: list[Look] = []
         for route, assignments in self.by_route(self).values():
             with route.exchange.locked():

@@ -16,12 +16,12 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.errors import AbandonedError, EhkafkaError
 from ehkafka.events import AppStopped, AppStopping, ConnectionTrouble, Draining, UserCodeLeft
-from ehkafka.intake.stuck import running_records
+from ehkafka.intake import left_behind
 from ehkafka.intake.watch import tell_stale
 from ehkafka.workers.protocol import Releasing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from confluent_kafka import Consumer
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from ehkafka.intake.route import Route
     from ehkafka.progress.ledger import Position
     from ehkafka.records import TopicPartition
+    from ehkafka.settings import Drain
 
-NAMED_RECORDS_MAX = 20
 # After the deadline: the commit, the leave and the threads get this much together.
 LEAVE_S = 0.8
 # Between two tries of the last commit.
@@ -47,13 +47,10 @@ CLOSE_TIMEOUT_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class StopRequest:
-    """A wish to stop within `timeout_s`, so by `deadline_s` (monotonic).
-
-    Without `drain` only what runs is waited for.
-    """
+    """A wish to stop within `timeout_s`, so by `deadline_s` (monotonic). `drain` says what is finished."""
 
     reason: str
-    drain: bool
+    drain: Drain
     timeout_s: float
     deadline_s: float
 
@@ -71,23 +68,24 @@ class Shutdown:
     def run(
         self, consumer: Consumer, request: StopRequest, failure: EhkafkaError | None
     ) -> EhkafkaError | None:
-        """End the run; return the error that names what was abandoned against the wish, if anything was."""
+        """End the run; return the error that names what is handled again though it was started, if any is."""
         context = self._context
         context.emit(AppStopping(request.reason, request.drain, request.timeout_s))
         abandoned_before = self._abandoned_records()
         # Before the drain takes what it does not handle: from then on the client's position proves nothing.
         self._loop.look_at_log_ends(consumer)
         self._stop_fetching(consumer)
+        if request.drain != "all":
+            # Before anything is hurried: a batch that still waits for records is not started.
+            self._cut(consumer, request)
         for route in self._routes:
             route.exchange.hurry()
-        if not request.drain:
-            self._loop.membership.cut_short(context.owned, below_started=False)
         drained = self._drain(consumer, request)
-        unfinished = [] if drained else list(running_records(list(context.owned.values())))
         may_commit = self._commit_while_time(consumer, request)
+        left = left_behind.look(list(context.owned.values()))
         # Hooks and tear-downs may need as long as the stop itself; after its deadline nobody waits for them.
         ends_s = max(request.deadline_s, time.monotonic() + LEAVE_S) if drained else time.monotonic() + 0.1
-        uncommitted = self._loop.membership.release(
+        released = self._loop.membership.release(
             consumer,
             list(context.owned),
             reason="stopped",
@@ -95,11 +93,14 @@ class Shutdown:
             commit_s=LEAVE_S if may_commit else 0.0,
             hooks_end_s=ends_s,
         )
-        queued = self._abandoned_records() - abandoned_before
-        words = [_named(unfinished, queued)] if not drained else []
-        uncommitted = sorted({*uncommitted, *self._refused})
-        words += [_uncommitted(uncommitted, context.committer.trouble)] if uncommitted else []
-        abandoned = AbandonedError(" ".join(words)) if words else None
+        abandoned_records = self._abandoned_records() - abandoned_before
+        if (told := left.event(abandoned_records)) is not None:
+            context.emit(told)
+        not_committed = sorted({*released.uncommitted, *self._refused})
+        words = [left.still_running(), left.uncommitted(not_committed, released, context.committer.trouble)]
+        if not context.owned.saver.is_mirrored:
+            words.append(left.unsaved(released))
+        abandoned = AbandonedError(" ".join(filter(None, words))) if any(words) else None
         self._take_last_callbacks(consumer)
         self._close(consumer)
         busy = self._end_threads(ends_s)
@@ -110,7 +111,7 @@ class Shutdown:
             context.emit(UserCodeLeft(tuple(busy)))
         tell_stale(context, self._routes)
         exit_code = (failure or abandoned or EhkafkaError).exit_code if failure or abandoned else 0
-        context.emit(AppStopped(exit_code, queued))
+        context.emit(AppStopped(exit_code, abandoned_records))
         return abandoned
 
     def _abandoned_records(self) -> int:
@@ -183,9 +184,21 @@ class Shutdown:
             said = f"the client did not close within {CLOSE_TIMEOUT_S:.0f} s and is left to the process's end"
             self._context.emit(ConnectionTrouble("close", said, fatal=True))
 
+    def _cut(self, consumer: Consumer, request: StopRequest) -> bool:
+        """Start nothing above what is started; tell whether what lies below it is still finished."""
+        membership, owned = self._loop.membership, self._context.owned
+        ends_s = request.deadline_s if request.drain == "started" else None
+        if membership.cut(owned, ends_s):
+            return True
+        if self._context.ledger.in_flight is None:
+            # At once: what is finished above the commits would be repeated if this process were killed now.
+            self._context.committer.send(consumer, owned.positions(in_full=True), 0)
+        return False
+
     def _drain(self, consumer: Consumer, request: StopRequest) -> bool:
         """Poll, for the group and for commits, until nothing can run any more or the time is over."""
         next_word_s = 0.0
+        finishes = request.drain == "started"
         while any(self._has_runnable(route, request) for route in self._routes):
             now_s = time.monotonic()
             if now_s >= request.deadline_s or self._context.leave_now():
@@ -194,30 +207,16 @@ class Shutdown:
                 next_word_s = now_s + 1.0
                 queued = sum(route.dispatcher.unfinished_records for route in self._routes)
                 self._context.emit(Draining(request.deadline_s - now_s, queued))
+            if finishes and now_s >= self._loop.membership.cut_again_s:
+                finishes = self._cut(consumer, request)
             self._loop.turn_without_intake(consumer)
         return True
 
     @staticmethod
     def _has_runnable(route: Route, request: StopRequest) -> bool:
         with route.exchange.locked() as dispatcher:
+            if dispatcher.has_runnable():
+                return True
             due_s = dispatcher.holds.next_due_s()
-            # A retry that comes in time is worth waiting for: what finished behind it would be repeated. So
-            # are the letters of a key that is diverted: they would be written once more.
-            is_due = due_s is not None and due_s < request.deadline_s
-            return is_due or bool(dispatcher.verdicts.diverting) or dispatcher.has_runnable()
-
-
-def _uncommitted(partitions: Iterable[TopicPartition], trouble: str | None) -> str:
-    shown = ", ".join(map(str, partitions))
-    return (
-        f"The last commit of {shown} failed ({trouble or 'no answer in time'}), so the records that were "
-        "finished since the commit before are handled again."
-    )
-
-
-def _named(unfinished: list[str], queued: int) -> str:
-    shown = ", ".join(unfinished[:NAMED_RECORDS_MAX]) + (" …" if len(unfinished) > NAMED_RECORDS_MAX else "")
-    return (
-        f"The app left with {queued} records unfinished; none of them was committed, so they are handled "
-        f"again. Handlers still running: {shown or 'none'}."
-    )
+            # Where all is to be handled, a retry that comes in time is, too.
+            return request.drain == "all" and due_s is not None and due_s < request.deadline_s

@@ -16,15 +16,13 @@ from ehkafka.lanes.lane import Lane, SharedLane
 from ehkafka.lanes.marks import Mark, Marks
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Hashable, Iterator, Sequence
+    from collections.abc import Callable, Container, Hashable, Iterator, Sequence
 
     from ehkafka.lanes.chunk import Chunk
     from ehkafka.records import Message, TopicPartition
     from ehkafka.recovery.decision import AfterDeadLetter
 
 TIMESTAMP_NOT_AVAILABLE = 0
-# Enough for what ends between two commits that follow the outcomes.
-ENDED_LATELY_MAX = 4_096
 
 
 class Assignment:
@@ -87,9 +85,6 @@ class Assignment:
         # What has no lane yet, in offset order behind what the lanes hold. Always empty without express.
         self.chunks: deque[Chunk] = deque()
         self.marks = Marks()
-        # Offsets that ended in lanes since they were taken last; holders append, without the lock. The oldest
-        # are left to the next `extent`.
-        self.ended_lately: deque[int] = deque(maxlen=ENDED_LATELY_MAX)
         # The latest record below the committed position whose timestamp is known: (offset, ms).
         self.anchor: tuple[int, int] | None = None
         # What the handler keeps for this assignment (a class handler: its instance). Set before `opened`.
@@ -173,18 +168,6 @@ class Assignment:
         unfinished = min((head.offset() for head in heads if head is not None), default=lowest)
         return min(unfinished, lowest)
 
-    def take_ended(self) -> list[int]:
-        """Return the offsets that ended in lanes since the last call, in no order, as far as kept."""
-        ended = self.ended_lately
-        return [ended.popleft() for _ in range(len(ended))]
-
-    def finished_leader_epoch(self) -> int | None:
-        """Return the newest leader epoch among what has finished, where known."""
-        before = self.finished_before
-        if before is not None and next(before.above(self.received_next or 0), None) is not None:
-            return before.leader_epoch
-        return None if (last := self.marks.last) is None else last.leader_epoch
-
     def extent(self) -> Extent | None:
         """Take what tells which records above the watermark are finished. O(backlog). Caller has the lock."""
         if self.received_next is None:
@@ -242,9 +225,16 @@ class Assignment:
         """Tell a holder that saw `halted` whether its next record may start all the same. Needs no lock."""
         return message is not None and not self.ended and message.offset() <= self.drain_limit
 
-    def highest_started(self) -> int:
+    def records_in(self, lane: Lane) -> int:
+        """Return how many unfinished records of this partition a lane of its map has. Caller has the lock."""
+        if isinstance(lane, SharedLane):
+            return sum(1 for _ in lane.messages_of(self))
+        return len(lane)
+
+    def highest_started(self, diverting: Container[Lane] = ()) -> int:
         """Return an offset that no started record is above, as low as can be told; -1 if none started.
 
+        The head of a lane in `diverting` counts as started: its dead letter is on its way.
         Not tracked per record: it is the end of what was received, less what waits there unstarted.
         O(backlog). Caller has the lock.
         """
@@ -253,8 +243,8 @@ class Assignment:
         started = {
             message.offset()
             for lane in self.lanes_here()
-            if lane.running and lane.head is not None
-            for message in itertools.islice(lane.messages(), lane.running)
+            if (lane.running or lane in diverting) and lane.head is not None
+            for message in itertools.islice(lane.messages(), lane.running or 1)
         }
         waiting = {message.offset() for message in self.unfinished()} - started
         highest = self.last_received
@@ -278,10 +268,10 @@ class Assignment:
         if self.abandoned_from is None or lowest < self.abandoned_from:
             self.abandoned_from = lowest
 
-    def has_runnable(self, held: Container[Lane]) -> bool:
+    def has_runnable(self, waits: Callable[[Lane], bool]) -> bool:
         """Tell whether any record here runs or could run without an outside event. Caller has the lock."""
         return bool(self.chunks) or any(
-            lane.running or lane not in held for lane in self.lanes.values() if self._is_in(lane)
+            lane.running or not waits(lane) for lane in self.lanes.values() if self._is_in(lane)
         )
 
     def _is_in(self, lane: Lane) -> bool:

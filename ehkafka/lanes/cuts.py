@@ -1,17 +1,31 @@
 """Cuts: an assignment that drains or ends loses the records that will not run any more.
 
 Pure; the caller has the lock. What is cut has no outcome: it is abandoned, counted, and handled again by
-whoever has the partition next.
+whoever has the partition next. Only the end of an epoch takes lanes on hold: while a drain goes on, what
+waits behind a failed record still waits for it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.lane import Lane
+
+
+class Work(NamedTuple):
+    """What a drain still has to finish. Records of one lane run one after another, whoever runs them."""
+
+    records: int
+    longest_lane_records: int
+
+    def needs_s(self, mean_s: float, workers: int) -> float:
+        """Return how long it takes so many workers, at a mean time for each record."""
+        return mean_s * max(self.records / workers, self.longest_lane_records)
 
 
 class Cuts:
@@ -20,24 +34,46 @@ class Cuts:
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
 
-    def drain(self, assignment: Assignment, *, below_started: bool) -> None:
-        """Cut an assignment short before it ends.
+    def drain(self, assignments: Sequence[Assignment], fits: Callable[[Work], bool] | None) -> bool:
+        """Cut assignments short before they end; tell whether more than what runs now still runs.
 
-        With `below_started`, what lies below the highest started offset still runs: that leaves no hole,
-        so the next owner repeats nothing. Without, only what runs now ends. The rest is abandoned.
+        What lies below the highest started offset of each does, if `fits` says that there is time for it:
+        that leaves no hole, so the next owner repeats nothing. Else, and without `fits`, only what runs now
+        ends. The rest is abandoned. To be asked again while a drain goes on: records fail, and time passes.
         """
-        express, held = self._dispatcher.express, self._dispatcher.holds.held
-        assignment.halted = True  # before the look at who runs: see `Assignment`
-        if express is not None:
-            express.halt(assignment)
-        if below_started:
-            heads = (lane.head for lane in assignment.lanes_here() if lane in held)
-            # Past a held head all is repeated anyway: start nothing there.
-            barrier = min((head.offset() for head in heads if head is not None), default=None)
-            highest = assignment.highest_started()
-            assignment.drain_limit = highest if barrier is None else min(highest, barrier)
-        self._cut_lanes(assignment)
-        self._cut_chunks(assignment)
+        express = self._dispatcher.express
+        fresh = [assignment for assignment in assignments if not assignment.halted]
+        for assignment in fresh:
+            assignment.halted = True  # before the look at who runs: see `Assignment`
+            if express is not None:
+                express.halt(assignment)
+            if fits is not None:
+                assignment.drain_limit = assignment.highest_started(self._dispatcher.verdicts.diverting)
+        # All limits before any cut: a lane that one partition's cut readies may go on with another's record.
+        for assignment in assignments:
+            assignment.drain_limit = -1 if fits is None else self._limit(assignment)
+        for assignment in assignments:
+            self._cut_lanes(assignment)
+            self._cut_chunks(assignment)
+        if fits is None:
+            return False
+        return fits(self._work(assignments)) or self.drain(assignments, None)
+
+    def _limit(self, assignment: Assignment) -> int:
+        """Return the drain's limit, or the head below it that waits: past that there is a hole anyway."""
+        waits = self._dispatcher.waits
+        heads = (lane.head for lane in assignment.lanes_here() if waits(lane))
+        return min([assignment.drain_limit, *(head.offset() for head in heads if head is not None)])
+
+    def _work(self, assignments: Sequence[Assignment]) -> Work:
+        waits = self._dispatcher.waits
+        records = longest = 0
+        for assignment in assignments:
+            for lane in assignment.lanes.values():
+                if not waits(lane) and (here := assignment.records_in(lane)):
+                    records += here
+                    longest = max(longest, len(lane))
+        return Work(records, longest)
 
     def end(self, assignment: Assignment) -> int:
         """End an epoch: what has no outcome is abandoned, late results will be stale. Return how many."""
@@ -46,7 +82,7 @@ class Cuts:
         assignment.drain_limit = -1
         del dispatcher.assignments[assignment.partition]
         self._cut_chunks(assignment)
-        self._cut_lanes(assignment)
+        self._cut_lanes(assignment, held_too=True)
         # What is left are heads that run: nobody waits for them any more.
         running = assignment.backlog_records
         assignment.abandoned_records += running
@@ -79,8 +115,11 @@ class Cuts:
                     counted.backlog_bytes -= size
         return len(taken)
 
-    def _cut_lanes(self, assignment: Assignment) -> None:
+    def _cut_lanes(self, assignment: Assignment, *, held_too: bool = False) -> None:
+        held = self._dispatcher.holds.held
         for lane in list(assignment.lanes.values()):
+            if lane in held and not held_too:
+                continue
             if self.abandon(assignment, lane) and not lane.running:
                 self._after_cut(lane)
 

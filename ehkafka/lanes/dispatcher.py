@@ -28,9 +28,10 @@ from ehkafka.lanes.verdicts import Verdicts
 from ehkafka.recovery.decision import AwaitHead, HoldHead
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 
     from ehkafka.lanes.chunk import Chunk
+    from ehkafka.lanes.cuts import Work
     from ehkafka.lanes.finished import FinishedBefore
     from ehkafka.lanes.order import KeyReader, Scope
     from ehkafka.records import Message, TopicPartition
@@ -285,6 +286,10 @@ class Dispatcher:
     def make_ready(self, lane: Lane) -> None:
         """Ready a lane that nobody holds, or free it if empty, minding drains, pauses and opening."""
         while lane.refill() and lane.assignment.halted and not lane.assignment.may_start(lane.head):
+            if lane.attempts and not lane.assignment.ended:
+                # It failed, and no later record of its key may pass it before its epoch has ended.
+                self.holds.hold(lane, HoldHead(lane.last_error))
+                return
             self._cuts.abandon(lane.assignment, lane)
         if lane.head is None:
             self.free(lane)
@@ -298,23 +303,39 @@ class Dispatcher:
             self.ready.append(lane)
 
     def drain(self, assignment: Assignment, *, below_started: bool) -> None:
-        """Cut an assignment short before it ends; see `Cuts.drain`."""
-        self._cuts.drain(assignment, below_started=below_started)
+        """Cut one assignment short before it ends; see `Cuts.drain`."""
+        self.drain_all([assignment], _always if below_started else None)
+
+    def drain_all(self, assignments: Sequence[Assignment], fits: Callable[[Work], bool] | None) -> bool:
+        """Cut assignments short before they end; see `Cuts.drain`."""
+        return self._cuts.drain(assignments, fits)
 
     def end(self, assignment: Assignment) -> int:
         """End an epoch; return how many records were abandoned. See `Cuts.end`."""
-        abandoned = self._cuts.end(assignment)
+        return self.end_all([assignment])[0]
+
+    def end_all(self, assignments: Sequence[Assignment]) -> list[int]:
+        """End epochs that end together; return how many records each abandoned. See `Cuts.end`."""
+        for assignment in assignments:
+            # Before any of them ends: a lane that one of them lets go must not start another's record.
+            assignment.halted = True
+            assignment.drain_limit = -1
+        abandoned = [self._cuts.end(assignment) for assignment in assignments]
         if self._shared_fates is not None and not self.assignments:
             self._shared_fates.clear()
         return abandoned
 
     def drained(self, assignment: Assignment) -> bool:
         """Tell whether nothing of an assignment runs or could still run."""
-        return not assignment.has_runnable(self.holds.held)
+        return not assignment.has_runnable(self.waits)
 
     def has_runnable(self) -> bool:
         """Tell whether any record of any assignment runs or could run without an outside event."""
-        return any(assignment.has_runnable(self.holds.held) for assignment in self.assignments.values())
+        return any(assignment.has_runnable(self.waits) for assignment in self.assignments.values())
+
+    def waits(self, lane: Lane) -> bool:
+        """Tell whether a lane is on hold and nothing is on its way that will let it go."""
+        return lane in self.holds.held and lane not in self.verdicts.diverting
 
     def free(self, lane: Lane) -> None:
         """Drop an empty lane, unless its key has a new one."""
@@ -336,3 +357,7 @@ class Dispatcher:
             lane.head = None
             lane.attempts = lane.wishes = 0
             self.make_ready(lane)
+
+
+def _always(_work: Work) -> bool:
+    return True

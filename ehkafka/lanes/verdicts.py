@@ -146,7 +146,11 @@ class Verdicts:
         del self.diverting[lane]
         if verdict is Outcome.DEAD_LETTERED:
             holds.give_up_head(lane)
-            if lane in holds.held:
+            if lane not in holds.held:
+                return
+            if lane.assignment.halted and not lane.assignment.may_start(lane.head):
+                holds.keep(lane, HoldHead("its key is diverted to the dead letters"))
+            else:
                 self._divert_head(lane)
         elif isinstance(verdict, HoldHead):
             holds.keep(lane, verdict)

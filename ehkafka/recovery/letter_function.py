@@ -82,6 +82,10 @@ class FunctionBox:
                 self._thread = threading.Thread(target=self._run, name="ehkafka-letters", daemon=True)
                 self._thread.start()
 
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether a thread is the one that calls the function."""
+        return thread is self._thread
+
     def stop(self, timeout_s: float) -> None:
         """End the thread; what is not delivered belongs to records that are redelivered."""
         with self._lock:

@@ -118,6 +118,10 @@ class LetterOffice:
         """Why nothing is acknowledged, as far as the producer knows. From any thread."""
         return self._producer.problem or "the broker has not answered"
 
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether a thread is the office's."""
+        return thread is self._thread
+
     def stop(self, timeout_s: float) -> int:
         """Stop, at most after `timeout_s` seconds; return how many letters are not acknowledged."""
         self._ends_s = time.monotonic() + timeout_s

@@ -15,6 +15,7 @@ from ehkafka.recovery.policy import DeadLetter
 from ehkafka.recovery.unanswered import Unanswered
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Iterator
 
     from ehkafka.events import Event
@@ -92,6 +93,11 @@ class Letters:
         for unanswered in self._unanswered:
             if (trouble := unanswered.trouble) is not None:
                 yield trouble
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether a thread is one of those that write letters: the user's functions run there."""
+        is_the_offices = self._office is not None and self._office.owns(thread)
+        return is_the_offices or any(box.owns(thread) for box in self._functions)
 
     def stop(self, timeout_s: float) -> None:
         """End all, after `timeout_s` seconds at most: what is not safe by then is redelivered."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.cuts import Work
     from ehkafka.records import TopicPartition
     from ehkafka.testing.simulated_group import CommitRefusal
     from ehkafka.testing.simulated_member import SimulatedMember
@@ -106,7 +107,6 @@ class Handover:
         member.starts[partition] = member.positions[partition] = offset
         stored = None if committed is None else Position(epoch, offset, None, metadata)
         member.ledger.assigned(partition, epoch, stored)
-        member.ranges.begin(assignment, stored)
         world.note(member.name, "is assigned", partition, epoch, offset)
         member.history.assigned(partition, epoch, str(offset))
         if not opened:
@@ -128,10 +128,15 @@ class Handover:
         self.leaving, self._after, self._commit_sent = partitions, after, False
         drain_s = world.plan.drain_s
         self._deadline_s = world.clock.now_s() + drain_s
-        with member.locked() as dispatcher:
-            for assignment in partitions.values():
-                dispatcher.drain(assignment, below_started=drain_s > 0)
+        self._drain(self._fits if drain_s > 0 else None)
         self._go_on_revoking()
+
+    def _drain(self, fits: Callable[[Work], bool] | None) -> None:
+        with self._member.locked() as dispatcher:
+            dispatcher.drain_all(list(self.leaving.values()), fits)
+
+    def _fits(self, work: Work) -> bool:
+        return not work.records or self._world.finds_time()
 
     def _go_on_revoking(self) -> None:
         member, world = self._member, self._world
@@ -140,11 +145,12 @@ class Handover:
         with member.locked() as dispatcher:
             drained = all(map(dispatcher.drained, self.leaving.values()))
         if not drained and world.clock.now_s() < self._deadline_s:
+            if world.plan.fits_share < 1.0 and world.plan.drain_s > 0:
+                self._drain(self._fits)
             return
         with member.locked() as dispatcher:
             positions = member.positions_of(self.leaving)
-            for assignment in self.leaving.values():
-                dispatcher.end(assignment)
+            dispatcher.end_all(list(self.leaving.values()))
         dirty = member.ledger.dirty(positions)
         self._commit_sent = True
         if dirty:
@@ -175,9 +181,7 @@ class Handover:
         self._world.note(member.name, "lost", sorted(member.owned))
         self.leaving = dict(member.owned)
         with member.locked() as dispatcher:
-            for assignment in member.owned.values():
-                if not assignment.ended:
-                    dispatcher.end(assignment)
+            dispatcher.end_all([one for one in member.owned.values() if not one.ended])
         for partition in list(member.owned):
             member.forget(partition, "lost")
         self.leaving = {}

@@ -56,6 +56,8 @@ class SimulationPlan:
     flip_share: float = 0.0
     steal_share: float = 0.0
     metadata_bytes_max: int = 1_000
+    # How often, at a look, a drain finds that what lies below the highest started offsets fits.
+    fits_share: float = 1.0
     commit_interval_s: float = 0.1
     # Between two steps of a worker that are one for the user, and how often there is anything between.
     seam_s: float = 0.005
@@ -86,13 +88,17 @@ class SimulationPlan:
         """Return the plan of a seed: always the same one."""
         rng = random.Random(f"plan {seed}")  # noqa: S311 - reproducible on purpose
         graceful = rng.random() < 0.3
+        fits_share = random.Random(f"fits {seed}").choice([1.0, 0.9, 0.0])  # noqa: S311 - as above
         produce_s = rng.choice([0.2, 1.0, 3.0])
+        load = _load(rng)
         return cls(
             seed=seed,
             graceful=graceful,
             produce_s=produce_s,
             heal_s=produce_s + 1.0,
-            **_load(rng),  # type: ignore[arg-type]
+            # What is left behind holes is not repeated only where ranges say what is finished above them.
+            fits_share=fits_share if load["saves_ranges"] or not graceful else 1.0,
+            **load,  # type: ignore[arg-type]
             **({} if graceful else _faults(rng)),  # type: ignore[arg-type]
             # A held key cannot be drained, so what ran beside it is repeated.
             after_dead_letter="continue" if graceful else rng.choice(get_args(AfterDeadLetter)),

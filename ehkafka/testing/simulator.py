@@ -84,6 +84,8 @@ class Simulation:
     def __init__(self, plan: SimulationPlan, *, trace: bool = False) -> None:
         self.plan = plan
         self.rng = random.Random(plan.seed)  # noqa: S311 - reproducible on purpose
+        # Apart, so that what is drawn for a seed stays the same.
+        self._fits_rng = random.Random(f"fits {plan.seed}")  # noqa: S311 - as above
         self.clock = VirtualClock()
         self.checker = Checker(lane_scope=self._lane_scope if plan.scope == "handler" else None)
         self.log = SimulatedLog(plan, self.rng, self._seam)
@@ -180,11 +182,11 @@ class Simulation:
         return any(member.name == name for member in self.members)
 
     def _lane_scope(self, partition: TopicPartition) -> str:
-        # A drain abandons failed heads, and their key goes on in the handler's other partitions before
-        # the epoch has ended; the member itself looks for overlaps.
+        # With the end of an epoch its failed records are the next owner's, and their keys go on; the
+        # checker is told of it only when the last commit has been answered.
         member = self.starting
-        leaving = member is not None and partition in member.handover.leaving
-        return str(partition) if leaving else "handler"
+        leaving = None if member is None else member.handover.leaving.get(partition)
+        return str(partition) if leaving is not None and leaving.ended else "handler"
 
     # Speeds and chances.
 
@@ -205,6 +207,10 @@ class Simulation:
     def poll_s(self) -> float:
         """Return the time between two polls."""
         return self.rng.uniform(0.1, 2.0) * self.plan.poll_s
+
+    def finds_time(self) -> bool:
+        """Tell whether what a drain has to finish fits into its time."""
+        return self._fits_rng.random() < self.plan.fits_share
 
     def settles_at_once(self) -> bool:
         """Tell whether a worker gets to settle what it handed in before anybody else does."""

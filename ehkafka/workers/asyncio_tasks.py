@@ -172,9 +172,14 @@ class LaneTasks:
                 if lane is None:
                     return
             one.lane = lane
-            begun = self._round
+            if not self._round_is_open:
+                self._open_round()
+            begun, round_ends_s = self._round, self._round_ends_s
             await self._run_turn(lane)
             one.lane = None
+            if begun != self._round:
+                # One record or a few, of which one suspended; it began within the round before.
+                exchange.note_work(time.perf_counter() - round_ends_s + ROUND_S, lane.finished_records or 1)
             hand_in(lane)
             if traces() or task.cancelling() or len(live) > self.size:
                 self._replace()

@@ -18,6 +18,7 @@ from ehkafka.lanes.order import describe_key
 from ehkafka.workers.asyncio_loop import new_loop
 from ehkafka.workers.asyncio_stack import await_stack
 from ehkafka.workers.asyncio_tasks import TURN_RECORDS_MAX, LaneTasks
+from ehkafka.workers.loop_threads import LoopThreads
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -69,6 +70,7 @@ class AsyncioWorkers:
         # Set by the loop's thread before `start` returns.
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: LaneTasks | None = None
+        self._blocking = LoopThreads()
         # A daemon: a handler that never returns must not keep the process from leaving.
         self._thread = threading.Thread(target=self._main, name=f"ehkafka-{name}-loop", daemon=True)
 
@@ -108,8 +110,8 @@ class AsyncioWorkers:
             self._call(self._tasks.cancel_ended)
 
     def owns(self, thread: threading.Thread) -> bool:
-        """Tell whether a thread is this loop's."""
-        return thread is self._thread
+        """Tell whether a thread is this loop's, or one that it gave a blocking call to."""
+        return thread is self._thread or self._blocking.owns(thread)
 
     def stacks(self) -> dict[str, str]:
         """Return where the loop's thread is, and what each of the oldest running calls awaits."""
@@ -137,6 +139,7 @@ class AsyncioWorkers:
         try:
             with asyncio.Runner(loop_factory=new_loop) as runner:
                 self._loop = runner.get_loop()
+                self._blocking.attach(self._loop, self._thread.name)
                 try:
                     runner.run(self._live())
                 except BaseException as error:  # not a handler's: the engine's own, or a loop's that is gone

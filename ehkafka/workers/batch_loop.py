@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.workers.asyncio_loop import new_loop
 from ehkafka.workers.asyncio_stack import await_stack
+from ehkafka.workers.loop_threads import LoopThreads
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -27,10 +28,12 @@ class BatchLoop:
         self._name = f"ehkafka-{name}-loop"
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._blocking = LoopThreads()
 
     def start(self) -> None:
         """Start the loop."""
         self._loop = new_loop()
+        self._blocking.attach(self._loop, self._name)
         self._thread = threading.Thread(target=self._loop.run_forever, name=self._name, daemon=True)
         self._thread.start()
 
@@ -55,8 +58,8 @@ class BatchLoop:
             loop.close()
 
     def is_on(self, thread: threading.Thread) -> bool:
-        """Tell whether code on this thread runs in the loop."""
-        return thread is self._thread
+        """Tell whether code on this thread runs in the loop, or was given away by it as a blocking call."""
+        return thread is self._thread or self._blocking.owns(thread)
 
     def stacks(self) -> dict[str, str]:
         """Return where each running coroutine waits."""

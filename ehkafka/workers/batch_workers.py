@@ -7,6 +7,7 @@ for what it failed, outside the lock, and hands the lanes in. Called by nobody: 
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import said
@@ -90,10 +91,13 @@ class BatchWorkers(ThreadWorkers):
             else:
                 known.append(share)
         if known:
+            began_s = time.perf_counter()
             try:
                 self._call(known)
             except BaseException as error:  # SystemExit and the like too: the desk stops the app for them
                 self._blame(known, error)
+            spent_s = time.perf_counter() - began_s
+            self._batches.note_work(spent_s, sum(len(share.messages) for share in known))
         self._batches.pass_over(shares)
         if left := [share for share in shares if share.is_open]:
             for share in left:

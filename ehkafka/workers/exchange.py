@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
     from ehkafka.lanes.chunk import Chunk
+    from ehkafka.lanes.cuts import Work
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.lane import Lane
     from ehkafka.records import Message
@@ -37,6 +38,8 @@ QUICK_S = 20e-6
 # A runner that finished nothing for so long while lanes are ready is taken to be held up. Longer than the
 # poll thread itself keeps the GIL for a batch.
 PATIENCE_S = 3e-3
+# Records over which the mean time of one is taken.
+MEAN_RECORDS = 200
 # A record of a chunk that runs for so long is left to its worker, and the rest of the chunk taken away.
 STEAL_S = 1.5e-3
 
@@ -75,6 +78,8 @@ class Exchange:
         self._progress_seen = (-1, 0.0)
         # Recent cost of a record, in seconds; any worker writes it and a lost update does no harm.
         self.cost_s = 1.0
+        # How long a record takes a worker, over the last few hundred; 0 before any. Written like `cost_s`.
+        self.mean_s = 0.0
         # Set once; workers leave when they see it and find nothing ready.
         self.closed = False
 
@@ -147,6 +152,19 @@ class Exchange:
         """
         known_s = self.cost_s
         self.cost_s = cost_s if cost_s < known_s else known_s + (cost_s - known_s) * 0.05
+
+    def note_work(self, spent_s: float, records: int) -> None:
+        """Take what a worker spent on so many records into the mean."""
+        if records:
+            mean_s = spent_s / records
+            share = min(1.0, records / MEAN_RECORDS) if self.mean_s else 1.0
+            self.mean_s += (mean_s - self.mean_s) * share
+
+    def needs_s(self, work: Work, workers: int) -> float:
+        """Return how long so many workers take for what a drain has to finish, as far as the past tells."""
+        # Quick handlers run one after another, whatever the number.
+        needed_s = work.needs_s(self.mean_s, 1 if self.mean_s < QUICK_S else workers)
+        return needed_s if self._pace is None else max(needed_s, work.records / self._pace.rate_per_s)
 
     def wake_one(self) -> None:
         """Wake a sleeper if a lane is ready and may be lent."""

@@ -76,6 +76,10 @@ class Batch:
         fields, self._fields = self._fields, []
         return tuple(fields)
 
+    def is_cut(self) -> bool:
+        """Tell whether a partition that it has records of is being drained, or was taken away."""
+        return any(part.is_open and part.lane.assignment.halted for part in self._parts[self._now :])
+
     def finish(self, end: int) -> None:
         """Give the records before this number that had no end yet the outcome *finished*."""
         while self.settled < end:

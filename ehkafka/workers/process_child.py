@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 # True while the program's main module is imported again: an app must not be started by that.
 importing_main = False
+# Asks the parent's app to stop; None in a process that is no worker. Set once, before the user's code.
+stop_parent: Callable[[Any, float | None], None] | None = None
 
 
 def main(requests: int, answers: int, claims: int, lifeline: int, dumps: int) -> None:
@@ -50,6 +52,7 @@ def main(requests: int, answers: int, claims: int, lifeline: int, dumps: int) ->
     frame = pipe.read_frame(requests)
     if frame is None:
         return
+    _let_the_app_be_stopped(answers)
     try:
         invoke, tear_down = _boot(pickle.loads(frame.body))  # noqa: S301 - the parent wrote it
     except BaseException as error:
@@ -61,6 +64,14 @@ def main(requests: int, answers: int, claims: int, lifeline: int, dumps: int) ->
         _Batch(pipe.unpack_batch(frame), invoke, pipe.Claims(claims), answers).run()
     if tear_down is not None:
         _tear_down(tear_down, answers)
+
+
+def _let_the_app_be_stopped(answers: int) -> None:
+    global stop_parent  # noqa: PLW0603 - what this process is
+    # Any thread of the user's may call it: so short a write to a pipe is never torn apart.
+    stop_parent = lambda drain, timeout_s: pipe.send(  # noqa: E731 - it needs the descriptor alone
+        answers, pipe.STOP, marshal.dumps((drain, timeout_s))
+    )
 
 
 def _leave_signals_to_the_parent() -> None:

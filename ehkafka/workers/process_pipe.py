@@ -32,7 +32,7 @@ MARSHAL_BYTES_MAX = 2_000
 
 # Kinds of frames: to the child, then from it.
 BOOT, BATCH_MARSHALLED, BATCH_PICKLED = b"b", b"m", b"p"
-READY, REFUSED, FAILED, DONE, TORN_DOWN = b"r", b"x", b"f", b"d", b"t"
+READY, REFUSED, FAILED, DONE, TORN_DOWN, STOP = b"r", b"x", b"f", b"d", b"t", b"s"
 
 
 class Frame(NamedTuple):

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # A child that is slow to start, or held up, is looked at so often whether it lives.
 ALIVE_LOOK_S = 0.25
+# A batch whose partition is being cut is taken back so soon after that.
+CUT_LOOK_S = 0.1
 # A batch that takes so many times as long as it should has met a slow record.
 OVERRUN = 2.0
 
@@ -39,6 +41,8 @@ class BatchRun:
         # When the record that runs now was first known to run.
         self._since_s = time.monotonic()
         self._is_overdue = False
+        # When the batch has taken so long that a slow record is to be looked for.
+        self._overrun_s = self._since_s + self._patience_s()
 
     def run(self) -> None:
         """Send the batch and see it to its end, or the child's."""
@@ -52,7 +56,7 @@ class BatchRun:
         while True:
             frames = reader.take_until(time.monotonic() + wait_s)
             started = None
-            if not frames and not reader.ended:
+            if not frames and not reader.ended and self._is_to_be_taken_back():
                 started = self._take_back()
                 # What failed before the last claim was taken is in the pipe by now.
                 frames = reader.take()
@@ -67,9 +71,16 @@ class BatchRun:
             self._pool.exchange.wake_one()
             wait_s = self._next_look_s()
 
-    def _first_look_s(self) -> float:
+    def _patience_s(self) -> float:
         overrun_s = OVERRUN * self._pool.settings.batch_s
         return min(overrun_s, self._pool.deadline_s or overrun_s)
+
+    def _first_look_s(self) -> float:
+        # Now and then: a stop or a revoke may begin meanwhile, and what has not started is to be left.
+        return min(max(self._overrun_s - time.monotonic(), 0.001), CUT_LOOK_S)
+
+    def _is_to_be_taken_back(self) -> bool:
+        return time.monotonic() >= self._overrun_s or self._batch.is_cut()
 
     def _take_back(self) -> int | None:
         """Take back what the child has not started; return how many it has, None where nothing changed."""
@@ -84,10 +95,13 @@ class BatchRun:
     def _heard(self, frames: list[pipe.Frame]) -> bool:
         """Take what the child says; True when the batch has ended."""
         for frame in frames:
+            if self._pool.heard_stop(frame):
+                continue
             if frame.kind == pipe.DONE:
                 started, elapsed_s = marshal.loads(frame.body)  # noqa: S302 - our own child wrote it
                 self._batch.end(started)
                 self._size.note(started, elapsed_s)
+                self._pool.exchange.note_work(elapsed_s, started)
                 return True
             if frame.kind == pipe.FAILED:
                 number, packed = marshal.loads(frame.body)  # noqa: S302 - our own child wrote it

@@ -92,6 +92,8 @@ class ProcessWorker:
     def _await_ready(self, link: ProcessLink) -> None:
         while not self._pool.is_abandoned:
             for frame in link.reader.take_until(time.monotonic() + ALIVE_LOOK_S):
+                if self._pool.heard_stop(frame):
+                    continue
                 if frame.kind == pipe.REFUSED:
                     raise unpack_error(frame.body, link.pid)
                 link.is_ready = True
@@ -129,7 +131,7 @@ class ProcessWorker:
         link.ask_to_leave()
         while not self._pool.is_abandoned and not link.reader.ended and not link.is_dead:
             for frame in link.reader.take_until(time.monotonic() + ALIVE_LOOK_S):
-                if frame.kind == pipe.TORN_DOWN:
+                if not self._pool.heard_stop(frame) and frame.kind == pipe.TORN_DOWN:
                     self._pool.on_tear_down_error(unpack_error(frame.body, link.pid))
         if not self._pool.is_abandoned:
             link.bury()

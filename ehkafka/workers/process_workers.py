@@ -8,12 +8,14 @@ Started and stopped by the runtime; see `process_worker` for what its threads do
 
 from __future__ import annotations
 
+import marshal
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.events import WorkerProcessDied
 from ehkafka.workers.process_boot import boot_bytes
+from ehkafka.workers.process_pipe import STOP
 from ehkafka.workers.process_worker import ProcessWorker
 from ehkafka.workers.processes import PROCESSES_MAX
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.history import History
     from ehkafka.workers.exchange import Exchange
+    from ehkafka.workers.process_pipe import Frame
     from ehkafka.workers.processes import Processes
     from ehkafka.workers.protocol import FailureDesk
 
@@ -48,6 +51,7 @@ class ProcessWorkers:
         on_failure: FailureDesk,
         on_death: Callable[[BaseException], None],
         on_tear_down_error: Callable[[BaseException], None],
+        on_stop: Callable[[Any, float | None], None],
         emit: Callable[[Event], None],
         set_up: Callable[[], Any] | None = None,
         tear_down: Callable[[], Any] | None = None,
@@ -56,6 +60,8 @@ class ProcessWorkers:
         one_record_turns: bool = False,
     ) -> None:
         """`call.bind()`, in the child, gives what is called with a message and its attempt.
+
+        `on_stop` hears what a handler gave to `App.stop` there.
 
         `parts` names what `call` is made of. Raises `ConfigurationError` for what cannot be pickled.
         """
@@ -66,6 +72,7 @@ class ProcessWorkers:
         self.on_failure = on_failure
         self.on_death = on_death
         self.on_tear_down_error = on_tear_down_error
+        self._on_stop = on_stop
         self.history = history
         self.deadline_s = deadline_s
         self.one_record_turns = one_record_turns
@@ -162,6 +169,13 @@ class ProcessWorkers:
     def pids(self) -> list[int]:
         """The process ids of the children that live now."""
         return [worker.pid for worker in self._workers if worker.pid is not None]
+
+    def heard_stop(self, frame: Frame) -> bool:
+        """Tell whether a child's frame says that its user's code asks the app to stop, and hand that on."""
+        if frame.kind != STOP:
+            return False
+        self._on_stop(*marshal.loads(frame.body))  # noqa: S302 - our own child wrote it
+        return True
 
     def on_child_death(self, pid: int, how: str, was_running: bool) -> None:
         """Tell that a child died by itself, whether a record ran in it or not."""

@@ -48,6 +48,10 @@ class Workers(Protocol):
     back to the same worker, nor that anybody waits for a result whose epoch ended.
     """
 
+    @property
+    def size(self) -> int:
+        """How many workers it has; those that leave once their record has ended do not count."""
+
     def start(self) -> None:
         """Start the workers and run the users' per-worker set-up. Raises what a set-up raises."""
 
@@ -65,15 +69,11 @@ class Workers(Protocol):
 
 
 @runtime_checkable
-class Resizable(Protocol):
+class Resizable(Workers, Protocol):
     """A pool whose number of workers can change while it runs."""
 
     # The most that it may be given.
     size_max: int
-
-    @property
-    def size(self) -> int:
-        """How many workers it has; those that leave once their record has ended do not count."""
 
     def resize(self, size: int) -> None:
         """Change the number, 1 or more. Raises what a new worker's set-up raises: then all is as before."""

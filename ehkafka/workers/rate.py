@@ -28,6 +28,7 @@ class Pace:
     """A token bucket for many threads."""
 
     def __init__(self, rate_per_s: float, burst_records: int | None, clock: Callable[[], float]) -> None:
+        self.rate_per_s = rate_per_s
         self._bucket = TokenBucket(rate_per_s, burst_records or max(1, math.ceil(rate_per_s * BURST_S)))
         self._clock = clock
         self._lock = threading.Lock()

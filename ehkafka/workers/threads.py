@@ -218,8 +218,10 @@ class ThreadWorkers:
             if lanes >= lanes_max:
                 break
             lane = begin()
-        cost_s = (time.perf_counter() - started_s) / (records or 1)
+        spent_s = time.perf_counter() - started_s
+        cost_s = spent_s / (records or 1)
         exchange.note_cost(cost_s)
+        exchange.note_work(spent_s, records)
         exchange.note_lanes(cost_s)
         exchange.settle()
         return min(lanes_max * 2, STINT_LANES_MAX) if cost_s < QUICK_S else 1
@@ -256,6 +258,7 @@ class ThreadWorkers:
         spent_s = time.perf_counter() - started_s
         if chunk.lane is None or ended is not chunk:  # else the poll thread has noted what it took
             exchange.note_cost(spent_s / (len(chunk.messages) or 1))
+            exchange.note_work(spent_s, len(chunk.messages))
             exchange.note_chunk(spent_s, len(chunk.messages))
         exchange.returned.append(ended)
         exchange.settle_chunk()

@@ -86,7 +86,6 @@ PURE = (
     "intake.first_counts",
     "intake.gap",
     "intake.rebalance",
-    "progress.known",
     "progress.ledger",
     "progress.metadata",
     "progress.position",

@@ -86,7 +86,7 @@ def test_the_second_signal_leaves_at_once(start_ehkafka: Callable) -> None:
     running.process.send_signal(signal.SIGINT)
     assert running.end() == ehkafka.AbandonedError.exit_code
     message = running.stderr.splitlines()[-1]
-    assert message.startswith("ehkafka: The app left with 10 records unfinished")
+    assert message.startswith("ehkafka: The app left while handlers were running")
     assert "orders[0]@0" in message
     assert "Traceback" not in running.stderr
 

@@ -580,7 +580,7 @@ def test_l1_a_stop_hands_the_waiting_batch_over_at_once(lab: Any, store_app: Any
     time.sleep(0.1)
     assert store.batches == []
     began_s = unstolen_s()
-    app.stop()
+    app.stop(drain="all")
     assert unstolen_s() - began_s < 3.0
     assert lab.committed() == 4
     assert store.sizes == [4]
@@ -645,7 +645,7 @@ def test_a_revoke_while_a_batch_fills_starts_nothing_of_it(lab: Any, store_app: 
     two.start()
     wait_for(lambda: second.finished == 6)
     assert first.batches == []
-    one.stop()
+    one.stop(drain="all")
     assert first.finished == 6
     two.stop()
     assert [lab.committed(partition, topic="t4") for partition in range(4)] == [3] * 4

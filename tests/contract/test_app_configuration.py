@@ -72,7 +72,7 @@ def test_settings_with_consumer_properties_are_not_pickled() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"drain": 1}, r"Unknown setting drain: did you mean drain_s\?"),
+        ({"dran_s": 1}, r"Unknown setting dran_s: did you mean drain_s\?"),
         ({"stop_s": 5, "drain_s": -1}, "drain_s=-1"),
         ({"group": " "}, "group is missing"),
         ({"start": "middle"}, "start='middle'"),

@@ -24,7 +24,7 @@ def test_l1_a_drain_handles_and_commits_all_that_was_received(lab: Any, wait_for
     app.start()
     wait_for(lambda: app.snapshot().received_records == 8)
     wait_for(lambda: recorder.running["all"] == 2)
-    stopping = threading.Thread(target=app.stop)
+    stopping = threading.Thread(target=lambda: app.stop(drain="all"))
     stopping.start()
     wait_for(lambda: app.state == "stopping")
     gate.set()
@@ -110,7 +110,7 @@ def test_an_app_stops_within_a_second_while_it_still_joins(lab: Any, recorder: A
 def test_l5_the_first_signal_drains_and_the_program_ends_with_0(
     lab: Any, program: Any, wait_for: Any, number: int
 ) -> None:
-    """L5: SIGTERM or SIGINT: what was received is handled and committed, exit code 0."""
+    """L5: SIGTERM or SIGINT: with drain="all" what was received is handled and committed, exit code 0."""
     lab.produce("a a a")
     started = program(
         """
@@ -120,7 +120,8 @@ def test_l5_the_first_signal_drains_and_the_program_ends_with_0(
             time.sleep(0.3)
             say("end", record.offset())
         run()
-        """
+        """,
+        drain="all",
     )
     wait_for(lambda: started.said("begin 0"))
     started.signal(number)

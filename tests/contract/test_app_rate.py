@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import ehkafka
+from ehkafka.events import RecordsLeft
 from ehkafka.testing.unstolen import unstolen_s
 
 
@@ -48,18 +49,20 @@ def test_calls_start_no_faster_than_the_limit_and_hardly_slower(
     assert 0.295 - 0.05 <= took_s < 2.0
 
 
-def test_a_drain_keeps_to_the_limit_and_ends_in_time(lab: Any, wait_for: Any) -> None:
-    """L1 and L3: what the limit keeps back past the deadline is redelivered, and said so."""
+def test_a_drain_keeps_to_the_limit_and_ends_in_time(lab: Any, events: Any, wait_for: Any) -> None:
+    """L1 and L3: what the limit keeps back past the deadline was never started: left, and said so."""
     recorder = lab.recorder()
     lab.produce("a b c d e f g h i j")
     app = lab.app(recorder, rate_limit=4.0, rate_burst=1)
+    app.add_hook(events)
     app.start()
     wait_for(lambda: recorder.count >= 1)
     began_s = unstolen_s()
-    with pytest.raises(ehkafka.AbandonedError, match="unfinished"):
-        app.stop(timeout_s=0.6)
+    app.stop(drain="all", timeout_s=0.6)
     assert unstolen_s() - began_s < 2.0
     assert 2 <= recorder.count <= 5
+    assert [event.never_started_records for event in events.of(RecordsLeft)] == [10 - recorder.count]
+    assert lab.committed() == recorder.count
 
 
 def test_retries_count_and_other_handlers_do_not(lab: Any, wait_for: Any) -> None:

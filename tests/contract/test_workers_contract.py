@@ -222,7 +222,7 @@ def test_l1_a_drain_ends_all_and_a_restart_of_the_app_repeats_nothing(stage: Sta
     app = stage.app(workers=2)
     app.start()
     wait_for(lambda: app.snapshot().received_records == 8 and stage.running == 2)
-    stopping = in_background(app.stop)
+    stopping = in_background(lambda: app.stop(drain="all"))
     wait_for(lambda: app.state == "stopping")
     stage.open("gate")
     stopping.join()

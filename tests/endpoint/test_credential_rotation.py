@@ -3,12 +3,14 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer
 
 from ehkafka.endpoint import Endpoint, credential_rotation
+from ehkafka.endpoint.credential_watch import CredentialWatch
 from ehkafka.endpoint.properties import consumer_properties, producer_properties
 from ehkafka.errors import ConfigurationError
 
@@ -132,6 +134,28 @@ def test_a_callable_that_hangs_holds_up_no_client_for_ever(
         assert entered.is_set()
     finally:
         release.set()
+
+
+def test_a_thread_that_reads_for_an_app_is_known_as_the_apps(connection_string: str) -> None:
+    """A callable that stops the app must not wait for it: see `App.stop`."""
+    readers: list[threading.Thread] = []
+
+    def fetch() -> str:
+        readers.append(threading.current_thread())
+        return connection_string
+
+    credential = Endpoint.connection_string(fetch).credential
+    assert credential is not None
+    credential.client_properties()
+    watch = CredentialWatch(credential, lambda _event: None)
+    watch.start(None)  # type: ignore[arg-type]
+    watch.look_now()
+    deadline_s = time.monotonic() + 20.0
+    while len(readers) < 3:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.001)
+    watch.stop()
+    assert [watch.owns(thread) for thread in readers] == [False, True, True]
 
 
 def test_a_callable_is_never_called_by_two_at_a_time(connection_string: str) -> None:

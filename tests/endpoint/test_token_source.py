@@ -117,6 +117,19 @@ def test_a_token_is_fetched_once_for_all_who_ask(
     assert (credential.asked, source.attempts) == (1, 1)
 
 
+def test_a_thread_that_asks_the_credential_is_known_as_the_sources(clock: Clock) -> None:
+    """A credential that stops the app must not wait for it: see `App.stop`."""
+    askers: list[threading.Thread] = []
+
+    def fetch() -> Any:
+        askers.append(threading.current_thread())
+        return SimpleNamespace(token="t", expires_on=clock.wall() + LIFE_S)
+
+    source = TokenSource(fetch, NAME, now_s=clock.wall, clock=clock.monotonic)
+    source.sign_in()
+    assert [source.owns(thread) for thread in (*askers, threading.current_thread())] == [True, False]
+
+
 def test_who_asks_for_a_token_that_is_due_gets_a_new_one(
     source: TokenSource, credential: Credential, clock: Clock, heard: list[Event]
 ) -> None:

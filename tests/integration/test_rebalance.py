@@ -42,6 +42,28 @@ def test_a_revoke_in_good_time_repeats_nothing(stage: Any, eventually: Callable[
     assert acknowledged[0].at_ns < revoked[0].at_ns, "the commit belongs into the revoke"
 
 
+def test_a_revoke_without_time_for_what_lies_below_leaves_it_and_repeats_nothing(
+    stage: Any, eventually: Callable[..., None]
+) -> None:
+    """R1, L1d: only what runs ends, within its own time; what is finished above goes along as ranges."""
+    load = stage.load(keys=[b"hot", *(b"key-%d" % number for number in range(200))])
+    load.produce(3000)
+    # The hot key alone takes five times the budget: 500 records of 10 ms.
+    first, second = (
+        stage.app(lambda _record: time.sleep(0.01), drain_s=1.0, commit_interval_s=60.0) for _ in range(2)
+    )
+    first.start()
+    eventually(lambda: first.snapshot().finished_records > 500, "the first member works")
+    second.start()
+    eventually(lambda: second.snapshot().partitions, "the second member has partitions")
+    assert first.snapshot().abandoned_records > 0, "the revoke came too late to prove anything"
+    stage.wait_until_worked_off(load)
+    stage.stop_apps()
+    verdict = stage.verdict()
+    assert verdict.ok, verdict.report()
+    assert verdict.duplicates == 0, verdict.report()
+
+
 def test_a_handler_longer_than_the_drain_is_repeated_by_the_next_owner(
     stage: Any, eventually: Callable[..., None]
 ) -> None:

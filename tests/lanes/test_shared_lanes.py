@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ehkafka.recovery.decision import HoldHead, RetryHead, SkipHead
 from ehkafka.testing.lane_bench import LaneBench
 
@@ -230,3 +232,69 @@ def test_a_drain_waits_for_a_finished_record_to_be_handed_in() -> None:
     bench.settle(lane)
     assert bench.dispatcher.drained(one)
     assert bench.dispatcher.end(one) == 0
+
+
+@pytest.mark.parametrize("below_started", [True, False])
+def test_a_failed_record_is_not_overtaken_while_its_partition_drains(*, below_started: bool) -> None:
+    """O6, R1: its key waits for the end of the epoch; then the other partition's record runs."""
+    bench = _shared()
+    one, two = bench.assign(0), bench.assign(1)
+    bench.receive(one, "b0 a1")
+    bench.receive(two, "a0")
+    for key in "ba":
+        bench.fail_head(bench.begin_key(key), RetryHead(60.0, "later"))
+    bench.dispatcher.drain(one, below_started=below_started)
+    bench.work()
+    assert bench.started == ["b0", "a1"]
+    bench.dispatcher.end(one)
+    bench.work()
+    assert bench.started == ["b0", "a1", "a0"]
+    assert two.watermark() == 1
+    assert bench.is_empty()
+
+
+@pytest.mark.parametrize("command", ["due", "retry", "resume"])
+def test_a_record_that_fails_during_a_drain_keeps_its_key_until_the_epoch_ends(command: str) -> None:
+    """O6, R1: neither its retry's time nor a command lets a later record pass it; nor does it run again."""
+    bench = _shared()
+    one, two = bench.assign(0), bench.assign(1)
+    bench.receive(one, "a0")
+    bench.receive(two, "a0 b1")
+    running = bench.begin_key("a")
+    assert running.may_run_head()
+    bench.dispatcher.drain(one, below_started=False)
+    if command == "resume":
+        bench.dispatcher.holds.pause_key(b"a")
+    running.decision = RetryHead(1.0, "later")
+    bench.settle(running)
+    if command == "due":
+        bench.dispatcher.holds.unpark_due(1.0)
+    elif command == "retry":
+        bench.dispatcher.holds.retry_key(b"a")
+    else:
+        bench.dispatcher.holds.unpark_due(1.0)
+        bench.dispatcher.holds.resume_key(b"a")
+    bench.work()
+    assert bench.started == ["b1"]
+    assert bench.dispatcher.drained(one)
+    bench.dispatcher.end(one)
+    bench.work()
+    assert bench.started == ["b1", "a0"]
+    assert bench.is_empty()
+
+
+def test_no_key_goes_on_between_the_ends_of_two_partitions_that_leave_together() -> None:
+    """O6: the record behind a failed one leaves as well, though its own partition ends a moment later."""
+    bench = _shared()
+    one, two = bench.assign(0), bench.assign(1)
+    bench.receive(one, "a0")
+    bench.receive(two, "a0 b1")
+    bench.fail_head(bench.begin_key("a"), RetryHead(60.0, "later"))
+    running = bench.begin_key("b")
+    assert running.may_run_head()
+    bench.dispatcher.drain_all([one, two], lambda _work: True)
+    bench.finish(running)
+    bench.dispatcher.end_all([one, two])
+    bench.work()
+    assert bench.started == ["a0", "b1"]
+    assert bench.is_empty()

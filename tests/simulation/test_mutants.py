@@ -25,9 +25,7 @@ from ehkafka.lanes.finished import Extent, FinishedBefore
 from ehkafka.lanes.holds import Holds
 from ehkafka.lanes.lane import Lane, SharedLane
 from ehkafka.lanes.verdicts import Verdicts
-from ehkafka.progress.known import Known
 from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
-from ehkafka.progress.saving import Detail, ProgressSaver
 from ehkafka.records import Outcome, TopicPartition
 from ehkafka.recovery.decision import AwaitHead, RetryHead
 from ehkafka.testing.lane_bench import LaneBench
@@ -91,33 +89,6 @@ class Mutant:
         patch.setattr(getattr(module, owner), name, made[name])
 
 
-def _said_without_a_look(bench: LaneBench, assignment: Assignment, saver: ProgressSaver) -> Any:
-    for lane in bench.begin(1):
-        bench.finish(lane)
-    look = saver.look(assignment, Detail.KEPT)
-    assert look is not None
-    return saver.position(look).finished
-
-
-def _what_was_restored_is_not_said() -> bool:
-    bench = LaneBench()
-    assignment = bench.assign(finished_before=[2])
-    bench.receive(assignment, "a0 b1")
-    saver = ProgressSaver(1_000)
-    saver.begin(assignment, None)
-    return _said_without_a_look(bench, assignment, saver) != ((2, 3),)
-
-
-def _what_lies_below_the_position_is_said() -> bool:
-    bench = LaneBench()
-    assignment = bench.assign(finished_before=[1, 3])
-    bench.receive(assignment, "a0 b1 c2")
-    saver = ProgressSaver(1_000)
-    saver.begin(assignment, Position(1, 0, None, "text", ((1, 2), (3, 4))))
-    saver._known[assignment.partition, assignment.epoch] = Known(((1, 2), (3, 4)))
-    return _said_without_a_look(bench, assignment, saver) != ((3, 4),)
-
-
 def _restored_ranges_are_forgotten() -> bool:
     bench = LaneBench()
     assignment = bench.assign(finished_before={1, 5})
@@ -131,6 +102,94 @@ def _another_log_is_skipped() -> bool:
     assignment = bench.dispatcher.assign(P0, 1, finished_before=FinishedBefore([(1, 9)], leader_epoch=3))
     bench.receive(assignment, "a0 b1", leader_epoch=4)
     return len(assignment.lanes) != 2
+
+
+def _what_does_not_fit_starts() -> bool:
+    bench = LaneBench()
+    assignment = bench.assign()
+    bench.receive(assignment, "a0 b1")
+    bench.begin_key("b")
+    bench.dispatcher.drain_all([assignment], lambda _work: False)
+    bench.work()
+    return bench.started != []
+
+
+def _a_record_above_a_failed_one_starts() -> bool:
+    bench = LaneBench()
+    assignment = bench.assign()
+    bench.receive(assignment, "a0 b1 c2")
+    bench.fail_head(bench.begin_key("a"), RetryHead(60.0, "later"))
+    bench.begin_key("c")
+    bench.dispatcher.drain(assignment, below_started=True)
+    bench.work()
+    return bench.started != ["a0"]
+
+
+def _with_a_failed_head(other: str) -> tuple[LaneBench, list[Assignment]]:
+    """Return two partitions of one shared lane of key a, whose first head failed."""
+    bench = LaneBench("handler")
+    both = [bench.assign(0), bench.assign(1)]
+    bench.receive(both[0], "a0")
+    bench.receive(both[1], other)
+    bench.fail_head(bench.begin_key("a"), RetryHead(1.0, "later"))
+    return bench, both
+
+
+def _a_failed_record_is_overtaken() -> bool:
+    bench, (one, _) = _with_a_failed_head("a0")
+    bench.dispatcher.drain(one, below_started=False)
+    bench.work()
+    return bench.started != ["a0"]
+
+
+def _a_record_that_fails_in_a_drain_is_overtaken() -> bool:
+    bench, (one, _) = _with_a_failed_head("a0")
+    bench.dispatcher.drain(one, below_started=False)
+    bench.dispatcher.holds.unpark_due(1.0)
+    bench.work()
+    return bench.started != ["a0"]
+
+
+def _a_key_goes_on_between_two_ends() -> bool:
+    bench, both = _with_a_failed_head("a0 b1")
+    bench.begin_key("b")
+    bench.dispatcher.drain_all(both, lambda _work: True)
+    seen: list[object] = []
+    with pytest.MonkeyPatch.context() as patch:
+        end = Cuts.end
+
+        def look(cuts: Cuts, assignment: Assignment) -> int:
+            ended = end(cuts, assignment)
+            seen.extend(lane.key for lane in bench.dispatcher.ready if lane.may_run_head())
+            return ended
+
+        patch.setattr(Cuts, "end", look)
+        bench.dispatcher.end_all(both)
+    return seen != []
+
+
+def _diverting() -> tuple[LaneBench, Assignment]:
+    bench = LaneBench()
+    bench.dispatcher.verdicts.divert = lambda _lane, *_reason: AwaitHead("letter", lambda _: None)
+    assignment = bench.assign()
+    bench.receive(assignment, "a0 a1")
+    (lane,) = bench.begin()
+    bench.fail_head(lane, RetryHead(60.0, "later"))
+    bench.dispatcher.verdicts.divert_key(lane, "no room")
+    bench.dispatcher.drain(assignment, below_started=True)
+    return bench, assignment
+
+
+def _a_letter_is_begun_above_the_limit() -> bool:
+    bench, _ = _diverting()
+    verdicts = bench.dispatcher.verdicts
+    verdicts.complete(verdicts.outbox.popleft(), Outcome.DEAD_LETTERED, 0.0)
+    return bool(verdicts.outbox)
+
+
+def _a_letter_is_not_waited_for() -> bool:
+    bench, assignment = _diverting()
+    return bench.dispatcher.drained(assignment)
 
 
 def _refused_metadata_is_sent_again() -> bool:
@@ -761,14 +820,63 @@ MUTANTS = [
     Mutant(
         "a drain finishes nothing below the highest started",
         Cuts.drain,
-        "if below_started:",
+        "if fits is not None:",
         "if False:",
         _a_hole_is_left_below_a_started_record,
     ),
     Mutant(
+        "a drain begins what does not fit",
+        Cuts.drain,
+        "fits(self._work(assignments)) or self.drain(assignments, None)",
+        "True",
+        _what_does_not_fit_starts,
+    ),
+    Mutant(
+        "a drain goes on above a head that waits",
+        Cuts._limit,
+        "*(head.offset() for head in heads if head is not None)",
+        "",
+        _a_record_above_a_failed_one_starts,
+    ),
+    Mutant(
+        "a drain takes lanes on hold",
+        Cuts._cut_lanes,
+        "if lane in held and not held_too:",
+        "if False:",
+        _a_failed_record_is_overtaken,
+    ),
+    Mutant(
+        "a failed record is let go while its partition drains",
+        Dispatcher.make_ready,
+        "if lane.attempts and not lane.assignment.ended:",
+        "if False:",
+        _a_record_that_fails_in_a_drain_is_overtaken,
+    ),
+    Mutant(
+        "partitions that leave together end one by one",
+        Dispatcher.end_all,
+        "assignment.drain_limit = -1",
+        "pass",
+        _a_key_goes_on_between_two_ends,
+    ),
+    Mutant(
+        "a diverted key goes on above the drain's limit",
+        Verdicts._complete_held,
+        "if lane.assignment.halted and not lane.assignment.may_start(lane.head):",
+        "if False:",
+        _a_letter_is_begun_above_the_limit,
+    ),
+    Mutant(
+        "a drain does not wait for a letter",
+        Dispatcher.waits,
+        "and lane not in self.verdicts.diverting",
+        "",
+        _a_letter_is_not_waited_for,
+    ),
+    Mutant(
         "a drain is over at once",
         Dispatcher.drained,
-        "not assignment.has_runnable(self.holds.held)",
+        "not assignment.has_runnable(self.waits)",
         "True",
     ),
     Mutant(
@@ -1019,27 +1127,6 @@ MUTANTS = [
         " or now_s < self._not_before_s",
         "",
         _does_not_back_off,
-    ),
-    Mutant(
-        "a commit between two looks says nothing of what is finished",
-        ProgressSaver._found,
-        "known = self._known.get(place, Known()).above(look.next_offset)",
-        "known = Known()",
-        _a_saving_seed_is_red,
-    ),
-    Mutant(
-        "what was restored is not said before the first look",
-        ProgressSaver.begin,
-        "self._known[place] =",
-        "_ =",
-        _what_was_restored_is_not_said,
-    ),
-    Mutant(
-        "a commit between two looks is not cut at its position",
-        Known.above,
-        "self.finished[below:]",
-        "self.finished",
-        _what_lies_below_the_position_is_said,
     ),
     Mutant(
         "an epoch's number is used again",

@@ -25,7 +25,7 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         events.SettingAdvice("metadata.max.age.ms", "200000", "Azure drops idle connections.", "the docs"),
         ["metadata.max.age.ms=200000", "Azure drops idle connections (the docs)"],
     ),
-    (events.AppStopping("SIGTERM", drain=True, deadline_s=25.0), ["SIGTERM", "with a drain", "25 s"]),
+    (events.AppStopping("SIGTERM", drain="started", deadline_s=25.0), ["SIGTERM", "is started", "25 s"]),
     (events.Draining(12.3, 40), ["40 records", "12 s"]),
     (events.BatchesFinished(3, 6_000, 4.0, 500), ["3 batches", "6000 records", "(1500/s)", "500 left"]),
     (events.BatchesFinished(1, 1, 0.0, None), ["1 batch with 1 record in 0.0 s."]),
@@ -44,6 +44,10 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
     (
         events.DeadLetterProducerPlain("requires Apache Kafka broker version >= 0.11.0"),
         ["without a producer id", "requires Apache Kafka", "twice"],
+    ),
+    (
+        events.RecordsLeft(870, 1, ("t[0]@3 key k (is held: ValueError)",), 140),
+        ["870 records", "1 key", "t[0]@3 key k", "140 records"],
     ),
     (events.AppStopped(4, 17), ["exit code 4", "17 records", "redelivered"]),
     (events.PartitionAssigned(READINGS_0, 3, "offset 17"), ["readings[0]", "epoch 3", "offset 17"]),

@@ -181,15 +181,10 @@ def test_mutant_a_drain_looks_for_runners_before_it_halts(
     pool: Callable[..., Any], mutate: Callable[..., None]
 ) -> None:
     """A record that starts between the look and the halt is above the limit."""
-    old = "        highest = assignment.highest_started()\n"
-    new = old + "        assignment.halted = True\n"
-    mutate(Cuts, "drain", old, new)
-    mutate(
-        Cuts,
-        "drain",
-        "    assignment.halted = True  # before the look at who runs: see `Assignment`\n",
-        "",
-    )
+    halt = "assignment.halted = True  # before the look at who runs: see `Assignment`\n"
+    look = "assignment.drain_limit = assignment.highest_started(self._dispatcher.verdicts.diverting)\n"
+    mutate(Cuts, "drain", halt, "pass\n")
+    mutate(Cuts, "drain", look, look + " " * 12 + "assignment.halted = True\n")
     assert a_seed_is_red(pool)
 
 

@@ -23,6 +23,7 @@ from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.records import Record, TopicPartition
 from ehkafka.recovery.decision import RetryHead
 from ehkafka.testing.simulated_message import SimulatedMessage
+from ehkafka.testing.unstolen import unstolen_s
 from ehkafka.workers import process_worker
 from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.process_workers import ProcessWorkers
@@ -47,6 +48,7 @@ class Crew:
         self.deaths: list[BaseException] = []
         self.events: list[Any] = []
         self.torn: list[BaseException] = []
+        self.stops: list[tuple[Any, float | None]] = []
         self.next_offset = 0
         middleware = options.pop("middleware", ())
         settings = {name: options.pop(name) for name in ("batch_s",) if name in options}
@@ -59,6 +61,7 @@ class Crew:
             on_failure=self._failed,
             on_death=self.deaths.append,
             on_tear_down_error=self.torn.append,
+            on_stop=lambda drain, timeout_s: self.stops.append((drain, timeout_s)),
             emit=self.events.append,
             **options,
         )
@@ -252,6 +255,26 @@ def test_a_drain_waits_for_what_the_child_may_start_and_leaves_the_rest(crew: An
     assert ran == list(range(watermark))
 
 
+def test_l2_a_cut_takes_a_long_batch_back_and_counts_what_the_child_has_finished(crew: Any) -> None:
+    """L2: of a batch that takes seconds only the record that runs is waited for, and the others count."""
+    one = crew(batch_s=10.0)
+    one.warm_up()
+    first = one.next_offset
+    one.receive("x", "x", "wait", *["sleep 5"] * 3, keys="a" * 6)
+    one.wait(lambda: one.lines("start")[-1][0] == str(first + 2))
+    with one.exchange.locked() as dispatcher:
+        dispatcher.drain(one.assignment, below_started=False)
+    began_s = unstolen_s()
+    # Known while the record still runs: a stop whose time is over then commits these.
+    one.wait(lambda: one.assignment.watermark() == first + 2)
+    assert unstolen_s() - began_s < 10.0  # twice `batch_s` is when a slow record is looked for
+    (one.directory / "gate").touch()
+    one.wait(lambda: one.assignment.watermark() == first + 3)
+    with one.exchange.locked() as dispatcher:
+        assert dispatcher.drained(one.assignment)
+    assert one.lines("start")[-1][0] == str(first + 2)
+
+
 def test_f15_an_overdue_record_costs_its_child_and_is_charged_alone(crew: Any) -> None:
     """F15: the child is killed at the deadline; only the record that ran spends an attempt."""
     one = crew(deadline_s=0.3)
@@ -400,7 +423,7 @@ def test_what_cannot_be_pickled_is_refused_before_anything_starts(what: str) -> 
             name="x",
             call=None,
             parts={"handler 'x'": thing},
-            **dict.fromkeys(("on_failure", "on_death", "on_tear_down_error", "emit"), print),
+            **dict.fromkeys(("on_failure", "on_death", "on_tear_down_error", "on_stop", "emit"), print),
         )
 
 
@@ -422,7 +445,7 @@ from ehkafka.workers.process_workers import ProcessWorkers
 from ehkafka.workers.processes import Processes
 dispatcher = Dispatcher()
 exchange = Exchange(dispatcher, time.monotonic)
-names = ("on_failure", "on_death", "on_tear_down_error", "emit")
+names = ("on_failure", "on_death", "on_tear_down_error", "on_stop", "emit")
 pool = ProcessWorkers(exchange, Processes(2), name="p", parts={{}}, **dict.fromkeys(names, print),
     call=HandlerCall(process_handlers.handle, (), Record))
 pool.start()

@@ -208,7 +208,7 @@ class Follower:
 
     def _stop_between_batches(self) -> None:
         """Stop while no batch runs: `stop()` in the middle of one would cut its handlers off."""
-        self._emit(AppStopping(self._reason, drain=True, deadline_s=round(self._stop_left_s(), 1)))
+        self._emit(AppStopping(self._reason, drain="started", deadline_s=round(self._stop_left_s(), 1)))
         self._stop_file.touch()
         while self.query.isActive and self._stop_left_s():
             # From now on a trigger that begins finds nothing new, so one look between two of them is enough.

@@ -8,10 +8,17 @@ from ehkafka.events.app import (
     AppStopping,
     BatchesFinished,
     Draining,
+    RecordsLeft,
     SettingAdvice,
 )
 from ehkafka.telemetry.sentences.dispatch import sentence
 from ehkafka.telemetry.wording import abandoned, clause, names, records, text
+
+_FINISHED = {
+    "started": "what is started, and what lies below it if that fits",
+    "all": "all that was received",
+    "running": "what runs now",
+}
 
 
 @sentence.register
@@ -29,8 +36,9 @@ def _(event: SettingAdvice) -> str:
 
 @sentence.register
 def _(event: AppStopping) -> str:
-    how = "with a drain" if event.drain else "without a drain"
-    return f"Stopping {how} within {event.deadline_s:g} s: {clause(event.reason)}."
+    return (
+        f"Stopping within {event.deadline_s:g} s, to finish {_FINISHED[event.drain]}: {clause(event.reason)}."
+    )
 
 
 @sentence.register
@@ -44,6 +52,23 @@ def _(event: BatchesFinished) -> str:
     left = "" if event.left_records is None else f"; {event.left_records} left"
     batches = "1 batch" if event.batches == 1 else f"{event.batches} batches"
     return f"Finished {batches} with {records(event.received_records)} in {event.took_s:.1f} s{rate}{left}."
+
+
+@sentence.register
+def _(event: RecordsLeft) -> str:
+    left = []
+    if event.never_started_records:
+        left.append(f"{records(event.never_started_records)} never started")
+    if event.waiting_keys:
+        keys = "1 key that waits" if event.waiting_keys == 1 else f"{event.waiting_keys} keys that wait"
+        left.append(f"{keys}: {names(event.waiting)}")
+    again = "nothing finished is handled again"
+    if event.repeated_without_metadata:
+        again = (
+            f"a client that does not read ehkafka's commit metadata would repeat up to "
+            f"{records(event.repeated_without_metadata)}, ehkafka does not"
+        )
+    return f"Left for the next owner: {'; '.join(left) or 'nothing'}. Of what was finished: {again}."
 
 
 @sentence.register

@@ -1,0 +1,120 @@
+"""What a stop leaves behind, and how it is told: in one line where all is well, else in the error's words.
+
+On the poll thread, at the end of a run. Looked at before the epochs end, judged after the last commit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ehkafka.events import RecordsLeft
+from ehkafka.intake.stuck import running_records
+from ehkafka.lanes.order import describe_key
+from ehkafka.progress.metadata import CommitMetadata, decode
+from ehkafka.progress.ranges import count_offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from ehkafka.intake.membership import Released
+    from ehkafka.intake.owned import OwnedPartition
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.dispatcher import Dispatcher
+    from ehkafka.progress.ledger import Position
+    from ehkafka.records import TopicPartition
+
+NAMED_MAX = 20
+
+
+class LeftBehind(NamedTuple):
+    """What had no outcome when a drain was over, and what was finished above that."""
+
+    # Handlers that still run, and how many records these were given.
+    running: tuple[str, ...]
+    running_records: int
+    # Heads that failed, or were held before they started, with what they wait for.
+    waiting: tuple[str, ...]
+    # By partition, the lowest offset without an outcome, and how many are finished above it.
+    finished: Mapping[TopicPartition, tuple[int, int]]
+
+    def event(self, left_records: int) -> RecordsLeft | None:
+        """Return what is to be told of so many records without an outcome; None where nothing was left."""
+        never_started = max(0, left_records - self.running_records - len(self.waiting))
+        repeated = sum(above for _, above in self.finished.values())
+        if not (never_started or self.waiting or repeated):
+            return None
+        return RecordsLeft(never_started, len(self.waiting), self.waiting[:NAMED_MAX], repeated)
+
+    def still_running(self) -> str:
+        """Name the records whose handlers run, for the error; empty where none does."""
+        if not self.running:
+            return ""
+        shown = ", ".join(self.running[:NAMED_MAX]) + (" …" if len(self.running) > NAMED_MAX else "")
+        return (
+            "The app left while handlers were running; their records were not committed, so they are "
+            f"handled again: {shown}."
+        )
+
+    def uncommitted(
+        self, partitions: Sequence[TopicPartition], released: Released, problem: str | None
+    ) -> str:
+        """Say that the last commit of partitions failed, for the error; empty where there are none."""
+        if not partitions:
+            return ""
+        committed = [(p, at) for p in partitions if (at := released.committed.get(p)) is not None]
+        finished = sum(self._not_in(position, p) for p, position in committed)
+        shown = ", ".join(map(str, partitions))
+        count = f"up to {finished} records" if len(committed) == len(partitions) else "the records"
+        return (
+            f"The last commit of {shown} failed ({problem or 'no answer in time'}), "
+            f"so {count} that were finished since the commit before are handled again."
+        )
+
+    def unsaved(self, released: Released) -> str:
+        """Name the partitions whose finished records their commits do not tell, for the error; else empty."""
+        lost = {
+            partition: self._not_in(position, partition)
+            for partition, position in released.committed.items()
+            if position is not None and partition not in released.uncommitted
+        }
+        shown = ", ".join(f"{offsets} finished records of {p}" for p, offsets in lost.items() if offsets > 0)
+        if not shown:
+            return ""
+        return (
+            f"{shown} lie above an unfinished one and could not be saved with the commit, so they are "
+            "handled again. Give commit_metadata_bytes_max more room, the app a mirror, or stop_s more time."
+        )
+
+    def _not_in(self, committed: Position, partition: TopicPartition) -> int:
+        """Return how many finished offsets a commit does not tell."""
+        next_offset, above = self.finished.get(partition, (committed.next_offset, 0))
+        since = max(0, next_offset - committed.next_offset)
+        if committed.metadata is None:
+            return since + above
+        said = decode(committed.metadata, committed.next_offset)
+        told = count_offsets(said.ranges.finished) if isinstance(said, CommitMetadata) else 0
+        return max(0, since + above - told)
+
+
+def look(owned: Collection[OwnedPartition]) -> LeftBehind:
+    """Look at what partitions have without an outcome. Takes each route's lock once for each."""
+    waiting: list[str] = []
+    finished: dict[TopicPartition, tuple[int, int]] = {}
+    running = 0
+    for route, assignment in owned:
+        with route.exchange.locked() as dispatcher:
+            waiting += _waiting(dispatcher, assignment)
+            running += sum(lane.running for lane in assignment.lanes_here() if lane.head is not None)
+            extent = assignment.extent()
+        if extent is not None:
+            finished[assignment.partition] = extent.next_offset, count_offsets(extent.finished())
+    return LeftBehind(tuple(running_records(owned)), running, tuple(waiting), finished)
+
+
+def _waiting(dispatcher: Dispatcher, assignment: Assignment) -> Iterator[str]:
+    for lane in assignment.lanes_here():
+        hold = dispatcher.holds.held.get(lane)
+        if hold is not None and lane.head is not None and dispatcher.waits(lane):
+            how = "waits for its retry" if hold.due_s is not None else "is held"
+            where = f"{assignment.partition}@{lane.head.offset()} key {describe_key(lane.key)}"
+            yield f"{where} ({how}: {hold.decision.reason})"

@@ -1,0 +1,196 @@
+"""Row 31: stops under a load of twice what the workers can do, and with a backlog that no stop can finish."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Consumer
+
+import ehkafka
+from ehkafka.events import AppStopped, RecordsLeft
+from ehkafka.testing import MemoryHistory
+from ehkafka.testing.history_event import Finished
+from ehkafka.testing.unstolen import unstolen_s
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.broker
+
+sys.path.insert(0, str(Path(__file__).parent))
+import stop_handlers  # noqa: E402 - found by the line above, in worker processes, too
+
+WORKERS = 8
+PROCESSES = 4
+BATCH_RECORDS = 4
+# Records per second that the workers of each kind can do.
+CAPACITY = {
+    "threads": WORKERS / stop_handlers.WORK_S,
+    "tasks": WORKERS / stop_handlers.WORK_S,
+    "batches": 2 * BATCH_RECORDS / stop_handlers.WORK_S,
+    "processes": PROCESSES / stop_handlers.WORK_S,
+}
+PARTITIONS = 4
+WORKED_S = 1.5
+WORKED_S_IN_A_LONG_RUN = 5.0
+STOPS_IN_A_LONG_RUN = 20
+# What a stop may take beyond the running handlers' own time, with a backlog that does not fit.
+STOP_SLACK_S = 2.0
+BACKLOG = 12_000
+
+
+class Heard:
+    """A hook that keeps how a run ended and what it left."""
+
+    def __init__(self) -> None:
+        self.stopped: list[AppStopped] = []
+        self.left: list[RecordsLeft] = []
+
+    def on_event(self, event: ehkafka.Event) -> None:
+        """Keep it."""
+        if isinstance(event, AppStopped):
+            self.stopped.append(event)
+        elif isinstance(event, RecordsLeft):
+            self.left.append(event)
+
+
+def make_app(stage: Any, kind: str, **settings: Any) -> tuple[ehkafka.App, Heard]:
+    """Return an app of the stage's group with workers of a kind, not started."""
+    history = MemoryHistory()
+    stage.memories.append(history)
+    endpoint = ehkafka.Endpoint.kafka(stage.broker.bootstrap)
+    properties = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500, "log_level": 0}
+    app = ehkafka.App(
+        group=stage.group,
+        endpoint=endpoint,
+        start="earliest",
+        history=history,
+        consumer=properties,
+        **settings,
+    )
+    stage.apps.append(app)
+    if kind == "threads":
+        app.handler(stage.topic, workers=WORKERS)(stop_handlers.in_a_thread)
+    elif kind == "tasks":
+        app.handler(stage.topic, workers=WORKERS)(stop_handlers.in_a_task)
+    elif kind == "batches":
+        options: dict[str, Any] = {"max_records": BATCH_RECORDS, "max_wait_s": 0.02, "workers": 2}
+        app.batch_handler(stage.topic, **options)(stop_handlers.in_a_batch)
+    elif kind == "processes":
+        app.handler(stage.topic, workers=ehkafka.Processes(PROCESSES))(stop_handlers.in_a_thread)
+    else:  # a successor with little to do for each record
+        app.handler(stage.topic)(lambda _record: None)
+    app.add_hook(heard := Heard())
+    return app, heard
+
+
+def handled(stage: Any) -> set[tuple[int, int]]:
+    """Return partition and offset of each record that has finished so far."""
+    events = (event for memory in stage.memories for event in memory.events)
+    return {(event.partition.partition, event.offset) for event in events if isinstance(event, Finished)}
+
+
+def repeated_by_a_plain_client(stage: Any) -> set[tuple[int, int]]:
+    """Let a plain client take over for a while, without a commit; return what it gets a second time."""
+    done = handled(stage)
+    client = Consumer(
+        {
+            "bootstrap.servers": stage.broker.bootstrap,
+            "group.id": stage.group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "session.timeout.ms": 6_000,
+            "log_level": 0,
+        }
+    )
+    client.subscribe([stage.topic])
+    got: set[tuple[int, int]] = set()
+    ended: set[int] = set()
+    deadline_s = time.monotonic() + 60.0
+    try:
+        while len(ended) < PARTITIONS and time.monotonic() < deadline_s:
+            for message in client.consume(1_000, 0.2):
+                if message.error() is None:
+                    got.add((message.partition(), message.offset()))
+                else:
+                    ended.add(message.partition())
+    finally:
+        client.close()
+    assert len(ended) == PARTITIONS, "the plain client did not come to the end of the log"
+    return got & done
+
+
+def take_over(stage: Any, load: Any) -> None:
+    """Let an ehkafka member finish the rest."""
+    successor, _ = make_app(stage, "successor")
+    successor.start()
+    stage.wait_until_committed(load.ends)
+    successor.stop()
+
+
+@pytest.mark.parametrize("kind", CAPACITY)
+def test_row_31_a_stop_under_twice_the_load_repeats_nothing(
+    kafka: Any,
+    stage_on: Callable[..., Any],
+    eventually: Callable[..., None],
+    judged: Callable[..., None],
+    scale: int,
+    kind: str,
+) -> None:
+    """1 000 keys: exit 0 within stop_s, 0 repeats, also by a plain client that takes over."""
+    is_long = scale > 1
+    for _ in range(STOPS_IN_A_LONG_RUN if is_long else 1):
+        stage = stage_on(kafka, PARTITIONS)
+        load = stage.load(2 * CAPACITY[kind])
+        app, heard = make_app(stage, kind)
+        app.start()
+        eventually(lambda app=app: app.snapshot().partitions, "the group")
+        load.start()
+        time.sleep(WORKED_S_IN_A_LONG_RUN if is_long else WORKED_S)
+        began_s = time.monotonic()
+        app.stop()
+        took_s = time.monotonic() - began_s
+        load.stop()
+        assert [event.exit_code for event in heard.stopped] == [0]
+        assert sum(event.repeated_without_metadata for event in heard.left) == 0
+        assert repeated_by_a_plain_client(stage) == set()
+        take_over(stage, load)
+        judged(31, stage, [took_s])
+        assert stage.verdict().duplicates == 0
+
+
+@pytest.mark.parametrize("kind", CAPACITY)
+def test_row_31_a_stop_with_more_than_fits_leaves_it_at_once(
+    kafka: Any,
+    stage_on: Callable[..., Any],
+    eventually: Callable[..., None],
+    judged: Callable[..., None],
+    scale: int,
+    kind: str,
+) -> None:
+    """A full backlog, stop_s too short: only what runs ends; ranges save the rest, and the line counts."""
+    is_long = scale > 1
+    for _ in range(STOPS_IN_A_LONG_RUN if is_long else 1):
+        stage = stage_on(kafka, PARTITIONS)
+        load = stage.load()
+        load.produce(BACKLOG)
+        app, heard = make_app(stage, kind, stop_s=3.0)
+        app.start()
+        eventually(lambda app=app: app.snapshot().received_records == BACKLOG, "the backlog")
+        time.sleep(WORKED_S_IN_A_LONG_RUN if is_long else WORKED_S)
+        began_s = unstolen_s()
+        app.stop()
+        took_s = unstolen_s() - began_s
+        assert [event.exit_code for event in heard.stopped] == [0]
+        (left,) = heard.left
+        assert left.never_started_records == BACKLOG - len(handled(stage))
+        assert left.repeated_without_metadata == len(repeated_by_a_plain_client(stage)) > 0
+        take_over(stage, load)
+        judged(31, stage, [took_s])
+        assert stage.verdict().duplicates == 0
+        assert took_s <= stop_handlers.WORK_S + STOP_SLACK_S
