@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+import ehkafka
+from ehkafka.checkpoints.body import checkpoint_body
+from ehkafka.checkpoints.checkpoint import Checkpoint
+from ehkafka.checkpoints.layout import Layout
 from ehkafka.checkpoints.memory_store import MemoryStore
 from ehkafka.checkpoints.store_mirror import StoreMirror
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import ehkafka
 
     Open = Callable[..., ehkafka.Consumer]
     Read = Callable[..., list[Any]]
@@ -36,3 +40,21 @@ def test_a_group_that_lost_its_commits_begins_at_the_mirror(open_consumer: Open,
     second = open_consumer(choices, enable_auto_commit=False, group_id="h")
     second.subscribe(["t"])
     assert read(second, 1)[0].offset() == 7
+
+
+def test_a_mirror_that_an_sdk_has_written_over_is_not_begun_at(open_consumer: Open, read: Read) -> None:
+    """Without a commit of the group both positions are named, and nothing is read or written."""
+    store = MemoryStore()
+    name = Layout("home", "g").name("t", 0)
+    sdk = {"sequencenumber": "99999", "offset": "8589934592"}
+    body = checkpoint_body(Checkpoint(next_offset=3, group="g", topic="t"))
+    version = store.write(name, metadata=sdk, body=body, expected=None)
+    choices = {"mirror": StoreMirror(store=store, interval_s=0.1, namespace="home")}
+    consumer = open_consumer(choices, enable_auto_commit=False)
+    consumer.subscribe(["t"])
+    with pytest.raises(ehkafka.EndpointError, match=r"goes on at 100000, over ours, 3"):
+        read(consumer, 1)
+    consumer.close()
+    found = store.read(name)
+    assert found is not None
+    assert found.version == version
