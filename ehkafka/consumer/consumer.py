@@ -18,6 +18,7 @@ from ehkafka.consumer.committing import Committing
 from ehkafka.consumer.parts import Parts
 from ehkafka.consumer.polling import PollingConsumer
 from ehkafka.consumer.rebalances import Rebalances
+from ehkafka.consumer.turns import CLOSE_WAIT_S
 from ehkafka.endpoint.client import initialise_consumer
 from ehkafka.records import TopicPartition
 
@@ -112,7 +113,6 @@ class Consumer(PollingConsumer):
         self._committing = Committing(parts, bare_commit)
         self._rebalances = Rebalances(parts, self._committing.ask_auto)
         self._kept = deque()
-        self._is_closing = False
         if parts.endpoint is None:
             super().__init__(dict(parts.properties))
         else:
@@ -229,15 +229,26 @@ class Consumer(PollingConsumer):
         if not self._is_open:
             super().close()
             return
-        if self._is_closing:
+        turns = self._parts.turns
+        if turns.closing == get_ident():
             return  # in a callback of the close
-        if self._parts.turns.poller == get_ident() and self._parts.deviating.has("callbacks"):
+        if turns.poller == get_ident() and self._parts.deviating.has("callbacks"):
             # In a callback of `poll` or `consume`. confluent-kafka would take the client away from under its
             # own call, or stand still.
             self._parts.guarded.close_later()
             return
-        self._is_closing = True
-        self._close()
+        with turns.lock:
+            turns.closing = turns.closing or get_ident()
+        # confluent-kafka would take the client away from under another thread's call, or stand still.
+        is_in = turns.door.acquire(timeout=CLOSE_WAIT_S)
+        try:
+            # Of several that close, the first one inside does.
+            if self._is_open and (is_in or turns.closing == get_ident()):
+                turns.closing = get_ident()
+                self._close()
+        finally:
+            if is_in:
+                turns.door.release()
 
     def _close(self) -> None:
         parts = self._parts

@@ -41,30 +41,47 @@ class PollingConsumer(KafkaConsumer):
     def poll(self, timeout: float = -1) -> Message | None:
         """See `confluent_kafka.Consumer.poll`."""
         parts = self._parts
-        returned = parts.returned
-        if returned.has_latest:
-            returned.begin()
-        if parts.answers or (parts.has_looks and monotonic() >= parts.next_look_s):
-            self._look()
-        marks = parts.marks
-        if marks is not None:
-            marks.look()
-        if self._kept:
-            message: Message | None = self._kept.popleft()
-        else:
+        turns = parts.turns
+        door = turns.door
+        if (turns.closing is not None or not door.acquire(False)) and not turns.come_in(timeout):
+            return None if self._is_open else _poll(self, 0)
+        try:
+            returned = parts.returned
+            if returned.has_latest:
+                returned.begin()
+            if parts.answers or (parts.has_looks and monotonic() >= parts.next_look_s):
+                self._look()
+            marks = parts.marks
             if marks is not None:
-                marks.room(1)
-            message = self._wait(_poll, (), timeout)
-            if parts.guarded.is_cut:
-                message = next(iter(self._cut([] if message is None else [message])), None)
-        if message is not None:
-            returned.took_one(message)
-            if marks is not None:
-                marks.delivered([message])
-        return message
+                marks.look()
+            if self._kept:
+                message: Message | None = self._kept.popleft()
+            else:
+                if marks is not None:
+                    marks.room(1)
+                message = self._wait(_poll, (), timeout)
+                if parts.guarded.is_cut:
+                    message = next(iter(self._cut([] if message is None else [message])), None)
+            if message is not None:
+                returned.took_one(message)
+                if marks is not None:
+                    marks.delivered([message])
+            return message
+        finally:
+            door.release()
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
         """See `confluent_kafka.Consumer.consume`."""
+        parts = self._parts
+        turns = parts.turns
+        if (turns.closing is not None or not turns.door.acquire(False)) and not turns.come_in(timeout):
+            return [] if self._is_open else _consume(self, 1, 0)
+        try:
+            return self._consume(num_messages, timeout)
+        finally:
+            turns.door.release()
+
+    def _consume(self, num_messages: int, timeout: float) -> list[Message]:
         parts = self._parts
         returned, marks = parts.returned, parts.marks
         returned.begin()
@@ -116,6 +133,7 @@ class PollingConsumer(KafkaConsumer):
             is_empty = found is None or (isinstance(found, list) and not found)
             if not is_empty or left_s <= piece_s or parts.guarded.is_cut:
                 return found
+            parts.turns.refuse_while_closing()
             parts.commits.pump()
             self._look()
             if parts.marks is not None:

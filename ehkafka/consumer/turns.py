@@ -4,6 +4,9 @@ confluent-kafka lets one thread at a time into a consumer, and who waits for tha
 another polls. So the polling thread says when it is inside, and whoever wants to send a commit takes a turn
 only while it is not.
 
+Of several threads that poll, one is inside at a time, with all that is noted of what it returns; who closes
+waits for it, and no other polls from then on: `door` and `closing`. confluent-kafka stands still there.
+
 `poller` and `is_sending` keep these apart: each side sets its own first and looks at the other's second.
 Knows no consumer and no commit. Any thread.
 """
@@ -14,6 +17,8 @@ import threading
 
 # confluent-kafka itself cuts longer waits into pieces of this length, to look for signals.
 PIECE_S = 0.2
+# So long a close waits for a call of another thread; a callback in there may wait for this very close.
+CLOSE_WAIT_S = 5.0
 # Once other threads commit: they get in between two pieces.
 SHARED_PIECE_S = 0.02
 
@@ -24,6 +29,11 @@ class Turns:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
+        # Held by whoever polls, and by who closes, for the whole call: their callbacks come in again. Taken
+        # before the lock.
+        self.door = threading.RLock()
+        # Which thread closes: no other one polls from then on. Set before the door is waited for.
+        self.closing: int | None = None
         # By the polling thread, without the lock, and set before a look at `is_sending`.
         self.poller: int | None = None
         self.last_poller: int | None = None
@@ -37,6 +47,29 @@ class Turns:
         self.piece_s = PIECE_S
         # Who closes the consumer: nobody else gets in from then on.
         self._closer: int | None = None
+
+    def come_in(self, timeout: object) -> bool:
+        """Wait for whoever polls, and take the door; False: not within the time-out, none being for ever.
+
+        Raises `RuntimeError` when another thread closes.
+        """
+        self.refuse_while_closing()
+        limit_s = -1.0
+        if isinstance(timeout, int | float) and timeout >= 0:
+            limit_s = min(float(timeout), threading.TIMEOUT_MAX)
+        if not self.door.acquire(timeout=limit_s):
+            return False
+        try:
+            self.refuse_while_closing()
+        except RuntimeError:
+            self.door.release()
+            raise
+        return True
+
+    def refuse_while_closing(self) -> None:
+        """Raise `RuntimeError`, as confluent-kafka says it, when another thread closes."""
+        if self.closing not in {None, threading.get_ident()}:
+            raise RuntimeError("Consumer closed")
 
     def may_enter(self) -> bool:
         """Take the consumer for sending, unless somebody else is inside. Caller has the lock."""
@@ -73,7 +106,7 @@ class Turns:
         """Another commit was asked for, by this thread. Raises `RuntimeError` once somebody else closes."""
         me = threading.get_ident()
         if self._closer not in {None, me}:
-            raise RuntimeError("Consumer closed")  # as confluent-kafka says it
+            raise RuntimeError("Consumer closed")
         if self.last_poller not in {None, me}:
             self.piece_s = SHARED_PIECE_S
 

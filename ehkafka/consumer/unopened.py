@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ehkafka.consumer.positions import Returned
+from ehkafka.consumer.turns import Turns
 
 if TYPE_CHECKING:
     from ehkafka.consumer.asks import Answer
@@ -22,5 +23,6 @@ class Unopened:
     has_looks = False
     marks = None
     commits = None
+    turns = Turns()
     # Nothing is ever put into it: confluent-kafka returns nothing without a client.
     returned = Returned()
