@@ -197,7 +197,6 @@ class Assembly:
             ),
             positions=PositionFinder(
                 lambda topic: starts.get(topic, settings.start),
-                reset=settings.reset,
                 emit=bus.emit,
                 count=bus.count,
                 on_out_of_range=settings.on_out_of_range,

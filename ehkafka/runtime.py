@@ -24,6 +24,7 @@ from ehkafka.mirroring import Mirroring
 from ehkafka.progress.pacing import pace_bound
 from ehkafka.reach import Reach
 from ehkafka.recovery.desk import STOP
+from ehkafka.resetting import reset_group
 from ehkafka.resizing import named_route, resize
 from ehkafka.run_errors import death_of, fatal_in_user_code
 from ehkafka.settings import drain_of
@@ -124,6 +125,7 @@ class Runtime:
             consumer = self._open()
             try:
                 self.context.positions.first_counts.begin(self._reach.partitions)
+                self._reset()
                 on_reached()
                 self._letters.start()
                 self._start_workers()
@@ -237,6 +239,12 @@ class Runtime:
             on_commit=self.context.committer.on_commit,
             throttle_cb=self.context.throttle.heard,
         )
+
+    def _reset(self) -> None:
+        """Take the group back, before this run is a member of it."""
+        topics = [topic for route in self._routes for topic in route.topics]
+        start_of = self.context.positions.start_of
+        reset_group(self.endpoint, self.settings, topics, start_of, self.bus.emit)
 
     def _hear_client(self, consumer: Consumer, error: KafkaError) -> bool:
         if self._thread is None:

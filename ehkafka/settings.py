@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.reset_name import check_reset
 from ehkafka.secret import HiddenProperties
 
 Assignor = Literal["default", "cooperative-sticky"]
@@ -41,6 +42,11 @@ class Settings:
     below the service's limit (1024 on Event Hubs, 4096 elsewhere). Metadata that another program wrote, or
     that is damaged, is ignored with a warning, or ends the app with `on_foreign_metadata="fail"`.
 
+    `reset` takes the whole group back to `start` before the app joins it, which needs a group without
+    members (else `GroupInUseError`). `True` does so at each start. A name does so once: it is kept in the
+    commits' metadata, and a group whose commits all carry it is joined as it is, so replicas and restarted
+    containers may all be given it.
+
     `on_no_group_offsets` says where a partition begins that the group has no commit for: `mirror` at the
     app's mirror if it has one and that knows the partition, else at `start`; `start` always there; `fail`
     ends the app instead.
@@ -60,7 +66,7 @@ class Settings:
 
     group: str
     start: Any
-    reset: bool = False
+    reset: bool | str = False
     on_no_group_offsets: OnNoGroupOffsets = "mirror"
     on_out_of_range: OutOfRange = "stop"
     max_age: timedelta | None = None
@@ -107,6 +113,7 @@ class Settings:
             raise ConfigurationError(
                 f"on_foreign_metadata={self.on_foreign_metadata!r} is unknown; use 'ignore' or 'fail'."
             )
+        check_reset(self.reset)
         if self.assignor not in ("default", "cooperative-sticky"):
             raise ConfigurationError(
                 f"assignor={self.assignor!r} is unknown; use 'default' or 'cooperative-sticky'."
@@ -139,7 +146,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
     {
         "group": "the consumer group; on Event Hubs at most 256 characters, 1000 groups in a namespace",
         "start": "where a partition begins that has no commit of the group",
-        "reset": "begin at start although the group has committed",
+        "reset": "true: at each start the group is taken back to start; a name: once under that name",
         "on_no_group_offsets": "where to begin without a commit: at the mirror if there is one, or at start",
         "on_out_of_range": "what to do when the log no longer has the next offset",
         "max_age": "older records are skipped, counted and committed past",

@@ -15,7 +15,8 @@ from urllib.parse import quote, unquote
 import orjson
 
 from ehkafka.checkpoints.checkpoint import Checkpoint, CommitMetadata, Ownership, Ranges
-from ehkafka.progress.metadata import RESET_NAME, TOPIC_ID_BYTES
+from ehkafka.progress.metadata import TOPIC_ID_BYTES
+from ehkafka.reset_name import RESET_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

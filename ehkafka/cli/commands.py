@@ -111,6 +111,13 @@ def run(
     ] = LogLevel.INFO,
     config: Config = None,
     assignments: Assignments = None,
+    reset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Take the group back to start= first, once under this name. It must have no members.",
+        ),
+    ] = None,
     tune_gc: Annotated[
         bool,
         typer.Option(
@@ -141,7 +148,8 @@ def run(
             conf=tuple(spark_conf or ()),
         )
         on_spark.check(engine)
-        given = Given.read(config, assignments or ())
+        named = () if reset is None else (f"reset={reset}",)
+        given = Given.read(config, (*(assignments or ()), *named))
         found = load_app(app)
         given.apply(found)
         found.add_hook(StopNotice(log_level.number))

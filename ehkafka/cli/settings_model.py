@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, TypeAdapter, ValidationError, create_model
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from ehkafka import ConfigurationError
-from ehkafka.cli.settings_text import duration, start_position
+from ehkafka.cli.settings_text import duration, reset_choice, start_position
 from ehkafka.configuration import shown
 from ehkafka.settings import Settings
 
@@ -26,6 +26,7 @@ def _types() -> dict[str, Any]:
     # Its types for the checker alone are not among its globals.
     hints = get_type_hints(Settings, localns=vars(collections.abc))
     types = {name: _readable(hint) for name, hint in hints.items() if name != "consumer"}
+    types["reset"] = Annotated[bool | str, BeforeValidator(reset_choice)]
     types["start"] = Annotated[Any, BeforeValidator(start_position)]
     return types
 

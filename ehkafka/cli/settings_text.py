@@ -11,6 +11,7 @@ from typing import Any
 
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _DURATION = re.compile(r"(?P<count>\d{1,9}(?:\.\d{1,6})?)\s*(?P<unit>ms|s|m|h|d)", re.ASCII)
+_TRUE, _FALSE = ("true", "yes", "on", "1", "t", "y"), ("false", "no", "off", "0", "f", "n")
 _OFFSET = re.compile(r"\d{1,18}", re.ASCII)
 _START_FORMS = (
     "give earliest, latest, an offset such as 1200, a time back such as -10m (s, m, h, d),"
@@ -39,6 +40,17 @@ def start_position(value: Any) -> Any:
         raise ValueError(_START_FORMS)  # noqa: TRY004 - as above
     if isinstance(value, datetime) and value.tzinfo is None:
         raise ValueError(_START_FORMS)
+    return value
+
+
+def reset_choice(value: Any) -> Any:
+    """Return what `App(reset=…)` takes for a text: a flag as pydantic reads it, else a name."""
+    if isinstance(value, str):
+        text = value.strip()
+        flags = dict.fromkeys(_TRUE, True) | dict.fromkeys(_FALSE, False)
+        return flags.get(text.lower(), text)
+    if not isinstance(value, bool):
+        raise ValueError("give true, false, or a name for a reset that is made once")  # noqa: TRY004 - as above
     return value
 
 

@@ -45,6 +45,8 @@ _OTHERS = {
         "RERUNS",
         "SIMULATION_SEEDS",
         "SIMULATION_SEEDS_WITH_CHUNKS",
+        "SOAK_FILE",
+        "SOAK_MINUTES",
         "STORM_RECORDS",
     )
 }

@@ -16,6 +16,8 @@ from ehkafka.events.app import (
     AppStopping,
     BatchesFinished,
     Draining,
+    GroupReset,
+    GroupWatched,
     RecordsLeft,
     SettingAdvice,
 )
@@ -103,6 +105,8 @@ __all__ = [
     "Draining",
     "DropInDeviated",
     "Event",
+    "GroupReset",
+    "GroupWatched",
     "HandlerFailed",
     "HandlerResized",
     "Hook",

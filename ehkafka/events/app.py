@@ -21,6 +21,26 @@ class AppStarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class GroupWatched(Event):
+    """Before a reset the group's commits are watched: the service may not tell whether it has members."""
+
+    level: ClassVar[int] = logging.WARNING
+    group: str
+    watch_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReset(Event):
+    """The group was taken back to `start` before the app joined it. `once_as` is the setting's name."""
+
+    level: ClassVar[int] = logging.WARNING
+    group: str
+    topics: tuple[str, ...]
+    partitions: int
+    once_as: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class SettingAdvice(Event):
     """A setting is permitted, but the service or the client library advises against it. Told at the start."""
 

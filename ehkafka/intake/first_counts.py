@@ -24,6 +24,8 @@ class FirstCounts:
         # What the broker said when this run began; what commits and their copies said since, the lowest.
         self._at_start: dict[str, int] = {}
         self._carried: dict[str, int] = {}
+        # The names of resets that commits carry, None for those without.
+        self._resets: set[str | None] = set()
 
     def begin(self, partitions: Mapping[str, int]) -> None:
         """Take how many partitions topics have as the run begins. Before the poll thread starts."""
@@ -31,7 +33,8 @@ class FirstCounts:
 
     def hear(self, facts: Mapping[TopicPartition, LogFacts]) -> None:
         """Take what commits or their copies say."""
-        for partition, (first, *_) in facts.items():
+        for partition, (first, *_, reset) in facts.items():
+            self._resets.add(reset)
             if first is not None:
                 self._carried[partition.topic] = min(first, self._carried.get(partition.topic, first))
 
@@ -50,7 +53,16 @@ class FirstCounts:
         return lowest is not None and partition.partition >= lowest
 
     def completed(self, partition: TopicPartition, facts: LogFacts) -> LogFacts:
-        """Return the facts that a partition's commits carry from now on: its own number stays."""
+        """Return the facts that a partition's commits carry from now on: a count of its own stays."""
         if facts.first_partitions is not None:
             return facts
         return facts._replace(first_partitions=self.lowest(partition.topic))
+
+    def begun(self, partition: TopicPartition, facts: LogFacts) -> LogFacts:
+        """Return the same of a partition without a commit, with the name that all others' commits carry.
+
+        Without it, its commits would ask for that reset again.
+        """
+        if facts.reset is None and len(self._resets) == 1:
+            facts = facts._replace(reset=next(iter(self._resets)))
+        return self.completed(partition, facts)

@@ -71,23 +71,20 @@ class Begin:
 
 
 class PositionFinder:
-    """Looks positions up. With `reset`, the first assignment of each partition ignores the group's commit."""
+    """Looks positions up. `start_of` says where partitions of a topic begin that have no commit."""
 
     def __init__(
         self,
         start_of: Callable[[str], Start],
         *,
-        reset: bool,
         emit: Callable[[Event], None],
         count: Callable[[CounterName, int], None],
         on_out_of_range: OutOfRange = "stop",
     ) -> None:
-        self._start_of = start_of
+        self.start_of = start_of
         self._emit = emit
         self._count = count
         self._on_out_of_range = on_out_of_range
-        self._reset = reset
-        self._seen: set[TopicPartition] = set()
         # Asked where those begin that were looked up and have no commit; those it leaves out begin at start.
         self.without_commit: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] = (
             lambda _partitions: {}
@@ -106,7 +103,7 @@ class PositionFinder:
         """
         committed = self._committed(consumer, partitions)
         fresh = [partition for partition in partitions if partition not in committed]
-        mirrored = self.without_commit([p for p in fresh if not self._reset or p in self._seen])
+        mirrored = self.without_commit(fresh)
         facts = self._facts(consumer, committed, fresh)
         new = {p for p in fresh if p not in mirrored and self.first_counts.is_new(p)}
         offsets: dict[TopicPartition, int] = dict(mirrored)
@@ -115,7 +112,6 @@ class PositionFinder:
             offsets |= self._start_offsets(consumer, topic, of_topic)
         offsets |= self._inside_the_logs(consumer, offsets)
         offsets |= self._log_starts(consumer, new)
-        self._seen.update(partitions)
         return [
             Begin(p, at.offset, at, facts=facts[p])
             if (at := committed.get(p)) is not None
@@ -133,13 +129,14 @@ class PositionFinder:
         counts = self.first_counts
         facts = _facts_of(committed)
         counts.hear(facts)
+        copied: Mapping[TopicPartition, LogFacts] = {}
         if fresh:
             counts.hear(_facts_of(self._committed(consumer, self._others(fresh, committed))))
             copied = self.facts_of_copies(fresh)
             counts.hear(copied)
             counts.hear(self.facts_of_copies(self._others(fresh, copied)[:COPIES_MAX]))
-            facts |= {p: copied.get(p, NOTHING_KNOWN) for p in fresh}
-        return {partition: counts.completed(partition, known) for partition, known in facts.items()}
+        begun = {p: counts.begun(p, copied.get(p, NOTHING_KNOWN)) for p in fresh}
+        return {p: counts.completed(p, known) for p, known in facts.items()} | begun
 
     def _others(
         self, fresh: Sequence[TopicPartition], known: Collection[TopicPartition]
@@ -168,7 +165,7 @@ class PositionFinder:
     def _committed(
         self, consumer: Consumer, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, KafkaPartition]:
-        asked = [KafkaPartition(*p) for p in partitions if not self._reset or p in self._seen]
+        asked = [KafkaPartition(*partition) for partition in partitions]
         if not asked:
             return {}
         answers = self._insist(lambda: consumer.committed(asked, timeout=LOOKUP_TIMEOUT_S))
@@ -183,7 +180,7 @@ class PositionFinder:
     def _start_offsets(
         self, consumer: Consumer, topic: str, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        start = self._start_of(topic)
+        start = self.start_of(topic)
         return self._insist(lambda: start_offsets(consumer, start, partitions, LOOKUP_TIMEOUT_S))
 
     def _inside_the_logs(

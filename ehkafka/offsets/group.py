@@ -120,17 +120,20 @@ class GroupOffsets:
             raise self._unreadable("whether the log is the mirror's", error) from None
         return {one.partition: reason for one, (is_same, reason) in judged.items() if not is_same}
 
-    def commit(self, positions: Mapping[int, int]) -> None:
+    def commit(self, positions: Mapping[int, int], texts: Mapping[int, str] | None = None) -> None:
         """Commit from outside of the group, all partitions in one request, and wait for the answer.
 
         The commit says that it was moved, so nothing that was finished above it before is passed over, and
-        carries on what the commits before said of the log and the group.
+        carries on what the commits before said of the log and the group; or it says `texts`.
         Raises `GroupInUseError` where the broker says that the group has members, `EndpointError` for any
         other refusal. What was not refused is committed.
         """
-        facts = {number: facts_of(one.offset, one.metadata) for number, one in self._commits().items()}
+        if texts is None:
+            before = self._commits()
+            facts = {n: facts_of(before[n].offset, before[n].metadata) for n in positions}
+            texts = {number: moved(offset, facts[number]) for number, offset in positions.items()}
         wanted = [
-            KafkaPartition(self.topic, number, offset, metadata=moved(offset, facts[number]))
+            KafkaPartition(self.topic, number, offset, metadata=texts[number])
             for number, offset in positions.items()
         ]
         answers: list[tuple[KafkaError | None, list[KafkaPartition]]] = []

@@ -9,6 +9,7 @@ Commits that are made from outside of the group, by `ehkafka offsets` or by a ru
 letters behind the prefix; their facts are a word of their own, `-` where there are none:
 
     ehk2.moved.<facts>
+    ehk2.claim.<facts>.<whose>
     ehk2.spark.<facts>.<what `spark.engine.marks` writes>
 """
 
@@ -22,6 +23,7 @@ from typing import NamedTuple
 
 from ehkafka.progress.ranges import Ranges, SavedRanges, count_offsets, read_ranges, write_ranges
 from ehkafka.progress.ranges_forms import read_varint, varint
+from ehkafka.reset_name import RESET_NAME
 
 VERSION = 2
 # Kafka's protocol has no longer strings.
@@ -30,11 +32,12 @@ _PREFIX = f"ehk{VERSION}."
 # What goes with a commit that moves a group from outside: what was finished above it counts no more,
 # wherever else that is kept.
 MOVED = f"{_PREFIX}moved"
+# Begins what goes with a commit of who is about to reset the group under a name. It moves nothing.
+CLAIM = f"{_PREFIX}claim."
 # Begins what goes with a commit of a run on Spark. Nothing is finished above such a commit.
 ON_SPARK = f"{_PREFIX}spark."
 # Stands for facts where there are none.
 NO_WORD = "-"
-RESET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,63}")
 TOPIC_ID_BYTES = 16
 _ANY_VERSION = re.compile(r"ehk([1-9][0-9]{0,3})\.")
 _CHECKSUM_BYTES = 4
@@ -152,6 +155,11 @@ def moved(next_offset: int, facts: LogFacts) -> str:
     return MOVED if word == NO_WORD else f"{MOVED}.{word}"
 
 
+def claim(next_offset: int, facts: LogFacts, whose: str) -> str:
+    """Return the text of who is about to reset the group, beside the commit as it stands."""
+    return f"{CLAIM}{facts_word(next_offset, facts)}.{whose}"
+
+
 def facts_word(next_offset: int, facts: LogFacts, bytes_max: int = TEXT_BYTES_MAX) -> str:
     """Return facts as a word without dots, as many as fit: what a commit from outside says of them."""
     known, head = _fitting(next_offset, facts, _payload_bytes(bytes_max, "") - _CHECKSUM_BYTES)
@@ -160,7 +168,7 @@ def facts_word(next_offset: int, facts: LogFacts, bytes_max: int = TEXT_BYTES_MA
 
 def drops_ranges(text: str) -> bool:
     """Tell whether a text says that nothing above its commit counts as finished, whoever else says so."""
-    return text == MOVED or text.startswith((f"{MOVED}.", ON_SPARK))
+    return text == MOVED or text.startswith((f"{MOVED}.", CLAIM, ON_SPARK))
 
 
 def said_beside_facts(text: str | None) -> bytes:

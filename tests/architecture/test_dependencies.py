@@ -16,7 +16,16 @@ TESTS = Path(__file__).parents[1]
 # Rooms from the ground up. A module may import its own layer's room and anything below, never above.
 LAYERS: list[set[str]] = [
     # `recovery.deferral` is what `Record.defer` hands out.
-    {"batches", "cache_directory", "errors", "headers", "records", "recovery.deferral", "secret"},
+    {
+        "batches",
+        "cache_directory",
+        "errors",
+        "headers",
+        "records",
+        "recovery.deferral",
+        "reset_name",
+        "secret",
+    },
     {"events", "history", "settings"},
     # The pure core; `recovery.decision` is the vocabulary that lanes and policies share.
     {
@@ -66,6 +75,7 @@ LAYERS: list[set[str]] = [
         "importing",
         "lifespan",
         "mirroring",
+        "resetting",
         "observation",
         "pools",
         "reach",
@@ -97,7 +107,7 @@ PURE = (
     "workers.batch_plan",
 )
 # Values that the pure core may use. `headers` builds datetimes out of numbers; it reads no clock either.
-PURE_VALUES = ("headers",)
+PURE_VALUES = ("headers", "reset_name")
 IMPURE_STANDARD = {
     "asyncio",
     "concurrent",

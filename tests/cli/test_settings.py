@@ -110,6 +110,7 @@ def test_settings_that_contradict_alone_may_agree_together(monkeypatch: pytest.M
         ("max_age", "7d", timedelta(days=7)),
         ("max_age", "1.5h", timedelta(minutes=90)),
         ("reset", "yes", True),
+        ("reset", "june-2", "june-2"),
         ("drain_s", "0.5", 0.5),
         ("commit_every_records", "100", 100),
         ("instance_id", "pod-1", "pod-1"),

@@ -44,7 +44,7 @@ class Broker:
 
 def finder(start: Any = "latest", partitions: int = 8) -> PositionFinder:
     """Return one of a run that found so many partitions as it began."""
-    found = PositionFinder(lambda _topic: start, reset=False, emit=lambda _: None, count=lambda *_: None)
+    found = PositionFinder(lambda _topic: start, emit=lambda _: None, count=lambda *_: None)
     found.first_counts.begin({"t": partitions})
     return found
 

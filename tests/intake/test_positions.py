@@ -39,7 +39,7 @@ class JustMade:
 
 def finder(told: list[Any]) -> PositionFinder:
     """Return one whose app starts at the log's end."""
-    return PositionFinder(lambda _topic: "latest", reset=False, emit=told.append, count=lambda *_: None)
+    return PositionFinder(lambda _topic: "latest", emit=told.append, count=lambda *_: None)
 
 
 def test_a_topic_that_was_just_made_is_waited_for() -> None:

@@ -21,6 +21,12 @@ ALERTS_0 = TopicPartition("alerts", 0)
 # One of each kind, and what a reader must find in its line.
 EXAMPLES: list[tuple[events.Event, list[str]]] = [
     (events.AppStarted("homes", ("readings", "alerts")), ["readings, alerts", "group homes"]),
+    (events.GroupWatched("homes", 65.0), ["group homes", "65 s"]),
+    (
+        events.GroupReset("homes", ("readings",), 8, None),
+        ["homes was reset", "8 partitions of readings."],
+    ),
+    (events.GroupReset("homes", ("readings",), 8, "june"), ["once under the name june"]),
     (
         events.SettingAdvice("metadata.max.age.ms", "200000", "Azure drops idle connections.", "the docs"),
         ["metadata.max.age.ms=200000", "Azure drops idle connections (the docs)"],

@@ -26,6 +26,7 @@ from ehkafka.progress.saving import metadata_bytes_max
 from ehkafka.reach import Reach
 from ehkafka.records import TopicPartition
 from ehkafka.recovery.policy import DeadLetter
+from ehkafka.resetting import reset_group
 from ehkafka.spark.engine.begins import inside_the_logs, logs_of, offsets_of
 from ehkafka.spark.engine.commits import Commits, in_use, with_step
 from ehkafka.spark.engine.holder import Commit
@@ -114,6 +115,11 @@ class Group:
         self._credential.start(self._consumer)
         self._mirroring.start()
         self._is_open = True
+
+    def reset(self) -> None:
+        """Take the group back to `start`, if the settings ask for it. Raises `GroupInUseError`."""
+        parts, start_of = self._parts, self._context.positions.start_of
+        reset_group(parts.endpoint, parts.settings, parts.topics, start_of, self._bus.emit)
 
     def begin(self, known_topics: Collection[str] = ()) -> dict[TopicPartition, int]:
         """Return where each partition begins: at the group's commit, else the mirror's, else at `start`.

@@ -128,10 +128,10 @@ def _setting_reasons(settings: Settings) -> Iterator[str]:
             f"on_parked_full={settings.on_parked_full!r} does not apply: retries end within their batch, and "
             "reading waits for them. Use 'pause_partition'."
         )
-    if settings.reset:
+    if settings.reset is True:
         yield (
-            "reset=True would begin anew at every start of the query. Move the group once: ehkafka offsets "
-            "reset."
+            "reset=True would begin anew at every start of the query. Give the reset a name, reset='june', "
+            "or move the group once: ehkafka offsets reset."
         )
 
 

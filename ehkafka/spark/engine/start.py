@@ -114,6 +114,7 @@ class _Start:
         self._undo_later(partial(group.close, deadline_s=0.0))
         group.open()
         group.refuse_members()
+        group.reset()
         checkpoint, starts = self._take()
         self._call_on_start()
         start_query = self._prepare(packed, {**options, **self._own_options(options, starts)}, checkpoint)

@@ -8,6 +8,8 @@ from ehkafka.events.app import (
     AppStopping,
     BatchesFinished,
     Draining,
+    GroupReset,
+    GroupWatched,
     RecordsLeft,
     SettingAdvice,
 )
@@ -24,6 +26,23 @@ _FINISHED = {
 @sentence.register
 def _(event: AppStarted) -> str:
     return f"Consuming {names(event.topics)} in group {text(event.group)}."
+
+
+@sentence.register
+def _(event: GroupWatched) -> str:
+    return (
+        f"Watching the commits of group {text(event.group)} for {event.watch_s:g} s before it is reset: "
+        "Event Hubs may not tell whether it has members. The app starts afterwards."
+    )
+
+
+@sentence.register
+def _(event: GroupReset) -> str:
+    once = "" if event.once_as is None else f", once under the name {text(event.once_as)}"
+    return (
+        f"Group {text(event.group)} was reset to start= in all {event.partitions} partitions of "
+        f"{names(event.topics)}{once}."
+    )
 
 
 @sentence.register
