@@ -1,7 +1,8 @@
 """`adapt`: a handler written against `confluent_kafka.Message`, as an app calls handlers.
 
 A `Record` has every reading method of a `Message`, so most handlers need no adapting. This is for those
-that want the very object: they check its type, pickle it, or set its value. No state, no thread.
+that want such an object: they check its type, pickle it, or set its value. It is the handler's own: what is
+set in it is seen by that call alone. No state, no thread.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def adapt(handler: Callable[[Any], Any]) -> Callable[[Record], Any]:
-    """Return a handler of records that calls `handler` with the `confluent_kafka.Message` of each.
+    """Return a handler of records that calls `handler` with a `confluent_kafka.Message` of each.
 
     Plain and async functions, and objects with `__call__` of either kind. What it returns and raises is
     passed on. Raises `ConfigurationError` for what cannot be called.

@@ -18,7 +18,7 @@ from ehkafka.invoking import make_batch_function
 from ehkafka.lanes.order import describe_key
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Outcome, Record
-from ehkafka.recovery.deferral import DEFERRED
+from ehkafka.recovery.deferral import DEFERRED, engines_own
 from ehkafka.workers.batch_plan import BatchLimits
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def _refuse_deferrals(batch: Batch, results: dict[int, Result]) -> None:
     if not DEFERRED:
         return
     for index, record in enumerate(batch):
-        token = DEFERRED.pop(id(record.message), None)
+        token = DEFERRED.pop(id(engines_own(record)), None)
         if token is not None:
             token.close("void")
             said = f"{record.where}: a record of a batch cannot be deferred; finish it before you return"

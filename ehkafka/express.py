@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ehkafka.handlers import HandlerSpec
     from ehkafka.history import History
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.chunk import Chunk
     from ehkafka.lanes.order import KeyReader
     from ehkafka.records import Message, Record
     from ehkafka.workers.protocol import RunChunk
@@ -62,27 +63,30 @@ def make_run_chunk(
         function = assignment.context.process if spec.is_class else spec.function  # type: ignore[attr-defined]
         return with_middleware(function, middleware)
 
-    def run(assignment: Assignment, messages: Iterator[Message], _keys: Sequence[Hashable] | None) -> bool:
-        return _run_records(handler_of(assignment), messages, make_record)
+    def run(chunk: Chunk) -> bool:
+        assert chunk.iterator is not None
+        return _run_records(handler_of(chunk.assignment), chunk.iterator, make_record)
 
-    def run_raw(
-        assignment: Assignment, messages: Iterator[Message], _keys: Sequence[Hashable] | None
-    ) -> bool:
-        return _run_messages(handler_of(assignment), messages)
+    def run_raw(chunk: Chunk) -> bool:
+        assert chunk.iterator is not None
+        chunk.remember()
+        return _run_messages(handler_of(chunk.assignment), chunk.iterator)
 
     if history is None:
         return run_raw if spec.raw else run
     tell, make = history, None if spec.raw else make_record
 
-    def run_recorded(
-        assignment: Assignment, messages: Iterator[Message], keys: Sequence[Hashable] | None
-    ) -> bool:
-        known = None if keys is None else iter(keys)
+    def run_recorded(chunk: Chunk) -> bool:
+        assert chunk.iterator is not None
+        known = None if chunk.keys is None else iter(chunk.keys)
+        if spec.raw:
+            chunk.remember()
 
         def key_of(message: Message) -> Hashable:
             return reader.keys([message])[0] if known is None else users_key(next(known))
 
-        return _run_messages(_recorded(assignment, handler_of(assignment), tell, key_of, make), messages)
+        call = _recorded(chunk.assignment, handler_of(chunk.assignment), tell, key_of, make)
+        return _run_messages(call, chunk.iterator)
 
     return run_recorded
 
@@ -108,7 +112,7 @@ def _run_records(
             record = make_record(message)
             alone = getrefcount(record)
         else:
-            record.message = message
+            record._message = message  # noqa: SLF001 - as `__init__` does
             record.attempt = 1
         if (result := handler(record)) is not None:
             must_have_run(result)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.errors import ConfigurationError
 from ehkafka.handlers import is_async
 from ehkafka.lanes.order import KeyFailure, by_key
+from ehkafka.lanes.received import Received
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Record
 from ehkafka.recovery.deferral import is_deferred
@@ -81,7 +82,11 @@ def _for_function(
         if (result := handler(make_record(lane.head, lane.attempts + 1))) is not None:  # type: ignore[arg-type]
             must_have_run(result)
 
-    return call if not spec.raw else lambda lane: must_have_run(handler(lane.head))
+    def call_raw(lane: Lane) -> None:
+        lane.received = Received.of(lane.head)
+        must_have_run(handler(lane.head))
+
+    return call_raw if spec.raw else call
 
 
 def _for_class(
@@ -89,9 +94,17 @@ def _for_class(
 ) -> Callable[[Lane], object]:
     def process(lane: Lane) -> None:
         handler = with_middleware(lane.assignment.context.process, middleware)  # type: ignore[attr-defined]
-        must_have_run(handler(lane.head if spec.raw else make_record(lane.head, lane.attempts + 1)))  # type: ignore[arg-type]
+        must_have_run(handler(_given(lane, make_record, raw=spec.raw)))
 
     return process
+
+
+def _given(lane: Lane, make_record: type[Record], *, raw: bool) -> Any:
+    """Return what a handler is given of a lane's head."""
+    if not raw:
+        return make_record(lane.head, lane.attempts + 1)  # type: ignore[arg-type]
+    lane.received = Received.of(lane.head)
+    return lane.head
 
 
 def _really_run(handler: Callable[[Any], object]) -> Callable[[Any], object]:
@@ -215,14 +228,16 @@ def _for_function_async(
     def call(lane: Lane) -> Awaitable[object]:
         return handler(make_record(lane.head, lane.attempts + 1))  # type: ignore[arg-type, no-any-return]
 
-    return call if not spec.raw else lambda lane: handler(lane.head)
+    def call_raw(lane: Lane) -> Awaitable[object]:
+        lane.received = Received.of(lane.head)
+        return handler(lane.head)  # type: ignore[no-any-return]
+
+    return call_raw if spec.raw else call
 
 
 def _for_class_async(spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]) -> InvokeAsync:
-    raw = spec.raw
-
     def process(lane: Lane) -> Awaitable[object]:
-        record = lane.head if raw else make_record(lane.head, lane.attempts + 1)  # type: ignore[arg-type]
+        record = _given(lane, make_record, raw=spec.raw)
         function = lane.assignment.context.process  # type: ignore[attr-defined]
         handler: Any = _with_middleware(_really_run_async(function) if middleware else function, middleware)
         return handler(record)  # type: ignore[no-any-return]

@@ -115,7 +115,7 @@ class LogAttempts(Around):
         outcome = "finished"
         try:
             yield
-            if is_deferred(getattr(record, "message", record)):
+            if is_deferred(record):
                 outcome = "deferred"
         except BaseException as error:
             outcome = _outcome_of(error)

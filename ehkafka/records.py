@@ -7,6 +7,7 @@ produced and adds nothing until it is asked to, because one is made for every re
 from __future__ import annotations
 
 import enum
+import functools
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
@@ -77,7 +78,7 @@ class Record:
     keep it in a variable if you need it twice.
     """
 
-    __slots__ = ("attempt", "message")
+    __slots__ = ("_message", "attempt")
 
     # How `properties` decodes. The class carries it, so that a record stays as small and as quick to make:
     # see `record_type`.
@@ -85,58 +86,67 @@ class Record:
     _event_hubs: ClassVar[bool] = False
 
     def __init__(self, message: Message, attempt: int = 1) -> None:
-        self.message = message
+        self._message = message
         self.attempt = attempt
+
+    @property
+    def message(self) -> Any:
+        """A `confluent_kafka.Message` of the record's own: whatever is set in it is seen by this call alone.
+
+        Made when it is first asked for. What is tried again or dead-lettered is what was received.
+        """
+        self._message = message = own_copy(self._message)
+        return message
 
     def key(self) -> bytes | None:
         """Return the record's key as produced, `None` when it has none."""
-        return self.message.key()
+        return self._message.key()
 
     def value(self) -> bytes | None:
         """Return the payload, `None` for a tombstone."""
-        return self.message.value()
+        return self._message.value()
 
     def topic(self) -> str:
         """Return the topic's name."""
-        return self.message.topic()
+        return self._message.topic()
 
     def partition(self) -> int:
         """Return the partition's number."""
-        return self.message.partition()
+        return self._message.partition()
 
     def offset(self) -> int:
         """Return the record's position in its partition (on Event Hubs: the sequence number)."""
-        return self.message.offset()
+        return self._message.offset()
 
     def leader_epoch(self) -> int | None:
         """Return the leader epoch that the record was written in, `None` when unknown."""
-        return self.message.leader_epoch()
+        return self._message.leader_epoch()
 
     def timestamp(self) -> tuple[int, int]:
         """Return (type, milliseconds since 1970); the type is one of confluent_kafka's TIMESTAMP_*."""
-        return self.message.timestamp()
+        return self._message.timestamp()
 
     def headers(self) -> Headers:
-        """Return the headers in order, an empty list when there are none."""
-        return take_headers(self.message)
+        """Return the headers in order, in a list of the caller's own; empty when there are none."""
+        return [*take_headers(self._message)]
 
     def latency(self) -> float | None:
         """Return `None`: only a producer's delivery report has a latency."""
-        return self.message.latency()
+        return self._message.latency()
 
     def error(self) -> KafkaError | None:
         """Return `None`: an error never reaches a handler as a record."""
-        return self.message.error()
+        return self._message.error()
 
     def __getattr__(self, name: str) -> Any:
         """Everything else that a `Message` can do (`set_value`, `delivery_count`, …) is the message's."""
-        if name == "message":  # not set yet: copy and pickle ask an empty object
+        if name == "_message":  # not set yet: copy and pickle ask an empty object
             raise AttributeError(name)
-        return getattr(self.message, name)
+        return getattr(self.message if name.startswith("set_") else self._message, name)
 
     def __len__(self) -> int:
         """Return the length of the value in bytes, 0 for a tombstone."""
-        return len(self.message)
+        return len(self._message)
 
     # `__len__` would make an empty value falsy; a record is always something.
     def __bool__(self) -> bool:
@@ -148,11 +158,11 @@ class Record:
         `token.finish()` or `token.fail(error)` may come from any thread or task, once. Meanwhile its key
         waits, no worker is held, and no commit passes it. `ehkafka.defer` has the rules.
         """
-        return defer(self.message, deadline_s)
+        return defer(self._message, deadline_s)
 
     def json(self) -> Any:
         """Parse the value as JSON. Raises `orjson.JSONDecodeError`, a `ValueError`, if it is none."""
-        return orjson.loads(self.message.value() or b"")
+        return orjson.loads(self._message.value() or b"")
 
     def header(self, name: str) -> bytes | None:
         """Return the value of the last header of that name, `None` when there is none."""
@@ -165,7 +175,7 @@ class Record:
         Of several headers of one name the last counts; `headers()` has them all, as bytes. How they are
         decoded is the handler's `headers=` setting, explained in `ehkafka.headers.modes`.
         """
-        return reading.properties(self.message, self._header_mode, event_hubs=self._event_hubs)
+        return reading.properties(self._message, self._header_mode, event_hubs=self._event_hubs)
 
     @property
     def system_properties(self) -> dict[str, Value]:
@@ -173,27 +183,27 @@ class Record:
 
         The latter are in `properties`, too: a Kafka producer may have meant them as its own.
         """
-        return reading.system_properties(self.message, self._header_mode, event_hubs=self._event_hubs)
+        return reading.system_properties(self._message, self._header_mode, event_hubs=self._event_hubs)
 
     @property
     def partition_key(self) -> str | bytes | None:
         """The partition key of an AMQP or HTTPS producer, else the record's key; text if it is UTF-8."""
-        return reading.partition_key(self.message)
+        return reading.partition_key(self._message)
 
     @property
     def content_type(self) -> str | None:
         """The `content-type` header (any case of letters), `None` when there is none."""
-        return reading.content_type(self.message)
+        return reading.content_type(self._message)
 
     @property
     def schema_id(self) -> str | None:
         """The schema's id in the Azure schema registry, of a content type `avro/binary+<id>`; else `None`."""
-        return reading.schema_id(self.message)
+        return reading.schema_id(self._message)
 
     @property
     def sequence_number(self) -> int:
         """The offset, under the name that the Event Hubs SDKs give it."""
-        return self.message.offset()
+        return self._message.offset()
 
     @property
     def enqueued_time(self) -> datetime | None:
@@ -206,7 +216,7 @@ class Record:
 
         A producer may write any number: one before 1970 or after the year 9999 is none.
         """
-        return moment_of(*self.message.timestamp())
+        return moment_of(*self._message.timestamp())
 
     @property
     def where(self) -> str:
@@ -237,6 +247,29 @@ class _UndecodedRecord(Record):
 
     __slots__ = ()
     _header_mode = "raw"
+
+
+def own_copy(message: Message) -> Message:
+    """Return a message that its reader may change, with the engine's own as `received`; a copy as it is."""
+    if not hasattr(message, "set_value") or hasattr(message, "received"):
+        return message  # nothing can be set in it, as in a worker process's, or it is a copy
+    own: Any = _own_kind(type(message))(
+        topic=message.topic(),
+        partition=message.partition(),
+        offset=message.offset(),
+        key=message.key(),
+        value=message.value(),
+        headers=[*take_headers(message)] or None,
+        timestamp=message.timestamp(),
+        leader_epoch=-1 if (epoch := message.leader_epoch()) is None else epoch,
+    )
+    own.received = message
+    return own  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _own_kind(kind: type) -> type:
+    return type(kind.__name__, (kind,), {"__slots__": ("received",), "__module__": kind.__module__})
 
 
 def record_type(mode: HeaderMode, *, event_hubs: bool) -> type[Record]:

@@ -11,6 +11,7 @@ from ehkafka.batch_handlers import BatchSpec
 from ehkafka.express import make_run_chunk, may_express
 from ehkafka.handlers import HandlerSpec
 from ehkafka.lanes.assignment import Assignment
+from ehkafka.lanes.chunk import Chunk
 from ehkafka.lanes.order import KeyReader, by_key, by_partition, by_topic_partition, unordered
 from ehkafka.records import Record, TopicPartition
 from ehkafka.recovery.deferral import DEFERRED
@@ -82,7 +83,9 @@ def run(function: Callable[[Any], object], records: int = 5, middleware: Any = (
     if spec.is_class:
         assignment.context = function()  # type: ignore[call-arg]
     messages = [SimulatedMessage("t", 0, n, b"k%d" % n) for n in range(records)]
-    return call(assignment, iter(messages), keys)
+    chunk = Chunk(assignment, messages, 0, keys)
+    chunk.line_up()
+    return call(chunk)
 
 
 def test_each_record_is_handled_once_in_order() -> None:

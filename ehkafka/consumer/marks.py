@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.events import MarksMissing
+from ehkafka.headers.size import size_of
 from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.intake.resume import resume
 from ehkafka.lanes.dispatcher import Dispatcher
@@ -41,7 +42,7 @@ MISSING_S = 30.0
 
 
 class _Delivered:
-    """What is kept of a record that is not marked."""
+    """What is kept of a record that is not marked. Its length is that of all of it, as of a value alone."""
 
     __slots__ = ("_leader_epoch", "_offset", "_size_bytes", "_timestamp")
 
@@ -49,7 +50,7 @@ class _Delivered:
         self._offset = message.offset()
         self._leader_epoch = message.leader_epoch()
         self._timestamp = message.timestamp()
-        self._size_bytes = len(message)
+        self._size_bytes = size_of(cast("records.Message", message))
 
     def offset(self) -> int:
         return cast("int", self._offset)
@@ -59,6 +60,12 @@ class _Delivered:
 
     def timestamp(self) -> tuple[int, int]:
         return self._timestamp
+
+    def key(self) -> None:
+        return None
+
+    def headers(self) -> None:
+        return None
 
     def __len__(self) -> int:
         return self._size_bytes
@@ -109,11 +116,13 @@ class Marks:
     def delivered(self, messages: Sequence[Message]) -> None:
         """These are handed to the program."""
         good = [message for message in messages if message.error() is None]
+        largest_bytes = 0
         for (topic, number), batch in itertools.groupby(good, lambda m: (m.topic(), m.partition())):
             kept = [_Delivered(message) for message in batch]
+            largest_bytes = max(largest_bytes, *map(len, kept))
             self._receive(TopicPartition(cast("str", topic), cast("int", number)), kept)
         if good:
-            self._flow.note_batch(max(map(len, good)))
+            self._flow.note_batch(largest_bytes)
             held = self._dispatcher.assignments
             self._pause(self._flow.to_pause(list(held.values()), len(held)))
 

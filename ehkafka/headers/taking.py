@@ -8,9 +8,12 @@ poll thread and on workers, and the message is mended for those who ask it thems
 
 from __future__ import annotations
 
+from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ehkafka.records import Headers, Message, Record
 
 # What `repr` says where C left out an object; a name's would begin with a quotation mark.
@@ -27,6 +30,18 @@ def take_headers(message: Message | Record) -> Headers:
         return message.headers() or []
     except SystemError as error:
         return _mended(message, error)
+
+
+def have_headers(messages: Sequence[Message]) -> bool:
+    """Tell whether any of these messages, all of one type, has a header; no name is touched."""
+    kind: Any = type(messages[0])
+    left = iter(messages)
+    try:
+        return any(map(kind.headers, left))
+    except SystemError as error:
+        # Raised once for each message: whoever asks it next would be given the pair without a name.
+        _mended(messages[len(messages) - length_hint(left) - 1], error)
+        return True
 
 
 def _mended(message: Any, error: SystemError) -> Headers:

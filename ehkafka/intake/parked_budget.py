@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.errors import HandlerFailedError
 from ehkafka.events import ParkedBudgetFull
+from ehkafka.headers.size import sizes_of
 from ehkafka.lanes.order import describe_key
 from ehkafka.recovery.decision import HoldHead
 
@@ -97,7 +98,7 @@ def _largest(dispatcher: Dispatcher, assignment: Assignment) -> Lane | None:
 
 
 def _size(lane: Lane) -> int:
-    return sum(map(len, lane.messages()))
+    return sum(sizes_of(lane.messages()))
 
 
 def _send_largest(dispatcher: Dispatcher, assignment: Assignment) -> bool:

@@ -16,6 +16,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EngineError
 from ehkafka.events import ConnectionTrouble, PartitionPaused, PartitionResumed, ProgressIgnored
+from ehkafka.headers.size import sizes_of, total_and_largest
 from ehkafka.intake.broker_errors import NO_SUCH_OFFSET, UNMENDED, ends_app
 from ehkafka.intake.largest_lane import largest_lane
 from ehkafka.intake.log_ends import LogEnds
@@ -27,7 +28,7 @@ from ehkafka.lanes.order import describe_key
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from confluent_kafka import Consumer, KafkaError
 
@@ -165,19 +166,15 @@ class PollLoop:
                 # librdkafka drops what it fetched for a partition that is gone; if not, it is another's now.
                 context.count("records_unassigned", len(batch))
                 continue
-            route, assignment = owned
-            sizes = list(map(len, batch))
-            largest_bytes = max(largest_bytes, max(sizes))  # noqa: PLW3301 - many arguments cost more
+            assignment = owned.assignment
             fresh = batch if assignment.finished_before is None else self._without_restored(assignment, batch)
             if context.history is not None and fresh:
                 context.history.received(partition, assignment.epoch, [message.offset() for message in fresh])
             if context.ages is not None and (skipped := context.ages.too_old(partition, fresh)):
-                self._receive_young(owned, batch, skipped, now_s)
+                largest = self._receive_young(owned, batch, skipped, now_s)
             else:
-                # Chunks have no keys read here where that can wait: they hardly need any.
-                keys = None if route.dispatcher.takes_unread(assignment) else route.keys.keys(batch)
-                with route.exchange.locked() as dispatcher:
-                    dispatcher.receive(assignment, batch, keys, now_s, size=sum(sizes))
+                largest = _receive_all(owned, batch, now_s)
+            largest_bytes = max(largest_bytes, largest)
             received.append(assignment)
         context.flow.note_batch(largest_bytes)
         self._pause(consumer, context.flow.to_pause(received, len(context.owned)))
@@ -198,9 +195,13 @@ class PollLoop:
 
     def _receive_young(
         self, owned: OwnedPartition, batch: list[Message], skipped: Container[int], now_s: float
-    ) -> None:
-        """Hand on the records that are young enough; the others get the outcome *skipped* as they arrive."""
+    ) -> int:
+        """Hand on the records that are young enough; the others get the outcome *skipped* as they arrive.
+
+        Returns the largest record's bytes.
+        """
         route, assignment = owned
+        largest = max(sizes_of(batch))
         young = [message for message in batch if message.offset() not in skipped]
         keys = route.keys.keys(young) if young else []
         if self._context.history is not None:
@@ -210,6 +211,7 @@ class PollLoop:
                     self._context.history.finished(*what, "skipped")
         with route.exchange.locked() as dispatcher:
             dispatcher.receive(assignment, batch, keys, now_s, skipped)
+        return largest
 
     def _by_partition(self, messages: Sequence[Message]) -> Iterator[tuple[TopicPartition, list[Message]]]:
         if self._one_topic:
@@ -293,3 +295,21 @@ class PollLoop:
         if self._context.ages is not None:
             self._context.ages.look()
         self._slow_look()
+
+
+def _receive_all(owned: OwnedPartition, batch: list[Message], now_s: float) -> int:
+    """Hand a batch on; return the largest record's bytes."""
+    route, assignment = owned
+    keys: Sequence[Hashable] | None = None
+    sizes: list[int] | None = None
+    if route.dispatcher.takes_unread(assignment):
+        # Chunks have no keys read here where that can wait: they hardly need any.
+        size, largest = total_and_largest(batch)
+    else:
+        # Before any code of the user's sees the messages.
+        sizes = sizes_of(batch)
+        size, largest = sum(sizes), max(sizes)
+        keys = route.keys.keys(batch)
+    with route.exchange.locked() as dispatcher:
+        dispatcher.receive(assignment, batch, keys, now_s, size=size, sizes=sizes)
+    return largest

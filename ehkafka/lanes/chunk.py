@@ -11,6 +11,9 @@ import operator
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.headers.size import sizes_of
+from ehkafka.lanes.received import ReceivedChunk
+
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
@@ -29,7 +32,17 @@ class Chunk:
     read and written under the lock.
     """
 
-    __slots__ = ("assignment", "iterator", "keys", "lane", "messages", "needs_lanes", "running", "size")
+    __slots__ = (
+        "assignment",
+        "iterator",
+        "keys",
+        "lane",
+        "messages",
+        "needs_lanes",
+        "received",
+        "running",
+        "size",
+    )
 
     def __init__(
         self,
@@ -54,6 +67,9 @@ class Chunk:
         self.needs_lanes = needs_lanes
         # What the worker iterates over; None while it waits for its turn.
         self.iterator: Iterator[Message] | None = None
+        # What its messages were before their handler may have changed them. Its worker sets it before it runs
+        # the first, if the handler is given messages.
+        self.received: ReceivedChunk | None = None
         # Set by `Dispatcher.begin`: a worker has it.
         self.running: int = 0
         # Ended early: the lane of the record that ran then.
@@ -63,6 +79,12 @@ class Chunk:
         """Make ready to be run."""
         self.iterator = iter(self.messages)
         return self.iterator
+
+    def remember(self) -> None:
+        """Note what the handler may change. Its worker only, before the first record."""
+        messages = self.messages[:]  # in one step: the rest may be taken away meanwhile
+        if messages:
+            self.received = ReceivedChunk(messages)
 
     def started(self) -> int:
         """Return how many records have started. All but the last of them are finished."""
@@ -86,7 +108,7 @@ class Chunk:
         rest = list(self.iterator)
         # The emptied iterator says nothing any more: from here on the list alone tells what has started.
         del self.messages[len(self.messages) - len(rest) :]
-        self.size -= sum(map(len, rest))
+        self.size -= sum(sizes_of(rest))
         return rest
 
 

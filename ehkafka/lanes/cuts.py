@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ehkafka.headers.size import sizes_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -105,7 +107,7 @@ class Cuts:
             return 0
         taken = assignment.abandon(lane, assignment.drain_limit)
         if taken:
-            records, size = len(taken), sum(map(len, taken))
+            records, size = len(taken), sum(sizes_of(taken))
             holds = self._dispatcher.holds
             if lane in holds.held:
                 holds.park(assignment, -records, -size, from_backlog=False)

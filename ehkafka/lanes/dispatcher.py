@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from ehkafka.headers.size import sizes_of
 from ehkafka.lanes.assignment import Assignment
 from ehkafka.lanes.cuts import Cuts
 from ehkafka.lanes.express import Express
@@ -121,27 +122,26 @@ class Dispatcher:
         now_s: float,
         skipped: Container[int] = (),
         size: int | None = None,
+        sizes: Sequence[int] | None = None,
     ) -> None:
         """Queue one partition's records, ascending, each behind the others of its key.
 
         Where `takes_unread` says so, `keys` may be None: they are read if and when they are needed.
 
         Offsets in `skipped` get that outcome as they arrive: they are too old to be handled. `keys` are
-        what `KeyReader.keys` gave for the other messages. `size` is that of all messages, where it is known.
+        what `KeyReader.keys` gave for the other messages. `size` is that of all messages in bytes, `sizes`
+        that of each, where they are known.
         """
         assignment.note_received(messages, now_s)
         self.received_records += len(messages)
-        # A raw handler may have replaced a value: counted out with another size than it was counted in.
-        for counted in (assignment, self):
-            if not counted.backlog_records:
-                counted.backlog_bytes = 0
         if skipped:
             messages = self._without_skipped(assignment, messages, skipped)
         if assignment.finished_before is not None:
             messages, keys = self._without_finished(assignment, messages, keys)
-            size = None
+            sizes = size = None
         if size is None or skipped:
-            size = sum(map(len, messages))
+            sizes = sizes_of(messages)
+            size = sum(sizes)
         assignment.backlog_records += len(messages)
         assignment.backlog_bytes += size
         self.backlog_records += len(messages)
@@ -153,41 +153,47 @@ class Dispatcher:
                 express.go_on()
         else:
             assert keys is not None
-            self.spread(assignment, messages, keys)
+            self.spread(assignment, messages, keys, sizes)
 
     def takes_unread(self, assignment: Assignment) -> bool:
         """Tell whether `receive` needs no keys for an assignment now. Needs no lock."""
         express = self.express
         return express is not None and not express.keeps_keys and express.takes(assignment)
 
-    def spread(self, assignment: Assignment, messages: Sequence[Message], keys: Sequence[Hashable]) -> None:
+    def spread(
+        self,
+        assignment: Assignment,
+        messages: Sequence[Message],
+        keys: Sequence[Hashable],
+        sizes: Sequence[int] | None = None,
+    ) -> None:
         """Put records that count in the backlog into lanes."""
         careful = assignment.shared or assignment.fates or self.holds.held or self.holds.paused_keys
         spread = self._spread_with_care if careful else self._spread
-        spread(assignment, messages, keys)
+        spread(assignment, zip(keys, messages, sizes or sizes_of(messages), strict=True))
 
-    def _spread(self, assignment: Assignment, messages: Sequence[Message], keys: Sequence[Hashable]) -> None:
+    def _spread(self, assignment: Assignment, records: Iterable[tuple[Hashable, Message, int]]) -> None:
         lanes = assignment.lanes
         push = (self.ready if assignment.opened else assignment.unopened).append
-        for key, message in zip(keys, messages, strict=True):
+        for key, message, size in records:
             lane = lanes.get(key)
             if lane is None:
-                lanes[key] = lane = Lane(key, assignment, message)
+                lanes[key] = lane = Lane(key, assignment, message, size)
                 push(lane)
             else:
                 # Ready, held by a worker, or on hold: whoever has it will come to this record.
                 lane.append(message)
 
     def _spread_with_care(
-        self, assignment: Assignment, messages: Sequence[Message], keys: Sequence[Hashable]
+        self, assignment: Assignment, records: Iterable[tuple[Hashable, Message, int]]
     ) -> None:
         """Spread while some lanes wait, some keys have a fate, or lanes are shared."""
         lanes, held = assignment.lanes, self.holds.held
-        for key, message in zip(keys, messages, strict=True):
+        for key, message, size in records:
             lane = lanes.get(key)
             if lane is None:
                 kind = SharedLane if assignment.shared else Lane
-                lanes[key] = lane = kind(key, assignment, message)
+                lanes[key] = lane = kind(key, assignment, message, size)
                 self.make_ready(lane)
                 continue
             if isinstance(lane, SharedLane):
@@ -195,7 +201,7 @@ class Dispatcher:
             else:
                 lane.append(message)
             if lane in held:
-                self.holds.park(assignment, 1, len(message))
+                self.holds.park(assignment, 1, size)
 
     def _without_skipped(
         self, assignment: Assignment, messages: Sequence[Message], skipped: Container[int]

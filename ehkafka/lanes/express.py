@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, cast
 
+from ehkafka.headers.size import size_of, sizes_of
 from ehkafka.lanes.chunk import CHUNK_RECORDS_MAX, Chunk
 from ehkafka.lanes.lane import Lane
 from ehkafka.lanes.order import KeyFailure
@@ -135,9 +136,10 @@ class Express:
                 free_keys.append(key)
                 continue
             lane.append(message)
-            chunk.size -= len(message)
+            size = size_of(message)
+            chunk.size -= size
             if lane in holds.held:
-                holds.park(assignment, 1, len(message))
+                holds.park(assignment, 1, size)
         chunk.messages = free
         if chunk.keys is not None:
             chunk.keys = free_keys
@@ -179,8 +181,7 @@ class Express:
         assignment = chunk.assignment
         if chunk.messages:
             chunk.lane = self._busy_lane(chunk)
-            length = len(chunk.messages[-1])
-            self._count_finished(assignment, len(chunk.messages) - 1, chunk.size - length)
+            self._count_finished(assignment, len(chunk.messages) - 1, chunk.size - chunk.lane.head_bytes)
         if rest:
             rest_keys = None if chunk.keys is None else chunk.keys[len(chunk.messages) :]
             assignment.chunks[0] = Chunk(assignment, rest, size - chunk.size, rest_keys)
@@ -190,10 +191,17 @@ class Express:
         return chunk.lane
 
     def _busy_lane(self, chunk: Chunk) -> Lane:
-        assignment, message = chunk.assignment, chunk.messages[-1]
-        key = self._key_of(chunk, len(chunk.messages) - 1)
+        assignment, index = chunk.assignment, len(chunk.messages) - 1
+        message = chunk.messages[index]
+        # Its handler may be changing it at this moment.
+        received = None if chunk.received is None else chunk.received.of(index, message)
+        key = self._key_of(chunk, index)
         known = assignment.lanes.get(key)
-        assignment.lanes[key] = lane = Lane(key, assignment, message)
+        assignment.lanes[key] = lane = Lane(
+            key, assignment, message, size_of(cast("Message", message if received is None else received))
+        )
+        if received is not None:
+            lane.received = received
         assert known is None, "a chunk ran a record whose key has a lane"
         lane.running = True
         return lane
@@ -203,7 +211,12 @@ class Express:
         return self._key_of(chunk, max(chunk.started() - 1, 0))
 
     def _key_of(self, chunk: Chunk, index: int) -> Hashable:
-        return self._reader.keys([chunk.messages[index]])[0] if chunk.keys is None else chunk.keys[index]
+        if chunk.keys is not None:
+            return chunk.keys[index]
+        message = chunk.messages[index]
+        if chunk.received is not None:
+            message = cast("Message", chunk.received.of(index, message))
+        return self._reader.keys([message])[0]
 
     def _drop_first(self, assignment: Assignment) -> None:
         assignment.chunks.popleft()
@@ -243,7 +256,7 @@ class Express:
             self._dispatcher.spread(assignment, kept, kept_keys)
         if abandoned:
             assignment.note_abandoned(abandoned)
-            size = sum(map(len, abandoned))
+            size = sum(sizes_of(abandoned))
             for counted in (assignment, self._dispatcher):
                 counted.backlog_records -= len(abandoned)
                 counted.backlog_bytes -= size

@@ -134,8 +134,9 @@ class Holds:
     def give_up_head(self, lane: Lane) -> None:
         """Give a held lane's head the outcome *dead-lettered*; the lane stays on hold while it has more."""
         assert lane.head is not None
-        size = len(lane.head)
-        self.park(lane.assignment, -1, -size)  # back into the backlog, out of which `end_head` takes it
+        self.park(
+            lane.assignment, -1, -lane.head_bytes
+        )  # back into the backlog, out of which `end_head` takes it
         self._dispatcher.verdicts.end_head(lane, Outcome.DEAD_LETTERED)
         if not lane.refill():
             self.release(lane)

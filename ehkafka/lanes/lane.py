@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.headers.size import size_of, sizes_of
+
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.received import Received
     from ehkafka.records import Message
     from ehkafka.recovery.decision import Decision
 
@@ -34,8 +37,10 @@ class Lane:
         "finished_bytes",
         "finished_records",
         "head",
+        "head_bytes",
         "key",
         "last_error",
+        "received",
         "rest",
         "running",
         "wishes",
@@ -43,11 +48,15 @@ class Lane:
     # The reason of the last decision. Set once an attempt has failed, no meaning while `attempts` is 0:
     # setting it for every lane would cost each of them. Written and read under the lock.
     last_error: str
+    # The head as it came, where its handler is given messages: set before each call, by the holder.
+    received: Received
 
-    def __init__(self, key: Hashable, assignment: Assignment, head: Message) -> None:
+    def __init__(self, key: Hashable, assignment: Assignment, head: Message, head_bytes: int = 0) -> None:
         self.key = key
         self.assignment = assignment
         self.head: Message | None = head
+        # Its size as it was received: a handler of messages may change them. Moves with the head.
+        self.head_bytes = head_bytes
         self.rest: deque[Any] | None = None
         # How many records, from the head on, the holder has started or may start without another look. Set
         # before it looks at `assignment.halted`; cleared in settle. The order matters: see `Assignment`.
@@ -95,7 +104,7 @@ class Lane:
     def advance(self) -> bool:
         """Give the head its outcome and move to the next record; False when there is none. Holder only."""
         self.finished_records += 1
-        self.finished_bytes += len(self.head)  # type: ignore[arg-type]
+        self.finished_bytes += self.head_bytes
         if self.attempts:
             self.attempts = self.wishes = 0
         rest = self.rest
@@ -107,6 +116,7 @@ class Lane:
             except IndexError:  # a cut took it, before or after it became the head
                 self.head = None
                 return False
+            self.head_bytes = size_of(self.head)
             return True
         self.head = None
         return False
@@ -117,6 +127,7 @@ class Lane:
             if not self.rest:
                 return False
             self.head = self.rest.popleft()
+            self.head_bytes = size_of(self.head)
         return True
 
     def messages(self) -> Sequence[Message]:
@@ -131,8 +142,9 @@ class Lane:
 
     def tally(self) -> Iterator[tuple[Assignment, int, int]]:
         """Yield (assignment, records, bytes) of what is unfinished. Caller has the lock; nobody holds it."""
-        messages = self.messages()
-        yield self.assignment, len(messages), sum(map(len, messages))
+        followers = tuple(self.rest or ())
+        head_records, head_bytes = (0, 0) if self.head is None else (1, self.head_bytes)
+        yield self.assignment, head_records + len(followers), head_bytes + sum(sizes_of(followers))
 
     def cut(self, above: int, of: Assignment) -> list[Message]:
         """Take that assignment's records above an offset out and return them. Caller has the lock.
@@ -191,7 +203,7 @@ class SharedLane(Lane):
     def advance(self) -> bool:
         """Give the head its outcome; the next one is taken in settle, under the lock."""
         self.finished_records += 1
-        self.finished_bytes += len(self.head)  # type: ignore[arg-type]
+        self.finished_bytes += self.head_bytes
         self.attempts = self.wishes = 0
         self.head = None
         return False
@@ -202,6 +214,7 @@ class SharedLane(Lane):
             if not self.rest:
                 return False
             self.assignment, self.head = self.rest.popleft()
+            self.head_bytes = size_of(self.head)
         return True
 
     def messages_of(self, assignment: Assignment) -> Iterator[Message]:
@@ -220,9 +233,9 @@ class SharedLane(Lane):
     def tally(self) -> Iterator[tuple[Assignment, int, int]]:
         """Yield one (assignment, records, bytes) for each unfinished record. Caller has the lock."""
         if self.head is not None:
-            yield self.assignment, 1, len(self.head)
+            yield self.assignment, 1, self.head_bytes
         for home, message in self.rest or ():
-            yield home, 1, len(message)
+            yield home, 1, size_of(message)
 
     def cut(self, above: int, of: Assignment) -> list[Message]:
         """Take that assignment's records above an offset out and return them. Caller has the lock."""

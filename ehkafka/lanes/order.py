@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from ehkafka.headers.partition_key import partition_key_bytes
 from ehkafka.headers.taking import take_headers
+from ehkafka.lanes.received import Received
 from ehkafka.lanes.user_keys import UserKeys, users_key
 
 if TYPE_CHECKING:
@@ -143,15 +144,26 @@ class KeyReader:
         """Return by which key a received message may have a lane. Any thread; the function is asked anew."""
         if self.calls_user_code:
             return self._users_key(message, self._users.find)
-        return self.keys([message])[0]
+        try:
+            return self._users.find(self.keys([message])[0])  # a handler of messages may have set anything
+        except Exception as error:
+            return KeyFailure(error)
 
     def _users_key(self, message: Message, stand_in: Callable[[Hashable], Hashable]) -> Hashable:
-        wrap = self._wrap
         try:
-            key = self._order_by(message if wrap is None else wrap(message))
+            key = self._asked(message) if self._wrap is None else self._order_by(self._wrap(message))
             return self._without_key(message) if key is None else stand_in(key)
         except Exception as error:
             return KeyFailure(error)
+
+    def _asked(self, message: Message) -> Hashable:
+        """Return what a function of messages says; one that sets something in them changes nothing."""
+        received = Received.of(message)
+        try:
+            return self._order_by(message)
+        finally:
+            if received.has_changed():
+                received.restore()
 
     def _null(self, message: Message) -> Hashable:
         key = _partition_key(message)

@@ -20,7 +20,10 @@ def is_running(dispatcher: Dispatcher, message: Message, key: Hashable) -> bool 
 
     None where that cannot be told: a record of an assignment that has ended may be, or be another app's.
     """
-    assignment = dispatcher.assignments.get(TopicPartition(message.topic(), message.partition()))
+    topic = message.topic()
+    # A handler of messages may have set any.
+    known = TopicPartition(topic, message.partition()) if type(topic) is str else None
+    assignment = None if known is None else dispatcher.assignments.get(known)
     if assignment is None:
         return None
     if any(chunk.running and chunk.first_unfinished() is message for chunk in assignment.chunks):

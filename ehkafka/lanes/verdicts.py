@@ -96,8 +96,8 @@ class Verdicts:
 
     def end_head(self, lane: Lane, outcome: Outcome) -> None:
         """Give the head of a lane that nobody holds an outcome; its record counts in the backlog."""
-        assignment, head = lane.assignment, lane.head
-        assert head is not None
+        assignment, size = lane.assignment, lane.head_bytes
+        assert lane.head is not None
         lane.advance()
         lane.finished_records = lane.finished_bytes = 0
         for counted in (assignment, self._dispatcher):
@@ -108,7 +108,7 @@ class Verdicts:
             else:
                 counted.dead_lettered_records += 1
             counted.backlog_records -= 1
-            counted.backlog_bytes -= len(head)
+            counted.backlog_bytes -= size
 
     def follow_fate(self, lane: Lane) -> None:
         """Hold or divert the head of a lane whose key had a dead letter. Nobody holds the lane."""

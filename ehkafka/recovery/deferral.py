@@ -11,7 +11,7 @@ import math
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     from ehkafka.records import Message
@@ -145,6 +145,7 @@ def defer(message: Message, deadline_s: float = DEADLINE_S) -> Deferred:
         )
     if _refusal is not None:
         raise RuntimeError(_refusal)
+    message = engines_own(message)
     if len(DEFERRED) >= WAITING_MAX:
         raise RuntimeError(
             f"{WAITING_MAX} records are deferred whose handlers have not returned; call defer() from within "
@@ -176,6 +177,12 @@ def refuse_to_defer(reason: str) -> None:
     _refusal = reason
 
 
-def is_deferred(message: Message) -> bool:
+def engines_own(message: Any) -> Any:
+    """Return the engine's own message of what a handler has: a record, its copy, or the message itself."""
+    message = getattr(message, "_message", message)
+    return getattr(message, "received", message)
+
+
+def is_deferred(message: Any) -> bool:
     """Tell, inside a handler's call, whether its record was deferred."""
-    return bool(DEFERRED) and id(message) in DEFERRED
+    return bool(DEFERRED) and id(engines_own(message)) in DEFERRED

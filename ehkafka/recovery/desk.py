@@ -16,7 +16,7 @@ from ehkafka.errors import ConfigurationError, HandlerFailedError, said
 from ehkafka.events import HandlerFailed, RecordRetried, RecordSkipped, UserCodeFailed
 from ehkafka.lanes.order import KeyFailure, describe_key
 from ehkafka.lanes.user_keys import users_key
-from ehkafka.records import Record
+from ehkafka.records import Record, own_copy
 from ehkafka.recovery.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 from ehkafka.recovery.flood import FloodGauge
 from ehkafka.recovery.letter import letter_of
@@ -99,6 +99,8 @@ class FailureDesk:
 
     def __call__(self, lane: Lane, error: BaseException) -> Decision:
         """Return what to do with the head of a lane whose handler raised."""
+        if self.raw and (received := getattr(lane, "received", None)) is not None:
+            received.restore()  # whatever its handler made of it
         # SystemExit, KeyboardInterrupt and a process without memory are no verdict on the record.
         if not isinstance(error, Exception) or isinstance(error, MemoryError):
             return self._stop(lane, error)
@@ -220,7 +222,7 @@ class FailureDesk:
 
     def _record(self, lane: Lane) -> Any:
         assert lane.head is not None
-        return lane.head if self.raw else self.make_record(lane.head, lane.attempts + 1)
+        return own_copy(lane.head) if self.raw else self.make_record(lane.head, lane.attempts + 1)
 
     def _asked(self, lane: Lane, error: Exception) -> str | None:
         assert self.ask is not None

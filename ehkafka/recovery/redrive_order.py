@@ -11,6 +11,8 @@ import heapq
 from collections import deque
 from typing import TYPE_CHECKING
 
+from ehkafka.headers.size import size_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -40,7 +42,7 @@ class MergedLetters:
         """Take the next letter of its partition."""
         number = record.partition()
         self._waiting[number].append((record, fate))
-        self._bytes[number] += len(record)
+        self._bytes[number] += size_of(record)
         if len(self._waiting[number]) == 1:
             self._raise_head(number)
 
@@ -62,7 +64,7 @@ class MergedLetters:
         while self._heads and all(self._waiting[number] for number in self._unfinished):
             number = heapq.heappop(self._heads)[-1]
             letter = self._waiting[number].popleft()
-            self._bytes[number] -= len(letter[0])
+            self._bytes[number] -= size_of(letter[0])
             if self._waiting[number]:
                 self._raise_head(number)
             yield letter

@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ehkafka.errors import WorkerDiedError, said
+from ehkafka.headers.size import size_of
 from ehkafka.lanes.order import KeyFailure
 from ehkafka.workers import process_pipe as pipe
 from ehkafka.workers.process_batch import Batch, BatchSize
@@ -186,7 +187,7 @@ class ProcessWorker:
         room = self._pool.settings.batch_bytes_max - batch.size_bytes
         size_bytes = 0
         for number, message in enumerate(lent):
-            size = len(message)
+            size = size_of(message)
             if number and size_bytes + size > room:
                 lane.running = number
                 del lent[number:]

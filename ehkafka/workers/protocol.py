@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Hashable, Iterator, Sequence
 
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.chunk import Chunk
     from ehkafka.lanes.lane import Lane
-    from ehkafka.records import Message
     from ehkafka.recovery.decision import Decision
 
 # Calls the user's handler for a lane's head. Raises what the handler raises.
@@ -18,14 +16,12 @@ Invoke = "Callable[[Lane], object]"
 
 
 class RunChunk(Protocol):
-    """Calls the user's handler for what the iterator yields, one record after another.
+    """Calls the user's handler for what a chunk's iterator yields, one record after another.
 
-    `keys` are those records' where they were read already; they may be more than the iterator yields.
+    The chunk's keys, where they were read already, may be more than the iterator yields.
     """
 
-    def __call__(
-        self, assignment: Assignment, messages: Iterator[Message], keys: Sequence[Hashable] | None, /
-    ) -> bool:
+    def __call__(self, chunk: Chunk, /) -> bool:
         """Take no record before the last one's call has returned. Raises what the handler raises.
 
         Return True as soon as any record is deferred, False at the end.

@@ -251,7 +251,7 @@ class ThreadWorkers:
         started_s = time.perf_counter()
         ended: Lane | Chunk = chunk
         try:
-            if run(chunk.assignment, chunk.iterator, chunk.keys):
+            if run(chunk):
                 ended = self._end_at_deferral(chunk)
         except BaseException as error:  # SystemExit and the like too: the desk stops the app for them
             ended = self._end_at_failure(chunk, error)

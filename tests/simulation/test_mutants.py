@@ -614,7 +614,7 @@ EXPRESS_MUTANTS = [
     (
         "records behind a held lane stay in the backlog",
         Express._put_behind_lanes,
-        "holds.park(assignment, 1, len(message))",
+        "holds.park(assignment, 1, size)",
         "pass",
     ),
     ("a chunk runs before its partition is open", Express.needs_lanes, "not assignment.opened", "False"),
@@ -768,7 +768,7 @@ MUTANTS = [
     Mutant(
         "followers of a parked head stay in the backlog",
         Dispatcher._spread_with_care,
-        "self.holds.park(assignment, 1, len(message))",
+        "self.holds.park(assignment, 1, size)",
         "pass",
     ),
     Mutant(

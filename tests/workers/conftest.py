@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.chunk import Chunk
 
 PARTITION = TopicPartition("t", 0)
 LIMIT_S = 30.0
@@ -95,11 +96,12 @@ class Pool:
         self.started[epoch].discard(offset)
         return RetryHead(0.0, "once")
 
-    def _run_chunk(self, assignment: Assignment, messages: Iterator[Any], _keys: Any) -> bool:
-        for message in messages:
+    def _run_chunk(self, chunk: Chunk) -> bool:
+        assert chunk.iterator is not None
+        for message in chunk.iterator:
             # A lane that nobody knows: it tells the checks below what they look at.
             self.chunk_records += 1
-            self._invoke(Lane(message.key(), assignment, message))
+            self._invoke(Lane(message.key(), chunk.assignment, message))
         return False
 
     def _invoke(self, lane: Lane) -> None:

@@ -20,6 +20,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from ehkafka.collector import collector_set
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError, TopicNotFoundError
+from ehkafka.headers.size import sizes_of
 from ehkafka.records import TopicPartition
 from ehkafka.spark.source.bounds import log_bounds
 from ehkafka.spark.source.consumers import borrowed
@@ -209,7 +210,7 @@ class _Reading:
 
     def _adapt(self, records: list[Message]) -> None:
         """Ask for as many as the bytes allow, by the size of these."""
-        mean_bytes = sum(map(len, records)) // len(records)
+        mean_bytes = sum(sizes_of(records)) // len(records)  # type: ignore[arg-type]
         self._want_records = min(BATCH_RECORDS_MAX, max(1, BATCH_BYTES // max(1, mean_bytes)))
 
     def _has_progress(self) -> None:

@@ -1,0 +1,61 @@
+"""Backlog, parked budget and byte credit count all that a record holds: value, key and headers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import ehkafka
+
+LARGE = 50_000
+RECORDS = 100
+LIMIT = 2_000_000
+LIMITS = {"backlog_bytes_max": LIMIT, "parked_bytes_max": LIMIT}
+
+
+def _produce(lab: Any, where: str) -> None:
+    records = [(b"%03d" % n + b"k" * (LARGE if where == "key" else 0), b"v") for n in range(RECORDS)]
+    headers = [("large", b"h" * LARGE)] if where == "headers" else None
+    lab.broker.produce("t", records, partition=0, headers=headers)
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("express", [False, True])
+@pytest.mark.parametrize("where", ["key", "headers"])
+def test_the_backlog_is_bounded_by_all_bytes(
+    lab: Any, recorder: Any, wait_for: Any, stays: Any, where: str, *, express: bool, raw: bool
+) -> None:
+    """B2: one record blocks; those behind it fill the backlog, and the broker keeps the rest."""
+    _produce(lab, where)
+    gate = recorder.block()
+    app = lab.app(**LIMITS)
+    app.handler("t", raw=raw, express=express)(recorder)
+    app.start()
+    wait_for(lambda: _bytes(app)[0] > LIMIT // 2)
+    stays(lambda: app.snapshot().received_records <= LIMIT // LARGE + 2)
+    assert _bytes(app)[0] >= (app.snapshot().received_records - 1) * LARGE
+    gate.set()
+    wait_for(lambda: lab.committed() == RECORDS)
+    assert _bytes(app) == (0, 0)
+    app.stop()
+
+
+@pytest.mark.parametrize("where", ["key", "headers"])
+def test_the_parked_budget_is_bounded_by_all_bytes(lab: Any, wait_for: Any, stays: Any, where: str) -> None:
+    """B6: records that wait behind failed ones are counted with their keys and headers."""
+    _produce(lab, where)
+
+    def fail(_record: Any) -> None:
+        raise ValueError("no")
+
+    app = lab.app(fail, on_failure=ehkafka.Hold(), **LIMITS)
+    app.start()
+    wait_for(lambda: _bytes(app)[1] > LIMIT // 2)
+    stays(lambda: app.snapshot().received_records <= 2 * LIMIT // LARGE + 2)
+    app.stop()
+
+
+def _bytes(app: Any) -> tuple[int, int]:
+    partitions = app.snapshot().partitions
+    return sum(one.backlog_bytes for one in partitions), sum(one.parked_bytes for one in partitions)
