@@ -676,8 +676,8 @@ EXPRESS_MUTANTS = [
     (
         "a user's keys are read under the lock",
         Express._key_of,
-        "if chunk.keys is None else chunk.keys[index]",
-        "",
+        "if chunk.keys is not None:",
+        "if False:",
         _a_users_function_is_asked_twice,
     ),
     (
