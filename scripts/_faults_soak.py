@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 HEAD = (
     "workers", "records", "kills", "stops", "lost", "unseen", "order", "premature", "stale",
-    "repeated", "unexplained", "memory at the end", "slope in the second half",
+    "repeated", "unexplained", "memory at the end", "slope after warm-up",
 )  # fmt: skip
 MEASURES = ("lost", "unseen", "order_violations", "premature_commits", "stale_commits")
 COLOURS = {"threads": "#3b6ea5", "asyncio": "#c2703d", "batches": "#4f8a4c", "processes": "#8a4f7d"}
