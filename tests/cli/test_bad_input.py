@@ -49,7 +49,7 @@ MODULES = {
         2,
         ["fetch.wait.max.mss", "did you mean fetch.wait.max.ms?"],
     ),
-    "unknown setting": ("app = make(drain=1)", 2, ["Unknown setting drain", "consumer={"]),
+    "unknown setting": ("app = make(drains_s=1)", 2, ["Unknown setting drains_s", "consumer={"]),
     "two handlers for a topic": (
         "app = make()" + HANDLER + "@app.handler('t')\ndef again(record): pass",
         2,

@@ -38,8 +38,10 @@ PARTITIONS = 4
 WORKED_S = 1.5
 WORKED_S_IN_A_LONG_RUN = 5.0
 STOPS_IN_A_LONG_RUN = 20
-# What a stop may take beyond the running handlers' own time, with a backlog that does not fit.
-STOP_SLACK_S = 2.0
+# With a backlog that does not fit, a stop takes no longer than its running handlers, the commit and leaving:
+# a fraction of a second on a quiet machine. The bound is for a busy one, well below what it may take.
+STOP_S = 10.0
+LEFT_AT_ONCE_S = 5.0
 BACKLOG = 12_000
 
 
@@ -179,7 +181,7 @@ def test_row_31_a_stop_with_more_than_fits_leaves_it_at_once(
         stage = stage_on(kafka, PARTITIONS)
         load = stage.load()
         load.produce(BACKLOG)
-        app, heard = make_app(stage, kind, stop_s=3.0)
+        app, heard = make_app(stage, kind, stop_s=STOP_S)
         app.start()
         eventually(lambda app=app: app.snapshot().received_records == BACKLOG, "the backlog")
         time.sleep(WORKED_S_IN_A_LONG_RUN if is_long else WORKED_S)
@@ -193,4 +195,4 @@ def test_row_31_a_stop_with_more_than_fits_leaves_it_at_once(
         take_over(stage, load)
         judged(31, stage, [took_s])
         assert stage.verdict().duplicates == 0
-        assert took_s <= stop_handlers.WORK_S + STOP_SLACK_S
+        assert took_s <= LEFT_AT_ONCE_S
