@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ehkafka.lanes.finished import FinishedBefore
-from ehkafka.progress.metadata import CommitMetadata, Unusable, decode
+from ehkafka.progress.metadata import CommitMetadata, LogFacts, Unusable, decode, facts_of
 from ehkafka.progress.saving import ProgressSaver
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ehkafka.testing.simulated_member import SimulatedMember
 
 BYTES_MAX = 1_000
+# What every commit carries on.
+FIRST_PARTITIONS = 7
 
 
 class FinishedOffsets:
@@ -65,12 +67,17 @@ class FinishedOffsets:
                 self._member.world.problem(f"{place} says that {wrong} are finished")
         if len(position.metadata or "") > BYTES_MAX:
             self._member.world.problem(f"{place} has metadata of {len(position.metadata or '')} bytes")
+        if position.metadata and facts_of(position.next_offset, position.metadata) != position.facts:
+            self._member.world.problem(f"{place} does not carry {position.facts} in its metadata")
+        if position.facts.first_partitions != FIRST_PARTITIONS:
+            self._member.world.problem(f"{place} has lost what its first commits said")
         return position
 
     def restore(self, partition: TopicPartition, offset: int, metadata: str | None) -> FinishedBefore | None:
         """Carry a commit's facts on; return what is finished above it, `None` if it says nothing of that."""
         said = decode(metadata or "", offset)
-        said = CommitMetadata() if isinstance(said, Unusable) else said
+        # What was committed without metadata, or never, begins as a group begins.
+        said = CommitMetadata(LogFacts(FIRST_PARTITIONS)) if isinstance(said, Unusable) else said
         self._saver.carry(partition, said.facts)
         return FinishedBefore(*said.ranges[:2]) if said.ranges.finished else None
 
