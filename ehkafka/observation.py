@@ -39,6 +39,13 @@ def health_of_run(runtime: Runtime, snapshot: Snapshot) -> Health:
         stuck_s=runtime.settings.stuck_s,
         poll_silence_s=time.monotonic() - runtime.loop.last_turn_s,
         failure=str(runtime.failure) if runtime.failure is not None else None,
-        commit_trouble=runtime.context.committer.trouble,
+        commit_trouble=commit_trouble(runtime),
         troubles=runtime.troubles(),
     )
+
+
+def commit_trouble(runtime: Runtime) -> str | None:
+    """Return why the last commit failed, while a partition that it was for is ours, and not another's."""
+    context = runtime.context
+    is_ours = any(partition in context.owned for partition in context.committer.failed_partitions)
+    return context.committer.trouble if is_ours or runtime.is_done else None

@@ -14,7 +14,7 @@ from ehkafka.assembly import Assembly
 from ehkafka.endpoint.client import check_client_version
 from ehkafka.endpoint.credential_watch import CredentialWatch
 from ehkafka.errors import EhkafkaError, EndpointError, EngineError, said
-from ehkafka.events import AppStarted, HandlerResized, UserCodeFailed
+from ehkafka.events import AppStarted, AppStopped, HandlerResized, UserCodeFailed
 from ehkafka.intake.connection_errors import ConnectionErrors
 from ehkafka.intake.context import PartitionHooks
 from ehkafka.intake.poll_loop import PollLoop
@@ -74,6 +74,7 @@ class Runtime:
         self._lock = threading.Lock()
         # Under the lock: the first fatal error, and the request to stop.
         self.failure: EhkafkaError | None = None
+        self._has_ended = False
         self._request: StopRequest | None = None
         self._leave_now = threading.Event()
         self._done = threading.Event()
@@ -194,7 +195,8 @@ class Runtime:
     def fail(self, error: EhkafkaError) -> None:
         """End the run with an error, without a drain: what runs ends, what is queued is redelivered."""
         with self._lock:
-            if self.failure is None:
+            # What fails after the end, such as a hook that was left behind, changes nothing any more.
+            if self.failure is None and not self._has_ended:
                 self.failure = error
         self.request_stop(f"{type(error).__name__}", drain="running")
 
@@ -291,24 +293,32 @@ class Runtime:
         request = self._request
         assert request is not None
         try:
-            failure = self.shutdown.run(consumer, request, self.failure)
-            with self._lock:
-                self.failure = self.failure or failure
+            if (abandoned := self.shutdown.run(consumer, request)) is not None:
+                self.fail(abandoned)
         except BaseException as error:  # the run must end visibly whatever happens
-            with self._lock:
-                self.failure = self.failure or EngineError(f"The stop failed: {error!r}. Please report it.")
+            self.fail(EngineError(f"The stop failed: {error!r}. Please report it."))
         finally:
             self._letters.stop(LETTERS_S)
             self.mirroring.stop(deadline_s=request.deadline_s, at_once=self._leave_now.is_set())
             self._credential.stop()
             self._stop_hearing_of_tokens()
+            self._tell_end()
             self.bus.close(2.0)
             self._done.set()
+
+    def _tell_end(self) -> None:
+        """Tell the end of the run, after everything that may still make it a failure."""
+        with self._lock:
+            self._has_ended = True
+            exit_code = 0 if self.failure is None else self.failure.exit_code
+        self.bus.emit(AppStopped(exit_code, self.shutdown.abandoned_records))
 
     def _look_slowly(self) -> None:
         self._watch.look()
         self._letters.look()
         self._credential.apply()
+        received = sum(route.dispatcher.received_records for route in self._routes)
+        self._connection.look(received, self.context.committer.acknowledged)
 
     def _hear_connection_error(self, error: KafkaError) -> None:
         if error.name() == "_AUTHENTICATION":

@@ -99,9 +99,11 @@ class RecordsLeft(Event):
 
 @dataclass(frozen=True, slots=True)
 class AppStopped(Event):
-    """The consumer left the group. `abandoned_records` were received and have no outcome.
+    """The run has ended, the consumer left the group. `abandoned_records` were received and have no outcome.
 
-    `exit_code` is 0 when nothing that was started is without a saved outcome, else that of the error.
+    `exit_code` is 0 when nothing that was started is without a saved outcome, else that of the error that
+    `App.run()` and `App.stop()` raise; what an `on_stop` function raises in the program's own thread comes
+    later.
     """
 
     exit_code: int

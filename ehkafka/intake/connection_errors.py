@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 ON_ERROR_SPACING_S: Final = 5.0
 """Between two calls of `on_error` for errors of one code."""
 
-# Nobody tells that a connection is there again. librdkafka waits at most 10 s (`reconnect.backoff.max.ms`)
-# between two attempts, and a failed one is told again, so after a longer silence it is over.
+# Where nothing is seen: librdkafka waits at most 10 s (`reconnect.backoff.max.ms`) between two attempts, and
+# a failed one is told again, so after a longer silence it is over.
 LASTS_S: Final = 15.0
 
 
@@ -35,16 +35,29 @@ class ConnectionErrors:
         self._told_s: dict[int, float] = {}
         # The last error that says why there is no connection, and when. Replaced, never changed.
         self._last: tuple[float, KafkaError] | None = None
+        # Poll thread only: records received and commits acknowledged, as seen first after that error.
+        self._seen: tuple[int, int] | None = None
 
     def hear(self, error: KafkaError) -> None:
         """Take an error that librdkafka has told."""
         now_s = self._clock()
         if error.code() in EXPLAINING:
             self._last = (now_s, error)
+            self._seen = None
         told_s = self._told_s.get(error.code())
         if told_s is None or now_s - told_s >= ON_ERROR_SPACING_S:
             self._told_s[error.code()] = now_s
             self._tell(error)
+
+    def look(self, received_records: int, acknowledged_commits: int) -> None:
+        """End the trouble where records or an acknowledged commit have come since. Now and then."""
+        if self._last is None:
+            return
+        now = (received_records, acknowledged_commits)
+        if self._seen is None:
+            self._seen = now
+        elif now != self._seen:
+            self._last = None
 
     @property
     def trouble(self) -> str | None:

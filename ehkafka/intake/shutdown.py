@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.errors import AbandonedError, EhkafkaError
-from ehkafka.events import AppStopped, AppStopping, ConnectionTrouble, Draining, UserCodeLeft
+from ehkafka.events import AppStopping, ConnectionTrouble, Draining, UserCodeLeft
 from ehkafka.intake import left_behind
 from ehkafka.intake.watch import tell_stale
 from ehkafka.workers.protocol import Releasing
@@ -64,14 +64,13 @@ class Shutdown:
         self._routes = list({route.name: route for route in routes}.values())
         # What the last commit was to store when the broker refused it for good.
         self._refused: list[TopicPartition] = []
+        self._abandoned_before = 0
 
-    def run(
-        self, consumer: Consumer, request: StopRequest, failure: EhkafkaError | None
-    ) -> EhkafkaError | None:
+    def run(self, consumer: Consumer, request: StopRequest) -> EhkafkaError | None:
         """End the run; return the error that names what is handled again though it was started, if any is."""
         context = self._context
         context.emit(AppStopping(request.reason, request.drain, request.timeout_s))
-        abandoned_before = self._abandoned_records()
+        self._abandoned_before = self._abandoned_records()
         # Before the drain takes what it does not handle: from then on the client's position proves nothing.
         self._loop.look_at_log_ends(consumer)
         self._stop_fetching(consumer)
@@ -93,8 +92,7 @@ class Shutdown:
             commit_s=LEAVE_S if may_commit else 0.0,
             hooks_end_s=ends_s,
         )
-        abandoned_records = self._abandoned_records() - abandoned_before
-        if (told := left.event(abandoned_records)) is not None:
+        if (told := left.event(self.abandoned_records)) is not None:
             context.emit(told)
         not_committed = sorted({*released.uncommitted, *self._refused})
         words = [left.still_running(), left.uncommitted(not_committed, released, context.committer.trouble)]
@@ -110,9 +108,12 @@ class Shutdown:
         if drained and busy:
             context.emit(UserCodeLeft(tuple(busy)))
         tell_stale(context, self._routes)
-        exit_code = (failure or abandoned or EhkafkaError).exit_code if failure or abandoned else 0
-        context.emit(AppStopped(exit_code, abandoned_records))
         return abandoned
+
+    @property
+    def abandoned_records(self) -> int:
+        """How many records the stop left without an outcome."""
+        return self._abandoned_records() - self._abandoned_before
 
     def _abandoned_records(self) -> int:
         return sum(route.dispatcher.abandoned_records for route in self._routes)

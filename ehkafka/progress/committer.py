@@ -62,6 +62,10 @@ class Committer:
         self._waiter: threading.Thread | None = None
         # Why the last commit failed; None since one was acknowledged. Read by `App.health`.
         self.trouble: str | None = None
+        # How many were.
+        self.acknowledged = 0
+        # The partitions that it was for. Replaced, never changed.
+        self.failed_partitions: frozenset[TopicPartition] = frozenset()
         # Whether another try may succeed where the last one failed.
         self.mends_itself = True
 
@@ -210,6 +214,7 @@ class Committer:
         now_s = self._clock()
         self._ledger.confirm(sent, now_s)
         self.trouble, self.mends_itself = None, True
+        self.acknowledged += 1
         next_offsets = {p: position.next_offset for p, position in sent.items()}
         if self._history is not None:
             self._history.commit_acknowledged(next_offsets)
@@ -231,6 +236,7 @@ class Committer:
             self._leave_metadata_out(sent)
         else:
             self._ledger.failed(self._clock())
+            self.failed_partitions = frozenset(sent)
             self.trouble, self.mends_itself = said, kind in _MENDS_ITSELF
         if self._history is not None:
             self._history.commit_failed({p: position.next_offset for p, position in sent.items()}, said)

@@ -63,3 +63,14 @@ def test_brokers_that_are_down_for_a_moment_are_no_trouble_of_their_own(errors: 
     """That error says only that there is no connection, once, and never why."""
     errors.hear(DOWN)
     assert errors.trouble is None
+
+
+def test_a_record_or_an_acknowledged_commit_ends_the_trouble(errors: ConnectionErrors) -> None:
+    """Not what was there when the error came; the next error begins it again."""
+    for proof in ((8, 3), (7, 4)):
+        errors.hear(REFUSED)
+        for _ in range(3):
+            errors.look(7, 3)
+            assert errors.trouble is not None
+        errors.look(*proof)
+        assert errors.trouble is None

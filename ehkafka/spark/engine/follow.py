@@ -59,9 +59,12 @@ class Follower:
         is_session_over: Callable[[], bool],
         stop_s: float,
         emit: Callable[[Event], None],
+        on_stop: Callable[[], None],
         on_end: Callable[[], None],
     ) -> None:
-        """`stop_file` tells the source to plan no further batch; `on_end` is called last, on the thread.
+        """`stop_file` tells the source to plan no further batch.
+
+        `on_stop` calls the user's functions and `on_end` closes the rest, both at the end, on the thread.
 
         A query does not notice by itself that its session has ended, until it has a batch to run.
         """
@@ -71,6 +74,7 @@ class Follower:
         self._is_session_over = is_session_over
         self.stop_s = stop_s
         self._emit = emit
+        self._on_stop = on_stop
         self._on_end = on_end
         self.done = threading.Event()
         # Whether all that is left are the user's on_stop functions. Written by the thread.
@@ -279,12 +283,17 @@ class Follower:
         self._group.close(deadline_s=self._ends_s)
 
     def _call_on_end(self) -> None:
-        if self._thread is not None:
-            self._emit(AppStopped(0 if self.failure is None else self.failure.exit_code, 0))
         self.is_in_users_hands = True
+        self._call_last(self._on_stop)
+        if self._thread is not None:
+            # After the user's functions: what they raise is an error of the run, too.
+            self._emit(AppStopped(0 if self.failure is None else self.failure.exit_code, 0))
+        self._call_last(self._on_end)
+
+    def _call_last(self, function: Callable[[], None]) -> None:
         try:
-            self._on_end()
-        except BaseException as error:  # the user's on_stop functions among them
+            function()
+        except BaseException as error:
             self.fail(EhkafkaError(f"The end of the app failed: {said(error)}."))
 
     def _end_query(self) -> None:

@@ -103,6 +103,7 @@ class _Start:
             is_session_over=partial(_is_over, spark.sparkContext),
             stop_s=parts.settings.stop_s,
             emit=self._bus.emit,
+            on_stop=self._on_stop.close,
             on_end=self._end,
         )
 
@@ -252,7 +253,6 @@ class _Start:
             last.callback(partial(give_back, *self._wanted))
             last.callback(self._bus.close, 2.0)
             last.callback(shutil.rmtree, self._folder, ignore_errors=True)
-            last.callback(self._on_stop.close)
 
     def _answer(self) -> None:
         self._follower.answer()

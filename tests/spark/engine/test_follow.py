@@ -97,7 +97,8 @@ def scene(tmp_path: Path, lab: Any) -> Iterator[SimpleNamespace]:
         is_session_over=lambda: scene.is_session_over,
         stop_s=5.0,
         emit=events.append,
-        on_end=on_end,
+        on_stop=on_end,
+        on_end=lambda: None,
     )
     follower.begin(lambda: scene.queries.pop(0))
     scene.run = SparkRun(follower)
@@ -400,6 +401,7 @@ def test_an_on_stop_function_that_fails_ends_the_run_visibly(scene: SimpleNamesp
     scene.start()
     with pytest.raises(EhkafkaError, match="OSError: pool is gone"):
         scene.run.stop()
+    assert scene.events[-1] == AppStopped(1, 0)
 
 
 def test_o1_a_run_ends_after_its_last_task(scene: SimpleNamespace, caplog: pytest.LogCaptureFixture) -> None:
