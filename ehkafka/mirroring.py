@@ -1,7 +1,7 @@
 """Joins one run with its mirror: who tells the mirror what, and who asks it.
 
 Called by `Runtime`, before any thread of the run exists and at its end. Opens no connection: the mirror's
-thread does, and a consumer of its own for the rare look whether a log is the same.
+thread does.
 """
 
 from __future__ import annotations
@@ -10,27 +10,22 @@ import os
 import secrets
 import socket
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ehkafka.checkpoints.layout import Layout, namespace_of
 from ehkafka.checkpoints.mirror import Mirror
-from ehkafka.endpoint.client import open_consumer
-from ehkafka.endpoint.properties import consumer_properties
 from ehkafka.errors import ConfigurationError
-from ehkafka.intake.client_log import ClientLog
-from ehkafka.intake.mirror_start import MirrorRanges, MirrorStart
-from ehkafka.intake.same_log import Witness
+from ehkafka.intake.mirror_start import MirrorEvidence, MirrorRanges, MirrorStart
 from ehkafka.progress.read_back import ReadBack
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Collection, Mapping
 
-    from confluent_kafka import Consumer
-
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
     from ehkafka.intake.context import IntakeContext
+    from ehkafka.log_identity import LogIdentity
     from ehkafka.progress.position import Progress
     from ehkafka.records import TopicPartition
     from ehkafka.settings import Settings
@@ -73,7 +68,7 @@ class Mirroring:
                 emit=bus.emit,
             )
 
-    def attach(self, context: IntakeContext) -> None:
+    def attach(self, context: IntakeContext, logs: LogIdentity) -> None:
         """Connect with the poll thread's parts, before there is a poll thread."""
         mirror, settings = self._mirror, self._settings
         start = MirrorStart(
@@ -81,14 +76,14 @@ class Mirroring:
             group=settings.group,
             emit=self._bus.emit,
             mirror=mirror,
-            witness=Witness(self._open_consumer),
+            prove=logs.asker.prove,
         )
         context.positions.without_commit = start.find
         context.positions.facts_of_copies = start.facts
         if mirror is None:
             return
         committer, ranges = context.committer, MirrorRanges(mirror, self._bus.emit)
-        read_back = self._read_back = ReadBack(self._open_consumer, mirror.metadata_returned)
+        read_back = self._read_back = ReadBack(logs.open_consumer, mirror.metadata_returned)
 
         def on_acknowledged(stored: Mapping[TopicPartition, tuple[int, Progress]]) -> None:
             # `waited_s` counts from when the commit was sent whose answer this is.
@@ -101,6 +96,7 @@ class Mirroring:
         committer.listen(on_acknowledged)
         context.owned.saver.is_mirrored = True
         context.restore.sources.append(ranges)
+        context.positions.evidence = MirrorEvidence(mirror).facts
         context.on_epoch_begin = on_epoch_begin
         context.on_epoch_end = mirror.ended
 
@@ -130,14 +126,6 @@ class Mirroring:
     def trouble(self) -> str | None:
         """What is wrong with the mirror for too long."""
         return self._mirror.trouble if self._mirror is not None else None
-
-    def _open_consumer(self) -> Consumer:
-        """Open a consumer that joins no group: it is given partitions, and its group commits nothing."""
-        settings = self._settings
-        properties: dict[str, Any] = consumer_properties(
-            self._endpoint, settings.group, settings.consumer, assignor=settings.assignor, instance_id=None
-        )
-        return open_consumer({**properties, "enable.partition.eof": True}, logger=ClientLog(self._bus.emit))
 
 
 def check_topics(layout: Layout, topics: Collection[str]) -> None:

@@ -230,8 +230,8 @@ class _Reset:
             texts = {}
             for number, offset in positions.items():
                 known = facts_of(before[number][0] or 0, before[number][1])
-                # What is new is counted from here on.
-                facts = known._replace(first_partitions=len(group.partitions), reset=name)
+                # What is new is counted from here on, and whoever resets a group means the log of now.
+                facts = known.of_no_log()._replace(first_partitions=len(group.partitions), reset=name)
                 texts[number] = moved(offset, facts)
             group.commit(positions, texts)
             count += len(positions)

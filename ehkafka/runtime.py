@@ -20,6 +20,7 @@ from ehkafka.intake.context import PartitionHooks
 from ehkafka.intake.poll_loop import PollLoop
 from ehkafka.intake.shutdown import Shutdown, StopRequest
 from ehkafka.intake.watch import ProgressWatch
+from ehkafka.log_identity import LogIdentity
 from ehkafka.mirroring import Mirroring
 from ehkafka.progress.pacing import pace_bound
 from ehkafka.reach import Reach
@@ -99,7 +100,9 @@ class Runtime:
         self.context = assembly.context(specs, hooks or PartitionHooks())
         topics = {topic for spec in specs for topic in spec.topics}
         self.mirroring = Mirroring(mirror, endpoint, settings, topics, self.bus)
-        self.mirroring.attach(self.context)
+        self._logs = LogIdentity(endpoint, settings, self.bus, on_death=self._worker_died)
+        self._logs.attach(self.context)
+        self.mirroring.attach(self.context, self._logs)
         self._watch = ProgressWatch(self.context, self._routes, settings.stuck_s)
         by_topic = {topic: route for route in self._routes for topic in route.topics}
         self._credential = CredentialWatch(endpoint.credential, self.bus.emit)
@@ -233,6 +236,7 @@ class Runtime:
 
     def _open(self) -> Consumer:
         properties = self._reach.properties()
+        self._logs.use(properties)
         # A drain that outlives the poll interval would make the group drop this member in mid-revoke.
         self.context.drain_s = min(self.settings.drain_s, int(properties["max.poll.interval.ms"]) / 2000)
         return self._reach.open(
@@ -300,6 +304,7 @@ class Runtime:
         finally:
             self._letters.stop(LETTERS_S)
             self.mirroring.stop(deadline_s=request.deadline_s, at_once=self._leave_now.is_set())
+            self._logs.stop()
             self._credential.stop()
             self._stop_hearing_of_tokens()
             self._tell_end()

@@ -297,6 +297,9 @@ def _is_owed(entry: _Entry) -> bool:
     wanted = entry.owed.progress
     if known is None or (known.next_offset, known.finished) != (wanted.next_offset, wanted.finished):
         return True
+    # Told once, as soon as it is known: what a commit without metadata belongs to, only the mirror says.
+    if wanted.topic_id not in (None, known.topic_id):
+        return True
     # Without ranges it is no matter who made the commit.
     return entry.owes_answer or (bool(known.finished) and known.commit_metadata != _metadata_of(wanted))
 

@@ -14,9 +14,11 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.checkpoints.layout import Layout
 from ehkafka.checkpoints.mirror import Mirror
-from ehkafka.endpoint.client import open_consumer
+from ehkafka.endpoint.client import open_admin, open_consumer
+from ehkafka.intake.log_asker import LogAsker
 from ehkafka.intake.mirror_start import MirrorStart
-from ehkafka.intake.same_log import Witness
+from ehkafka.intake.topic_ids import TopicIds
+from ehkafka.intake.witness import witness_properties
 from ehkafka.mirroring import check_topics, run_name
 from ehkafka.records import TopicPartition
 from ehkafka.secret import HiddenProperties
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from confluent_kafka import Consumer
+    from confluent_kafka.admin import AdminClient
 
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
@@ -65,12 +68,13 @@ class Mirrored:
         self._mirror = Mirror(
             choice.open_store(), self._layout, owner=run_name(), interval_s=choice.interval_s, emit=emit
         )
+        self._asker = LogAsker(TopicIds(self._open_admin), self._open_consumer)
         self._start = MirrorStart(
             "mirror",
             group=self._layout.group,
             emit=emit,
             mirror=self._mirror,
-            witness=Witness(self._open_consumer),
+            prove=self._asker.prove,
         )
 
     def start(self, committer: Committer) -> None:
@@ -134,13 +138,15 @@ class Mirrored:
     def stop(self) -> None:
         """Write what is owed, and end."""
         if self._mirror is not None:
+            self._asker.stop()
             self._mirror.stop(FLUSH_S)
 
     def _open_consumer(self) -> Consumer:
         """Open a consumer that joins no group: it is given partitions, and its group commits nothing."""
-        kept = {"enable.partition.eof": True, "enable.auto.commit": False, "auto.offset.reset": "error"}
-        given = {k: v for k, v in self._properties.items() if k != "group.instance.id"}
-        return open_consumer({**given, **kept})
+        return open_consumer(witness_properties(self._properties))
+
+    def _open_admin(self) -> AdminClient:
+        return open_admin({**self._properties, "log_level": 0})
 
 
 def _name(partition: KafkaPartition) -> TopicPartition:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, libversion
 from confluent_kafka import version as client_version
+from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import Consumer, Producer
 
 from ehkafka.endpoint.causes import CAUSE_UNKNOWN, CAUSES
@@ -51,6 +52,11 @@ def initialise_consumer(
 def open_producer(properties: Mapping[str, Any], **callbacks: Any) -> Producer:
     """Open a producer; errors as for `open_consumer`."""
     return _open(Producer, "producer", properties, callbacks)
+
+
+def open_admin(properties: Mapping[str, Any], **callbacks: Any) -> AdminClient:
+    """Open a client for questions about the cluster; errors as for `open_consumer`."""
+    return _open(AdminClient, "admin client", properties, callbacks)
 
 
 def check_client_version(client: str | None = None, library: str | None = None) -> None:

@@ -65,6 +65,7 @@ from ehkafka.events.mirror import (
     MirrorWritten,
 )
 from ehkafka.events.partition import (
+    LogReplaced,
     OffsetGap,
     ParkedBudgetFull,
     PartitionAssigned,
@@ -110,6 +111,7 @@ __all__ = [
     "HandlerFailed",
     "HandlerResized",
     "Hook",
+    "LogReplaced",
     "MarksMissing",
     "MirrorContested",
     "MirrorForeign",

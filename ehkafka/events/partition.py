@@ -99,3 +99,24 @@ class OffsetGap(Event):
     lost_records: int
     action: str
     resumed_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogReplaced(Event):
+    """A partition's log is another one than its position belongs to: its topic was made anew.
+
+    `reason` says what tells them apart: the topic's id, or the timestamp of a record. `next_offset` is the
+    position of the old log, which lies inside of the new one by chance: it does not decide, the policy
+    `on_out_of_range` does, named by `action`. `lost_records` counts what is never read of the new log, as
+    with `latest`; `resumed_at` is None when the policy stops the app.
+    """
+
+    level: ClassVar[int] = logging.ERROR
+    partition: TopicPartition
+    next_offset: int
+    reason: str
+    log_start: int
+    log_end: int
+    lost_records: int
+    action: str
+    resumed_at: int | None

@@ -39,15 +39,16 @@ _DENIED = {
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 }
+ALL_BROKERS_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001
 # Connection errors that librdkafka keeps trying to mend for as long as it takes; the app is told.
 UNMENDED = {
-    KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+    ALL_BROKERS_DOWN,
     KafkaError._AUTHENTICATION,  # noqa: SLF001
     KafkaError._RESOLVE,  # noqa: SLF001
     KafkaError._SSL,  # noqa: SLF001
 }
 # Of these, the ones that tell why nothing can be reached.
-EXPLAINING = UNMENDED - {KafkaError._ALL_BROKERS_DOWN}  # noqa: SLF001
+EXPLAINING = UNMENDED - {ALL_BROKERS_DOWN}
 
 
 def ends_app(consumer: Consumer, error: KafkaError, topics: set[str]) -> EhkafkaError | None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ehkafka.history import History
     from ehkafka.intake.flow import FlowControl
     from ehkafka.intake.hook_threads import HookThreads
+    from ehkafka.intake.log_watch import LogWatch
     from ehkafka.intake.max_age import AgeLimits
     from ehkafka.intake.positions import PositionFinder
     from ehkafka.intake.throttle import Throttle
@@ -62,6 +63,8 @@ class IntakeContext:
     on_parked_full: OnParkedFull = "pause_partition"
     # None when no handler has a limit: then no timestamp is looked at.
     ages: AgeLimits | None = None
+    # None where nobody reads on in the background, as on Spark.
+    log_watch: LogWatch | None = None
     history: History | None = None
     restore: Restore = field(default_factory=Restore)
     # Told of each epoch's begin, with the group's commit if there is one, and end; must not block.

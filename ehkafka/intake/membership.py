@@ -222,14 +222,25 @@ class Membership:
         else:
             consumer.assign(where)
         self.after_assign(consumer, names)
+        if names and self._context.log_watch is not None:
+            self._context.log_watch.assigned()
 
     def after_assign(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         """See to partitions that were just assigned; those that were paused in an earlier epoch fetch."""
         self._on_assigned(consumer, partitions)
+        self._resume_left_paused(consumer, partitions)
+
+    def _resume_left_paused(self, consumer: Consumer, partitions: Iterable[TopicPartition]) -> None:
         paused = self._left_paused.intersection(partitions)
         if paused:
             consumer.resume([KafkaPartition(*partition) for partition in paused])
             self._left_paused -= paused
+
+    def left_paused(self, consumer: Consumer, partition: TopicPartition) -> None:
+        """Let a partition fetch that was paused when its epoch ended: now if it is ours again, else later."""
+        self._left_paused.add(partition)
+        if partition in self.owned and partition not in self._context.flow.paused:
+            self._resume_left_paused(consumer, [partition])
 
     def begin_anew(self, begin: Begin) -> None:
         """End a partition's epoch and begin another elsewhere in its log; the group is not asked.
@@ -239,7 +250,7 @@ class Membership:
         """
         partition = begin.partition
         # Facts of the group go on, those of the old log do not.
-        facts = self.owned.saver.carried(partition)._replace(topic_id=None, witness=None)
+        facts = self.owned.saver.carried(partition).of_no_log()
         _, abandoned = self._end([partition])
         route, assignment = self.owned.pop(partition)
         committed = self._context.ledger.acknowledged(partition)

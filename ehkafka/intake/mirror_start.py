@@ -10,13 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from confluent_kafka import KafkaException
-
 from ehkafka.checkpoints.checkpoint import Checkpoint
 from ehkafka.checkpoints.copied import is_copy
 from ehkafka.checkpoints.foreign import Foreign
 from ehkafka.checkpoints.store import StoreError, StoreUnavailableError
-from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError
 from ehkafka.events import ProgressIgnored
 from ehkafka.events.mirror import MirrorUsed
@@ -28,9 +25,12 @@ if TYPE_CHECKING:
 
     from ehkafka.events import Event
     from ehkafka.intake.restore import GroupCommit
-    from ehkafka.intake.same_log import Witness
+    from ehkafka.intake.same_log import Judgement
     from ehkafka.records import TopicPartition
     from ehkafka.settings import OnNoGroupOffsets
+
+    # Whether logs are still those of our mirror's checkpoints. Raises `EndpointError`.
+    Prove = Callable[[Mapping[TopicPartition, Checkpoint]], Mapping[TopicPartition, Judgement]]
 
 LOOKUP_S = 10.0
 LOOKUP_TRIES = 3
@@ -69,13 +69,13 @@ class MirrorStart:
         group: str,
         emit: Callable[[Event], None],
         mirror: Lookup | None = None,
-        witness: Witness | None = None,
+        prove: Prove | None = None,
     ) -> None:
         self._policy = policy
         self._group = group
         self._emit = emit
         self._mirror = mirror
-        self._witness = witness
+        self._prove = prove
         # What `find` looked up last: `facts` need not look again.
         self._looked_up: Mapping[TopicPartition, Checkpoint | Foreign | None] = {}
 
@@ -143,14 +143,8 @@ class MirrorStart:
         raise AssertionError("unreachable: the last try returns or raises")
 
     def _verified(self, found: dict[TopicPartition, Checkpoint]) -> dict[TopicPartition, int]:
-        assert self._witness is not None
-        try:
-            judgements = self._witness.judge(found)
-        except KafkaException as error:
-            raise EndpointError(
-                f"Whether the log is the mirror's could not be read: {describe_error(error.args[0])}"
-            ) from error
-        for partition, (is_same, reason) in judgements.items():
+        assert self._prove is not None
+        for partition, (is_same, reason) in self._prove(found).items():
             known = found[partition]
             if not is_same:
                 raise EndpointError(
@@ -204,6 +198,34 @@ class MirrorRanges:
         if known.next_offset == commit.next_offset and known.finished:
             self._emit(ProgressIgnored(partition, known.next_offset, _BARE, self.name))
         return False
+
+
+class MirrorEvidence:
+    """What the mirror knows of the logs of commits that say nothing themselves, for `PositionFinder`."""
+
+    def __init__(self, mirror: Lookup) -> None:
+        self._mirror = mirror
+
+    def facts(self, commits: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, LogFacts]:
+        """Return by what their logs are to be told, of those whose mirror is of this commit or behind it.
+
+        A mirror that is ahead of the commit, or whose own commits had metadata, was not written for it:
+        somebody has moved the group, and means the log of then.
+        """
+        if self._mirror.is_down:
+            return {}
+        try:
+            found = self._mirror.lookup(list(commits), RESTORE_S, partial=True)
+        except StoreError:
+            # The mirror's own thread tells of its store. What is not known disproves nothing.
+            return {}
+        return {
+            partition: LogFacts(known.first_partitions, known.topic_id, known.anchor, known.reset)
+            for partition, known in found.items()
+            if isinstance(known, Checkpoint)
+            and known.next_offset <= commits[partition]
+            and is_copy(known, known.next_offset, is_ours=None)
+        }
 
 
 def _progress(known: Checkpoint) -> Progress:

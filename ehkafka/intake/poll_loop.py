@@ -17,7 +17,7 @@ from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EngineError
 from ehkafka.events import ConnectionTrouble, PartitionPaused, PartitionResumed, ProgressIgnored
 from ehkafka.headers.size import sizes_of, total_and_largest
-from ehkafka.intake.broker_errors import NO_SUCH_OFFSET, UNMENDED, ends_app
+from ehkafka.intake.broker_errors import ALL_BROKERS_DOWN, NO_SUCH_OFFSET, UNMENDED, ends_app
 from ehkafka.intake.largest_lane import largest_lane
 from ehkafka.intake.log_ends import LogEnds
 from ehkafka.intake.membership import Membership
@@ -251,6 +251,8 @@ class PollLoop:
         if fatal is not None:
             self._context.fatal(fatal)
         elif error.code() in UNMENDED:
+            if error.code() == ALL_BROKERS_DOWN and self._context.log_watch is not None:
+                self._context.log_watch.ask_soon()
             self._on_error(error)
 
     def _pause(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -272,7 +274,8 @@ class PollLoop:
         context = self._context
         if not context.flow.paused:
             return
-        partitions = context.flow.to_resume(context.owned.assignments(), *self._amounts())
+        under = context.flow.to_resume(context.owned.assignments(), *self._amounts())
+        partitions = [partition for partition in under if not self._gaps.halts(partition)]
         if not partitions:
             return
         resume(consumer, (context.owned[partition].assignment for partition in partitions))
@@ -294,6 +297,9 @@ class PollLoop:
         self.look_at_log_ends(consumer)
         if self._context.ages is not None:
             self._context.ages.look()
+        if self._context.log_watch is not None:
+            for partition, reason in self._context.log_watch.look().items():
+                self._gaps.note_another_log(consumer, partition, reason)
         self._slow_look()
 
 

@@ -15,6 +15,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError
 from ehkafka.events import ConnectionTrouble
+from ehkafka.intake.another_log import AnotherLog
 from ehkafka.intake.first_counts import FirstCounts
 from ehkafka.intake.gap import Gap
 from ehkafka.intake.log_bounds import log_bounds
@@ -53,6 +54,8 @@ class Begin:
     committed: KafkaPartition | None = None
     # The group had none, and the mirror said so.
     is_mirrored: bool = False
+    # The group's entry where it is of another log: it decides nothing.
+    disproved: KafkaPartition | None = None
     # What was known of the log and the group: each later commit says it, too.
     facts: LogFacts = NOTHING_KNOWN
     # The topic has got it since the group began, so it begins with its log, whatever `start` says.
@@ -85,6 +88,14 @@ class PositionFinder:
         self._emit = emit
         self._count = count
         self._on_out_of_range = on_out_of_range
+        # Asked which commits, by the facts they carry, belong to another log, and why.
+        self.disproved: Callable[[Mapping[TopicPartition, LogFacts]], Mapping[TopicPartition, str]] = (
+            lambda _facts: {}
+        )
+        # Asked what else is known of commits that carry no facts: next_offsets by partition.
+        self.evidence: Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, LogFacts]] = (
+            lambda _commits: {}
+        )
         # Asked where those begin that were looked up and have no commit; those it leaves out begin at start.
         self.without_commit: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] = (
             lambda _partitions: {}
@@ -99,12 +110,19 @@ class PositionFinder:
         """Return where each partition begins. Raises `EndpointError`, `ConfigurationError`.
 
         A start position is looked for in the log at once, because it is committed before anything is
-        read; a committed one is believed, and becomes a gap when the broker refuses it (`repair`).
+        read; a committed one is believed, and becomes a gap when the broker refuses it (`repair`), unless
+        it is known to belong to another log: then it decides nothing.
         """
         committed = self._committed(consumer, partitions)
-        fresh = [partition for partition in partitions if partition not in committed]
+        known = self._known(committed)
+        replaced = self._in_another_log(consumer, committed, known)
+        disproved = {partition: committed.pop(partition) for partition in replaced}
+        fresh = [p for p in partitions if p not in committed and p not in replaced]
         mirrored = self.without_commit(fresh)
-        facts = self._facts(consumer, committed, fresh)
+        facts = self._facts(consumer, committed, fresh, mirrored) | {
+            p: self.first_counts.completed(p, one.of_no_log() if p in replaced else one)
+            for p, one in known.items()
+        }
         new = {p for p in fresh if p not in mirrored and self.first_counts.is_new(p)}
         offsets: dict[TopicPartition, int] = dict(mirrored)
         for topic in sorted({p.topic for p in fresh if p not in offsets and p not in new}):
@@ -115,6 +133,8 @@ class PositionFinder:
         return [
             Begin(p, at.offset, at, facts=facts[p])
             if (at := committed.get(p)) is not None
+            else Begin(p, replaced[p], disproved=disproved[p], facts=facts[p])
+            if p in replaced
             else Begin(p, offsets[p], is_mirrored=p in mirrored, facts=facts[p], is_new=p in new)
             for p in partitions
         ]
@@ -124,6 +144,7 @@ class PositionFinder:
         consumer: Consumer,
         committed: Mapping[TopicPartition, KafkaPartition],
         fresh: Sequence[TopicPartition],
+        mirrored: Collection[TopicPartition],
     ) -> dict[TopicPartition, LogFacts]:
         """Return what the commits carry; where there is none, what its copy or the topic's others know."""
         counts = self.first_counts
@@ -135,7 +156,9 @@ class PositionFinder:
             copied = self.facts_of_copies(fresh)
             counts.hear(copied)
             counts.hear(self.facts_of_copies(self._others(fresh, copied)[:COPIES_MAX]))
-        begun = {p: counts.begun(p, copied.get(p, NOTHING_KNOWN)) for p in fresh}
+        # A copy that does not decide where its partition begins says nothing of the log.
+        ours = {p: one if p in mirrored else one.of_no_log() for p, one in copied.items()}
+        begun = {p: counts.begun(p, ours.get(p, NOTHING_KNOWN)) for p in fresh}
         return {p: counts.completed(p, known) for p, known in facts.items()} | begun
 
     def _others(
@@ -176,6 +199,33 @@ class PositionFinder:
                     f"{describe_error(answer.error)}"
                 )
         return {TopicPartition(a.topic, a.partition): a for a in answers if a.offset >= 0}
+
+    def _known(self, committed: Mapping[TopicPartition, KafkaPartition]) -> dict[TopicPartition, LogFacts]:
+        """Return what is known of each commit: what it says, or where it says nothing, what a copy does."""
+        silent = {p: at.offset for p, at in committed.items() if not at.metadata}
+        elsewhere = self.evidence(silent) if silent else {}
+        return _facts_of(committed) | {p: one for p, one in elsewhere.items() if p in silent}
+
+    def _in_another_log(
+        self,
+        consumer: Consumer,
+        committed: Mapping[TopicPartition, KafkaPartition],
+        facts: Mapping[TopicPartition, LogFacts],
+    ) -> dict[TopicPartition, int]:
+        """Return where those begin whose commit is of another log. Raises `OffsetGapError`."""
+        disproved = self.disproved(facts) if facts else {}
+        if not disproved:
+            return {}
+        bounds = self._insist(lambda: log_bounds(consumer, list(disproved), LOOKUP_TIMEOUT_S))
+        begun = {}
+        for partition, reason in disproved.items():
+            another = AnotherLog(partition, committed[partition].offset, reason, bounds[partition])
+            another.tell(self._on_out_of_range, self._emit, self._count)
+            resume_at = another.resume_at(self._on_out_of_range)
+            if resume_at is None:
+                raise another.error()
+            begun[partition] = resume_at
+        return begun
 
     def _start_offsets(
         self, consumer: Consumer, topic: str, partitions: Sequence[TopicPartition]

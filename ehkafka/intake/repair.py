@@ -6,7 +6,8 @@ knows nothing of that: the member keeps its partitions, and librdkafka keeps the
 
 A gap ahead leaves the epoch as it is: the position jumps, the watermark follows as over a hole. A position
 before the old one begins a new epoch, because offsets come again that were received before; that waits
-until what is left of the old log has its outcome.
+until what is left of the old log has its outcome. So does any position in another log of the same name,
+which librdkafka would go on reading: such a partition is halted until then.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.events import ConnectionTrouble
+from ehkafka.intake.another_log import AnotherLog
 from ehkafka.intake.gap import Gap
 from ehkafka.intake.log_bounds import log_bounds
 from ehkafka.intake.positions import Begin
@@ -49,6 +51,8 @@ class _Stuck:
     truncated: bool
     # Where to go on, once that is decided.
     resume_at: int | None = None
+    # `reason` says why the log is another one.
+    is_another_log: bool = False
 
 
 class GapRepair:
@@ -76,20 +80,38 @@ class GapRepair:
         known = self._stuck.get(partition)
         return known is not None and known.assignment is assignment
 
+    def note_another_log(self, consumer: Consumer, partition: TopicPartition, reason: str) -> None:
+        """Read no more of a partition whose log is another one; `run` goes on in it where the policy says."""
+        owned = self._context.owned[partition]
+        known = self._stuck.get(partition)
+        if known is not None and known.assignment is owned.assignment and known.is_another_log:
+            return
+        consumer.pause([KafkaPartition(*partition)])
+        self._context.flow.forget(partition)
+        self._stuck[partition] = _Stuck(owned.assignment, reason, truncated=True, is_another_log=True)
+
+    def halts(self, partition: TopicPartition) -> bool:
+        """Tell whether a partition waits here for its old log's end: flow control must not resume it."""
+        stuck = self._stuck.get(partition)
+        return stuck is not None and stuck.is_another_log
+
     def run(self, consumer: Consumer) -> None:
         """Bring back what can be. Once a turn, after its records were received; cheap without a gap."""
         if not self._stuck:
             return
-        self._drop_what_left()
+        self._drop_what_left(consumer)
         if self._context.clock() >= self._not_before_s:
             self._decide(consumer)
             self._resume(consumer)
 
-    def _drop_what_left(self) -> None:
+    def _drop_what_left(self, consumer: Consumer) -> None:
         for partition, stuck in list(self._stuck.items()):
             owned = self._context.owned.get(partition)
             if owned is None or owned.assignment is not stuck.assignment:
                 del self._stuck[partition]
+                if stuck.is_another_log:
+                    # Halted here, so librdkafka keeps it paused over its next assign.
+                    self._membership.left_paused(consumer, partition)
 
     def _decide(self, consumer: Consumer) -> None:
         open_cases = [partition for partition, stuck in self._stuck.items() if stuck.resume_at is None]
@@ -106,6 +128,9 @@ class GapRepair:
 
     def _decide_one(self, partition: TopicPartition, wanted: int | None, log: LogBounds) -> None:
         stuck = self._stuck[partition]
+        if stuck.is_another_log:
+            self._decide_another(stuck, AnotherLog(partition, wanted or 0, stuck.reason, log))
+            return
         if wanted is None:
             wanted = log.start  # `earliest`, which moved on before it could be read
         if log.hold(wanted) and not stuck.truncated:
@@ -120,6 +145,13 @@ class GapRepair:
             self._context.fatal(gap.error(stuck.reason))
             del self._stuck[partition]
 
+    def _decide_another(self, stuck: _Stuck, another: AnotherLog) -> None:
+        another.tell(self._action, self._context.emit, self._context.count)
+        stuck.resume_at = another.resume_at(self._action)
+        if stuck.resume_at is None:
+            self._context.fatal(another.error())
+            del self._stuck[another.partition]
+
     def _resume(self, consumer: Consumer) -> None:
         ready = {p: stuck.resume_at for p, stuck in self._stuck.items() if self._may_resume(stuck)}
         if not ready:
@@ -132,18 +164,20 @@ class GapRepair:
         except KafkaException as refused:
             self._try_later(refused)
             return
-        for partition in ready:
-            del self._stuck[partition]
+        halted = [partition for partition in ready if self._stuck.pop(partition).is_another_log]
+        if halted:
+            consumer.resume([KafkaPartition(*partition) for partition in halted])
 
     @staticmethod
     def _may_resume(stuck: _Stuck) -> bool:
         if stuck.resume_at is None:
             return False
-        return not _is_back(stuck.assignment, stuck.resume_at) or not stuck.assignment.unfinished_records
+        begins_anew = stuck.is_another_log or _is_back(stuck.assignment, stuck.resume_at)
+        return not begins_anew or not stuck.assignment.unfinished_records
 
     def _move(self, partition: TopicPartition, offset: int) -> None:
         route, assignment = self._context.owned[partition]
-        if _is_back(assignment, offset):
+        if self._stuck[partition].is_another_log or _is_back(assignment, offset):
             self._membership.begin_anew(Begin(partition, offset))
             self._stuck[partition].assignment = self._context.owned[partition].assignment
         elif offset != assignment.received_next:

@@ -1,34 +1,33 @@
-"""Whether a log is the one that a checkpoint was written for, told by one record's timestamp.
+"""Whether a log is the one that a position was written for: told by its topic's id, or by one record.
 
 A topic that was deleted and made again, or a namespace that failed over, has the same names and other
-records: to resume there by number would skip some. `judge` is pure; `Witness` asks the broker, with a
-consumer of its own, for the poll thread is inside its own consumer while partitions are assigned.
+records: to go on there by number would skip some. Pure: `topic_ids` and `witness` ask the broker.
 """
 
 from __future__ import annotations
 
-import time
+import uuid
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from confluent_kafka import KafkaError
-from confluent_kafka.cimpl import TopicPartition as KafkaPartition
-
-from ehkafka.endpoint.client import describe_error
-from ehkafka.errors import EndpointError
-from ehkafka.intake.log_bounds import log_bounds
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from confluent_kafka import Consumer
-
     from ehkafka.checkpoints.checkpoint import Checkpoint
     from ehkafka.intake.gap import LogBounds
-    from ehkafka.records import TopicPartition
+    from ehkafka.progress.metadata import LogFacts
 
-READ_S = 10.0
-_POLL_S = 0.1
+# A record by which a log is told from another one: its offset, and its timestamp in ms.
+WitnessRecord = tuple[int, int]
+
+
+class Reading(NamedTuple):
+    """What a log has where a witness was.
+
+    `first` is the first record at the witness's offset or behind it, as (offset, ms), None where there is
+    none or where the log begins behind it. `end` is where the log ends if that is not behind the witness.
+    """
+
+    first: WitnessRecord | None
+    end: int | None = None
 
 
 class Judgement(NamedTuple):
@@ -38,8 +37,25 @@ class Judgement(NamedTuple):
     reason: str
 
 
-def judge(checkpoint: Checkpoint, log: LogBounds, found: tuple[int, int] | None) -> Judgement:
-    """Compare a checkpoint with its log; `found` is the first record from the anchor on, as (offset, ms)."""
+def disproof(facts: LogFacts, topic_id: bytes | None, reading: Reading | None) -> str | None:
+    """Return why a position with these facts belongs to another log, None where nothing says so.
+
+    `topic_id` is the topic's id now, `reading` what stands where the witness was; None: not known. What is
+    not known disproves nothing, nor does a witness that is gone: retention and compaction take records.
+    """
+    if facts.topic_id is not None and topic_id is not None:
+        if facts.topic_id == topic_id:
+            return None
+        return f"its topic had the id {id_text(facts.topic_id)} and has {id_text(topic_id)} now"
+    if facts.witness is None or reading is None:
+        return None
+    return _witness_disproof(facts.witness, reading)
+
+
+def judge(
+    checkpoint: Checkpoint, log: LogBounds, reading: Reading | None, topic_id: bytes | None = None
+) -> Judgement:
+    """Tell whether a mirror's checkpoint may decide where its log is read: here it has to be proved."""
     next_offset, anchor = checkpoint.next_offset, checkpoint.anchor
     if next_offset == 0:
         return Judgement(is_same=True, reason="nothing had been processed before")
@@ -50,69 +66,39 @@ def judge(checkpoint: Checkpoint, log: LogBounds, found: tuple[int, int] | None)
         return Judgement(
             is_same=True, reason=f"the log begins at {log.start}, so nothing in it is passed over"
         )
+    if checkpoint.topic_id is not None and topic_id is not None:
+        if checkpoint.topic_id == topic_id:
+            return Judgement(is_same=True, reason=f"its topic's id is still {id_text(topic_id)}")
+        said = f"its topic had the id {id_text(checkpoint.topic_id)} and has {id_text(topic_id)} now"
+        return Judgement(is_same=False, reason=said)
     if anchor is None:
         return Judgement(is_same=False, reason="the mirror knows no record's timestamp to tell the log by")
     offset, wanted_ms = anchor
-    if found is None or found[0] != offset:
+    if reading is not None and (other := _witness_disproof(anchor, reading)) is not None:
+        return Judgement(is_same=False, reason=other)
+    if reading is None or reading.first != anchor:
         return Judgement(
             is_same=False,
-            reason=f"the record at {offset}, of {_said(wanted_ms)}, by which to tell the log, is gone",
+            reason=f"the record at {offset}, of {_moment(wanted_ms)}, by which to tell the log, is gone",
         )
-    if found[1] != wanted_ms:
-        return Judgement(
-            is_same=False,
-            reason=f"the record at {offset} was of {_said(wanted_ms)} and is of {_said(found[1])} now",
-        )
-    return Judgement(is_same=True, reason=f"the record at {offset} is still of {_said(wanted_ms)}")
+    return Judgement(is_same=True, reason=f"the record at {offset} is still of {_moment(wanted_ms)}")
 
 
-class Witness:
-    """Reads single records. `open_consumer` opens a consumer that joins no group."""
-
-    def __init__(self, open_consumer: Callable[[], Consumer], timeout_s: float = READ_S) -> None:
-        self._open = open_consumer
-        self._timeout_s = timeout_s
-
-    def judge(self, checkpoints: dict[TopicPartition, Checkpoint]) -> dict[TopicPartition, Judgement]:
-        """Return a judgement of each. Raises `EndpointError`, `KafkaException`."""
-        consumer = self._open()
-        try:
-            logs = log_bounds(consumer, list(checkpoints), self._timeout_s)
-            return {
-                partition: judge(
-                    checkpoint, logs[partition], self._found(consumer, partition, checkpoint, log)
-                )
-                for partition, checkpoint in checkpoints.items()
-                for log in (logs[partition],)
-            }
-        finally:
-            consumer.close()
-
-    def _found(
-        self, consumer: Consumer, partition: TopicPartition, checkpoint: Checkpoint, log: LogBounds
-    ) -> tuple[int, int] | None:
-        if checkpoint.anchor is None or not log.start <= checkpoint.anchor[0] < log.end:
-            return None
-        consumer.assign([KafkaPartition(*partition, checkpoint.anchor[0])])
-        deadline_s = time.monotonic() + self._timeout_s
-        said = "no answer"
-        while time.monotonic() < deadline_s:
-            message = consumer.poll(_POLL_S)
-            error = message.error() if message is not None else None
-            if message is None:
-                continue
-            if error is None:
-                return message.offset() or 0, message.timestamp()[1]
-            if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own codes start with _
-                return None
-            said = describe_error(error)
-        raise EndpointError(
-            f"The record {partition}@{checkpoint.anchor[0]}, by which to tell whether the log is the "
-            f"mirror's, could not be read within {self._timeout_s:g} s: {said}"
-        )
+def id_text(topic_id: bytes) -> str:
+    """Return a topic's id as people write it."""
+    return str(uuid.UUID(bytes=topic_id))
 
 
-def _said(timestamp_ms: int) -> str:
+def _witness_disproof(witness: WitnessRecord, reading: Reading) -> str | None:
+    offset, was_ms = witness
+    if reading.end is not None:
+        return f"the log ends at {reading.end}, before the record at {offset} that was read from it"
+    if reading.first is None or reading.first[0] != offset or reading.first[1] == was_ms:
+        return None
+    return f"the record at {offset} was of {_moment(was_ms)} and is of {_moment(reading.first[1])} now"
+
+
+def _moment(timestamp_ms: int) -> str:
     try:
         moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
     except (OverflowError, ValueError, OSError):

@@ -39,13 +39,15 @@ class WantedPositions:
     refused: dict[int, str] = field(default_factory=dict)
 
     def to_verify(self, chosen: Chosen, views: Mapping[int, PartitionView]) -> dict[int, Checkpoint]:
-        """Return our own mirror's checkpoints that know a record to tell the log by."""
+        """Return our own mirror's checkpoints that know an id or a record to tell the log by."""
         ours = {number: chosen.positions[number].checkpoint for number in self.positions}
         return {
             number: one
             for number, one in ours.items()
             # Beyond the log's end it is refused anyway, or clamped.
-            if one is not None and one.anchor is not None and one.next_offset <= views[number].log.end
+            if one is not None
+            and (one.anchor or one.topic_id) is not None
+            and one.next_offset <= views[number].log.end
         }
 
     def refuse_other_logs(self, reasons: Mapping[int, str]) -> None:

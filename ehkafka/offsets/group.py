@@ -6,6 +6,7 @@ words.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
@@ -15,11 +16,14 @@ from ehkafka.checks.finding import Trouble
 from ehkafka.checks.group import NOT_YET, read_commits
 from ehkafka.checks.inspection import CLOSE_S, Inspection, close_within
 from ehkafka.checks.way_in import enter, reach_topic, told
-from ehkafka.endpoint.client import check_client_version, describe_error
+from ehkafka.endpoint.client import check_client_version, describe_error, open_admin
+from ehkafka.endpoint.properties import producer_properties
 from ehkafka.errors import ConfigurationError, EndpointError, GroupInUseError
+from ehkafka.intake.client_log import ClientLog
 from ehkafka.intake.log_bounds import log_bounds
-from ehkafka.intake.same_log import Witness
 from ehkafka.intake.start import start_offsets
+from ehkafka.intake.topic_ids import TopicIds
+from ehkafka.intake.witness import prove, witness_properties
 from ehkafka.offsets.view import PartitionView
 from ehkafka.progress.metadata import Unusable, decode, facts_of, moved
 from ehkafka.progress.ranges import count_offsets
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
     from ehkafka.intake.start import Start
 
 _PAUSE_S = 0.005
+_SILENT = ClientLog(lambda _event: None)
 # How a broker answers a commit from outside to a group that has members.
 LIVE = {
     KafkaError.UNKNOWN_MEMBER_ID,
@@ -112,26 +117,31 @@ class GroupOffsets:
         """Return which logs are not those that our mirror's checkpoints were written for, and why."""
         if not checkpoints:
             return {}
-        properties = {**self._inspection.properties, "enable.partition.eof": True}
-        witness = Witness(lambda: self._inspection.open(properties), self.timeout_s)
+        named = {TopicPartition(self.topic, n): one for n, one in checkpoints.items()}
+        topics = {self.topic} if any(one.topic_id is not None for one in checkpoints.values()) else set()
+        ids = TopicIds(partial(open_admin, producer_properties(self.target.endpoint, {}), logger=_SILENT))
+        consumer = self._inspection.open(witness_properties(self._inspection.properties))
         try:
-            judged = witness.judge({TopicPartition(self.topic, n): one for n, one in checkpoints.items()})
+            judged = prove(consumer, named, ids.ask(topics), self.timeout_s)
         except KafkaException as error:
             raise self._unreadable("whether the log is the mirror's", error) from None
+        finally:
+            close_within(consumer, CLOSE_S)
         return {one.partition: reason for one, (is_same, reason) in judged.items() if not is_same}
 
     def commit(self, positions: Mapping[int, int], texts: Mapping[int, str] | None = None) -> None:
         """Commit from outside of the group, all partitions in one request, and wait for the answer.
 
         The commit says that it was moved, so nothing that was finished above it before is passed over, and
-        carries on what the commits before said of the log and the group; or it says `texts`.
+        carries on what the commits before said of the group; or it says `texts`. What they said of the log it
+        does not: whoever moves a group means the log of now.
         Raises `GroupInUseError` where the broker says that the group has members, `EndpointError` for any
         other refusal. What was not refused is committed.
         """
         if texts is None:
             before = self._commits()
             facts = {n: facts_of(before[n].offset, before[n].metadata) for n in positions}
-            texts = {number: moved(offset, facts[number]) for number, offset in positions.items()}
+            texts = {number: moved(offset, facts[number].of_no_log()) for number, offset in positions.items()}
         wanted = [
             KafkaPartition(self.topic, number, offset, metadata=texts[number])
             for number, offset in positions.items()

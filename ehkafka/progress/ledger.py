@@ -181,7 +181,10 @@ class CommitLedger:
             return True
         if position.next_offset < known.next_offset:
             return False
-        # Facts go with the next commit; an unchanged partition costs no request for them.
+        # Other facts go with the next commit; an unchanged partition costs no request for them.
+        is_kept = position.metadata is not None or self.keeps_ranges
+        if is_kept and position.facts.topic_id not in (None, known.facts.topic_id):
+            return True
         if said_beside_facts(position.metadata) != said_beside_facts(known.metadata):
             return True
         if self.keeps_ranges and position.finished != known.finished:

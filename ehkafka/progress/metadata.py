@@ -54,15 +54,20 @@ class LogFacts(NamedTuple):
     """What every commit says of its log and its group, whatever is finished above it. None: not known.
 
     `first_partitions` is how many partitions the topic had when the group's first commits were made.
-    `topic_id` is the broker's own name of the topic, 16 bytes. `witness` is the last finished record below
-    next_offset whose timestamp is known, as (offset, timestamp in ms): by it the log is told from another
-    one of the same name. `reset` is the name of the last reset that had one.
+    `topic_id` is the broker's own name of the topic, 16 bytes. `witness` is a finished record below
+    next_offset, as (offset, timestamp in ms): by it the log is told from another one of the same name. It is
+    the last one whose timestamp is known where an id is; else the last that a look has found in the log.
+    `reset` is the name of the last reset that had one.
     """
 
     first_partitions: int | None = None
     topic_id: bytes | None = None
     witness: tuple[int, int] | None = None
     reset: str | None = None
+
+    def of_no_log(self) -> LogFacts:
+        """Return the facts of the group alone: the position is another log's, or nobody knows whose."""
+        return self._replace(topic_id=None, witness=None)
 
 
 NOTHING_KNOWN = LogFacts()

@@ -93,7 +93,7 @@ class ProgressSaver:
     def carry(self, partition: TopicPartition, facts: LogFacts) -> None:
         """Put these facts into each commit of a partition from now on, until it is forgotten.
 
-        Their witness counts until a record of this epoch can be one.
+        Beside an id, their witness counts until a record of this epoch can be one.
         """
         self._facts[partition] = facts
 
@@ -138,7 +138,9 @@ class ProgressSaver:
     def _worked_out(self, look: Look) -> Position:
         assignment, next_offset, extent = look.assignment, look.next_offset, look.extent
         facts = self.carried(assignment.partition)
-        if look.anchor is not None:
+        # Without an id a witness stays until a look at the log has proved it: records of another log may have
+        # been finished since.
+        if look.anchor is not None and (facts.topic_id is not None or facts.witness is None):
             facts = facts._replace(witness=look.anchor)
         finished = extent.finished() if extent is not None else ()
         newest = extent.finished_leader_epoch() if extent is not None and finished else None

@@ -95,6 +95,7 @@ _SUBJECTS: dict[type[events.Event], Callable[[Any], Hashable]] = {
     events.RecordsTooOld: lambda event: event.partition,
     events.ParkedBudgetFull: lambda event: event.partition,
     # A second gap is another loss, never a repetition.
+    events.LogReplaced: lambda event: (event.partition, event.reason),
     events.OffsetGap: lambda event: (event.partition, event.wanted_offset, event.log_start, event.log_end),
     # Topics rather than partitions: which of them are dirty differs from commit to commit.
     events.CommitFailed: lambda event: (frozenset(p.topic for p in event.partitions), event.retriable),

@@ -76,6 +76,7 @@ LAYERS: list[set[str]] = [
         "lifespan",
         "mirroring",
         "resetting",
+        "log_identity",
         "observation",
         "pools",
         "reach",

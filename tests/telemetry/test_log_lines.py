@@ -75,6 +75,22 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         ["readings[0]@11", "another record's now", "1 record will not be read", "going on at 12"],
     ),
     (
+        events.LogReplaced(
+            READINGS_0, 300, "the id was X and is Y", 0, 800, lost_records=0, action="earliest", resumed_at=0
+        ),
+        ["readings[0] is another log", "position 300", "X and is Y", "0 to 800", "going on at 0"],
+    ),
+    (
+        events.LogReplaced(
+            READINGS_0, 300, "the id was X", 0, 800, lost_records=800, action="latest", resumed_at=800
+        ),
+        ["800 records of it will not be read", "going on at 800", "on_out_of_range=latest"],
+    ),
+    (
+        events.LogReplaced(READINGS_0, 3, "X", 0, 8, lost_records=0, action="stop", resumed_at=None),
+        ["Nothing of it is skipped", "stopping"],
+    ),
+    (
         events.RecordsTooOld(READINGS_0, 5, 10, 16, oldest_age_s=7200.4, max_age_s=3600.0),
         ["5 records", "readings[0]", "10 to 16", "3600 s", "7200 s"],
     ),

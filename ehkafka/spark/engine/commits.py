@@ -16,7 +16,7 @@ from ehkafka.errors import EndpointError, GroupInUseError
 from ehkafka.offsets.group import LIVE
 from ehkafka.progress.commit_errors import CommitError, classify
 from ehkafka.progress.ledger import Position
-from ehkafka.progress.metadata import NOTHING_KNOWN, facts_of
+from ehkafka.progress.metadata import NOTHING_KNOWN
 from ehkafka.spark.engine.holding import LOOK_TIMEOUT_S
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.intake.context import IntakeContext
+    from ehkafka.progress.metadata import LogFacts
     from ehkafka.records import TopicPartition
     from ehkafka.spark.engine.holder import Commit
     from ehkafka.spark.engine.holding import Holding
@@ -67,17 +68,22 @@ class Commits:
         self.fatal: EhkafkaError | None = None
 
     def take(
-        self, starts: Mapping[TopicPartition, int], found: Mapping[TopicPartition, Commit], timeout_s: float
+        self,
+        starts: Mapping[TopicPartition, int],
+        found: Mapping[TopicPartition, Commit],
+        timeout_s: float,
+        *,
+        facts: Mapping[TopicPartition, LogFacts] | None = None,
     ) -> bool:
         """Commit where the query begins; tell whether the broker keeps what is committed beside the offsets.
 
-        `found` is what the group had when `starts` were chosen. Raises `GroupInUseError` while a consumer or
-        another run has the group, or where somebody has moved it since; `EndpointError`.
+        `found` is what the group had when `starts` were chosen, `facts` what is known of its partitions.
+        Raises `GroupInUseError` while a consumer or another run has the group, or where somebody has moved
+        it since; `EndpointError`.
         """
         for partition, offset in starts.items():
-            before = found.get(partition)
-            facts = facts_of(before.offset, before.metadata) if before is not None else NOTHING_KNOWN
-            self._begin_epoch(partition, Position(_EPOCH, offset, facts=facts), offset)
+            position = Position(_EPOCH, offset, facts=(facts or {}).get(partition, NOTHING_KNOWN))
+            self._begin_epoch(partition, position, offset)
         self._commit_first(found, timeout_s)
         keeps_marks = self._learn_marks(timeout_s)
         if self._holding.may_meet:
@@ -92,7 +98,7 @@ class Commits:
             if before is None:  # the topic has grown
                 self._begin_epoch(partition, Position(_EPOCH, end), None)
             elif end < before.next_offset:  # its log was made anew
-                facts = before.facts._replace(topic_id=None, witness=None)
+                facts = before.facts.of_no_log()
                 self._begin_epoch(partition, Position(before.epoch + 1, end, facts=facts), None)
             elif end == before.next_offset:
                 continue

@@ -20,6 +20,7 @@ from ehkafka.endpoint.client import check_client_version, describe_error
 from ehkafka.endpoint.credential_watch import CredentialWatch
 from ehkafka.errors import EndpointError
 from ehkafka.intake.context import PartitionHooks
+from ehkafka.log_identity import LogIdentity
 from ehkafka.mirroring import Mirroring, run_name
 from ehkafka.offsets.members import members_of
 from ehkafka.progress.saving import metadata_bytes_max
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
     from ehkafka.errors import EhkafkaError
+    from ehkafka.progress.metadata import LogFacts
     from ehkafka.spark.engine.app_parts import AppParts
     from ehkafka.spark.engine.begins import Logs
     from ehkafka.telemetry.bus import EventBus
@@ -86,7 +88,10 @@ class Group:
         assembly.letters(parts.specs)  # refuses letters that go in a circle
         self._context = assembly.context(parts.specs, PartitionHooks())
         self._mirroring = Mirroring(parts.mirror, parts.endpoint, parts.settings, parts.topics, bus)
-        self._mirroring.attach(self._context)
+        # Its thread asks at the start alone: a run on Spark tells logs by its offsets.
+        self._identity = LogIdentity(parts.endpoint, parts.settings, bus, on_death=lambda _error: None)
+        self._identity.attach(self._context)
+        self._mirroring.attach(self._context, self._identity)
         self._credential = CredentialWatch(parts.endpoint.credential, bus.emit)
         self._reach = Reach(
             parts.endpoint, parts.settings, topics=set(parts.topics), letters=_letters(parts), emit=bus.emit
@@ -96,6 +101,8 @@ class Group:
         self._next_credential_look_s = 0.0
         # What the group had committed at `begin`, of partitions with a commit.
         self.committed: dict[TopicPartition, Commit] = {}
+        # What is known of the log and the group of each partition.
+        self._facts: dict[TopicPartition, LogFacts] = {}
         self._logs: Logs = {}
         self._commits: Commits | None = None
 
@@ -128,11 +135,12 @@ class Group:
         checkpoint.
         """
         begins = self._context.positions.find(self._opened, self._partitions())
+        # One that is of another log decides nothing, but it is what the group has.
+        found = {one.partition: one.committed or one.disproved for one in begins}
         self.committed = {
-            one.partition: Commit(one.committed.offset, one.committed.metadata or "")
-            for one in begins
-            if one.committed is not None
+            p: Commit(at.offset, at.metadata or "") for p, at in found.items() if at is not None
         }
+        self._facts = {one.partition: one.facts for one in begins}
         asked = [one.partition for one in begins]
         self._logs = logs_of(self._opened, asked, self._parts.settings.connect_s)
         return offsets_of(begins, self._logs, known_topics)
@@ -162,7 +170,8 @@ class Group:
         holding = Holding(mark, [one for one in found if one is not None], self._whose, self._bus.emit)
         bytes_max = metadata_bytes_max(self._parts.settings, is_event_hubs=self._parts.endpoint.is_event_hubs)
         self._commits = Commits(self._context, self._opened, holding, whose=self._whose, bytes_max=bytes_max)
-        keeps_marks = self._commits.take(starts, self.committed, self._parts.settings.connect_s)
+        connect_s = self._parts.settings.connect_s
+        keeps_marks = self._commits.take(starts, self.committed, connect_s, facts=self._facts)
         return Claimed(starts, keeps_marks)
 
     @property
@@ -181,6 +190,7 @@ class Group:
 
     def close(self, *, deadline_s: float) -> None:
         """Let the mirror write what it owes, and close the client, unless its last commit is still inside."""
+        self._identity.stop()
         self._mirroring.stop(deadline_s=deadline_s, at_once=False)
         self._credential.stop()
         if self._consumer is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ehkafka.events.partition import (
+    LogReplaced,
     OffsetGap,
     ParkedBudgetFull,
     PartitionAssigned,
@@ -83,4 +84,19 @@ def _(event: OffsetGap) -> str:
     return (
         f"{event.partition}@{event.wanted_offset} was to be read next and {what}. {lost}; {step} "
         f"(on_out_of_range={text(event.action)})."
+    )
+
+
+@sentence.register
+def _(event: LogReplaced) -> str:
+    lost = (
+        f"{records(event.lost_records)} of it will not be read"
+        if event.lost_records
+        else "Nothing of it is skipped"
+    )
+    step = "stopping" if event.resumed_at is None else f"going on at {event.resumed_at}"
+    return (
+        f"{event.partition} is another log now than the one that position {event.next_offset} belongs to: "
+        f"{clause(event.reason)}. The topic was deleted and made again; the log holds {event.log_start} to "
+        f"{event.log_end}. {lost}; {step} (on_out_of_range={text(event.action)})."
     )

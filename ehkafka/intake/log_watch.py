@@ -1,0 +1,188 @@
+"""Sees to it that each partition's log is still the one that its position belongs to. Poll thread only.
+
+A topic that is deleted and made again under its name has other records at the same offsets, and librdkafka
+goes on in the middle of them. It tells nobody, so the broker is asked: when partitions are assigned, when
+something has happened that may hide a new log, and each time the client refreshes its metadata. `LogAsker`
+asks; here nothing waits but the assign callback, and that only where a commit carries a topic's id.
+
+The facts that a partition's commits carry are what is proved: with an id, that; without one, a witness that
+stood in the log at the last look. A later one is believed when that look has shown the log to be the same,
+because a record of another log may have been finished meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ehkafka.intake.same_log import disproof
+from ehkafka.intake.topic_ids import ASK_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ehkafka.intake.log_asker import LogAsker, Question
+    from ehkafka.intake.owned import OwnedPartitions
+    from ehkafka.intake.same_log import WitnessRecord
+    from ehkafka.progress.metadata import LogFacts
+    from ehkafka.records import TopicPartition
+
+STANDSTILL_S: Final = 5.0
+"""A poll thread that did not come round for so long was frozen, and may have missed anything."""
+
+REFRESH_S: Final = 300.0
+"""How often librdkafka refreshes its metadata by default (`topic.metadata.refresh.interval.ms`)."""
+
+_REFRESHES = ("topic.metadata.refresh.interval.ms", "metadata.max.age.ms")
+
+# Between two questions while the broker does not answer; twice as long after each, up to a refresh.
+_AGAIN_S = 5.0
+# A thread that is busy with another question answers this one later: it counts then.
+_WAIT_S = ASK_S + 0.5
+
+
+def refresh_s(properties: Mapping[str, Any]) -> float:
+    """Return how often a client with these properties refreshes its metadata; never is as by default."""
+    times_ms = [float(properties[name]) for name in _REFRESHES if name in properties]
+    return min((time_ms / 1000 for time_ms in times_ms if time_ms > 0), default=REFRESH_S)
+
+
+class _Sample(NamedTuple):
+    epoch: int
+    witness: WitnessRecord | None
+
+
+class LogWatch:
+    """Asks, judges, and says which partitions have another log."""
+
+    def __init__(self, owned: OwnedPartitions, asker: LogAsker, clock: Callable[[], float]) -> None:
+        self._owned = owned
+        self._asker = asker
+        self._clock = clock
+        # How often the client refreshes its metadata. Before the poll thread begins.
+        self.refresh_s = REFRESH_S
+        self._is_due = False
+        self._next_s = float("-inf")
+        self._not_before_s = float("-inf")
+        self._again_s = _AGAIN_S
+        self._looked_s = clock()
+        # The question in flight, and what each partition had finished last when it was asked.
+        self._question: Question | None = None
+        self._samples: dict[TopicPartition, _Sample] = {}
+        # The newest leader epoch that was received, by partition and epoch.
+        self._leader_epochs: dict[TopicPartition, tuple[int, int]] = {}
+
+    def disproved(self, facts: Mapping[TopicPartition, LogFacts]) -> dict[TopicPartition, str]:
+        """Return which commits, by the facts that they carry, are of another log, and why.
+
+        Waits up to five seconds where one carries an id. What is not known by then is asked again.
+        """
+        named = {partition: one for partition, one in facts.items() if one.topic_id is not None}
+        if not named:
+            return {}
+        question = self._asker.ask(named, reads=False)
+        question.has_ids.wait(_WAIT_S)
+        reasons = {p: disproof(one, question.ids.get(p.topic), None) for p, one in named.items()}
+        return {partition: reason for partition, reason in reasons.items() if reason is not None}
+
+    def assigned(self) -> None:
+        """Partitions have begun: ask at once, so that their first commits carry the topic's id."""
+        self.ask_soon()
+        if self._question is None:
+            self._ask(self._clock())
+
+    def ask_soon(self) -> None:
+        """Ask at the next look: something may have hidden a new log, such as brokers that were away."""
+        self._is_due = True
+        self._not_before_s = float("-inf")
+        self._again_s = _AGAIN_S
+
+    def look(self) -> dict[TopicPartition, str]:
+        """Return which partitions have another log, as far as answers have come, and why. Twice a second."""
+        now_s = self._clock()
+        if now_s - self._looked_s > STANDSTILL_S or self._went_down():
+            self.ask_soon()
+        self._looked_s = now_s
+        self._pin()
+        found: dict[TopicPartition, str] = {}
+        if self._question is not None and self._question.done.is_set():
+            found = self._judge(self._question, now_s)
+            self._question = None
+        if self._question is None and now_s >= self._not_before_s and (self._is_due or now_s >= self._next_s):
+            self._ask(now_s)
+        return found
+
+    def _pin(self) -> None:
+        """Keep the first record that a partition has finished as what its log is to be told by."""
+        saver = self._owned.saver
+        for partition, (_, assignment) in self._owned.items():
+            facts = saver.carried(partition)
+            if facts.witness is None and assignment.anchor is not None:
+                saver.carry(partition, facts._replace(witness=assignment.anchor))
+
+    def _ask(self, now_s: float) -> None:
+        self._is_due, self._next_s = False, now_s + self.refresh_s
+        facts = {partition: self._owned.saver.carried(partition) for partition in self._owned}
+        if not facts:
+            return
+        self._samples = {
+            partition: _Sample(owned.assignment.epoch, owned.assignment.anchor)
+            for partition, owned in self._owned.items()
+        }
+        self._question = self._asker.ask(facts)
+
+    def _judge(self, question: Question, now_s: float) -> dict[TopicPartition, str]:
+        found = {}
+        for partition, facts in question.facts.items():
+            owned = self._owned.get(partition)
+            if owned is None or owned.assignment.epoch != self._samples[partition].epoch:
+                continue
+            topic_id, reading = question.ids.get(partition.topic), question.readings.get(partition)
+            reason = disproof(facts, topic_id, reading)
+            if reason is not None:
+                found[partition] = reason
+            else:
+                self._prove(partition, facts, topic_id, now_s, was_read=reading is not None)
+        return found
+
+    def _prove(
+        self,
+        partition: TopicPartition,
+        facts: LogFacts,
+        topic_id: bytes | None,
+        now_s: float,
+        *,
+        was_read: bool,
+    ) -> None:
+        """Carry on what a look has shown; ask again where it has shown nothing though it should."""
+        carried = self._owned.saver.carried(partition)
+        was_named = facts.topic_id is not None and topic_id is not None
+        if not was_named and not was_read:
+            if (facts.topic_id, facts.witness) != (None, None):
+                self._ask_later(now_s)
+                return
+            if carried.witness is not None:
+                # A record was finished since the question: it tells whether the answer is of the same log.
+                self._is_due = True
+                return
+        witness = self._samples[partition].witness or carried.witness
+        topic_id = topic_id or facts.topic_id
+        self._owned.saver.carry(partition, carried._replace(topic_id=topic_id, witness=witness))
+
+    def _ask_later(self, now_s: float) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._not_before_s = now_s + self._again_s
+            self._again_s = min(2 * self._again_s, max(self.refresh_s, _AGAIN_S))
+
+    def _went_down(self) -> bool:
+        """Tell whether an older leader's records came behind a newer one's, as in a log made anew."""
+        went_down = False
+        for partition, (_, assignment) in self._owned.items():
+            mark = assignment.marks.last
+            if mark is None or mark.leader_epoch is None:
+                continue
+            epoch, newest = self._leader_epochs.get(partition, (assignment.epoch, -1))
+            if epoch == assignment.epoch and mark.leader_epoch < newest:
+                went_down = True
+            self._leader_epochs[partition] = assignment.epoch, mark.leader_epoch
+        return went_down

@@ -1,0 +1,135 @@
+"""Row 23 where the broker has no topic ids, as Event Hubs: a witness record tells the logs apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as KafkaPartition
+
+import ehkafka
+from ehkafka.events import LogReplaced
+from ehkafka.intake.log_watch import LogWatch
+from ehkafka.progress.metadata import LogFacts, MetadataText, encode, facts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OLD, NEW = 5, 9
+LONG_AGO_MS = 1_600_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def offsets_come_twice(lab: Any) -> None:
+    """Tell the judge of histories, who knows one log of a name, to leave these alone."""
+    lab.judged = False
+
+
+@pytest.fixture
+def asks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at the logs with each of the poll thread's slow looks."""
+    monkeypatch.setattr("ehkafka.log_identity.refresh_s", lambda _properties: 0.1)
+
+
+def keys(recorder: Any) -> set[bytes]:
+    """Return what was handled."""
+    return set(recorder.finished_keys)
+
+
+def words(prefix: str, count: int) -> str:
+    """Return keys for `lab.produce`."""
+    return " ".join(f"{prefix}{number}" for number in range(count))
+
+
+def put_commit(lab: Any, next_offset: int, said: MetadataText) -> None:
+    """Commit for the group with metadata of ours."""
+    consumer = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": "g"})
+    try:
+        wanted = KafkaPartition("t", 0, next_offset, metadata=said.text or "")
+        consumer.commit(offsets=[wanted], asynchronous=False)
+    finally:
+        consumer.close()
+
+
+def make_anew(lab: Any) -> None:
+    """Delete the topic and make it again with a longer log."""
+    lab.broker.delete_topic("t")
+    lab.broker.create_topic("t", 1)
+    lab.produce(words("n", NEW))
+
+
+@pytest.mark.usefixtures("asks_often")
+def test_a_running_app_finds_another_record_where_its_witness_was(
+    lab: Any, recorder: Any, events: Any, wait_for: Callable[..., Any]
+) -> None:
+    """All of the new log is handled, though the old position lies inside of it."""
+    lab.produce(words("o", OLD))
+    app = lab.app(recorder, on_out_of_range="earliest", commit_interval_s=0.1)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: lab.committed() == OLD)
+    make_anew(lab)
+    everything = {f"n{number}".encode() for number in range(NEW)}
+    wait_for(lambda: keys(recorder) >= everything)
+    wait_for(lambda: lab.committed() == NEW)
+    [told] = events.of(LogReplaced)
+    assert "the record at" in told.reason
+    assert told.resumed_at == 0
+
+
+@pytest.mark.parametrize("policy", ["stop", "earliest"])
+def test_a_commit_whose_witness_is_another_record_does_not_decide(
+    lab: Any, recorder: Any, events: Any, wait_for: Callable[..., Any], policy: str
+) -> None:
+    """The app begins at it, for the witness is read beside; then the policy decides."""
+    lab.produce(words("n", NEW))
+    put_commit(lab, OLD, encode(OLD, LogFacts(witness=(OLD - 1, LONG_AGO_MS)), (), None, 1_000))
+    app = lab.app(recorder, on_out_of_range=policy)
+    app.add_hook(events)
+    app.start()
+    if policy == "stop":
+        assert app.wait(15.0)
+        with pytest.raises(ehkafka.OffsetGapError, match=r"another log.*2020-09-13T12:26:40"):
+            app.stop()
+    else:
+        wait_for(lambda: keys(recorder) >= {f"n{number}".encode() for number in range(NEW)})
+    [told] = events.of(LogReplaced)
+    assert told.resumed_at == (0 if policy == "earliest" else None)
+
+
+def test_a_commit_keeps_the_witness_that_was_not_proved(
+    lab: Any, recorder: Any, wait_for: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed before the look: its last commits still tell that the log is another one."""
+    monkeypatch.setattr(LogWatch, "look", lambda _self: {})
+    lab.produce(words("n", NEW))
+    witness = (OLD - 1, LONG_AGO_MS)
+    put_commit(lab, OLD, encode(OLD, LogFacts(witness=witness), (), None, 1_000))
+    app = lab.app(recorder, commit_interval_s=0.1)
+    app.start()
+    wait_for(lambda: lab.committed() == NEW)
+    app.stop()
+    consumer = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": "g"})
+    try:
+        [found] = consumer.committed([KafkaPartition("t", 0)], timeout=10.0)
+    finally:
+        consumer.close()
+    assert facts_of(NEW, found.metadata).witness == witness
+
+
+def test_a_held_lane_of_the_old_log_ends_before_the_new_one_begins(
+    lab: Any, recorder: Any, events: Any, wait_for: Callable[..., Any], stays: Callable[..., None]
+) -> None:
+    """What runs of the old log has its outcome first; meanwhile nothing more of the new one is read."""
+    lab.produce(words("n", NEW))
+    put_commit(lab, OLD, encode(OLD, LogFacts(witness=(OLD - 1, LONG_AGO_MS)), (), None, 1_000))
+    gate = recorder.block(lambda record: record.offset() == NEW - 1)
+    app = lab.app(recorder, on_out_of_range="earliest", workers=2)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: events.of(LogReplaced))
+    stays(lambda: 0 not in recorder.offsets())
+    gate.set()
+    wait_for(lambda: recorder.offsets().count(NEW - 1) == 2)
+    assert sorted(recorder.offsets())[:2] == [0, 1]

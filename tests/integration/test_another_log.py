@@ -1,0 +1,267 @@
+"""Row 23: a topic that is deleted and made again under its name, and whose new log is longer than the old.
+
+Positions and commits of the old log lie inside of the new one, so no offset is out of range. What tells the
+logs apart is the topic's id, which commits carry, and the witness, one record that was finished.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as KafkaPartition
+
+import ehkafka
+from ehkafka.checkpoints.body import read_checkpoint
+from ehkafka.checkpoints.memory_store import MemoryStore
+from ehkafka.checkpoints.store_mirror import StoreMirror
+from ehkafka.events import LogReplaced
+from ehkafka.progress.metadata import facts_of
+from ehkafka.testing import read_history
+from ehkafka.testing.history_event import Finished
+from ehkafka.testing.network import Network
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.broker
+
+OLD, NEW = 300, 800
+ALL_NEW = {b"new-%d" % number for number in range(NEW)}
+
+
+class Replaced:
+    """Hears of replaced logs."""
+
+    def __init__(self) -> None:
+        self.told: list[LogReplaced] = []
+
+    def on_event(self, event: Any) -> None:
+        """Keep it."""
+        if isinstance(event, LogReplaced):
+            self.told.append(event)
+
+
+@pytest.fixture
+def asks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let apps ask each second whose log they read. The client would see that the topic is gone meanwhile."""
+    monkeypatch.setattr("ehkafka.log_identity.refresh_s", lambda _properties: 1.0)
+
+
+@pytest.fixture
+def narrow(stage_on: Callable[..., Any], kafka: Any) -> Any:
+    """Return a stage whose topic has one partition."""
+    return stage_on(kafka, 1)
+
+
+def fill(stage: Any, word: str, count: int) -> None:
+    """Write so many records, their number in the value."""
+    producer = Producer({"bootstrap.servers": stage.broker.bootstrap})
+    for number in range(count):
+        producer.produce(stage.topic, f"{word}-{number}".encode(), f"key-{number % 7}".encode(), partition=0)
+    assert not producer.flush(30.0)
+
+
+def make_anew(stage: Any) -> None:
+    """Delete the topic, make it again, and write a longer log."""
+    stage.broker.delete_topic(stage.topic)
+    stage.broker.create_topic(stage.topic, 1)
+    fill(stage, "new", NEW)
+
+
+def missing(values: set[bytes]) -> str:
+    """Say how many records of the new log were not handled."""
+    return f"FACT: {len(ALL_NEW - values)} of {NEW} records of the new log were never handled"
+
+
+def wait_until(true: Callable[[], Any], what: str) -> None:
+    """Poll with a deadline."""
+    deadline_s = time.monotonic() + 30.0
+    while not true():
+        assert time.monotonic() < deadline_s, what
+        time.sleep(0.02)
+
+
+def work_off_old(stage: Any, app: Any) -> None:
+    """Let an app finish and commit the old log."""
+    fill(stage, "old", OLD)
+    app.start()
+    stage.wait_until_committed({0: OLD})
+    wait_until(lambda: facts_of(OLD, commit_of(stage).metadata).topic_id, "a commit with the topic's id")
+
+
+@pytest.mark.usefixtures("asks_often")
+def test_a_running_member_begins_the_new_log_at_its_beginning(
+    narrow: Any, eventually: Callable[..., None]
+) -> None:
+    """Row 23: re-created between two refreshes of the metadata; nobody tells the client of it."""
+    values: set[bytes] = set()
+    replaced = Replaced()
+    app = narrow.app(
+        lambda record: values.add(record.value()),
+        commit_interval_s=0.1,
+        on_out_of_range="earliest",
+    )
+    app.add_hook(replaced)
+    work_off_old(narrow, app)
+    make_anew(narrow)
+    narrow.wait_until_committed({0: NEW})
+    eventually(lambda: values >= ALL_NEW, lambda: missing(values))
+    narrow.wait_until_committed({0: NEW})
+    [told] = replaced.told
+    assert (told.partition, told.resumed_at) == ((narrow.topic, 0), 0)
+    assert "had the id" in told.reason
+    app.stop()
+
+
+@pytest.mark.usefixtures("asks_often")
+def test_a_running_member_stops_by_default(narrow: Any) -> None:
+    """`on_out_of_range="stop"`: it ends, says why, and a restart ends again: the commit is of another log."""
+    app = narrow.app(commit_interval_s=0.1)
+    work_off_old(narrow, app)
+    make_anew(narrow)
+    assert app.wait(20.0), "FACT: the app went on in the middle of another log, and its health was green"
+    with pytest.raises(ehkafka.OffsetGapError, match="another log"):
+        app.stop()
+    again = narrow.app()
+    again.start()
+    assert again.wait(20.0)
+    with pytest.raises(ehkafka.OffsetGapError, match=r"had the id .* on_out_of_range='earliest'"):
+        again.stop()
+
+
+def test_a_member_that_was_frozen_begins_the_new_log_at_its_beginning(
+    narrow: Any, eventually: Callable[..., None]
+) -> None:
+    """Row 23: stopped by a signal while the topic is made anew, for less than its session lasts."""
+    member = narrow.member(
+        "frozen",
+        *("--setting", "commit_interval_s=0.1", "--setting", 'on_out_of_range="earliest"'),
+        consumer={"session.timeout.ms": 30_000},
+    )
+    fill(narrow, "old", OLD)
+    member.start()
+    narrow.wait_until_committed({0: OLD})
+    member.suspend()
+    make_anew(narrow)
+    member.resume()
+    eventually(lambda: handled_both(member), lambda: f"FACT: {few(member)}\n{narrow.logs()}")
+    member.terminate()
+    assert member.wait(15.0) == 0
+
+
+def test_a_commit_of_the_old_log_does_not_decide(narrow: Any) -> None:
+    """Row 23: a commit with the old topic's id survives, as of a member that commits once more."""
+    first = narrow.app(commit_interval_s=0.1)
+    work_off_old(narrow, first)
+    first.stop()
+    text = commit_of(narrow).metadata
+    make_anew(narrow)
+    put_commit(narrow, OLD, text)
+    values: set[bytes] = set()
+    replaced = Replaced()
+    second = narrow.app(
+        lambda record: values.add(record.value()), commit_interval_s=0.1, on_out_of_range="earliest"
+    )
+    second.add_hook(replaced)
+    second.start()
+    narrow.wait_until_committed({0: NEW})
+    second.stop()
+    assert values >= ALL_NEW, missing(values)
+    assert [(told.next_offset, told.resumed_at) for told in replaced.told] == [(OLD, 0)]
+
+
+def commit_of(stage: Any) -> KafkaPartition:
+    """Return the group's commit with its metadata."""
+    consumer = Consumer({"bootstrap.servers": stage.broker.bootstrap, "group.id": stage.group})
+    try:
+        [found] = consumer.committed([KafkaPartition(stage.topic, 0)], timeout=15.0)
+        return found
+    finally:
+        consumer.close()
+
+
+def put_commit(stage: Any, next_offset: int, metadata: str | None) -> None:
+    """Commit for the group from outside: the broker forgets the commits of a topic that is deleted."""
+    consumer = Consumer({"bootstrap.servers": stage.broker.bootstrap, "group.id": stage.group})
+    optional = {} if metadata is None else {"metadata": metadata}
+    try:
+        wanted = KafkaPartition(stage.topic, 0, next_offset, **optional)
+        consumer.commit(offsets=[wanted], asynchronous=False)
+    finally:
+        consumer.close()
+
+
+def finishes(member: Any) -> dict[int, int]:
+    """Return how often a member has finished each offset."""
+    return dict(Counter(e.offset for e in read_history(member.histories) if isinstance(e, Finished)))
+
+
+def handled_both(member: Any) -> bool:
+    """Tell whether a member has handled the old log and all of the new one."""
+    counts = finishes(member)
+    return all(counts.get(offset, 0) >= (2 if offset < OLD else 1) for offset in range(NEW))
+
+
+def few(member: Any) -> str:
+    """Say what a member did not handle of the new log."""
+    counts = finishes(member)
+    once = sum(counts.get(offset) == 1 for offset in range(OLD))
+    return f"of offsets 0 to {OLD - 1}, {once} were handled of the old log only; {len(counts)} offsets in all"
+
+
+def test_a_member_that_was_cut_off_begins_the_new_log_at_its_beginning(
+    stage_on: Callable[..., Any], far_kafka: tuple[Any, Any], eventually: Callable[..., None]
+) -> None:
+    """Row 23: no broker answers while the topic is made anew; no refresh of the metadata is near."""
+    broker, proxy = far_kafka
+    stage = stage_on(broker, 1)
+    values: set[bytes] = set()
+    app = stage.app(
+        lambda record: values.add(record.value()),
+        endpoint=ehkafka.Endpoint.kafka(proxy.address),
+        commit_interval_s=0.1,
+        on_out_of_range="earliest",
+        consumer={"session.timeout.ms": 30_000, "reconnect.backoff.max.ms": 500},
+    )
+    work_off_old(stage, app)
+    proxy.network = Network(refuse=True)
+    proxy.cut()
+    make_anew(stage)
+    proxy.heal()
+    eventually(lambda: values >= ALL_NEW, lambda: missing(values), timeout_s=60.0)
+    app.stop()
+
+
+def test_the_mirror_disproves_a_commit_without_metadata(narrow: Any, eventually: Callable[..., None]) -> None:
+    """Row 23: a commit of the old log survives; it says nothing, but the mirror knows the topic's id."""
+    store = MemoryStore()
+    settings = {"commit_interval_s": 0.1, "commit_metadata_bytes_max": 0, "on_out_of_range": "earliest"}
+    mirror = StoreMirror(store=store, interval_s=0.1, namespace="ns")
+    first = narrow.app(mirror=mirror, **settings)
+    fill(narrow, "old", OLD)
+    first.start()
+    narrow.wait_until_committed({0: OLD})
+    name = f"ns/{narrow.topic}/{narrow.group}/checkpoint/0"
+
+    def mirrored() -> Any:
+        blob = store.read(name)
+        return blob and read_checkpoint(blob.body)
+
+    eventually(lambda: (found := mirrored()) and found.next_offset == OLD and found.topic_id, "its mirror")
+    first.stop()
+    make_anew(narrow)
+    put_commit(narrow, OLD, None)
+    values: set[bytes] = set()
+    replaced = Replaced()
+    second = narrow.app(lambda record: values.add(record.value()), mirror=mirror, **settings)
+    second.add_hook(replaced)
+    second.start()
+    narrow.wait_until_committed({0: NEW})
+    second.stop()
+    assert values >= ALL_NEW, missing(values)
+    assert len(replaced.told) == 1
+    assert mirrored().next_offset == NEW
