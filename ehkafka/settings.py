@@ -32,7 +32,10 @@ class Settings:
     half of max.poll.interval.ms is used), `stop_s` that of a stop: below the 30 s after which Kubernetes
     kills. What a stop finishes says `drain`: what was `started`, and what lies below it in its partition if
     that fits into `stop_s`; `all` that was received (or True); only what is `running` now (or False). The
-    backlog is what was received and has no outcome; bytes are those of the values. On Event Hubs commits
+    backlog is what was received and has no outcome; bytes are those of the values. A commit goes out every
+    second, and on Apache Kafka as soon as 100 outcomes are not committed, 50 ms after the last one at the
+    earliest and more where working it out takes long; `commit_interval_s` or `commit_every_records`
+    replaces that pace. On Event Hubs commits
     are at least 1 s apart whatever `commit_interval_s` and `commit_every_records` say, and unchanged
     positions are sent again every `commit_idle_s` (6 h there by default, elsewhere never). `stuck_s` is
     the age at which an unfinished record, or lag without progress, turns health red.
@@ -72,7 +75,7 @@ class Settings:
     max_age: timedelta | None = None
     assignor: Assignor = "default"
     instance_id: str | None = None
-    commit_interval_s: float = 1.0
+    commit_interval_s: float | None = None
     commit_every_records: int | None = None
     commit_idle_s: float | None = None
     commit_metadata_bytes_max: int | None = None
@@ -97,14 +100,14 @@ class Settings:
         if isinstance(self.consumer, Mapping):  # else it is refused where the properties are read
             object.__setattr__(self, "consumer", HiddenProperties(self.consumer))
         positive = (
-            "commit_interval_s", "backlog_records_max", "backlog_bytes_max", "batch_records_max",
+            "backlog_records_max", "backlog_bytes_max", "batch_records_max",
             "parked_records_max", "parked_bytes_max", "connect_s", "stuck_s", "idle_s",
         )  # fmt: skip
         for name in positive:
             _require(self, name, least=0, strictly=True)
         for name in ("drain_s", "stop_s"):
             _require(self, name, least=0, strictly=False)
-        for name in ("commit_every_records", "commit_idle_s"):
+        for name in ("commit_interval_s", "commit_every_records", "commit_idle_s"):
             if getattr(self, name) is not None:
                 _require(self, name, least=0, strictly=True)
         if self.commit_metadata_bytes_max is not None:
@@ -152,7 +155,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "max_age": "older records are skipped, counted and committed past",
         "assignor": "default can share a group with plain clients; cooperative-sticky moves fewer partitions",
         "instance_id": "static membership: a restart within the session time-out moves no partition",
-        "commit_interval_s": "how much a crash repeats; on Event Hubs never less than 1 s",
+        "commit_interval_s": "how much a crash repeats; if not set, 1 s, and less on Apache Kafka",
         "commit_every_records": "commits earlier after so many records; on Event Hubs still 1 s apart",
         "commit_idle_s": "sends an unchanged position again before it expires; on Event Hubs 6 h if not set",
         "commit_metadata_bytes_max": "room in a commit for what is finished above it; 0 keeps it out",

@@ -276,7 +276,9 @@ class Membership:
                 assignment.received_next = begin.offset
         self.owned[partition] = OwnedPartition(route, assignment)
         self.owned.saver.carry(partition, begin.facts)
-        context.ledger.assigned(partition, epoch, stored(begin, epoch, restored))
+        committed = stored(begin, epoch, restored)
+        context.ledger.assigned(partition, epoch, committed)
+        self.owned.saver.begin(assignment, committed)
         context.on_epoch_begin(partition, epoch, begin.committed.offset if begin.committed else None)
         if context.history is not None:
             context.history.assigned(partition, epoch, begin.words)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ehkafka.recovery.decision import AfterDeadLetter
 
 TIMESTAMP_NOT_AVAILABLE = 0
+# Enough for what ends between two commits that follow the outcomes.
+ENDED_LATELY_MAX = 4_096
 
 
 class Assignment:
@@ -55,6 +57,8 @@ class Assignment:
         # None once all of it was received. Poll thread, under the lock.
         self.finished_before = finished_before
         self.restored_records = 0
+        # The log has other records now than those that an earlier epoch finished.
+        self.is_refuted = False
         self.opened = opened
         # Lanes that became ready before the partition was opened.
         self.unopened: list[Lane] = []
@@ -85,6 +89,9 @@ class Assignment:
         # What has no lane yet, in offset order behind what the lanes hold. Always empty without express.
         self.chunks: deque[Chunk] = deque()
         self.marks = Marks()
+        # Offsets that ended in lanes since they were taken last; holders append, without the lock. The oldest
+        # are left to the next `extent`.
+        self.ended_lately: deque[int] = deque(maxlen=ENDED_LATELY_MAX)
         # The latest record below the committed position whose timestamp is known: (offset, ms).
         self.anchor: tuple[int, int] | None = None
         # What the handler keeps for this assignment (a class handler: its instance). Set before `opened`.
@@ -115,6 +122,7 @@ class Assignment:
         if before is None or not messages:
             return None
         fresh = before.fresh(messages)
+        self.is_refuted |= before.is_refuted(messages)
         if before.is_passed(messages):
             self.finished_before = None
         return fresh
@@ -167,6 +175,18 @@ class Assignment:
         )
         unfinished = min((head.offset() for head in heads if head is not None), default=lowest)
         return min(unfinished, lowest)
+
+    def take_ended(self) -> list[int]:
+        """Return the offsets that ended in lanes since the last call, in no order, as far as kept."""
+        ended = self.ended_lately
+        return [ended.popleft() for _ in range(len(ended))]
+
+    def finished_leader_epoch(self) -> int | None:
+        """Return the newest leader epoch among what has finished, where known."""
+        before = self.finished_before
+        if before is not None and next(before.above(self.received_next or 0), None) is not None:
+            return before.leader_epoch
+        return None if (last := self.marks.last) is None else last.leader_epoch
 
     def extent(self) -> Extent | None:
         """Take what tells which records above the watermark are finished. O(backlog). Caller has the lock."""

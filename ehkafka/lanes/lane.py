@@ -105,6 +105,7 @@ class Lane:
         """Give the head its outcome and move to the next record; False when there is none. Holder only."""
         self.finished_records += 1
         self.finished_bytes += self.head_bytes
+        self.assignment.ended_lately.append(self.head.offset())  # type: ignore[union-attr]
         if self.attempts:
             self.attempts = self.wishes = 0
         rest = self.rest
@@ -204,6 +205,7 @@ class SharedLane(Lane):
         """Give the head its outcome; the next one is taken in settle, under the lock."""
         self.finished_records += 1
         self.finished_bytes += self.head_bytes
+        self.assignment.ended_lately.append(self.head.offset())  # type: ignore[union-attr]
         self.attempts = self.wishes = 0
         self.head = None
         return False

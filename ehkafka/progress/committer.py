@@ -88,8 +88,8 @@ class Committer:
         Return why the client refused to, if it did; that is reported already.
         """
         self._sent_s = self._clock()
-        detail_at_s = self._saver.detail_at_s if self._saver is not None else float("inf")
-        dirty = self._ledger.plan(positions, self._sent_s, finished_records, detail_at_s=detail_at_s)
+        times = {} if self._saver is None else self._saver.times()
+        dirty = self._ledger.plan(positions, self._sent_s, finished_records, **times)
         if not dirty:
             return None
         self._note_request(dirty)

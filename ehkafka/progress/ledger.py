@@ -65,6 +65,8 @@ class CommitPacing:
     every_records: int | None = None
     spacing_s: float = 0.0
     idle_s: float | None = None
+    # Whether those that are early for their records take a share of the time at most: see `saving`.
+    early_at_a_share: bool = False
 
 
 @dataclass(slots=True)
@@ -92,6 +94,8 @@ class CommitLedger:
     _again_at_once: bool = False
     # When the detail that the last plan went without can be had.
     _detail_at_s: float = float("inf")
+    # When the next one that is early may be made, if its pacing bounds the time for them.
+    _early_at_s: float = float("-inf")
     _finished_at_last_plan: int = 0
 
     def assigned(self, partition: TopicPartition, epoch: int, committed: Position | None) -> None:
@@ -116,9 +120,13 @@ class CommitLedger:
             return False
         if self._again_at_once or now_s >= self._detail_at_s:
             return True
+        return since_s >= self.pacing.interval_s or self._is_due_early(now_s, finished_records)
+
+    def _is_due_early(self, now_s: float, finished_records: int) -> bool:
         every = self.pacing.every_records
-        enough = every is not None and finished_records - self._finished_at_last_plan >= every
-        return enough or since_s >= self.pacing.interval_s
+        if every is None or (self.pacing.early_at_a_share and now_s < self._early_at_s):
+            return False
+        return finished_records - self._finished_at_last_plan >= every
 
     def next_due_s(self) -> float:
         """Return the time of the next look that `due` needs, were nothing to finish early."""
@@ -132,16 +140,19 @@ class CommitLedger:
         finished_records: int,
         *,
         detail_at_s: float = float("inf"),
+        early_at_s: float = float("-inf"),
     ) -> dict[TopicPartition, Position]:
         """Return what is dirty, or idle for too long, and take it as sent; empty: send nothing.
 
         Where the positions were made without a look at what is finished above them, `detail_at_s` is when
-        there may be one: a commit is due again then, however long the interval.
+        there may be one: a commit is due again then, however long the interval. `early_at_s` is when
+        the next early one may be made, where the pacing bounds the time for those.
         """
         dirty = self._dirty(positions, now_s)
         self._last_sent_s = now_s
         self._again_at_once = False
         self._detail_at_s = detail_at_s
+        self._early_at_s = early_at_s
         self._finished_at_last_plan = finished_records
         if dirty:
             self.in_flight = dirty

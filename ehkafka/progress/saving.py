@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.endpoint.limits import COMMIT_METADATA_BYTES_MAX
 from ehkafka.events import ProgressTruncated
+from ehkafka.progress.known import Known
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import LogFacts, encode
 
@@ -31,8 +32,10 @@ EVENT_HUBS_METADATA_BYTES_MAX = COMMIT_METADATA_BYTES_MAX - 1
 METADATA_BYTES_MIN = 64
 # Looking through so many unfinished records takes a few milliseconds (50 000 take up to 60).
 CHEAP_RECORDS = 5_000
-# What working it out may take of the time from one look to the next.
+# What working it out may take of the time from one look to the next; and what commits without a look, which
+# follow the outcomes, may take of theirs.
 LOOK_SHARE = 0.05
+COMMIT_SHARE = 0.1
 
 
 class Detail(enum.Enum):
@@ -41,7 +44,7 @@ class Detail(enum.Enum):
     ALL = "all"
     # Where all goes fast, the next commit comes before any detail helps.
     LAGGING = "those that hold records from before the last commit"
-    KEPT = "none; what was said last is said again where the position is still the same"
+    KEPT = "none; what the last look found is said again, with what has ended since"
 
 
 def metadata_bytes_max(settings: Settings, *, is_event_hubs: bool) -> int:
@@ -54,7 +57,8 @@ def metadata_bytes_max(settings: Settings, *, is_event_hubs: bool) -> int:
 class Look(NamedTuple):
     """Where an assignment stands. `extent` is None where no detail is wanted.
 
-    `says_the_same`: what was said last of this very position is to be said again.
+    `ended` are offsets that have ended since the last look, in no order, and `newest_epoch` the newest
+    leader epoch among what is finished.
     """
 
     assignment: Assignment
@@ -62,7 +66,8 @@ class Look(NamedTuple):
     leader_epoch: int | None
     anchor: tuple[int, int] | None
     extent: Extent | None
-    says_the_same: bool
+    ended: list[int]
+    newest_epoch: int | None
 
 
 class ProgressSaver:
@@ -79,9 +84,13 @@ class ProgressSaver:
         self._emit = emit
         self._clock = clock
         self._began_s = self._not_before_s = float("-inf")
+        # When the next commit that follows the outcomes may be made.
+        self.early_at_s = float("-inf")
         # When the detail that the last tick went without can be had.
         self.detail_at_s = float("inf")
+        # What was said last of each epoch; what the last look found, or the epoch began with.
         self._last: dict[tuple[TopicPartition, int], Position] = {}
+        self._known: dict[tuple[TopicPartition, int], Known] = {}
         # Somebody else keeps the ranges, whatever fits into the commit.
         self.is_mirrored = False
         # Up to where each epoch had received at the last look; whether detail was dropped then.
@@ -89,6 +98,18 @@ class ProgressSaver:
         self._truncated: set[tuple[TopicPartition, int]] = set()
         # What each commit of a partition carries on, beside its own witness.
         self._facts: dict[TopicPartition, LogFacts] = {}
+
+    def begin(self, assignment: Assignment, stored: Position | None) -> None:
+        """Take what an epoch begins with: what was restored is said until a look has found more.
+
+        `stored` is what the group has, None if nothing.
+        """
+        place = assignment.partition, assignment.epoch
+        if assignment.finished_before is not None:
+            before = assignment.finished_before
+            self._known[place] = Known(tuple(before.above(-1)), before.leader_epoch)
+        if stored is not None:
+            self._last[place] = stored
 
     def carry(self, partition: TopicPartition, facts: LogFacts) -> None:
         """Put these facts into each commit of a partition from now on, until it is forgotten.
@@ -110,13 +131,23 @@ class ProgressSaver:
 
     def end_tick(self, detail: Detail) -> None:
         """Note what it took."""
-        self.detail_at_s = self._not_before_s if detail is Detail.KEPT else float("inf")
-        if detail is not Detail.KEPT:
-            now_s = self._clock()
-            self._not_before_s = now_s + (now_s - self._began_s) / LOOK_SHARE
+        now_s = self._clock()
+        took_s = now_s - self._began_s
+        if detail is Detail.KEPT:
+            self.detail_at_s = self._not_before_s
+            self.early_at_s = now_s + took_s / COMMIT_SHARE
+        else:
+            self.detail_at_s = float("inf")
+            self._not_before_s = now_s + took_s / LOOK_SHARE
+
+    def times(self) -> dict[str, float]:
+        """Return when there may be detail again, as the ledger's `plan` takes it."""
+        return {"detail_at_s": self.detail_at_s, "early_at_s": self.early_at_s}
 
     def look(self, assignment: Assignment, detail: Detail = Detail.ALL) -> Look | None:
         """Look at where an assignment stands; None while it has no position. Caller has the lock."""
+        # First: what ends from here on is told by the next look.
+        ended = assignment.take_ended()
         extent = assignment.extent() if self._wants_detail(assignment, detail) else None
         next_offset = assignment.watermark() if extent is None else extent.next_offset
         if next_offset is None:
@@ -124,35 +155,49 @@ class ProgressSaver:
         assignment.trim_marks(next_offset)
         mark = assignment.mark_at(next_offset - 1)
         leader_epoch, anchor = mark.leader_epoch if mark else None, assignment.anchor
-        return Look(assignment, next_offset, leader_epoch, anchor, extent, detail is Detail.KEPT)
+        newest_epoch = assignment.finished_leader_epoch()
+        return Look(assignment, next_offset, leader_epoch, anchor, extent, ended, newest_epoch)
 
     def position(self, look: Look) -> Position:
         """Return what is to be committed. Needs no lock."""
-        place = look.assignment.partition, look.assignment.epoch
-        last = self._last.get(place)
-        if look.says_the_same and last is not None and last.next_offset == look.next_offset:
-            return last
-        position = self._last[place] = self._worked_out(look)
-        return position
-
-    def _worked_out(self, look: Look) -> Position:
-        assignment, next_offset, extent = look.assignment, look.next_offset, look.extent
+        assignment, next_offset = look.assignment, look.next_offset
+        place = assignment.partition, assignment.epoch
         facts = self.carried(assignment.partition)
         # Without an id a witness stays until a look at the log has proved it: records of another log may have
         # been finished since.
         if look.anchor is not None and (facts.topic_id is not None or facts.witness is None):
             facts = facts._replace(witness=look.anchor)
-        finished = extent.finished() if extent is not None else ()
-        newest = extent.finished_leader_epoch() if extent is not None and finished else None
-        is_complete = extent is not None
-        said = encode(next_offset, facts, finished, newest, self.bytes_max, is_complete=is_complete)
+        last = self._last.get(place)
+        is_new = look.extent is not None or any(offset >= next_offset for offset in look.ended)
+        if not is_new and last is not None and (last.next_offset, last.facts) == (next_offset, facts):
+            return last
+        known = self._known[place] = self._found(place, look)
+        is_complete = look.extent is not None
+        said = encode(next_offset, facts, *known, self.bytes_max, is_complete=is_complete)
         self._note_truncated(assignment, said)
-        return Position(assignment.epoch, next_offset, look.leader_epoch, said.text, finished, newest, facts)
+        self._last[place] = position = Position(
+            assignment.epoch, next_offset, look.leader_epoch, said.text, *known, facts
+        )
+        return position
+
+    def _found(self, place: tuple[TopicPartition, int], look: Look) -> Known:
+        if not (self.bytes_max or self.is_mirrored):
+            return Known()
+        if look.assignment.is_refuted:
+            # What was restored is of records that are gone: only what this epoch has ended counts.
+            look.assignment.is_refuted = False
+            self._known.pop(place, None)
+        known = self._known.get(place, Known()).above(look.next_offset)
+        ended = [offset for offset in look.ended if offset >= look.next_offset]
+        known = known.with_ended(ended, look.newest_epoch)
+        # A look at what is left sees chunks from end to end: it may know less of what lies between.
+        return known if look.extent is None else known.joined(look.extent.finished(), look.newest_epoch)
 
     def forget(self, partition: TopicPartition, epoch: int) -> None:
         """Drop what is kept of an epoch that has ended."""
         self._seen.pop((partition, epoch), None)
         self._last.pop((partition, epoch), None)
+        self._known.pop((partition, epoch), None)
         self._truncated.discard((partition, epoch))
         self._facts.pop(partition, None)
 

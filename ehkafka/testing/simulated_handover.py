@@ -107,6 +107,7 @@ class Handover:
         member.starts[partition] = member.positions[partition] = offset
         stored = None if committed is None else Position(epoch, offset, None, metadata)
         member.ledger.assigned(partition, epoch, stored)
+        member.ranges.begin(assignment, stored)
         world.note(member.name, "is assigned", partition, epoch, offset)
         member.history.assigned(partition, epoch, str(offset))
         if not opened:

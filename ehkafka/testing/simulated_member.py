@@ -280,18 +280,20 @@ class SimulatedMember:
         if not self.ledger.due(now_s, finished):
             return
         with self.locked():
-            positions = self.positions_of(self.owned)
+            positions = self.positions_of(self.owned, is_last=False)
         dirty = self.ledger.plan(positions, now_s, finished)
         if dirty:
             self.send_commit(dirty, lambda refused: self.confirm(self.ledger.landed(), refused))
 
     # Commits.
 
-    def positions_of(self, partitions: Mapping[TopicPartition, Assignment]) -> dict[TopicPartition, Position]:
-        """Compute what these could commit. Caller has the lock."""
+    def positions_of(
+        self, partitions: Mapping[TopicPartition, Assignment], *, is_last: bool = True
+    ) -> dict[TopicPartition, Position]:
+        """Compute what these could commit, at a tick or at the end of their epochs. Caller has the lock."""
         found = {}
         for partition, assignment in partitions.items():
-            position = self.ranges.position(assignment)
+            position = self.ranges.position(assignment, is_last=is_last)
             if position is None:
                 continue
             self._check_watermark(partition, position.next_offset)

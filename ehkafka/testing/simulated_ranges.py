@@ -5,11 +5,12 @@ The engine's own saving and text; beside it the offsets that ended are kept one 
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 from ehkafka.lanes.finished import FinishedBefore
 from ehkafka.progress.metadata import CommitMetadata, LogFacts, Unusable, decode, facts_of
-from ehkafka.progress.saving import ProgressSaver
+from ehkafka.progress.saving import Detail, ProgressSaver
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,9 +30,13 @@ class FinishedOffsets:
 
     def __init__(self, member: SimulatedMember) -> None:
         self._member = member
+        # Of its own: which commits are made without a look is not what the seeds are about.
+        self._chance = random.Random(member.world.plan.seed)  # noqa: S311 - repeatable
         self._saver = ProgressSaver(BYTES_MAX if member.world.plan.saves_ranges else 0)
         self._ended: dict[tuple[TopicPartition, int], set[int]] = {}
         self._received: dict[tuple[TopicPartition, int], set[int]] = {}
+        # What earlier commits of the epoch said.
+        self._said: dict[tuple[TopicPartition, int], set[int]] = {}
 
     def add(self, assignment: Assignment, offset: int) -> None:
         """Note an outcome; those of ended epochs are nobody's."""
@@ -54,14 +59,19 @@ class FinishedOffsets:
             history.received(partition, epoch, fresh)
         history.jumped(partition, epoch, offsets[-1] + 1)
 
-    def position(self, assignment: Assignment) -> Position | None:
-        """Return what a commit says of an assignment, judged. Caller has the lock."""
-        look = self._saver.look(assignment)
+    def position(self, assignment: Assignment, *, is_last: bool) -> Position | None:
+        """Return what a commit says of an assignment, judged. Caller has the lock.
+
+        For the last one of an epoch there is always time to see all that is finished.
+        """
+        detail = Detail.ALL if is_last else self._chance.choice(list(Detail))
+        look = self._saver.look(assignment, detail)
         if look is None:
             return None
         position = self._saver.position(look)
         place = assignment.partition, assignment.epoch
         owed = self._received.get(place, set()) - self._ended.get(place, set())
+        self._judge(place, position)
         for start, end in position.finished:
             if wrong := sorted(offset for offset in owed if start <= offset < end):
                 self._member.world.problem(f"{place} says that {wrong} are finished")
@@ -73,6 +83,15 @@ class FinishedOffsets:
             self._member.world.problem(f"{place} has lost what its first commits said")
         return position
 
+    def _judge(self, place: tuple[TopicPartition, int], position: Position) -> None:
+        """Nothing that has ended and was said is taken back by a later commit."""
+        now = {offset for start, end in position.finished for offset in range(start, end)}
+        said = self._said.setdefault(place, set())
+        due = {offset for offset in said & self._ended.get(place, set()) if offset >= position.next_offset}
+        if taken_back := sorted(due - now):
+            self._member.world.problem(f"{place} says no more that {taken_back} are finished")
+        said |= now
+
     def restore(self, partition: TopicPartition, offset: int, metadata: str | None) -> FinishedBefore | None:
         """Carry a commit's facts on; return what is finished above it, `None` if it says nothing of that."""
         said = decode(metadata or "", offset)
@@ -81,8 +100,13 @@ class FinishedOffsets:
         self._saver.carry(partition, said.facts)
         return FinishedBefore(*said.ranges[:2]) if said.ranges.finished else None
 
+    def begin(self, assignment: Assignment, stored: Position | None) -> None:
+        """Begin an epoch with what the group has."""
+        self._saver.begin(assignment, stored)
+
     def forget(self, partition: TopicPartition, epoch: int) -> None:
         """Drop an epoch's offsets."""
         self._ended.pop((partition, epoch), None)
         self._received.pop((partition, epoch), None)
+        self._said.pop((partition, epoch), None)
         self._saver.forget(partition, epoch)

@@ -97,6 +97,7 @@ PURE = (
     "intake.first_counts",
     "intake.gap",
     "intake.rebalance",
+    "progress.known",
     "progress.ledger",
     "progress.metadata",
     "progress.position",

@@ -246,6 +246,20 @@ def test_enough_finished_records_make_a_commit_due_early() -> None:
     assert not ledger.due(0.6, 249)
 
 
+def test_commits_that_are_early_take_a_share_of_the_time() -> None:
+    """C6: where working out a commit takes long, the pace follows it; the interval does not."""
+    ledger = _ledger(interval_s=1.0, every_records=100, spacing_s=0.05, early_at_a_share=True)
+    ledger.plan(_at(1), 0.0, 0, early_at_s=0.3)
+    ledger.confirm(ledger.landed(), 0.0)
+    assert not ledger.due(0.29, 10_000)
+    assert not ledger.due(0.3, 99)
+    assert ledger.due(0.3, 100)
+    ledger.plan(_at(2), 0.3, 100, early_at_s=7.0)
+    ledger.confirm(ledger.landed(), 0.3)
+    assert not ledger.due(1.29, 10_000)
+    assert ledger.due(1.3, 10_000)
+
+
 def test_commits_keep_their_spacing_however_many_records_finish() -> None:
     """C6: Event Hubs' limit on calls per partition wins over `every_records` and a short interval."""
     ledger = _ledger(interval_s=0.1, every_records=1, spacing_s=1.0)

@@ -62,6 +62,24 @@ def test_a_bound_is_told(asked: dict[str, Any], words: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("asked", "is_event_hubs", "pace"),
+    [
+        ({}, False, (1.0, 100, 0.05)),
+        ({"commit_interval_s": 1.0}, False, (1.0, None, 0.0)),
+        ({"commit_every_records": 7}, False, (1.0, 7, 0.0)),
+        ({}, True, (1.0, None, 1.0)),
+    ],
+    ids=["default", "an interval", "a number of records", "Event Hubs"],
+)
+def test_c6_while_catching_up_commits_follow_the_outcomes(
+    asked: dict[str, Any], is_event_hubs: bool, pace: tuple[float, int | None, float]
+) -> None:
+    """C6: on Apache Kafka, unless a pace is asked for; Event Hubs' pace stays what it takes."""
+    pacing = commit_pacing(settings(**asked), is_event_hubs=is_event_hubs)
+    assert (pacing.interval_s, pacing.every_records, pacing.spacing_s) == pace
+
+
 def test_who_stays_within_the_bound_hears_nothing() -> None:
     """C6: the defaults fit, and elsewhere there is no bound."""
     assert pace_bound(settings(), commit_pacing(settings(), is_event_hubs=True)) is None

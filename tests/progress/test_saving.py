@@ -84,6 +84,7 @@ def test_p2_a_large_backlog_is_looked_through_only_where_records_stay() -> None:
     """P2: with more unfinished than is cheap, detail comes once records are left from before a commit."""
     saver = ProgressSaver(4000)
     _, assignment = half_finished(20)
+    assignment.take_ended()
     assert position(saver, assignment, CHEAP_RECORDS + 1).finished == ()
     assert position(saver, assignment, CHEAP_RECORDS + 1).finished
     saver.forget(assignment.partition, assignment.epoch)
@@ -92,7 +93,7 @@ def test_p2_a_large_backlog_is_looked_through_only_where_records_stay() -> None:
 
 
 def test_p2_looking_takes_a_twentieth_of_the_time() -> None:
-    """P2: between two looks a position that stays says the same again, so that no commit is made of it."""
+    """P2: between two looks it is said what has ended since; where nothing has, no commit is made of it."""
     now_s = 0.0
 
     def clock() -> float:
@@ -110,13 +111,16 @@ def test_p2_looking_takes_a_twentieth_of_the_time() -> None:
     bench.receive(assignment, "c20 d21")
     bench.finish(bench.begin_key("d"))
     assert saver.detail_at_s == float("inf")
-    assert position(saver, assignment, many) is detailed
+    kept = position(saver, assignment, many)
+    assert kept.finished == (*detailed.finished, (21, 22))
+    assert position(saver, assignment, many) is kept
     assert now_s < saver.detail_at_s <= now_s + 10.0
+    assert saver.early_at_s > now_s
     now_s = saver.detail_at_s
     assert position(saver, assignment, many).finished[-1] == (21, 22)
     bench.finish(bench.begin_key("a"))
     last = position(saver, assignment, many)
-    assert (last.finished, facts_of(20, last.metadata)) == ((), LogFacts(witness=(19, 1019)))
+    assert (last.finished, facts_of(20, last.metadata)) == (((21, 22),), LogFacts(witness=(19, 1019)))
 
 
 def test_p2_a_refusal_lowers_the_limit_until_nothing_is_said() -> None:

@@ -25,7 +25,9 @@ from ehkafka.lanes.finished import Extent, FinishedBefore
 from ehkafka.lanes.holds import Holds
 from ehkafka.lanes.lane import Lane, SharedLane
 from ehkafka.lanes.verdicts import Verdicts
+from ehkafka.progress.known import Known
 from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
+from ehkafka.progress.saving import Detail, ProgressSaver
 from ehkafka.records import Outcome, TopicPartition
 from ehkafka.recovery.decision import AwaitHead, RetryHead
 from ehkafka.testing.lane_bench import LaneBench
@@ -87,6 +89,45 @@ class Mutant:
         exec(compile(code, f"<{self.name}>", "exec"), vars(module), made)
         owner, name = self.function.__qualname__.split(".")
         patch.setattr(getattr(module, owner), name, made[name])
+
+
+def _said_without_a_look(bench: LaneBench, assignment: Assignment, saver: ProgressSaver) -> Any:
+    for lane in bench.begin(1):
+        bench.finish(lane)
+    look = saver.look(assignment, Detail.KEPT)
+    assert look is not None
+    return saver.position(look).finished
+
+
+def _what_was_restored_is_not_said() -> bool:
+    bench = LaneBench()
+    assignment = bench.assign(finished_before=[2])
+    bench.receive(assignment, "a0 b1")
+    saver = ProgressSaver(1_000)
+    saver.begin(assignment, None)
+    return _said_without_a_look(bench, assignment, saver) != ((2, 3),)
+
+
+def _what_is_gone_is_said() -> bool:
+    bench = LaneBench()
+    assignment = bench.assign(finished_before=[1])
+    assert assignment.finished_before is not None
+    assignment.finished_before.leader_epoch = 1
+    saver = ProgressSaver(1_000)
+    saver.begin(assignment, None)
+    bench.receive(assignment, "a0 b1", leader_epoch=2)
+    look = saver.look(assignment, Detail.KEPT)
+    return look is None or saver.position(look).finished != ()
+
+
+def _what_lies_below_the_position_is_said() -> bool:
+    bench = LaneBench()
+    assignment = bench.assign(finished_before=[1, 3])
+    bench.receive(assignment, "a0 b1 c2")
+    saver = ProgressSaver(1_000)
+    saver.begin(assignment, Position(1, 0, None, "text", ((1, 2), (3, 4))))
+    saver._known[assignment.partition, assignment.epoch] = Known(((1, 2), (3, 4)))
+    return _said_without_a_look(bench, assignment, saver) != ((3, 4),)
 
 
 def _restored_ranges_are_forgotten() -> bool:
@@ -1127,6 +1168,34 @@ MUTANTS = [
         " or now_s < self._not_before_s",
         "",
         _does_not_back_off,
+    ),
+    Mutant(
+        "a commit between two looks says nothing of what is finished",
+        ProgressSaver._found,
+        "known = self._known.get(place, Known()).above(look.next_offset)",
+        "known = Known()",
+        _a_saving_seed_is_red,
+    ),
+    Mutant(
+        "what was restored is not said before the first look",
+        ProgressSaver.begin,
+        "self._known[place] =",
+        "_ =",
+        _what_was_restored_is_not_said,
+    ),
+    Mutant(
+        "what was restored and is gone from the log is said to be finished",
+        ProgressSaver._found,
+        "self._known.pop(place, None)",
+        "pass",
+        _what_is_gone_is_said,
+    ),
+    Mutant(
+        "a commit between two looks is not cut at its position",
+        Known.above,
+        "self.finished[below:]",
+        "self.finished",
+        _what_lies_below_the_position_is_said,
     ),
     Mutant(
         "an epoch's number is used again",

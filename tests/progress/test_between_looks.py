@@ -1,0 +1,170 @@
+"""Commits between two looks, and before the first one: nothing that was said to be finished is taken back."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from ehkafka.progress.known import Known
+from ehkafka.progress.ledger import Position
+from ehkafka.progress.metadata import CommitMetadata, LogFacts, decode
+from ehkafka.progress.saving import CHEAP_RECORDS, Detail, ProgressSaver
+from ehkafka.testing.lane_bench import LaneBench
+
+MANY = CHEAP_RECORDS + 1
+
+
+class Clock:
+    """Stands still, but for what each look is told to take."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        """Tell the time."""
+        return self.now_s
+
+
+def tick(saver: ProgressSaver, assignment: Any, detail: Detail | None = None, *, took_s: float = 0.0) -> Any:
+    """Return what would be committed at a tick with many unfinished records; `detail` overrides."""
+    found = saver.begin_tick(MANY)
+    look = saver.look(assignment, detail or found)
+    assert look is not None
+    position = saver.position(look)
+    saver._clock.now_s += took_s  # type: ignore[attr-defined]
+    saver.end_tick(detail or found)
+    return position
+
+
+def ranges_in(position: Position) -> Any:
+    """Return the ranges that a commit's metadata says are finished."""
+    said = decode(position.metadata or "", position.next_offset)
+    return said.ranges.finished if isinstance(said, CommitMetadata) else said
+
+
+def restored(*offsets: int) -> tuple[LaneBench, Any]:
+    """Return an assignment that begins at 0, whose commit said that these are finished."""
+    bench = LaneBench()
+    assignment = bench.assign(finished_before=offsets or None)
+    assignment.received_next = 0
+    return bench, assignment
+
+
+def begun(assignment: Any, bytes_max: int = 4000) -> ProgressSaver:
+    """Return a saver that knows of the beginning of an assignment."""
+    saver = ProgressSaver(bytes_max, clock=Clock())
+    saver.begin(assignment, None)
+    return saver
+
+
+@pytest.mark.parametrize("detail", [Detail.LAGGING, Detail.KEPT])
+def test_p2_the_first_commit_of_an_assignment_says_what_was_restored(detail: Detail) -> None:
+    """P2: without a look, however much is unfinished: it is said until it is received, and then by looks."""
+    bench, assignment = restored(2, 3, 6)
+    saver = begun(assignment)
+    bench.receive(assignment, "a0 b1")
+    assert ranges_in(tick(saver, assignment, detail)) == ((2, 4), (6, 7))
+    bench.receive(assignment, "a2 b3 c4")
+    for _ in range(3):
+        assert ranges_in(tick(saver, assignment, Detail.KEPT)) == ((2, 4), (6, 7))
+    for key in "ab":
+        bench.finish(bench.begin_key(key))
+    # All below 4 is done: the position has moved, and what lies above it is said again.
+    found = tick(saver, assignment, Detail.KEPT)
+    assert (found.next_offset, ranges_in(found)) == (4, ((6, 7),))
+    assert ranges_in(tick(saver, assignment, Detail.ALL)) == ((6, 7),)
+
+
+def test_p2_a_restored_commit_is_not_sent_back_before_anything_has_changed() -> None:
+    """C5: what the group has is what would be sent, so there is nothing to send."""
+    _, assignment = restored(2, 3)
+    saver = ProgressSaver(4000, clock=Clock())
+    stored = Position(1, 0, None, "text", ((2, 4),), None)
+    saver.begin(assignment, stored)
+    assert tick(saver, assignment, Detail.KEPT) is stored
+    saver.carry(assignment.partition, LogFacts(first_partitions=4))
+    assert ranges_in(tick(saver, assignment, Detail.KEPT)) == ((2, 4),)
+
+
+def test_p2_a_commit_whose_position_moved_between_two_looks_keeps_what_lies_above() -> None:
+    """P2: with looks that take half a second each, ten seconds of commits had no metadata at all."""
+    bench, assignment = restored()
+    saver = begun(assignment)
+    bench.receive(assignment, "a0 b1 c2 d3 e4 f5 g6 h7")
+    for key in "cdfh":
+        bench.finish(bench.begin_key(key))
+    tick(saver, assignment)
+    assert ranges_in(tick(saver, assignment, took_s=0.5)) == ((2, 4), (5, 6), (7, 8))
+    bench.finish(bench.begin_key("a"))
+    assert saver.begin_tick(MANY) is Detail.KEPT
+    assert ranges_in(tick(saver, assignment)) == ((2, 4), (5, 6), (7, 8))
+    bench.finish(bench.begin_key("b"))
+    bench.finish(bench.begin_key("e"))
+    moved = tick(saver, assignment)
+    assert (moved.next_offset, ranges_in(moved)) == (6, ((7, 8),))
+    said = decode(moved.metadata, 6)
+    assert isinstance(said, CommitMetadata)
+    assert not said.ranges.is_complete
+
+
+def test_p2_nothing_is_said_of_an_epoch_that_has_ended() -> None:
+    """P2: the next epoch of a partition begins with what its own commit says."""
+    bench, assignment = restored(2, 3)
+    saver = begun(assignment)
+    saver.forget(assignment.partition, assignment.epoch)
+    assert tick(saver, assignment, Detail.KEPT).finished == ()
+    assert bench.is_empty()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_p2_no_commit_takes_back_what_an_earlier_one_said(seed: int) -> None:
+    """P2: whatever finishes when, and whenever there is time for a look."""
+    chance = random.Random(seed)
+    bench, assignment = restored(*chance.sample(range(5, 60), 20))
+    saver = begun(assignment)
+    said: set[int] = set()
+    offset = 0
+    for _ in range(60):
+        count = chance.randrange(3)
+        if count and offset < 80:
+            bench.receive(
+                assignment, " ".join(f"{chance.choice('abcdef')}{offset + n}" for n in range(count))
+            )
+            offset += count
+        if bench.dispatcher.ready and chance.random() < 0.7:
+            bench.finish(bench.begin()[0], chance.randrange(1, 3))
+        position = tick(saver, assignment, chance.choice(list(Detail)))
+        now = {one for start, end in position.finished for one in range(start, end)}
+        assert {one for one in said if one >= position.next_offset} <= now
+        unfinished = {message.offset() for message in assignment.unfinished()}
+        assert not now & unfinished
+        said |= now
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_offsets_that_end_are_joined_with_ranges(seed: int) -> None:
+    """P2: whatever the order, with what is known twice, the ranges are those of all offsets."""
+    chance = random.Random(seed)
+    known, every = Known(), set()
+    for _ in range(20):
+        ended = [chance.randrange(60) for _ in range(chance.randrange(6))]
+        every.update(ended)
+        known = known.with_ended(ended, 7)
+        assert {one for start, end in known.finished for one in range(start, end)} == every
+        starts_and_ends = [edge for each in known.finished for edge in each]
+        assert starts_and_ends == sorted(set(starts_and_ends))
+
+
+def test_p2_what_was_restored_is_dropped_when_the_log_has_other_records_there() -> None:
+    """P2: a record of a newer leader epoch is another one; a commit must never say that it is finished."""
+    bench, assignment = restored(2, 3, 6)
+    assignment.finished_before.leader_epoch = 1
+    saver = begun(assignment)
+    bench.receive(assignment, "a0 b1", leader_epoch=1)
+    assert ranges_in(tick(saver, assignment, Detail.KEPT)) == ((2, 4), (6, 7))
+    bench.receive(assignment, "c2 d3 e4", leader_epoch=2)
+    bench.finish(bench.begin_key("e"))
+    for detail in (Detail.KEPT, Detail.ALL, Detail.KEPT):
+        assert ranges_in(tick(saver, assignment, detail)) == ((4, 5),)
