@@ -324,6 +324,8 @@ class Runtime:
         self._credential.apply()
         received = sum(route.dispatcher.received_records for route in self._routes)
         self._connection.look(received, self.context.committer.acknowledged)
+        if self._connection.wants_proof():
+            self.context.ledger.ask_for_proof()
 
     def _hear_connection_error(self, error: KafkaError) -> None:
         if error.name() == "_AUTHENTICATION":

@@ -23,6 +23,8 @@ ON_ERROR_SPACING_S: Final = 5.0
 # Where nothing is seen: librdkafka waits at most 10 s (`reconnect.backoff.max.ms`) between two attempts, and
 # a failed one is told again, so after a longer silence it is over.
 LASTS_S: Final = 15.0
+# After the last error an idle app asks for an answer so late: a refusal is repeated within these seconds.
+PROOFS_AFTER_S: Final = (1.0, 3.0, 7.0)
 
 
 class ConnectionErrors:
@@ -37,6 +39,8 @@ class ConnectionErrors:
         self._last: tuple[float, KafkaError] | None = None
         # Poll thread only: records received and commits acknowledged, as seen first after that error.
         self._seen: tuple[int, int] | None = None
+        # Poll thread only: how often an answer was asked for since.
+        self._proofs = 0
 
     def hear(self, error: KafkaError) -> None:
         """Take an error that librdkafka has told."""
@@ -44,6 +48,7 @@ class ConnectionErrors:
         if error.code() in EXPLAINING:
             self._last = (now_s, error)
             self._seen = None
+            self._proofs = 0
         told_s = self._told_s.get(error.code())
         if told_s is None or now_s - told_s >= ON_ERROR_SPACING_S:
             self._told_s[error.code()] = now_s
@@ -58,6 +63,14 @@ class ConnectionErrors:
             self._seen = now
         elif now != self._seen:
             self._last = None
+
+    def wants_proof(self) -> bool:
+        """Tell whether it is time to ask the broker for something: an answer would end the trouble."""
+        if self._last is None or self._proofs >= len(PROOFS_AFTER_S):
+            return False
+        is_time = self._clock() - self._last[0] >= PROOFS_AFTER_S[self._proofs]
+        self._proofs += is_time
+        return is_time
 
     @property
     def trouble(self) -> str | None:

@@ -97,6 +97,8 @@ class CommitLedger:
     # When the next one that is early may be made, if its pacing bounds the time for them.
     _early_at_s: float = float("-inf")
     _finished_at_last_plan: int = 0
+    # Whether a position may go although nothing about it changed. Cleared by the plan after it was asked for.
+    _wants_proof: bool = False
 
     def assigned(self, partition: TopicPartition, epoch: int, committed: Position | None) -> None:
         """Begin an epoch; `committed` is what the group has for the partition, None if nothing."""
@@ -118,7 +120,7 @@ class CommitLedger:
         since_s = now_s - self._last_sent_s
         if since_s < self.pacing.spacing_s:
             return False
-        if self._again_at_once or now_s >= self._detail_at_s:
+        if self._again_at_once or self._wants_proof or now_s >= self._detail_at_s:
             return True
         return since_s >= self.pacing.interval_s or self._is_due_early(now_s, finished_records)
 
@@ -127,6 +129,13 @@ class CommitLedger:
         if every is None or (self.pacing.early_at_a_share and now_s < self._early_at_s):
             return False
         return finished_records - self._finished_at_last_plan >= every
+
+    def ask_for_proof(self) -> None:
+        """Send one position again with the next plan, if nothing else is to be sent.
+
+        Its acknowledgement shows that the broker answers, where no record comes that would show it.
+        """
+        self._wants_proof = True
 
     def next_due_s(self) -> float:
         """Return the time of the next look that `due` needs, were nothing to finish early."""
@@ -148,9 +157,9 @@ class CommitLedger:
         there may be one: a commit is due again then, however long the interval. `early_at_s` is when
         the next early one may be made, where the pacing bounds the time for those.
         """
-        dirty = self._dirty(positions, now_s)
+        dirty = self._dirty(positions, now_s) or self._proof(positions)
         self._last_sent_s = now_s
-        self._again_at_once = False
+        self._again_at_once = self._wants_proof = False
         self._detail_at_s = detail_at_s
         self._early_at_s = early_at_s
         self._finished_at_last_plan = finished_records
@@ -179,12 +188,21 @@ class CommitLedger:
             entry = self._entries.get(partition)
             if entry is None or entry.epoch != position.epoch:
                 continue
-            offered = position
-            if len(position.metadata or "") >= entry.metadata_refused_bytes:
-                offered = position._replace(metadata=None)
+            offered = _offered(entry, position)
             if self._is_dirty(entry, offered, now_s):
                 dirty[partition] = offered
         return dirty
+
+    def _proof(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
+        """Return one position that the broker has already, if an answer is wanted."""
+        for partition, position in positions.items() if self._wants_proof else ():
+            entry = self._entries.get(partition)
+            if entry is None or entry.epoch != position.epoch or entry.acknowledged is None:
+                continue
+            # Never behind what is stored: that would take finished work back.
+            if entry.acknowledged.next_offset == position.next_offset:
+                return {partition: _offered(entry, position)}
+        return {}
 
     def _is_dirty(self, entry: _Entry, position: Position, now_s: float | None) -> bool:
         known = entry.acknowledged
@@ -224,6 +242,8 @@ class CommitLedger:
     def failed(self, now_s: float) -> float:
         """Stay dirty and back off; return the wait in seconds before the next try."""
         self._failures_in_a_row += 1
+        # Where nothing is dirty any more, only another answer shows that commits go through again.
+        self._wants_proof = True
         wait_s = min(self.pacing.interval_s * self._failures_in_a_row, max(5.0, self.pacing.interval_s))
         self._not_before_s = now_s + wait_s
         return wait_s
@@ -240,3 +260,10 @@ class CommitLedger:
             entry = self._entries.get(partition)
             if entry is not None and position.metadata:
                 entry.metadata_refused_bytes = min(entry.metadata_refused_bytes, len(position.metadata))
+
+
+def _offered(entry: _Entry, position: Position) -> Position:
+    """Return a position without metadata of a length that the broker has refused."""
+    if len(position.metadata or "") < entry.metadata_refused_bytes:
+        return position
+    return position._replace(metadata=None)

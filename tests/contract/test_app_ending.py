@@ -135,6 +135,22 @@ def test_connection_trouble_ends_with_the_next_record(lab: Any, wait_for: Any) -
     app.stop()
 
 
+def test_connection_trouble_of_an_idle_app_ends_with_an_answer(lab: Any, wait_for: Any) -> None:
+    """Nothing is produced and nothing changes, so the app sends a position again: the answer is the proof."""
+    app = lab.app(lambda _record: None)
+    app.start()
+    lab.produce("a")
+    wait_for(lambda: lab.committed() == 1)
+    for _ in range(2):  # the next refusal begins it anew
+        app._runtime._hear_connection_error(KafkaError(KafkaError._AUTHENTICATION, "refused"))
+        heard_s = time.monotonic()
+        assert "_AUTHENTICATION" in app.health().reasons[0]
+        wait_for(lambda: app.health().ok)
+        assert time.monotonic() - heard_s < 10.0
+    assert lab.committed() == 1
+    app.stop()
+
+
 def test_a_failed_commit_is_no_trouble_once_its_partition_is_anothers() -> None:
     """Nothing of ours would ever be acknowledged to end it; an ended run keeps its last words."""
     committer = SimpleNamespace(trouble="no coordinator", failed_partitions=frozenset({P0}))

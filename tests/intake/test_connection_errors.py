@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 
-from ehkafka.intake.connection_errors import LASTS_S, ON_ERROR_SPACING_S, ConnectionErrors
+from ehkafka.intake.connection_errors import LASTS_S, ON_ERROR_SPACING_S, PROOFS_AFTER_S, ConnectionErrors
 from ehkafka.testing import VirtualClock
 
 REFUSED = KafkaError(KafkaError._AUTHENTICATION, "SharedAccessKey=hunter2hunter2 is wrong")
@@ -74,3 +74,23 @@ def test_a_record_or_an_acknowledged_commit_ends_the_trouble(errors: ConnectionE
             assert errors.trouble is not None
         errors.look(*proof)
         assert errors.trouble is None
+
+
+def test_an_answer_is_asked_for_a_few_times_after_the_last_error(
+    errors: ConnectionErrors, clock: VirtualClock
+) -> None:
+    """Not while all is well, not at once, and not for ever; the next error begins it again."""
+    assert not errors.wants_proof()
+    for _ in range(2):
+        errors.hear(REFUSED)
+        asked_s = []
+        for tenth in range(1, 201):
+            clock.advance(0.1)
+            if errors.wants_proof():
+                asked_s.append(tenth / 10)
+        assert asked_s == pytest.approx(PROOFS_AFTER_S, abs=0.11)
+    errors.hear(REFUSED)
+    errors.look(1, 1)
+    errors.look(2, 1)
+    clock.advance(5.0)
+    assert not errors.wants_proof()

@@ -291,6 +291,30 @@ def test_a_synchronous_commit_keeps_the_next_asynchronous_one_at_a_distance() ->
     assert ledger.due(1.5, 0)
 
 
+def test_an_unchanged_position_is_sent_once_where_an_answer_is_wanted() -> None:
+    """Its acknowledgement ends a trouble that no record would end; it never moves what is stored."""
+    ledger = _ledger(Position(1, 10), interval_s=100.0)
+    ledger.plan(_at(10), 1.0, 0)
+    ledger.ask_for_proof()
+    assert ledger.due(1.1, 0)
+    assert ledger.plan(_at(9), 1.1, 0) == {}
+    ledger.ask_for_proof()
+    _commit(ledger, _at(10), 1.2)
+    assert not ledger.due(1.3, 0)
+    assert ledger.plan(_at(10), 101.3, 0) == {}
+
+
+def test_a_refused_commit_is_followed_by_another_however_idle_the_partition() -> None:
+    """A refusal of what was already stored would else be the last word for hours, and health stay red."""
+    ledger = _ledger(Position(1, 10), idle_s=100.0)
+    assert ledger.plan(_at(10), 200.0, 0) == _at(10)
+    ledger.landed()
+    wait_s = ledger.failed(200.5)
+    assert not ledger.due(200.4 + wait_s, 0)
+    _commit(ledger, _at(10), 200.6 + wait_s)
+    assert ledger.plan(_at(10), 210.0, 0) == {}
+
+
 def test_the_groups_commit_counts_as_idle_for_too_long() -> None:
     """C5: nobody knows how old the commit of an earlier run is, so an idle position is sent once."""
     ledger = _ledger(Position(1, 10), idle_s=100.0)
