@@ -108,8 +108,12 @@ def main() -> None:
         sys.stdout.write(f"{name} {read(getattr(confluent_kafka, name), name)}\n")
     sys.stdout.write(f"App {run_app()}\n")
     sys.stdout.write(f"replaced ones made by us: {MADE}\n")
-    threads = [one.name for one in threading.enumerate() if one is not threading.main_thread()]
-    sys.stdout.write(f"threads left: {threads}\n")
+    # One that asks the broker notices the end of its run within a moment.
+    threads = [one for one in threading.enumerate() if one is not threading.main_thread()]
+    for one in threads:
+        one.join(5.0)
+    left = [one.name for one in threads if one.is_alive()]
+    sys.stdout.write(f"threads left: {left}\n")
 
 
 if __name__ == "__main__":

@@ -178,5 +178,5 @@ def test_a_record_is_made_as_before(lab: Any, wait_for: Callable[..., Any]) -> N
     [record] = recorder.records
     assert isinstance(record, ehkafka.Record)
     assert type(record).__slots__ == ()
-    assert ehkafka.Record.__slots__ == ("attempt", "message")
+    assert ehkafka.Record.__slots__ == ("_message", "attempt")
     assert not hasattr(record, "__dict__")
