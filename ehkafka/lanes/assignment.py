@@ -92,6 +92,8 @@ class Assignment:
         # Offsets that ended in lanes since they were taken last; holders append, without the lock. The oldest
         # are left to the next `extent`.
         self.ended_lately: deque[int] = deque(maxlen=ENDED_LATELY_MAX)
+        # Whether more may have finished than was ever among those: in chunks, or too old.
+        self.is_extent_due = True
         # The latest record below the committed position whose timestamp is known: (offset, ms).
         self.anchor: tuple[int, int] | None = None
         # What the handler keeps for this assignment (a class handler: its instance). Set before `opened`.
@@ -179,6 +181,7 @@ class Assignment:
     def take_ended(self) -> list[int]:
         """Return the offsets that ended in lanes since the last call, in no order, as far as kept."""
         ended = self.ended_lately
+        self.is_extent_due |= len(ended) == ENDED_LATELY_MAX
         return [ended.popleft() for _ in range(len(ended))]
 
     def finished_leader_epoch(self) -> int | None:

@@ -208,6 +208,7 @@ class Dispatcher:
     ) -> list[Message]:
         kept = [message for message in messages if message.offset() not in skipped]
         done = len(messages) - len(kept)
+        assignment.is_extent_due = True
         assignment.skipped_records += done
         self.skipped_records += done
         return kept

@@ -224,6 +224,7 @@ class Express:
             self._turns.append(assignment)
 
     def _count_finished(self, assignment: Assignment, records: int, size: int) -> None:
+        assignment.is_extent_due = True
         self._dispatcher.chunk_records += records
         for counted in (assignment, self._dispatcher):
             counted.finished_records += records

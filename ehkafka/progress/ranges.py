@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ehkafka.progress.ranges_forms import FORMS, LENGTH_MAX, deflate, inflate, read_varint, varint
+from ehkafka.progress.ranges_forms import FORMS, LENGTH_MAX, bitmap_of, deflate, inflate, read_varint, varint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # Half-open ranges of offsets, ascending and apart.
 Ranges = tuple[tuple[int, int], ...]
 
+# From here on the shortest form is not looked for.
+MANY_RANGES = 50
 _BITMAP = 2
 # Added to a form's number where its body is compressed.
 _DEFLATED = 16
@@ -51,6 +53,11 @@ def write_ranges(next_offset: int, finished: Ranges, leader_epoch: int | None, b
     body_bytes = bytes_max - len(epoch) - 1
     if not finished or body_bytes < 1:
         return RangesBytes(b"", 0, total)
+    if len(finished) > MANY_RANGES:
+        # A bitmap will do if it fits: to look for the shortest form takes ten times as long.
+        bitmap = bitmap_of(next_offset, finished, body_bytes)
+        if bitmap is not None:
+            return RangesBytes(bytes([_BITMAP]) + epoch + bitmap, total, 0)
     number, body, kept = _best(to_runs(next_offset, finished), body_bytes)
     if not kept:
         return RangesBytes(b"", 0, total)
@@ -78,7 +85,11 @@ def read_ranges(body: bytes, next_offset: int) -> tuple[Ranges, int | None] | No
 
 def count_offsets(ranges: Ranges) -> int:
     """Return how many offsets lie in ranges."""
-    return sum(end - start for start, end in ranges)
+    if not ranges:
+        return 0
+    starts, ends = zip(*ranges, strict=True)
+    total: int = sum(ends) - sum(starts)
+    return total
 
 
 def to_runs(next_offset: int, finished: Iterable[tuple[int, int]]) -> list[int]:

@@ -146,6 +146,17 @@ class ExponentialGolomb:
 FORMS: dict[int, Form] = {1: VariableLengths(), 2: Bitmap(), 3: ExponentialGolomb()}
 
 
+def bitmap_of(next_offset: int, finished: Sequence[tuple[int, int]], bytes_max: int) -> bytes | None:
+    """Return what `Bitmap` writes of the runs of ranges, without making these; None if it is too long."""
+    offsets = finished[-1][1] - next_offset
+    if offsets > bytes_max * 8 - 1 or offsets > BODY_BYTES_MAX * 8 - 8:
+        return None
+    bits = bytearray(b"0") * offsets
+    for start, end in finished:
+        bits[start - next_offset : end - next_offset] = b"1" * (end - start)
+    return _pack(bits.decode())
+
+
 def deflate(body: bytes) -> bytes:
     """Return a body compressed. Good where runs repeat, such as every other record."""
     return zlib.compress(body, 6, -15)

@@ -35,7 +35,7 @@ CHEAP_RECORDS = 5_000
 # What working it out may take of the time from one look to the next; and what commits without a look, which
 # follow the outcomes, may take of theirs.
 LOOK_SHARE = 0.05
-COMMIT_SHARE = 0.1
+COMMIT_SHARE = 0.2
 
 
 class Detail(enum.Enum):
@@ -149,6 +149,8 @@ class ProgressSaver:
         # First: what ends from here on is told by the next look.
         ended = assignment.take_ended()
         extent = assignment.extent() if self._wants_detail(assignment, detail) else None
+        if extent is not None:
+            assignment.is_extent_due = False
         next_offset = assignment.watermark() if extent is None else extent.next_offset
         if next_offset is None:
             return None
@@ -172,7 +174,7 @@ class ProgressSaver:
         if not is_new and last is not None and (last.next_offset, last.facts) == (next_offset, facts):
             return last
         known = self._known[place] = self._found(place, look)
-        is_complete = look.extent is not None
+        is_complete = look.extent is not None or not (assignment.is_extent_due or assignment.chunks)
         said = encode(next_offset, facts, *known, self.bytes_max, is_complete=is_complete)
         self._note_truncated(assignment, said)
         self._last[place] = position = Position(
@@ -214,6 +216,8 @@ class ProgressSaver:
         seen, self._seen[place] = self._seen.get(place, -1), assignment.received_next or 0
         if detail is not Detail.LAGGING:
             return detail is Detail.ALL
+        if not (assignment.is_extent_due or assignment.chunks):
+            return False  # all that has finished is known
         watermark = assignment.watermark()
         return watermark is not None and watermark < seen
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ehkafka.lanes.assignment import ENDED_LATELY_MAX
 from ehkafka.progress.known import Known
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import CommitMetadata, LogFacts, decode
@@ -106,7 +107,7 @@ def test_p2_a_commit_whose_position_moved_between_two_looks_keeps_what_lies_abov
     assert (moved.next_offset, ranges_in(moved)) == (6, ((7, 8),))
     said = decode(moved.metadata, 6)
     assert isinstance(said, CommitMetadata)
-    assert not said.ranges.is_complete
+    assert said.ranges.is_complete
 
 
 def test_p2_nothing_is_said_of_an_epoch_that_has_ended() -> None:
@@ -168,3 +169,21 @@ def test_p2_what_was_restored_is_dropped_when_the_log_has_other_records_there() 
     bench.finish(bench.begin_key("e"))
     for detail in (Detail.KEPT, Detail.ALL, Detail.KEPT):
         assert ranges_in(tick(saver, assignment, detail)) == ((4, 5),)
+
+
+def test_p2_a_backlog_in_lanes_is_looked_through_once() -> None:
+    """P2: from then on all that ends is known, until records run in chunks or too many end at once."""
+    bench, assignment = restored()
+    saver = begun(assignment)
+    bench.receive(assignment, "a0 b1 c2 d3")
+    tick(saver, assignment)
+    for key, said in (("b", ((1, 2),)), ("d", ((1, 2), (3, 4)))):
+        bench.finish(bench.begin_key(key))
+        look = saver.look(assignment, Detail.LAGGING)
+        assert look is not None
+        assert look.extent is None or key == "b"
+        assert saver.position(look).finished == said
+    assignment.ended_lately.extend(range(100, 100 + ENDED_LATELY_MAX))
+    look = saver.look(assignment, Detail.LAGGING)
+    assert look is not None
+    assert look.extent is not None

@@ -11,7 +11,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ehkafka.progress.metadata import TEXT_BYTES_MAX, CommitMetadata, LogFacts, Unusable, decode, encode
-from ehkafka.progress.ranges import Ranges, SavedRanges, count_offsets, from_runs
+from ehkafka.progress.ranges import (
+    MANY_RANGES,
+    Ranges,
+    SavedRanges,
+    count_offsets,
+    from_runs,
+    read_ranges,
+    to_runs,
+    write_ranges,
+)
 from ehkafka.progress.ranges_forms import BODY_BYTES_MAX, FORMS, LENGTH_MAX, deflate, inflate, varint
 
 EVENT_HUBS_BYTES = 1024
@@ -228,3 +237,19 @@ def test_a_form_writes_no_more_than_may_be_unpacked() -> None:
 
 def _signed(payload: bytes) -> str:
     return "ehk2." + base64.b85encode(payload + zlib.crc32(payload).to_bytes(4)).decode()
+
+
+def test_of_many_ranges_a_bitmap_that_fits_is_taken() -> None:
+    """P2: the shortest form is looked for where there are few, and where a bitmap is too long."""
+    bitmap = 2
+    many = tuple((start, start + 1) for start in range(1, 20 * MANY_RANGES, 2))
+    written = write_ranges(0, many, 3, 4_000)
+    assert (written.body[0], written.dropped_offsets) == (bitmap, 0)
+    assert written.body[2:] == FORMS[bitmap].write(to_runs(0, many))
+    assert read_ranges(written.body, 0) == (many, 3)
+    short = write_ranges(0, many, 3, len(written.body) - 1)
+    assert len(short.body) < len(written.body)
+    found = read_ranges(short.body, 0)
+    assert found is not None
+    assert found[1] == 3
+    assert set(found[0]) <= set(many)
