@@ -23,6 +23,7 @@ from ehkafka.progress.metadata import facts_of
 from ehkafka.records import TopicPartition
 from ehkafka.spark.source import bounds
 from ehkafka.spark.source.client import client_properties
+from ehkafka.spark.source.log_ids import LogIds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -56,6 +57,7 @@ class Log:
         self._options = options
         self._timeout_s = min(TIMEOUT_S, options.timeout_s)
         self._inspection: Inspection | None = None
+        self._ids: LogIds | None = None
         self._known: tuple[TopicPartition, ...] = ()
         self._refresh_at_s = 0.0
 
@@ -72,6 +74,27 @@ class Log:
             self._known = self._found()
             self._refresh_at_s = now_s + REFRESH_S
         return self._known
+
+    def partitions_now(self) -> tuple[TopicPartition, ...]:
+        """Return the same, asked anew: a topic that was made anew may have others."""
+        self._refresh_at_s = 0.0
+        return self.partitions()
+
+    def begin_ids(self) -> None:
+        """Begin to ask for the topics' ids, without waiting and without an error."""
+        if self._ids is None:
+            self._ids = LogIds(self._options)
+            self._ids.begin(self.topics())
+
+    def first_ids(self) -> Mapping[str, bytes]:
+        """Return the ids that the run's first question has brought; a service without ids tells none."""
+        return {} if self._ids is None else self._ids.first()
+
+    def ids_now(self, known: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """Return the ids that these topics have now, nothing where no answer comes within 5 s."""
+        self.begin_ids()
+        assert self._ids is not None
+        return self._ids.now(known)
 
     def topics(self) -> tuple[str, ...]:
         """Return the topics' names. Raises `ConfigurationError` when nothing names one."""
@@ -125,7 +148,13 @@ class Log:
         return {one for one in partitions if counts.is_new(one)}
 
     def close(self) -> None:
-        """Close the client. The next question would open another."""
+        """Close the clients. The next question would open others."""
+        self._close_client()
+        if self._ids is not None:
+            self._ids.stop()
+            self._ids = None
+
+    def _close_client(self) -> None:
         if self._inspection is not None:
             self._inspection.close()
             self._inspection = None
@@ -195,7 +224,7 @@ class Log:
                 time.sleep(wait_s)
                 wait_s = min(2 * wait_s, AGAIN_S_MAX)
             elif not moves and not is_new:
-                self.close()
+                self._close_client()
                 is_new = True
             else:
                 raise EndpointError(

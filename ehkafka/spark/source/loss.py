@@ -10,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.errors import OffsetGapError
+from ehkafka.intake.same_log import id_text
 
 if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
@@ -18,16 +19,19 @@ _LOG = logging.getLogger("ehkafka.spark")
 
 
 class GapAdvice(NamedTuple):
-    """What can be done about records, and about whole partitions, that are gone."""
+    """What can be done about records, whole partitions and whole logs that are gone."""
 
     records: str
     partitions: str
+    logs: str
 
 
 OF_A_QUERY = GapAdvice(
     "To go on without them, set failOnDataLoss=false; to begin elsewhere, give the query a new"
     " checkpointLocation and startingOffsets.",
     "To go on without, set failOnDataLoss=false.",
+    "To read the new log from its beginning, set failOnDataLoss=false; to begin elsewhere, give the query a"
+    " new checkpointLocation and startingOffsets.",
 )
 
 
@@ -77,3 +81,22 @@ class PartitionsGone(NamedTuple):
         if fail:
             raise OffsetGapError(f"{text}. {advice.partitions}")
         _LOG.warning("%s. The query goes on without (failOnDataLoss=false).", text)
+
+
+class LogsReplaced(NamedTuple):
+    """Topics that were deleted and made anew under their names: each with its id before and its id now."""
+
+    topics: tuple[tuple[str, bytes, bytes], ...]
+
+    def settle(self, *, fail: bool, advice: GapAdvice = OF_A_QUERY) -> None:
+        """Raise `OffsetGapError`, or warn and begin with the new log, as `failOnDataLoss` says."""
+        said = (
+            f"topic {t!r} had the id {id_text(was)} and has {id_text(now)} now" for t, was, now in self.topics
+        )
+        text = (
+            f"The query's positions belong to another log: {', '.join(said)}. It was deleted and made again"
+            " under its name, and to go on by number could skip records"
+        )
+        if fail:
+            raise OffsetGapError(f"{text}. {advice.logs}")
+        _LOG.warning("%s. The query reads the new log from its beginning (failOnDataLoss=false).", text)

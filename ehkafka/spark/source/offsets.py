@@ -1,13 +1,15 @@
 """What Spark keeps of a stream: its positions as JSON, in one spelling.
 
-Pure. The shape is the JVM connector's, `{"topic": {"0": 23}}`, with two entries whose names no topic can
+Pure. The shape is the JVM connector's, `{"topic": {"0": 23}}`, with entries beside whose names no topic can
 have. Spark compares offsets as text, so the same positions must always give the same text: other key
 orders would make endless empty batches. Used by the stream reader on the driver, and by whoever reads a
 query's progress.
 
 `#start` is what makes a replay of the first batch exact. Spark asks `initialOffset()` anew whenever batch
 0 is planned, also after a restart, and writes down only where a batch ends. So the initial offset is a
-constant that names no position, and the end of batch 0 carries where it really began.
+constant that names no position, and the end of batch 0 carries where it really began. `#anew` does the same
+for a batch before which a topic was found to be made anew under its name: it reads from there, whatever its
+start says. `#topics` are the ids by which that is noticed; offsets of earlier versions have none.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from ehkafka.records import TopicPartition
 
 _START = "#start"
 _GROUP = "#group"
+_TOPICS = "#topics"
+_ANEW = "#anew"
 _UNRESOLVED = "unresolved"
 
 Positions = Mapping[TopicPartition, int]
@@ -29,12 +33,18 @@ Positions = Mapping[TopicPartition, int]
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """Positions of a stream; `start` where its first batch began; `group` whose commits it began from."""
+    """Positions of a stream; `start` where its first batch began; `group` whose commits it began from.
+
+    `topic_ids` are the broker's names of the topics that the positions belong to, as far as it has told them.
+    `anew` is where the batch that ends here began to read topics that were made anew.
+    """
 
     positions: Positions = field(default_factory=dict)
     start: Positions | None = None
     group: str | None = None
     is_unresolved: bool = False
+    topic_ids: Mapping[str, bytes] = field(default_factory=dict)
+    anew: Positions = field(default_factory=dict)
 
     @classmethod
     def initial(cls) -> Self:
@@ -56,6 +66,8 @@ class StreamOffset:
             start=None if start is None or is_unresolved else _positions(start, value),
             group=group,
             is_unresolved=is_unresolved,
+            topic_ids=_topic_ids(value.get(_TOPICS, {}), value),
+            anew=_positions(value.get(_ANEW, {}), value),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -67,6 +79,10 @@ class StreamOffset:
             value[_START] = _UNRESOLVED
         elif self.start is not None:
             value[_START] = _by_topic(self.start)
+        if self.topic_ids:
+            value[_TOPICS] = {topic: self.topic_ids[topic].hex() for topic in sorted(self.topic_ids)}
+        if self.anew:
+            value[_ANEW] = _by_topic(self.anew)
         return value | _by_topic(self.positions)
 
 
@@ -111,6 +127,15 @@ def _positions(topics: Any, whole: object) -> dict[TopicPartition, int]:
                 raise _no_offset(whole)
             positions[TopicPartition(topic, int(number))] = offset
     return positions
+
+
+def _topic_ids(ids: Any, whole: object) -> dict[str, bytes]:
+    if not isinstance(ids, dict) or not all(isinstance(text, str) for text in ids.values()):
+        raise _no_offset(whole)
+    try:
+        return {topic: bytes.fromhex(text) for topic, text in ids.items()}
+    except ValueError:
+        raise _no_offset(whole) from None
 
 
 def _no_offset(value: object) -> ConfigurationError:

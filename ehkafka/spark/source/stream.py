@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.source import begin, planning
-from ehkafka.spark.source.loss import Loss, PartitionsGone
+from ehkafka.spark.source.loss import LogsReplaced, Loss, PartitionsGone
 from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.spark.source.start import AtGroup, AtWord
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from ehkafka.records import TopicPartition
     from ehkafka.spark.source.offsets import Positions
     from ehkafka.spark.source.options import SourceOptions
@@ -30,6 +32,18 @@ class StreamLog(begin.Bounds, Protocol):
 
     def partitions(self) -> tuple[TopicPartition, ...]:
         """Return what is read now."""
+
+    def partitions_now(self) -> tuple[TopicPartition, ...]:
+        """Return the same, asked anew."""
+
+    def begin_ids(self) -> None:
+        """Begin to ask for the topics' ids, without waiting."""
+
+    def first_ids(self) -> Mapping[str, bytes]:
+        """Return the ids that the run's first question has brought so far, none where nobody tells."""
+
+    def ids_now(self, known: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """Return the ids that these topics have now, as far as the broker tells; waits for it."""
 
 
 class Stream:
@@ -57,15 +71,26 @@ class Stream:
         """
         start = StreamOffset.from_json(start_json)
         self._check_same(start)
+        self._log.begin_ids()
         partitions = self._log.partitions()
+        # Before the ends are: a first id is never younger than the positions that it comes with.
+        ids = self._log.first_ids()
         begun = self._resolved_begin(partitions) if start.is_unresolved else None
         positions = start.positions if begun is None else begun
         ends = self._seen = self._log.ends(partitions)
+        anew: dict[TopicPartition, int] = {}
+        if start.topic_ids and not (self._is_checked and ends == positions):
+            # After the ends were: they are of the topics with these ids.
+            replaced = self._replaced(start.topic_ids)
+            ids = {**ids, **start.topic_ids, **replaced}
+            if replaced:
+                positions, ends, anew = self._in_new_logs(positions, replaced)
+                self._seen = ends
         starts = self._starts_now(positions, ends)
         ends = planning.limited(starts, self._up_to_target(starts, ends), limit_records)
-        if begun is None and ends == positions:
+        if begun is None and ends == start.positions and not anew:
             return dict(start_json)
-        return StreamOffset(ends, begun, self._group()).to_json()
+        return self._offset(ends, begun, ids, anew).to_json()
 
     def empty(self, start_json: Any) -> dict[str, Any]:
         """Return the end of a batch without records: `start_json` itself, once the begin is written down.
@@ -76,7 +101,7 @@ class Stream:
         if not start.is_unresolved:
             return dict(start_json)
         begun = self._resolved_begin(self._log.partitions())
-        return StreamOffset(begun, begun, self._group()).to_json()
+        return self._offset(begun, begun, {}, {}).to_json()
 
     def pieces(self, start_json: Any, end_json: Any) -> list[Piece]:
         """Return what a batch reads; the same for the same two offsets. Errors as `latest`."""
@@ -90,6 +115,10 @@ class Stream:
                     " damaged. Give the query a new checkpointLocation."
                 )
             starts = end.start
+        # Those that the start does not know yet: Spark plans an empty batch from an end to itself, too.
+        made_anew = {one.topic for one in end.anew if _id_of(one, start) != _id_of(one, end)}
+        starts = {one: at for one, at in starts.items() if one.topic not in made_anew}
+        starts |= {one: at for one, at in end.anew.items() if one.topic in made_anew}
         pieces = []
         for partition, to in sorted(end.positions.items()):
             # A partition that was added has never been read: from its beginning.
@@ -109,6 +138,33 @@ class Stream:
     def seen(self) -> dict[str, Any] | None:
         """Return the logs' ends as last seen, for the query's progress; None before the first look."""
         return StreamOffset(self._seen).to_json() if self._seen else None
+
+    def _offset(
+        self, ends: Positions, begun: Positions | None, ids: Mapping[str, bytes], anew: Positions
+    ) -> StreamOffset:
+        read = {one.topic for one in ends}
+        topic_ids = {topic: one for topic, one in ids.items() if topic in read}
+        return StreamOffset(ends, begun, self._group(), topic_ids=topic_ids, anew=anew)
+
+    def _replaced(self, known: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Return the topics that have another id than the positions, with it. Settles that they have."""
+        now = self._log.ids_now({topic: known[topic] for topic in self._log.topics() if topic in known})
+        replaced = {topic: one for topic, one in sorted(now.items()) if one != known[topic]}
+        if replaced:
+            self._settle(LogsReplaced(tuple((topic, known[topic], one) for topic, one in replaced.items())))
+        return replaced
+
+    def _in_new_logs(
+        self, positions: Positions, replaced: Collection[str]
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """Return where each partition goes on, all logs' ends, and where the replaced topics' logs begin.
+
+        Asked after the new ids, and the number of partitions as well: it may have changed.
+        """
+        partitions = self._log.partitions_now()
+        ends = self._log.ends(partitions)
+        anew = self._log.starts([one for one in partitions if one.topic in replaced])
+        return {p: at for p, at in positions.items() if p.topic not in replaced} | anew, ends, anew
 
     def _group(self) -> str | None:
         start = self._options.start
@@ -137,7 +193,7 @@ class Stream:
                 self._settle(Loss(partition, at, at, first.get(partition, 0), ends[partition]))
         return starts
 
-    def _settle(self, loss: Loss | PartitionsGone) -> None:
+    def _settle(self, loss: Loss | PartitionsGone | LogsReplaced) -> None:
         loss.settle(fail=self._options.fail_on_data_loss, advice=self._options.gap_advice)
 
     def _up_to_target(self, starts: Positions, ends: Positions) -> Positions:
@@ -163,3 +219,7 @@ class Stream:
                 f"The checkpoint began with the commits of group {offset.group!r}, but groupId is {group!r}."
                 " Give each query a checkpointLocation of its own, or go on with the same group."
             )
+
+
+def _id_of(partition: TopicPartition, offset: StreamOffset) -> bytes | None:
+    return offset.topic_ids.get(partition.topic)

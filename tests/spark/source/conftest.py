@@ -42,6 +42,8 @@ class FakeLog:
     asked: list[str] = field(default_factory=list)
     # Partitions that their topics have got since the first commits of every group.
     new: set[TopicPartition] = field(default_factory=set)
+    # The topics' ids; a topic without one has none that the broker tells.
+    ids: dict[str, bytes] = field(default_factory=dict)
 
     def grow(self, topic: str, *ends: int) -> None:
         """Let the topic's logs end there; partitions that are new begin at 0."""
@@ -57,6 +59,29 @@ class FakeLog:
     def partitions(self) -> tuple[TopicPartition, ...]:
         """What is there."""
         return tuple(sorted(self.last))
+
+    def partitions_now(self) -> tuple[TopicPartition, ...]:
+        """The same."""
+        return self.partitions()
+
+    def begin_ids(self) -> None:
+        """Nothing takes time here."""
+
+    def first_ids(self) -> Mapping[str, bytes]:
+        """All ids."""
+        return dict(self.ids)
+
+    def ids_now(self, known: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """The ids of these topics; noted in `asked`."""
+        self.asked.append("ids")
+        return {topic: one for topic, one in self.ids.items() if topic in known}
+
+    def make_anew(self, topic: str, *ends: int) -> None:
+        """Delete the topic and make it again, with an id and logs of its own."""
+        for partition in [one for one in self.last if one.topic == topic]:
+            del self.first[partition], self.last[partition]
+        self.ids[topic] = bytes(reversed(self.ids[topic]))
+        self.grow(topic, *ends)
 
     def starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """First offsets; noted in `asked`."""

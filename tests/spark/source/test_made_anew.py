@@ -1,0 +1,226 @@
+"""Row 23 for the source: a topic that is deleted and made again under its name, its new log the longer one.
+
+Positions of the old log lie inside of the new one, so no offset is out of range. The topic's id tells.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka import OffsetGapError
+from ehkafka.records import TopicPartition
+from ehkafka.spark.source.consumers import close_idle
+from ehkafka.spark.source.log import Log
+from ehkafka.spark.source.offsets import StreamOffset
+from ehkafka.spark.source.options import options_from
+from ehkafka.spark.source.planning import Piece
+from ehkafka.spark.source.reading import messages
+from ehkafka.spark.source.stream import Stream
+from ehkafka.testing.topics import produce
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ehkafka.testing.kafka import KafkaBroker
+    from tests.spark.source.conftest import FakeLog
+
+P0, P1 = TopicPartition("readings", 0), TopicPartition("readings", 1)
+OLD, NEW = 30, 80
+
+
+def stream_of(log: FakeLog, **given: str) -> Stream:
+    """Return a query's stream."""
+    return Stream(options_from({"bootstrap": "localhost:1", "subscribe": "readings", **given}), log)
+
+
+def batch(stream: Stream, start: Any, limit: int | None = None) -> tuple[dict[str, Any], list[Piece]]:
+    """Return a batch's end as Spark hands it back, and its pieces."""
+    end: dict[str, Any] = json.loads(json.dumps(stream.latest(start, limit)))
+    return end, stream.pieces(start, end)
+
+
+@pytest.fixture
+def named(log: FakeLog) -> FakeLog:
+    """Return a log whose topic has an id."""
+    log.ids["readings"] = bytes(range(16))
+    log.grow("readings", OLD, OLD)
+    return log
+
+
+def read_old(log: FakeLog) -> dict[str, Any]:
+    """Return the checkpoint of a query that has read the old log."""
+    stream = stream_of(log, startingOffsets="earliest")
+    return batch(stream, stream.initial())[0]
+
+
+def test_a_restart_tells_both_ids(named: FakeLog) -> None:
+    """`failOnDataLoss=true`: it ends before its first batch and says which topic, and what to do."""
+    end = read_old(named)
+    named.make_anew("readings", NEW, NEW)
+    with pytest.raises(
+        OffsetGapError,
+        match=r"topic 'readings' had the id 00010203-.* and has 0f0e0d0c-.* now.*set failOnDataLoss=false",
+    ):
+        stream_of(named).latest(end, None)
+
+
+def test_the_new_log_is_read_from_its_beginning_once(
+    named: FakeLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`failOnDataLoss=false`, in a running query: one warning, all of the new log once, also replayed."""
+    stream = stream_of(named, startingOffsets="earliest", failOnDataLoss="false")
+    start = batch(stream, stream.initial())[0]
+    named.make_anew("readings", NEW, NEW)
+    read = []
+    with caplog.at_level(logging.WARNING, "ehkafka.spark"):
+        while (found := batch(stream, start, 50))[1]:
+            replayed = stream_of(named, failOnDataLoss="false").pieces(start, found[0])
+            assert replayed == found[1]
+            read += found[1]
+            start = found[0]
+    covered = sorted((one.partition, offset) for one in read for offset in range(one.start, one.end))
+    assert covered == [(partition, offset) for partition in (0, 1) for offset in range(NEW)]
+    assert len(caplog.records) == 1
+    assert StreamOffset.from_json(start).topic_ids == named.ids
+
+
+def test_a_new_log_may_begin_later_and_have_fewer_partitions(named: FakeLog) -> None:
+    """Where the new logs begin is written down with the batch; partitions that are gone are not missed."""
+    end = read_old(named)
+    named.make_anew("readings", NEW)
+    named.first[P0] = 7
+    stream = stream_of(named, failOnDataLoss="false")
+    after, pieces = batch(stream, end)
+    assert pieces == [Piece("readings", 0, 7, NEW)]
+    assert StreamOffset.from_json(after).positions == {P0: NEW}
+
+
+def test_a_new_log_as_long_as_the_old_one_is_noticed_at_a_restart(named: FakeLog) -> None:
+    """Nothing seems new then: a query that ends when all is read would end without having read it."""
+    end = read_old(named)
+    named.make_anew("readings", OLD, OLD)
+    stream = stream_of(named, failOnDataLoss="false")
+    after, pieces = batch(stream, end)
+    assert pieces == [Piece("readings", 0, 0, OLD), Piece("readings", 1, 0, OLD)]
+    assert batch(stream, after) == (after, [])
+
+
+def test_an_offset_without_an_id_is_read_on_and_gets_one(named: FakeLog) -> None:
+    """A checkpoint of before: nobody is asked again for it, and its next offset carries the id."""
+    stream = stream_of(named)
+    named.grow("readings", OLD + 5, OLD)
+    after, pieces = batch(stream, {"readings": {"0": OLD, "1": OLD}})
+    assert pieces == [Piece("readings", 0, OLD, OLD + 5)]
+    assert StreamOffset.from_json(after).topic_ids == named.ids
+    assert "ids" not in named.asked
+
+
+def test_an_id_that_is_not_told_disproves_nothing_and_is_kept(named: FakeLog) -> None:
+    """Silence, or a broker without ids: the query goes on, and later answers still tell."""
+    end = read_old(named)
+    known = dict(named.ids)
+    named.ids.clear()
+    named.grow("readings", OLD + 5, OLD)
+    after, pieces = batch(stream_of(named), end)
+    assert pieces == [Piece("readings", 0, OLD, OLD + 5)]
+    assert StreamOffset.from_json(after).topic_ids == known
+
+
+def test_the_id_is_asked_after_the_ends_were(named: FakeLog) -> None:
+    """Then the ends are of the topic with that id; and an idle query asks for none."""
+    stream = stream_of(named)
+    end = read_old(named)
+    batch(stream, end)
+    named.asked.clear()
+    named.grow("readings", OLD + 5, OLD)
+    end, _ = batch(stream, end)
+    assert named.asked == ["ends", "ids"]
+    named.asked.clear()
+    batch(stream, end)
+    assert named.asked == ["ends"]
+
+
+class OnKafka:
+    """Queries of one topic on a broker, each with a log and a stream of its own."""
+
+    def __init__(self, broker: KafkaBroker, undo: ExitStack) -> None:
+        self.broker, self._undo = broker, undo
+        self.topic = f"readings-{uuid.uuid4().hex[:8]}"
+        broker.create_topic(self.topic, 1)
+
+    def stream(self, **given: str) -> Stream:
+        """Return a query's stream."""
+        options = options_from(
+            {"kafka.bootstrap.servers": self.broker.bootstrap, "subscribe": self.topic, **given}
+        )
+        return Stream(options, self._undo.enter_context(Log(options)))
+
+    def fill(self, word: str, count: int) -> None:
+        """Write so many records."""
+        records = [("k", f"{word}-{number}".encode()) for number in range(count)]
+        produce(self.broker.bootstrap, self.topic, records, partition=0)
+
+    def make_anew(self) -> None:
+        """Delete the topic, make it again, and write a longer log."""
+        self.broker.delete_topic(self.topic)
+        self.broker.create_topic(self.topic, 1)
+        self.fill("new", NEW)
+
+    def values(self, pieces: list[Piece]) -> list[bytes]:
+        """Return what tasks read of these pieces."""
+        options = options_from({"kafka.bootstrap.servers": self.broker.bootstrap, "subscribe": self.topic})
+        return [one.value() or b"" for _, records in messages(options, pieces) for one in records]
+
+
+@pytest.fixture
+def on_kafka(kafka: KafkaBroker) -> Iterator[OnKafka]:
+    """Return queries of a topic of the test's own, on a real broker."""
+    with ExitStack() as undo:
+        undo.callback(close_idle)
+        yield OnKafka(kafka, undo)
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["running", "restarted"])
+def test_a_topic_made_anew_on_kafka_ends_the_query(on_kafka: OnKafka, *, is_restarted: bool) -> None:
+    """Row 23 on a real broker, between two batches and from a checkpoint: `failOnDataLoss=true`."""
+    on_kafka.fill("old", OLD)
+    stream = on_kafka.stream(startingOffsets="earliest")
+    end, pieces = batch(stream, stream.initial())
+    assert len(on_kafka.values(pieces)) == OLD
+    on_kafka.make_anew()
+    after = on_kafka.stream() if is_restarted else stream
+    with pytest.raises(OffsetGapError, match=rf"topic '{on_kafka.topic}' had the id .* and has .* now"):
+        after.latest(end, None)
+
+
+@pytest.mark.broker
+def test_without_fail_on_data_loss_all_of_the_new_log_is_read(on_kafka: OnKafka) -> None:
+    """Row 23 on a real broker: each record of the new log, once."""
+    on_kafka.fill("old", OLD)
+    stream = on_kafka.stream(startingOffsets="earliest", failOnDataLoss="false")
+    end, _ = batch(stream, stream.initial())
+    on_kafka.make_anew()
+    end, pieces = batch(stream, end)
+    values = on_kafka.values(pieces)
+    assert values == [b"new-%d" % number for number in range(NEW)], f"FACT: {len(values)} of {NEW} were read"
+    assert batch(stream, end) == (end, [])
+
+
+@pytest.mark.broker
+def test_partitions_of_before_are_asked_for_anew_on_kafka(on_kafka: OnKafka) -> None:
+    """A topic made anew with more partitions: all of them are read, at once."""
+    on_kafka.fill("old", OLD)
+    stream = on_kafka.stream(startingOffsets="earliest", failOnDataLoss="false")
+    end, _ = batch(stream, stream.initial())
+    on_kafka.make_anew()
+    on_kafka.broker.create_partitions(on_kafka.topic, 2)
+    produce(on_kafka.broker.bootstrap, on_kafka.topic, [("k", b"v")] * 5, partition=1)
+    _, pieces = batch(stream, end)
+    assert pieces == [Piece(on_kafka.topic, 0, 0, NEW), Piece(on_kafka.topic, 1, 0, 5)]
