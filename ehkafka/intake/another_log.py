@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
     from ehkafka.settings import OutOfRange
 
+STEP = (
+    "Choose on_out_of_range='earliest' to read all of it, commit where to resume (ehkafka offsets reset), or "
+    "start a new group."
+)
+
 
 class AnotherLog(NamedTuple):
     """The position of the old log, what tells the logs apart, and what the new one holds."""
@@ -57,12 +62,10 @@ class AnotherLog(NamedTuple):
         )
         count("records_lost", lost_records)
 
-    def error(self) -> OffsetGapError:
-        """Return what ends an app whose policy is to stop."""
+    def error(self, step: str = STEP) -> OffsetGapError:
+        """Return what ends an app whose policy is to stop; `step` is what can be done."""
         return OffsetGapError(
             f"{self.partition}: position {self.next_offset} belongs to another log than there is now: "
             f"{self.reason}. The topic was deleted and made again under its name; the log holds "
-            f"{self.log.start} to {self.log.end}, and to go on by number could skip some of it. Choose "
-            "on_out_of_range='earliest' to read all of it or 'latest' to read what comes, commit where to "
-            "resume (ehkafka offsets reset), or start a new group."
+            f"{self.log.start} to {self.log.end}, and to go on by number could skip some of it. {step}"
         )

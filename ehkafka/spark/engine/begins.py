@@ -11,6 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaException
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError, OffsetGapError
+from ehkafka.intake.another_log import AnotherLog
 from ehkafka.intake.gap import Gap
 from ehkafka.intake.log_bounds import log_bounds
 
@@ -85,6 +86,30 @@ def inside_the_logs(
             raise OffsetGapError(f"{gap.text()} {_step(has_checkpoint=has_checkpoint)}")
         if not has_checkpoint or resume_at < offset:
             found[partition] = resume_at
+    return found
+
+
+def in_new_logs(
+    positions: Mapping[TopicPartition, int],
+    reasons: Mapping[TopicPartition, str],
+    logs: Logs,
+    context: IntakeContext,
+    *,
+    told: Collection[TopicPartition],
+) -> dict[TopicPartition, int]:
+    """Return where those begin whose checkpoint is of another log, for `reasons`; `told` of whom it was.
+
+    Spark's source notices it by itself and reads the new log from its beginning; here the group is taken
+    there. Raises `OffsetGapError` by `on_out_of_range`.
+    """
+    action, found = context.on_out_of_range, {}
+    for partition, reason in sorted(reasons.items()):
+        another = AnotherLog(partition, positions[partition], reason, logs[partition])
+        if partition not in told:
+            another.tell(action, context.emit, context.count)
+        if another.resume_at(action) is None:
+            raise another.error(_step(has_checkpoint=True))
+        found[partition] = logs[partition].start
     return found
 
 

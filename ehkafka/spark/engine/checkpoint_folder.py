@@ -99,11 +99,13 @@ class CheckpointFolder:
             planned = self._numbers(f"{self.path}/offsets")
             done = self._numbers(f"{self.path}/commits")
             ends = {number: self._offset(f"{self.path}/offsets/{number}") for number in planned}
-        starts = [one.start for one in ends.values() if one.start is not None]
-        finished = [ends[number].positions for number in done if number in ends]
+        begun = [one for one in ends.values() if one.start is not None]
+        starts = [one.start for one in begun if one.start is not None]
+        finished = [ends[number] for number in done if number in ends]
         if not finished:
-            return Standing(starts[0], (starts[0],)) if starts else None
-        return Standing(finished[-1], (*starts, *finished))
+            return Standing(starts[0], (starts[0],), begun[0].topic_ids) if starts else None
+        positions = (one.positions for one in finished)
+        return Standing(finished[-1].positions, (*starts, *positions), finished[-1].topic_ids)
 
     @contextmanager
     def _told(self) -> Iterator[None]:

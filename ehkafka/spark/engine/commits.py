@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ehkafka.spark.engine.holder import Commit
     from ehkafka.spark.engine.holding import Holding
     from ehkafka.spark.engine.results import LastRecord
+    from ehkafka.spark.source.offsets import StreamOffset
 
 # A query is one epoch of all its partitions, but of those whose log is made anew meanwhile.
 _EPOCH = 1
@@ -91,18 +92,18 @@ class Commits:
         self._holding.settled()
         return keeps_marks
 
-    def note(self, ends: Mapping[TopicPartition, int], lasts: Mapping[TopicPartition, LastRecord]) -> None:
-        """Take where a finished batch ended; it is committed at the next tick."""
-        for partition, end in ends.items():
-            before = self._positions.get(partition)
+    def note(self, ended: StreamOffset, lasts: Mapping[TopicPartition, LastRecord]) -> None:
+        """Take where a finished batch ended; it is committed at the next tick, with its topics' ids."""
+        for partition, end in ended.positions.items():
+            before, topic_id = self._positions.get(partition), ended.topic_ids.get(partition.topic)
             if before is None:  # the topic has grown
                 self._begin_epoch(partition, Position(_EPOCH, end), None)
-            elif end < before.next_offset:  # its log was made anew
+            elif end < before.next_offset or _is_another(before, partition, ended):  # its log was made anew
                 facts = before.facts.of_no_log()
                 self._begin_epoch(partition, Position(before.epoch + 1, end, facts=facts), None)
             elif end == before.next_offset:
                 continue
-            at = _after(self._positions[partition], end, lasts.get(partition))
+            at = _after(self._positions[partition], end, lasts.get(partition), topic_id)
             self._positions[partition] = self._marked(at)
 
     def serve(self, timeout_s: float) -> None:
@@ -281,8 +282,14 @@ def with_step(error: EhkafkaError) -> EhkafkaError:
     )
 
 
-def _after(before: Position, end: int, last: LastRecord | None) -> Position:
-    facts = before.facts
+def _is_another(before: Position, partition: TopicPartition, ended: StreamOffset) -> bool:
+    """Tell whether a batch has begun another log with its beginning; once."""
+    return partition in ended.anew and before.facts.topic_id != ended.topic_ids.get(partition.topic)
+
+
+def _after(before: Position, end: int, last: LastRecord | None, topic_id: bytes | None) -> Position:
+    # Another id than was known, and no new beginning: the next start is to find the commit disproved.
+    facts = before.facts._replace(topic_id=before.facts.topic_id or topic_id)
     if last is not None and last.timestamp_ms is not None:
         facts = facts._replace(witness=(last.offset, last.timestamp_ms))
     # A commit carries the epoch of the very record before it.

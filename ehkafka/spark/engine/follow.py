@@ -17,7 +17,7 @@ from ehkafka.run_errors import death_of
 from ehkafka.spark.engine.failures import failure_of
 from ehkafka.spark.engine.java_errors import is_of_java, java_says
 from ehkafka.spark.engine.last_tasks import await_tasks
-from ehkafka.spark.engine.query_progress import QueryProgress, positions
+from ehkafka.spark.engine.query_progress import QueryProgress, offset_of
 from ehkafka.spark.engine.results import COUNTS
 from ehkafka.spark.engine.told import Told
 
@@ -197,12 +197,12 @@ class Follower:
                 self.batches += 1
                 self.counts = {name: self.counts[name] + result.counts[name] for name in COUNTS}
             source = progress["sources"][0]
-            ends = positions(source.get("endOffset"))
-            self._group.commits.note(ends, {} if result is None else result.lasts)
+            end = offset_of(source.get("endOffset"))
+            self._group.commits.note(end, {} if result is None else result.lasts)
             if result is not None:
                 took_ms = progress.get("durationMs", {}).get("triggerExecution", 0)
-                latest = positions(source.get("latestOffset"))
-                self._told.add(result.counts["received"], took_ms / 1000, ends, latest)
+                latest = offset_of(source.get("latestOffset")).positions
+                self._told.add(result.counts["received"], took_ms / 1000, end.positions, latest)
         self._tell(TELL_S)
 
     def _tell(self, at_least_s: float) -> None:

@@ -23,12 +23,13 @@ from ehkafka.intake.context import PartitionHooks
 from ehkafka.log_identity import LogIdentity
 from ehkafka.mirroring import Mirroring, run_name
 from ehkafka.offsets.members import members_of
+from ehkafka.progress.metadata import LogFacts
 from ehkafka.progress.saving import metadata_bytes_max
 from ehkafka.reach import Reach
 from ehkafka.records import TopicPartition
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.resetting import reset_group
-from ehkafka.spark.engine.begins import inside_the_logs, logs_of, offsets_of
+from ehkafka.spark.engine.begins import in_new_logs, inside_the_logs, logs_of, offsets_of
 from ehkafka.spark.engine.commits import Commits, in_use, with_step
 from ehkafka.spark.engine.holder import Commit
 from ehkafka.spark.engine.holding import Holding
@@ -40,9 +41,9 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
     from ehkafka.errors import EhkafkaError
-    from ehkafka.progress.metadata import LogFacts
     from ehkafka.spark.engine.app_parts import AppParts
     from ehkafka.spark.engine.begins import Logs
+    from ehkafka.spark.engine.hand_over import Standing
     from ehkafka.telemetry.bus import EventBus
 
 MEMBERS_S = 5.0
@@ -101,6 +102,8 @@ class Group:
         self._next_credential_look_s = 0.0
         # What the group had committed at `begin`, of partitions with a commit.
         self.committed: dict[TopicPartition, Commit] = {}
+        # Those of them whose commit is known to be of another log: it decides nothing.
+        self.disproved: frozenset[TopicPartition] = frozenset()
         # What is known of the log and the group of each partition.
         self._facts: dict[TopicPartition, LogFacts] = {}
         self._logs: Logs = {}
@@ -140,10 +143,24 @@ class Group:
         self.committed = {
             p: Commit(at.offset, at.metadata or "") for p, at in found.items() if at is not None
         }
+        self.disproved = frozenset(one.partition for one in begins if one.disproved is not None)
         self._facts = {one.partition: one.facts for one in begins}
         asked = [one.partition for one in begins]
         self._logs = logs_of(self._opened, asked, self._parts.settings.connect_s)
         return offsets_of(begins, self._logs, known_topics)
+
+    def begin_over(self, standing: Standing) -> dict[TopicPartition, int]:
+        """Return where partitions begin whose checkpoint is of another log. After `begin`.
+
+        Raises `OffsetGapError` by `on_out_of_range`.
+        """
+        reasons = self._context.positions.disproved(
+            {
+                partition: LogFacts(topic_id=standing.topic_ids.get(partition.topic))
+                for partition in standing.finished.keys() & self._logs.keys()
+            }
+        )
+        return in_new_logs(standing.finished, reasons, self._logs, self._context, told=self.disproved)
 
     def refuse_members(self) -> None:
         """Raise `GroupInUseError` where the broker tells of members; `claim` is the proof."""

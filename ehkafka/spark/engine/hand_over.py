@@ -6,7 +6,7 @@ in between. Called on the driver before a query starts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ehkafka.errors import ConfigurationError
@@ -27,11 +27,12 @@ _NAMED = 3
 class Standing:
     """What a checkpoint says: where the last finished batch ended, and where all those it remembers ended.
 
-    `ends` includes where the first one began, if that is remembered.
+    `ends` includes where the first one began, if that is remembered; `topic_ids` tell the logs of `finished`.
     """
 
     finished: Positions
     ends: tuple[Positions, ...]
+    topic_ids: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

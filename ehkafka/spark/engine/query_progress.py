@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.spark.source import offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql.streaming.query import StreamingQuery
-
-    from ehkafka.records import TopicPartition
 
 # Spark gives the process that plans a query ten seconds to start, which a very busy machine may not keep.
 _TOO_LATE = "failed to connect back"
@@ -56,8 +52,8 @@ class QueryProgress:
             self._seen_batch = progress["batchId"]
 
 
-def positions(told: Any) -> Mapping[TopicPartition, int]:
-    """Return the offsets that a progress tells of its source."""
+def offset_of(told: Any) -> offsets.StreamOffset:
+    """Return the offset that a progress tells of its source; one without positions where it tells none."""
     if told is None:
-        return {}
-    return offsets.StreamOffset.from_json(told if isinstance(told, dict) else json.loads(told)).positions
+        return offsets.StreamOffset()
+    return offsets.StreamOffset.from_json(told if isinstance(told, dict) else json.loads(told))

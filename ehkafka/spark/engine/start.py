@@ -139,7 +139,10 @@ class _Start:
             standing = None
         starts = group.begin(() if standing is None else {one.topic for one in standing.finished})
         if standing is not None:
-            starts |= check_hand_over(checkpoint.whose, standing, group.committed)
+            # What was committed in another log is compared with nothing.
+            committed = {p: commit for p, commit in group.committed.items() if p not in group.disproved}
+            starts |= check_hand_over(checkpoint.whose, standing, committed)
+            starts |= group.begin_over(standing)
         claimed = self._claim(starts, checkpoint.name, goes_on=standing is not None)
         checkpoint.claim(keeps_marks=claimed.keeps_marks)
         return checkpoint.path, claimed.starts

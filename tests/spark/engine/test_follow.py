@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from ehkafka.spark.source.offsets import StreamOffset
+
 P0 = TopicPartition("t", 0)
 
 
@@ -47,9 +49,9 @@ class FakeGroup:
         # How long the last commit might take, and from then on the end of the client.
         self.finish_s = self.close_s = 0.0
 
-    def note(self, ends: dict[TopicPartition, int], _lasts: object) -> None:
+    def note(self, ended: StreamOffset, _lasts: object) -> None:
         """Take a batch's end."""
-        self.ends.append(ends[P0])
+        self.ends.append(ended.positions[P0])
 
     def serve(self, _timeout_s: float) -> None:
         """Take a moment."""

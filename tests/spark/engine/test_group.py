@@ -20,6 +20,7 @@ from ehkafka.spark.engine import commits, holding
 from ehkafka.spark.engine.group import Group
 from ehkafka.spark.engine.marks import Mark
 from ehkafka.spark.engine.reservation import give_back, reserve
+from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.telemetry.bus import EventBus
 from ehkafka.testing.wire_requests import ApiKey
 
@@ -97,7 +98,7 @@ def test_a_second_run_is_refused_and_the_first_goes_on(
     with pytest.raises(GroupInUseError, match=rf"another run on Spark, {first.run}.*this one, {second.run}"):
         second.claim(starts)
     assert first.commits.lost() is None
-    first.commits.note(dict.fromkeys(PARTITIONS, 5), {})
+    first.commits.note(StreamOffset(dict.fromkeys(PARTITIONS, 5)), {})
     mark = Mark(first.run).text
     lab.wait_until(lambda: group_commits() == dict.fromkeys(range(4), (5, mark)))
     assert f"another run on Spark, {second.run}, has begun with it" in caplog.text
@@ -170,7 +171,7 @@ def test_the_last_commit_waits_for_a_slow_broker(
     """A broker that needs longer for an answer than a look may take by default gets its last commit."""
     produced(400)
     run = runs.begin()
-    run.commits.note({PARTITIONS[0]: 7}, {})
+    run.commits.note(StreamOffset({PARTITIONS[0]: 7}), {})
     for module in (commits, holding):
         monkeypatch.setattr(module, "LOOK_TIMEOUT_S", 0.2)
     broker.delay_next(ApiKey.OFFSET_FETCH, 1.0, times=100)
@@ -204,7 +205,7 @@ def test_no_client_is_closed_while_its_last_commit_is_inside(
     monkeypatch.setattr(run, "_consumer", spy)
     monkeypatch.setattr(run.commits, "_consumer", spy)
     broker.delay_next(ApiKey.OFFSET_COMMIT, 1.5, times=1)
-    run.commits.note({PARTITIONS[0]: 7}, {})
+    run.commits.note(StreamOffset({PARTITIONS[0]: 7}), {})
     assert run.commits.finish(0.5)
     run.close(deadline_s=0.0)
     assert inside == ([False] if is_soon else [])
@@ -244,7 +245,7 @@ def test_after_a_run_that_died_the_next_one_goes_on(runs: Runs, group_commits: A
     group_commits({0: (3, dead.text)})
     run = runs.begin()
     assert run.committed[PARTITIONS[0]].offset == 3
-    run.commits.note({PARTITIONS[0]: 7}, {})
+    run.commits.note(StreamOffset({PARTITIONS[0]: 7}), {})
     assert run.commits.finish(10) == []
     ended = Mark(run.run, has_ended=True)
     assert group_commits()[0] == (7, ended.text)
@@ -324,7 +325,7 @@ def test_a_run_that_slept_gives_way_to_the_one_that_took_over(
     """A driver that stood still while another one began ends when it wakes, and commits nothing over it."""
     produced(400)
     slept = runs.begin()
-    slept.commits.note({PARTITIONS[0]: 9}, {})
+    slept.commits.note(StreamOffset({PARTITIONS[0]: 9}), {})
     monkeypatch.setattr(commits, "SETTLE_S", 0.5)
     later = runs.begin()
     runs.serve(later)
@@ -347,7 +348,7 @@ def test_a_reset_under_a_run_ends_it_and_is_not_undone(
     produced(400)
     run = runs.begin()
     group_commits({2: (1, MOVED)})
-    run.commits.note({PARTITIONS[2]: 8}, {})
+    run.commits.note(StreamOffset({PARTITIONS[2]: 8}), {})
 
     def lost() -> Any:
         run.serve(0.05)
@@ -410,8 +411,8 @@ def test_a_log_that_was_made_anew_under_a_run_is_committed_from_its_beginning(
     """The group goes back with the query, instead of waiting until the new log is as long as the old one."""
     produced(400)
     run = runs.begin()
-    run.commits.note({PARTITIONS[0]: 9, PARTITIONS[1]: 6}, {})
-    run.commits.note({PARTITIONS[0]: 2, PARTITIONS[1]: 6}, {})
+    run.commits.note(StreamOffset({PARTITIONS[0]: 9, PARTITIONS[1]: 6}), {})
+    run.commits.note(StreamOffset({PARTITIONS[0]: 2, PARTITIONS[1]: 6}), {})
     assert run.commits.finish(10) == []
     assert [offset for offset, _ in group_commits().values()] == [2, 6, 0, 0]
 
@@ -427,7 +428,7 @@ def test_commits_that_are_denied_are_told_as_such(
         run.claim(run.begin())
     run = runs.begin()
     broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.TOPIC_AUTHORIZATION_FAILED)
-    run.commits.note({PARTITIONS[0]: 1}, {})
+    run.commits.note(StreamOffset({PARTITIONS[0]: 1}), {})
 
     def lost() -> Any:
         run.serve(0.05)
@@ -447,7 +448,7 @@ def test_a_broker_that_does_not_answer_for_a_while_ends_nothing(
     run = runs.begin()
     broker.fail_next(ApiKey.OFFSET_FETCH, KafkaError.GROUP_AUTHORIZATION_FAILED)
     broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.INVALID_COMMIT_OFFSET_SIZE, KafkaError.UNKNOWN)
-    run.commits.note({PARTITIONS[3]: 5}, {})
+    run.commits.note(StreamOffset({PARTITIONS[3]: 5}), {})
     failed = (ConnectionTrouble, CommitFailed)
 
     def is_committed() -> bool:
@@ -468,7 +469,7 @@ def test_a_commit_whose_mark_is_refused_is_made_without(
     broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.OFFSET_METADATA_TOO_LARGE)
     run = runs.open()
     assert not run.claim(run.begin()).keeps_marks
-    run.commits.note({PARTITIONS[0]: 1}, {})
+    run.commits.note(StreamOffset({PARTITIONS[0]: 1}), {})
     assert run.commits.finish(10) == []
     assert group_commits() == {0: (1, ""), 1: (0, ""), 2: (0, ""), 3: (0, "")}
 
@@ -480,7 +481,7 @@ def test_a_run_whose_mark_would_be_too_long_commits_without(
     produced(8)
     run = runs.open(commit_metadata_bytes_max=0)
     assert not run.claim(run.begin()).keeps_marks
-    run.commits.note({PARTITIONS[0]: 1}, {})
+    run.commits.note(StreamOffset({PARTITIONS[0]: 1}), {})
     assert run.commits.finish(10) == []
     assert group_commits() == {0: (1, ""), 1: (0, ""), 2: (0, ""), 3: (0, "")}
 

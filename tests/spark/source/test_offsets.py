@@ -74,6 +74,7 @@ def test_the_shape_is_the_jvm_connectors() -> None:
             '{"#group": 1}',
             '{"#topics": {"a": 1}}',
             '{"#topics": {"a": "x"}}',
+            '{"#anew": []}',
             '{"sourceVersion": {"version": 1}}',
         ),
     ],

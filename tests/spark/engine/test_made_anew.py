@@ -1,0 +1,199 @@
+"""Row 23 for runs on Spark: a topic that is deleted and made again, its new log longer than the old one.
+
+The group's commits and the checkpoint lie inside of the new log, so only the topic's id tells.
+"""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as KafkaPartition
+
+import ehkafka
+from ehkafka.errors import OffsetGapError
+from ehkafka.events import LogReplaced
+from ehkafka.progress.metadata import LogFacts, facts_of
+from ehkafka.records import TopicPartition
+from ehkafka.spark.engine.group import Group
+from ehkafka.spark.engine.hand_over import Standing
+from ehkafka.spark.engine.marks import Mark
+from ehkafka.spark.engine.results import LastRecord
+from ehkafka.spark.source.offsets import StreamOffset
+from ehkafka.telemetry.bus import EventBus
+from ehkafka.testing.topics import produce
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from ehkafka.testing.kafka import KafkaBroker
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
+
+OLD, NEW = 300, 800
+OLD_ID = bytes(range(16))
+
+
+class Stage:
+    """A topic and a group of the test's own on a real broker."""
+
+    def __init__(self, broker: KafkaBroker, undo: ExitStack, lab: Any) -> None:
+        self.broker, self._undo, self._lab = broker, undo, lab
+        self.topic = f"anew-{uuid.uuid4().hex[:8]}"
+        self.group = f"{self.topic}-group"
+        self.partition = TopicPartition(self.topic, 0)
+        self.told: list[LogReplaced] = []
+        broker.create_topic(self.topic, 1)
+
+    def app(self, **settings: Any) -> ehkafka.App:
+        """Return an app."""
+        return ehkafka.App(
+            group=self.group,
+            start="earliest",
+            endpoint=ehkafka.Endpoint.kafka(self.broker.bootstrap),
+            **settings,
+        )
+
+    def open(self, **settings: Any) -> Group:
+        """Open the group as a run on Spark does, without Spark."""
+        app = self.app(**settings)
+        app.handler(self.topic)(lambda _record: None)
+        bus = EventBus((self,))
+        bus.start()
+        self._undo.callback(bus.close, 1.0)
+        group = Group(self._lab.parts_of(app), bus, lambda _error: None)
+        self._undo.callback(group.close, deadline_s=0.0)
+        group.open()
+        return group
+
+    def on_event(self, event: Any) -> None:
+        """Keep what is told of logs."""
+        if isinstance(event, LogReplaced):
+            self.told.append(event)
+
+    def fill(self, word: str, count: int) -> None:
+        """Write so many records."""
+        records = [(f"k{number % 7}", f"{word}-{number}".encode()) for number in range(count)]
+        produce(self.broker.bootstrap, self.topic, records, partition=0)
+
+    def make_anew(self) -> None:
+        """Delete the topic, make it again, and write a longer log."""
+        self.broker.delete_topic(self.topic)
+        self.broker.create_topic(self.topic, 1)
+        self.fill("new", NEW)
+
+    def commit(self, offset: int | None = None, metadata: str = "") -> KafkaPartition:
+        """Commit from outside, if there is an offset, and return what the group has."""
+        consumer = Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": self.group})
+        try:
+            if offset is not None:
+                wanted = KafkaPartition(self.topic, 0, offset, metadata=metadata)
+                consumer.commit(offsets=[wanted], asynchronous=False)
+            [found] = consumer.committed([KafkaPartition(self.topic, 0)], timeout=15.0)
+            return found
+        finally:
+            consumer.close()
+
+    def facts(self) -> LogFacts:
+        """Return what the group's commit says of its log."""
+        found = self.commit()
+        return facts_of(found.offset, found.metadata)
+
+
+@pytest.fixture
+def stage(kafka: KafkaBroker, lab: Any) -> Iterator[Stage]:
+    """Return a stage on the session's broker."""
+    with ExitStack() as undo:
+        yield Stage(kafka, undo, lab)
+
+
+def old_commit(checkpoint: str = "") -> str:
+    """Return the metadata of a run's commit in the old log."""
+    return Mark("run-1", checkpoint, has_ended=True).beside(OLD, LogFacts(topic_id=OLD_ID), 4096)
+
+
+def test_a_group_commit_of_another_log_does_not_decide(stage: Stage) -> None:
+    """`on_out_of_range` does: the start ends and says why, or takes the group to the log's beginning."""
+    stage.fill("new", NEW)
+    stage.commit(OLD, old_commit())
+    with pytest.raises(OffsetGapError, match=r"had the id 00010203-.*on_out_of_range='earliest'"):
+        stage.open().begin()
+    assert stage.commit().offset == OLD
+    group = stage.open(on_out_of_range="earliest")
+    assert group.claim(group.begin()).starts == {stage.partition: 0}
+    assert stage.commit().offset == 0
+
+
+def test_a_checkpoint_of_another_log_takes_the_group_to_the_new_one(stage: Stage) -> None:
+    """Its commits were deleted with the topic; at the checkpoint's place the group would be in the middle."""
+    stage.fill("new", NEW)
+    standing = Standing({stage.partition: OLD}, ({stage.partition: OLD},), {stage.topic: OLD_ID})
+    group = stage.open()
+    group.begin({stage.topic})
+    with pytest.raises(OffsetGapError, match=r"had the id 00010203-.*new_checkpoint=True"):
+        group.begin_over(standing)
+    group = stage.open(on_out_of_range="earliest")
+    group.begin({stage.topic})
+    assert group.begin_over(standing) == {stage.partition: 0}
+    same = standing.__class__(standing.finished, standing.ends, {})
+    assert group.begin_over(same) == {}, "FACT: what is not known disproved a checkpoint"
+
+
+def test_commits_of_a_run_carry_the_id_that_its_source_tells(stage: Stage) -> None:
+    """The first id, and a new one with a new beginning; without that the next start is to find out."""
+    stage.fill("old", OLD)
+    other = bytes(reversed(OLD_ID))
+    group = stage.open()
+    group.claim(group.begin())
+    for end, told, anew, known in (
+        (100, OLD_ID, {}, OLD_ID),
+        (200, other, {}, OLD_ID),
+        (250, other, {stage.partition: 0}, other),
+    ):
+        ended = StreamOffset({stage.partition: end}, topic_ids={stage.topic: told}, anew=anew)
+        group.commits.note(ended, {stage.partition: LastRecord(90, 1_000, None)})
+        assert group.commits.finish(10) == []
+        assert (stage.commit().offset, stage.facts().topic_id) == (end, known)
+
+
+def test_a_running_query_begins_the_new_log_at_its_beginning(
+    stage: Stage, spark: SparkSession, journal: Any, lab: Any, tmp_path: Any
+) -> None:
+    """Made anew between two batches: all of it is handled; then over the checkpoint, the default ends it."""
+    pytest.importorskip("pyspark")
+    note = journal.note
+
+    def app_for(**settings: Any) -> ehkafka.App:
+        app = stage.app(stop_s=30.0, **settings)
+
+        @app.handler(stage.topic)
+        def handle(record: ehkafka.Record) -> None:
+            note((record.value() or b"").decode())
+
+        return app
+
+    def handled() -> set[str]:
+        return {words[0] for words in journal.lines()}
+
+    stage.fill("old", OLD)
+    where = str(tmp_path / "checkpoint")
+    run = app_for(on_out_of_range="earliest").run_on_spark(spark, checkpoint=where)
+    lab.wait_until(lambda: len(handled()) == OLD)
+    lab.wait_until(lambda: stage.facts().topic_id)
+    before = stage.facts().topic_id
+    stage.make_anew()
+    new = {f"new-{number}" for number in range(NEW)}
+    lab.wait_until(lambda: f"new-{NEW - 1}" in handled())
+    missing = len(new - handled())
+    assert not missing, f"FACT: {missing} of {NEW} records of the new log were never handled"
+    lab.wait_until(lambda: stage.commit().offset == NEW)
+    run.stop()
+    assert stage.facts().topic_id not in (None, before)
+    stage.make_anew()
+    with pytest.raises(OffsetGapError, match=r"had the id .*new_checkpoint=True"):
+        app_for().run_on_spark(spark, checkpoint=where)
