@@ -1,0 +1,256 @@
+"""When a member asks whose log it reads, and what it believes of the answers: by hand, without a broker.
+
+The mutants below take single guards out and have to be noticed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import textwrap
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Self
+
+import pytest
+
+from ehkafka.intake.log_asker import Question
+from ehkafka.intake.log_watch import STANDSTILL_S, LogWatch
+from ehkafka.intake.same_log import Reading
+from ehkafka.progress.metadata import LogFacts
+from ehkafka.records import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+P0 = TopicPartition("t", 0)
+ID, OTHER_ID = b"\x01" * 16, b"\x02" * 16
+FIRST, LATER = (9, 1_000), (19, 2_000)
+
+
+class Member:
+    """One partition of a member: what its commits carry, what it has finished, its questions, its clock."""
+
+    def __init__(self, facts: LogFacts | None = None) -> None:
+        self.facts = facts or LogFacts()
+        self.now_s = 0.0
+        self.questions: list[Question] = []
+        self.assignment = SimpleNamespace(epoch=1, anchor=None, marks=SimpleNamespace(last=None))
+        saver = SimpleNamespace(carried=lambda _partition: self.facts, carry=self._carry)
+        owned = _Owned({P0: _OwnedPartition(self.assignment)}, saver)
+        asker: Any = SimpleNamespace(ask=self._ask)
+        self.watch = LogWatch(owned, asker, lambda: self.now_s)  # type: ignore[arg-type]
+
+    def _carry(self, _partition: TopicPartition, facts: LogFacts) -> None:
+        self.facts = facts
+
+    def _ask(self, facts: Mapping[TopicPartition, LogFacts], *, reads: bool = True) -> Question:
+        self.questions.append(Question(facts, reads))
+        return self.questions[-1]
+
+    def look(self, after_s: float = 0.5) -> dict[TopicPartition, str]:
+        """Let time pass and the poll thread come round."""
+        self.now_s += after_s
+        return self.watch.look()
+
+    def answer(self, topic_id: bytes | None = None, reading: Reading | None = None) -> None:
+        """Answer the last question."""
+        question = self.questions[-1]
+        question.ids = {} if topic_id is None else {P0.topic: topic_id}
+        question.readings = {} if reading is None else {P0: reading}
+        question.has_ids.set()
+        question.done.set()
+
+    def receive(self, leader_epoch: int) -> None:
+        """Receive a record of this epoch's leader."""
+        self.assignment.marks.last = SimpleNamespace(leader_epoch=leader_epoch)
+
+
+class _OwnedPartition(tuple[None, Any]):
+    __slots__ = ()
+
+    def __new__(cls, assignment: Any) -> Self:
+        return super().__new__(cls, (None, assignment))
+
+    @property
+    def assignment(self) -> Any:
+        return self[1]
+
+
+class _Owned(dict[TopicPartition, _OwnedPartition]):
+    def __init__(self, partitions: dict[TopicPartition, _OwnedPartition], saver: Any) -> None:
+        super().__init__(partitions)
+        self.saver = saver
+
+
+def _another_id_is_told() -> None:
+    member = Member(LogFacts(topic_id=ID))
+    member.look()
+    member.answer(OTHER_ID)
+    assert "had the id" in member.look()[P0]
+    assert member.facts.topic_id == ID, "FACT: the new log's id was taken for the old position"
+
+
+def _a_first_id_with_nothing_finished_is_believed() -> None:
+    member = Member()
+    member.watch.assigned()
+    member.answer(ID)
+    assert member.look() == {}
+    assert member.facts.topic_id == ID
+
+
+def _a_first_id_behind_a_finished_record_is_not() -> None:
+    """The answer may be of a log made anew after that record, so the record is read beside the next one."""
+    member = Member()
+    member.watch.assigned()
+    member.assignment.anchor = FIRST
+    member.answer(ID)
+    member.look()
+    assert member.facts == LogFacts(witness=FIRST), "FACT: an id was believed that came after a record"
+    assert member.questions[-1].facts[P0].witness == FIRST
+    member.answer(ID, Reading(FIRST))
+    member.look()
+    assert member.facts.topic_id == ID
+
+
+def _a_witness_stays_until_it_was_seen_again() -> None:
+    member = Member(LogFacts(witness=FIRST))
+    member.assignment.anchor = LATER
+    member.look()
+    member.answer()
+    member.look()
+    assert member.facts.witness == FIRST, "FACT: a record of an unproved log became the witness"
+    member.look(60.0)
+    member.answer(None, Reading(FIRST))
+    member.look()
+    assert member.facts.witness == LATER
+
+
+def _silence_is_asked_again_but_not_at_once() -> None:
+    member = Member(LogFacts(topic_id=ID))
+    member.look()
+    member.answer()
+    member.look()
+    assert len(member.questions) == 1, "FACT: a silent broker is asked without a pause"
+    member.look(4.0)
+    member.look(4.0)
+    assert len(member.questions) == 2
+
+
+def _who_stood_still_asks() -> None:
+    member = Member(LogFacts(topic_id=ID))
+    member.look()
+    member.answer(ID)
+    member.look()
+    assert len(member.questions) == 1
+    member.look(STANDSTILL_S + 1.0)
+    assert len(member.questions) == 2, "FACT: a member that was frozen went on without a question"
+
+
+def _an_older_leader_asks() -> None:
+    member = Member(LogFacts(topic_id=ID))
+    member.receive(7)
+    member.look()
+    member.answer(ID)
+    member.look()
+    member.receive(8)
+    member.look()
+    assert len(member.questions) == 1
+    member.receive(0)
+    member.look()
+    assert len(member.questions) == 2, "FACT: a leader's epoch went down, and nobody was asked"
+
+
+def _an_answer_of_another_epoch_counts_for_nothing() -> None:
+    member = Member(LogFacts(topic_id=ID))
+    member.look()
+    member.assignment.epoch = 2
+    member.answer(OTHER_ID)
+    assert member.look() == {}, "FACT: a new position was judged by the old one's facts"
+
+
+def _each_refresh_asks() -> None:
+    member = Member(LogFacts(topic_id=ID))
+    member.watch.refresh_s = 10.0
+    member.watch.assigned()
+    member.answer(ID)
+    for _ in range(22):
+        member.look()
+    assert len(member.questions) == 2
+
+
+SCENARIOS = (
+    _another_id_is_told,
+    _a_first_id_with_nothing_finished_is_believed,
+    _a_first_id_behind_a_finished_record_is_not,
+    _a_witness_stays_until_it_was_seen_again,
+    _silence_is_asked_again_but_not_at_once,
+    _who_stood_still_asks,
+    _an_older_leader_asks,
+    _an_answer_of_another_epoch_counts_for_nothing,
+    _each_refresh_asks,
+)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.__name__.strip("_"))
+def test_a_log_is_watched(scenario: Callable[[], None]) -> None:
+    """Row 23, one decision each."""
+    scenario()
+
+
+@pytest.mark.parametrize(
+    ("method", "guard", "without", "noticed_by"),
+    [
+        (
+            LogWatch._prove,
+            "if carried.witness is not None:",
+            "if False:",
+            _a_first_id_behind_a_finished_record_is_not,
+        ),
+        (
+            LogWatch._prove,
+            "if not was_named and not was_read:",
+            "if False:",
+            _a_witness_stays_until_it_was_seen_again,
+        ),
+        (
+            LogWatch._pin,
+            "if facts.witness is None and assignment.anchor is not None:",
+            "if assignment.anchor is not None:",
+            _a_witness_stays_until_it_was_seen_again,
+        ),
+        (
+            LogWatch._judge,
+            " or owned.assignment.epoch != self._samples[partition].epoch",
+            "",
+            _an_answer_of_another_epoch_counts_for_nothing,
+        ),
+        (LogWatch._judge, "if reason is not None:", "if False:", _another_id_is_told),
+        (LogWatch.look, "now_s - self._looked_s > STANDSTILL_S or ", "", _who_stood_still_asks),
+        (LogWatch.look, " or self._went_down()", "", _an_older_leader_asks),
+        (LogWatch.look, " or now_s >= self._next_s", "", _each_refresh_asks),
+        (
+            LogWatch._ask_later,
+            "self._not_before_s = now_s + self._again_s",
+            "pass",
+            _silence_is_asked_again_but_not_at_once,
+        ),
+        (LogWatch._ask_later, "self._is_due = True", "pass", _silence_is_asked_again_but_not_at_once),
+    ],
+    ids=lambda one: getattr(one, "__name__", None),
+)
+def test_a_guard_that_is_taken_out_is_noticed(
+    method: Callable[..., Any],
+    guard: str,
+    without: str,
+    noticed_by: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The tests above hold each of them."""
+    source = textwrap.dedent(inspect.getsource(method))
+    assert source.count(guard) == 1, f"the guard is not there any more: {guard}"
+    code = "from __future__ import annotations\n" + source.replace(guard, without)
+    made: dict[str, Any] = {}
+    exec(compile(code, "<mutant>", "exec"), vars(sys.modules[method.__module__]), made)
+    monkeypatch.setattr(LogWatch, method.__name__, made[method.__name__])
+    with pytest.raises((AssertionError, KeyError)):
+        noticed_by()
