@@ -225,6 +225,8 @@ def test_a_stop_before_the_first_batch_leaves_a_checkpoint_that_goes_on(tmp_path
         partitions=lambda: (partition,),
         starts=lambda asked: dict.fromkeys(asked, 0),
         ends=lambda asked: dict.fromkeys(asked, 9),
+        begin_ids=lambda: None,
+        first_ids=dict,
     )
     engine = reader.EngineReader(options_from(given), reader.EngineJob("job", b"", str(stop_file)))
     stream = engine._stream = Stream(engine.options, log)  # type: ignore[arg-type]
