@@ -14,6 +14,7 @@ from ehkafka.intake.client_log import ClientLog
 from ehkafka.intake.log_asker import LogAsker
 from ehkafka.intake.log_watch import LogWatch, refresh_s
 from ehkafka.intake.topic_ids import TopicIds
+from ehkafka.intake.watched import OwnedLogs
 from ehkafka.intake.witness import witness_properties
 
 if TYPE_CHECKING:
@@ -44,7 +45,9 @@ class LogIdentity:
 
     def attach(self, context: IntakeContext) -> None:
         """Connect with the poll thread's parts, before there is a poll thread."""
-        watch = self._watch = context.log_watch = LogWatch(context.owned, self.asker, context.clock)
+        watch = self._watch = context.log_watch = LogWatch(
+            OwnedLogs(context.owned), self.asker, context.clock
+        )
         context.positions.disproved = watch.disproved
 
     def use(self, properties: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import OFFSET_INVALID, KafkaError
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
+from ehkafka.consumer.carried_facts import without_metadata
 from ehkafka.progress.committer import as_offset
 from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
@@ -77,9 +78,14 @@ class Request:
     def answer(self, error: KafkaError | None, partitions: Sequence[KafkaPartition]) -> None:
         """Answer everybody."""
         stored = {p: as_offset(p, position) for p, position in self.unmoved.items()}
-        stored |= {TopicPartition(p.topic, p.partition): p for p in partitions}
+        stored |= {TopicPartition(p.topic, p.partition): self._as_asked(p) for p in partitions}
         for ask in self.asks:
             ask.answer = ask.answered(error, stored)
+
+    def _as_asked(self, said: KafkaPartition) -> KafkaPartition:
+        """Return what the broker said of a partition, without metadata that the program has not given."""
+        position = self.positions.get(TopicPartition(said.topic, said.partition))
+        return without_metadata(said) if position is None or position.metadata is None else said
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaError
 
 from ehkafka.consumer.asks import AS_MARKED, Answer, Ask, Asks, Request
+from ehkafka.progress.committer import names_metadata
 
 if TYPE_CHECKING:
     from collections import deque
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
     from confluent_kafka import TopicPartition as KafkaPartition
 
+    from ehkafka.consumer.carried_facts import CarriedFacts
     from ehkafka.consumer.turns import Turns
     from ehkafka.progress.committer import Committer
     from ehkafka.progress.ledger import CommitLedger, Position
@@ -50,6 +52,7 @@ class Commits:
         *,
         answers: deque[Answer],
         clock: Callable[[], float],
+        facts: CarriedFacts,
         marked: Callable[[TopicPartition], Position | None] = lambda _partition: None,
     ) -> None:
         """`marked` says where the marks of a partition are, None if it has none.
@@ -62,6 +65,7 @@ class Commits:
         self._turns = turns
         self._answers = answers
         self._clock = clock
+        self._facts = facts
         self._marked = marked
         # For the sender, who would wake at every turn otherwise.
         self._work = threading.Condition(turns.lock)
@@ -96,7 +100,13 @@ class Commits:
             if request is None or not request.is_answered_by(partitions):
                 return False
         self._committer.on_commit(error, partitions)
-        self._land(request, error, partitions)
+        if names_metadata(error, partitions) and self._facts.refused():
+            # A commit never fails for what we say beside.
+            with self._turns.lock:
+                self._in_flight, request = None, self._begin(request)
+            self._send_off(request)
+        else:
+            self._land(request, error, partitions)
         return True
 
     def flush(self) -> None:
@@ -232,18 +242,23 @@ class Commits:
         partitions: Sequence[KafkaPartition] = ()
         try:
             if request.positions:
-                error, partitions = self._committer.commit_once(self._consumer, request.positions)
+                error, partitions = self._commit_once(request)
+                if names_metadata(error, partitions) and self._facts.refused():
+                    error, partitions = self._commit_once(request)
             else:
                 error = None
         finally:
             self._land(request, error, partitions)
+
+    def _commit_once(self, request: Request) -> tuple[KafkaError | None, Sequence[KafkaPartition]]:
+        return self._committer.commit_once(self._consumer, self._facts.dressed(request.positions))
 
     def _send_off(self, request: Request) -> None:
         """Send; the answer comes to `on_commit`."""
         error: KafkaError | None = _interrupted()
         is_away = False
         try:
-            error = self._committer.send(self._consumer, request.positions, 0)
+            error = self._committer.send(self._consumer, self._facts.dressed(request.positions), 0)
             is_away = error is None and bool(request.positions)
         finally:
             if is_away:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
+from ehkafka.consumer.carried_facts import without_ours
 from ehkafka.consumer.choices import UNMARKED_BYTES_MAX, UNMARKED_RECORDS_MAX, SyncCommit, flattened
 from ehkafka.consumer.committing import Committing
 from ehkafka.consumer.parts import Parts
@@ -63,6 +64,11 @@ class Consumer(PollingConsumer):
     - `callbacks`: an exception in a callback comes out of `poll` or `consume`, after at most 0.2 s, and the
       records that were about to be returned are returned by the next call. A `close()` in a callback is
       done when that call ends.
+    - `replaced_logs`: whether a topic was deleted and made again under its name is asked on a thread of its
+      own, at an assignment and every five minutes, and logged (`LogReplaced`); commits carry by what to tell
+      it as their metadata, which `committed()` leaves out. The position stays, but with `contiguous=True` or
+      `mirror=` such a partition begins anew as `auto.offset.reset` says; `latest`, which would skip more,
+      moves nothing.
     - `settings`: on Event Hubs, what the service needs is added and what it does not take is refused.
 
     With `contiguous=True` records may be finished in any order, by any thread: `store_offsets(message)` and
@@ -118,7 +124,7 @@ class Consumer(PollingConsumer):
         else:
             initialise_consumer(super().__init__, parts.properties)
         self._is_open = True
-        parts.join(self)
+        parts.join(self, self._rebalances.begin_anew)
 
     # --- committing -----------------------------------------------------------------------------------
 
@@ -161,6 +167,13 @@ class Consumer(PollingConsumer):
             self._committing.store(message, offsets, super().store_offsets)
         else:
             super().store_offsets(message, offsets)
+
+    def committed(
+        self, partitions: list[KafkaPartition], *timeout: Any, **named: Any
+    ) -> list[KafkaPartition]:
+        """See `confluent_kafka.Consumer.committed`. What our commits say beside is left out."""
+        found: list[KafkaPartition] = super().committed(partitions, *timeout, **named)
+        return without_ours(found) if self._is_open and self._parts.log_guard.is_on else found
 
     # --- partitions -----------------------------------------------------------------------------------
 

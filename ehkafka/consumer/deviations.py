@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ehkafka.events import Event
 
-Deviation = Literal["bare_commit", "coalescing", "auto_commit", "callbacks", "settings"]
+Deviation = Literal["bare_commit", "coalescing", "auto_commit", "callbacks", "replaced_logs", "settings"]
 
 DEVIATIONS: Mapping[Deviation, str] = MappingProxyType(
     {
@@ -30,6 +30,9 @@ DEVIATIONS: Mapping[Deviation, str] = MappingProxyType(
         "callbacks": "an exception in a callback comes out of poll() or consume(), and the records that "
         "were about to be returned are returned by the next call; confluent-kafka drops them. close() in a "
         "callback waits for the end of the call; confluent-kafka may stand still",
+        "replaced_logs": "whether a topic was deleted and made again under its name is asked on a thread of "
+        "its own and logged, and commits carry by what to tell it; contiguous=True or a mirror begin such a "
+        "partition anew, as auto.offset.reset=earliest or error says. confluent-kafka goes on in its middle",
         "settings": "on Event Hubs, settings that the service needs are added and those that it does not "
         "take are refused; confluent-kafka passes all of them on",
     }

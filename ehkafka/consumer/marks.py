@@ -99,6 +99,8 @@ class Marks:
         # come back, and librdkafka remembers the pause.
         self.paused_by_program: set[TopicPartition] = set()
         self._left_paused: set[TopicPartition] = set()
+        # Read no more until all that was delivered is marked.
+        self._halted: set[TopicPartition] = set()
 
     @property
     def unmarked_records(self) -> int:
@@ -168,7 +170,7 @@ class Marks:
             back = self._left_paused - self.paused_by_program
             self._left_paused.clear()
             self._consumer.resume([KafkaPartition(*partition) for partition in back])
-        if not self._flow.paused:
+        if not (self._flow.paused or self._halted):
             return
         dispatcher = self._dispatcher
         going = self._flow.to_resume(
@@ -181,7 +183,16 @@ class Marks:
 
     def is_held(self, partition: TopicPartition) -> bool:
         """Tell whether the flow control keeps a partition paused."""
-        return partition in self._flow.paused
+        return partition in self._flow.paused or partition in self._halted
+
+    def halt(self, partition: TopicPartition) -> bool:
+        """Deliver no more of a partition until it has ended; tell whether nothing of it is unmarked."""
+        if partition not in self._halted:
+            self._halted.add(partition)
+            self._flow.forget(partition)
+            self._pause([partition])
+        assignment = self._dispatcher.assignments.get(partition)
+        return assignment is None or not assignment.unfinished_records
 
     def ended(self, partitions: Iterable[TopicPartition]) -> None:
         """These are not ours any more: late marks count for nothing."""
@@ -190,8 +201,9 @@ class Marks:
                 assignment = self._dispatcher.assignments.get(partition)
                 if assignment is not None:
                     self._end(assignment)
-            if partition in self._flow.paused:
+            if self.is_held(partition):
                 self._left_paused.add(partition)
+                self._halted.discard(partition)
             self._flow.forget(partition)
 
     def _receive(self, partition: TopicPartition, kept: list[_Delivered]) -> None:
@@ -222,9 +234,10 @@ class Marks:
 
     def _tell_if_none_come(self) -> None:
         now_s = self._clock()
-        if not self._flow.paused or now_s - self._moved_s < MISSING_S:
+        held = self._halted.union(self._flow.paused)
+        if not held or now_s - self._moved_s < MISSING_S:
             return
-        partition = min(self._flow.paused)
+        partition = min(held)
         with self._lock:
             self._moved_s = now_s
             assignment = self._dispatcher.assignments[partition]

@@ -14,30 +14,25 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.checkpoints.layout import Layout
 from ehkafka.checkpoints.mirror import Mirror
-from ehkafka.endpoint.client import open_admin, open_consumer
-from ehkafka.intake.log_asker import LogAsker
-from ehkafka.intake.mirror_start import MirrorStart
-from ehkafka.intake.topic_ids import TopicIds
-from ehkafka.intake.witness import witness_properties
+from ehkafka.intake.mirror_start import MirrorEvidence, MirrorStart
 from ehkafka.mirroring import check_topics, run_name
 from ehkafka.records import TopicPartition
-from ehkafka.secret import HiddenProperties
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from confluent_kafka import Consumer
-    from confluent_kafka.admin import AdminClient
 
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
     from ehkafka.events import Event
+    from ehkafka.intake.log_asker import LogAsker
     from ehkafka.progress.committer import Committer
+    from ehkafka.progress.metadata import LogFacts
     from ehkafka.progress.position import Progress
 
 COMMITTED_S = 10.0
 FLUSH_S = 5.0
-_CALLBACKS = ("error_cb", "stats_cb", "throttle_cb", "on_commit", "logger")
 
 
 class Mirrored:
@@ -49,17 +44,19 @@ class Mirrored:
         endpoint: Endpoint | None,
         config: Mapping[str, Any],
         emit: Callable[[Event], None],
+        asker: LogAsker,
     ) -> None:
         """Raise `ConfigurationError` for what cannot be mirrored."""
         self._mirror: Mirror | None = None
         self._layout: Layout | None = None
-        self._properties: Mapping[str, Any] = {}
         # By the polling thread; read by whoever sends a commit, under the lock.
         self._lock = threading.Lock()
         self._epochs: dict[TopicPartition, int] = {}
         self._last_epoch = 0
-        # The group's commits of what is being assigned. The polling thread's alone.
-        self._commits: dict[TopicPartition, int] = {}
+        # The group's commits of what is being assigned, and of silent ones what the mirror knows of their
+        # logs. The polling thread's alone.
+        self._commits: dict[TopicPartition, KafkaPartition] = {}
+        self._known: Mapping[TopicPartition, LogFacts] = {}
         if choice is None:
             return
         host = endpoint.name if endpoint is not None else str(config.get("bootstrap.servers", "kafka"))
@@ -68,13 +65,12 @@ class Mirrored:
         self._mirror = Mirror(
             choice.open_store(), self._layout, owner=run_name(), interval_s=choice.interval_s, emit=emit
         )
-        self._asker = LogAsker(TopicIds(self._open_admin), self._open_consumer)
         self._start = MirrorStart(
             "mirror",
             group=self._layout.group,
             emit=emit,
             mirror=self._mirror,
-            prove=self._asker.prove,
+            prove=asker.prove,
         )
 
     def start(self, committer: Committer) -> None:
@@ -92,10 +88,6 @@ class Mirrored:
         committer.listen(on_acknowledged)
         mirror.start()
 
-    def use(self, properties: Mapping[str, Any]) -> None:
-        """Take the properties of the client, for a look at a log."""
-        self._properties = HiddenProperties({k: v for k, v in properties.items() if k not in _CALLBACKS})
-
     def subscribed(self, topics: Collection[str]) -> None:
         """Refuse topics whose mirrors would overwrite each other. Raises `ConfigurationError`."""
         if self._layout is not None:
@@ -107,13 +99,24 @@ class Mirrored:
             return list(partitions)
         asked = [KafkaPartition(p.topic, p.partition) for p in partitions]
         committed = consumer.committed(asked, timeout=COMMITTED_S)
-        self._commits = {_name(p): p.offset for p in committed if p.offset >= 0}
+        self._commits = {_name(p): p for p in committed if p.offset >= 0}
+        silent = {name: at.offset for name, at in self._commits.items() if not at.metadata}
+        self._known = MirrorEvidence(self._mirror).facts(silent) if silent else {}
         without = [TopicPartition(p.topic, p.partition) for p in committed if p.offset < 0]
         found = self._start.find(without)
         return [
             KafkaPartition(p.topic, p.partition, found[name]) if (name := _name(p)) in found else p
             for p in partitions
         ]
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is a mirror."""
+        return self._mirror is not None
+
+    def found(self) -> tuple[Mapping[TopicPartition, KafkaPartition], Mapping[TopicPartition, LogFacts]]:
+        """Return the commits that `begin_at` has read, and what is known of those that say nothing."""
+        return dict(self._commits), self._known
 
     def assigned(self, partitions: Iterable[TopicPartition]) -> None:
         """These are ours from now on."""
@@ -123,7 +126,8 @@ class Mirrored:
             with self._lock:
                 self._last_epoch += 1
                 epoch = self._epochs[partition] = self._last_epoch
-            self._mirror.assigned(partition, epoch, self._commits.pop(partition, None))
+            at = self._commits.pop(partition, None)
+            self._mirror.assigned(partition, epoch, None if at is None else at.offset)
 
     def ended(self, partitions: Iterable[TopicPartition]) -> None:
         """These are not ours any more."""
@@ -138,15 +142,7 @@ class Mirrored:
     def stop(self) -> None:
         """Write what is owed, and end."""
         if self._mirror is not None:
-            self._asker.stop()
             self._mirror.stop(FLUSH_S)
-
-    def _open_consumer(self) -> Consumer:
-        """Open a consumer that joins no group: it is given partitions, and its group commits nothing."""
-        return open_consumer(witness_properties(self._properties))
-
-    def _open_admin(self) -> AdminClient:
-        return open_admin({**self._properties, "log_level": 0})
 
 
 def _name(partition: KafkaPartition) -> TopicPartition:

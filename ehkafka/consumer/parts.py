@@ -6,17 +6,20 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka.cimpl import Consumer as KafkaConsumer
 
+from ehkafka.consumer.anew import Anew
 from ehkafka.consumer.auto_commit import AutoCommit
 from ehkafka.consumer.choices import Choices, auto_commit_s, flattened, is_true
 from ehkafka.consumer.commits import Commits
 from ehkafka.consumer.deviations import Deviating
 from ehkafka.consumer.guarded import Guarded
+from ehkafka.consumer.log_guard import LogGuard
 from ehkafka.consumer.marks import Marks
 from ehkafka.consumer.mirrored import Mirrored
 from ehkafka.consumer.passed import Passed
@@ -84,8 +87,16 @@ class Parts:
         self.is_event_hubs = self.endpoint is not None and self.endpoint.is_event_hubs
         self.guarded = Guarded(lambda: self.deviating.tell("callbacks"))
         self.on_commit: Callable[..., Any] | None = None
-        self.properties = self._properties(asked)
         self.returned = Returned()
+        self.log_guard = LogGuard(
+            asked,
+            self.returned,
+            self.telling.emit,
+            is_on=self.deviating.has("replaced_logs"),
+            begins_anew=self.choices.contiguous or mirror is not None,
+        )
+        self.mirror = Mirrored(mirror, self.endpoint, asked, self.telling.emit, self.log_guard.asker)
+        self.properties = self._properties(asked)
         self.stored = Stored()
         # What librdkafka has assigned. Replaced with the assignment; read by any thread.
         self.held: frozenset[TopicPartition] = frozenset()
@@ -94,7 +105,6 @@ class Parts:
         self.turns = Turns()
         now_s = time.monotonic()
         self.auto = AutoCommit(self.choices.auto_commit_s, now_s) if self.choices.auto_commit else None
-        self.mirror = Mirrored(mirror, self.endpoint, asked, self.telling.emit)
         credential = self.endpoint.credential if self.endpoint is not None else None
         self.credential = CredentialWatch(credential, self.telling.emit)
         self._next_credential_look_s = 0.0 if credential is not None else float("inf")
@@ -104,14 +114,15 @@ class Parts:
         )
         # When the polling thread has something to look after.
         self.next_look_s = 0.0
-        self.has_looks = self.auto is not None or credential is not None
+        self.has_looks = self.auto is not None or credential is not None or self.log_guard.is_on
         self.marks: Marks | None = None
         self.commits: Commits | None = None
+        self.anew: Anew | None = None
         # None where librdkafka itself commits by itself, or nobody does.
         self.passed: Passed | None = None
 
-    def join(self, consumer: KafkaConsumer) -> None:
-        """Take up the client that was just opened."""
+    def join(self, consumer: KafkaConsumer, begin_anew: Callable[[TopicPartition], None]) -> None:
+        """Take up the client that was just opened. `begin_anew` forgets a partition's old log."""
         bare: Any = BareConsumer(consumer)
         if self.choices.contiguous:
             limits = self.choices.unmarked_records_max, self.choices.unmarked_bytes_max
@@ -121,12 +132,20 @@ class Parts:
         committer = Committer(
             ledger, clock=time.monotonic, emit=self.telling.emit, fatal=lambda _told_by_the_answer: None
         )
-        self.mirror.use(self.properties)
+        self.log_guard.use(self.properties)
+        self.anew = Anew(bare, self, begin_anew)
         self.mirror.start(committer)
         if self.deviating.has("coalescing"):
             marked = {} if self.marks is None else {"marked": self.marks.position}
             self.commits = Commits(
-                bare, committer, ledger, self.turns, answers=self.answers, clock=time.monotonic, **marked
+                bare,
+                committer,
+                ledger,
+                self.turns,
+                answers=self.answers,
+                clock=time.monotonic,
+                facts=self.log_guard.facts,
+                **marked,
             )
         if self.auto is not None:
             self.passed = Passed(bare, self.turns, self.marks or self._done())
@@ -138,6 +157,7 @@ class Parts:
     def close(self) -> None:
         """End everything but the client."""
         self.credential.stop()
+        self.log_guard.stop()
         self._next_credential_look_s = float("inf")
         if self.commits is not None:
             self.commits.stop()
@@ -156,7 +176,7 @@ class Parts:
             self.credential.apply()
         is_due = self.auto is not None and self.auto.is_due(now_s)
         auto_s = float("inf") if self.auto is None else self.auto.next_s
-        self.next_look_s = min(self._next_credential_look_s, auto_s)
+        self.next_look_s = min(self._next_credential_look_s, auto_s, self.log_guard.next_look_s)
         return is_due
 
     def _emulates(self, contiguous: object) -> bool:
@@ -198,6 +218,8 @@ class Parts:
             for name in _CALLBACKS:
                 if callable(result.get(name)):
                     result[name] = self.guarded.guard(result[name])
+        if self.log_guard.is_on and callable(result.get("error_cb")):
+            result["error_cb"] = _overheard(self.log_guard.hears, result["error_cb"])
         return result
 
     def _hear(self, error: KafkaError | None, partitions: list[Any]) -> None:
@@ -215,3 +237,12 @@ class Parts:
             answer = self.answers.popleft()
             if self.on_commit is not None:
                 self.on_commit(*answer)
+
+
+def _overheard(hear: Callable[[KafkaError], None], callback: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(callback, updated=())
+    def overheard(error: KafkaError) -> Any:
+        hear(error)
+        return callback(error)
+
+    return overheard

@@ -155,7 +155,12 @@ class PollingConsumer(KafkaConsumer):
         parts = self._parts
         if parts.answers:
             parts.tell_answers()
-        if parts.has_looks and parts.look(monotonic()) and self._is_open:
+        if not parts.has_looks:
+            return
+        now_s = monotonic()
+        if parts.anew is not None and self._is_open and not self._kept:
+            parts.anew.look(parts.log_guard.look(now_s))
+        if parts.look(now_s) and self._is_open:
             self._look_at_positions()
             self._committing.ask_auto()
 

@@ -8,20 +8,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from confluent_kafka import KafkaException
 from confluent_kafka.cimpl import Consumer as KafkaConsumer
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ehkafka.consumer.parts import Parts
+    from ehkafka.progress.metadata import LogFacts
 
+    _Commits = tuple[Mapping[TopicPartition, KafkaPartition], Mapping[TopicPartition, LogFacts]]
     Callback = Callable[[Any, list[KafkaPartition]], Any]
 
 _assign: Any = KafkaConsumer.assign
 _incremental_assign: Any = KafkaConsumer.incremental_assign
+_committed: Any = KafkaConsumer.committed
+# How long the guard waits for the group's commits, which librdkafka needs next as well.
+COMMITTED_S = 2.0
 
 
 class Rebalances:
@@ -56,13 +62,14 @@ class Rebalances:
     def assigned(self, partitions: Iterable[KafkaPartition], *, anew: bool) -> None:
         """The program has assigned these itself; `anew`: instead of all others."""
         self._did_assign = True
-        names = _names(partitions)
+        places = list(partitions)
+        names = _names(places)
         self._hold(names, anew=anew)
-        if self._is_busy:
-            return
-        if anew:
-            self._end(list(self._assigned))
-        self._begin(names)
+        if not self._is_busy:
+            if anew:
+                self._end(list(self._assigned))
+            self._begin(names)
+        self._parts.log_guard.placed(places)
 
     def unassigned(self, partitions: Iterable[KafkaPartition] | None) -> None:
         """The program has unassigned these itself; None: all."""
@@ -88,7 +95,11 @@ class Rebalances:
             raise
         # What the callback does to its list counts only if it assigns that.
         places = [KafkaPartition(*name, place.offset) for name, place in zip(names, begin_at, strict=True)]
+        commits, known = (
+            self._parts.mirror.found() if self._parts.mirror.is_on else self._commits(consumer, names)
+        )
         self._begin(names)
+        self._parts.log_guard.read(commits, known)
         try:
             self._call(consumer, begin_at, callback)
         finally:
@@ -142,6 +153,9 @@ class Rebalances:
         self._assigned.update(names)
         self._parts.returned.assigned(self._assigned)
         self._parts.mirror.assigned(names)
+        if self._parts.log_guard.is_on:
+            self._parts.log_guard.begun(names)
+            self._parts.next_look_s = 0.0
         if self._parts.passed is not None:
             self._parts.passed.begin(names)
 
@@ -150,6 +164,32 @@ class Rebalances:
         self._assigned.difference_update(names)
         self._parts.returned.assigned(self._assigned)
         self._parts.mirror.ended(names)
+        self._parts.log_guard.ended(names)
+        if self._parts.anew is not None:
+            self._parts.anew.drop(names)
+
+    def begin_anew(self, partition: TopicPartition) -> None:
+        """Its log is another one, and it was moved there: what is of the old one counts no more."""
+        parts, names = self._parts, [partition]
+        if parts.commits is not None:
+            parts.commits.drop(names)
+        self._forget(names)
+        parts.mirror.ended(names)
+        parts.mirror.assigned(names)
+        parts.log_guard.begun_anew(partition)
+        if parts.passed is not None:
+            parts.passed.begin(names)
+
+    def _commits(self, consumer: Any, names: list[TopicPartition]) -> _Commits:
+        """Read the group's commits before another one of ours takes their place: only for the guard."""
+        if self._parts.marks is None or not self._parts.log_guard.is_on:
+            return {}, {}
+        asked = [KafkaPartition(*name) for name in names]
+        try:
+            found = _committed(consumer, asked, timeout=COMMITTED_S)
+        except KafkaException:
+            return {}, {}  # the asking thread tries again
+        return {TopicPartition(p.topic, p.partition): p for p in found if p.offset >= 0 and not p.error}, {}
 
     def _forget(self, names: list[TopicPartition]) -> None:
         parts = self._parts

@@ -108,7 +108,8 @@ class LogReplaced(Event):
     `reason` says what tells them apart: the topic's id, or the timestamp of a record. `next_offset` is the
     position of the old log, which lies inside of the new one by chance: it does not decide, the policy
     `on_out_of_range` does, named by `action`. `lost_records` counts what is never read of the new log, as
-    with `latest`; `resumed_at` is None when the policy stops the app.
+    with `latest`; `resumed_at` is None when the policy stops the app. `option` names the policy: of a drop-in
+    it is `auto.offset.reset`, and `action` is `none` where its position stays.
     """
 
     level: ClassVar[int] = logging.ERROR
@@ -120,3 +121,4 @@ class LogReplaced(Event):
     lost_records: int
     action: str
     resumed_at: int | None
+    option: str = "on_out_of_range"

@@ -12,7 +12,7 @@ because a record of another log may have been finished meanwhile.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.intake.same_log import disproof
 from ehkafka.intake.topic_ids import ASK_S
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ehkafka.intake.log_asker import LogAsker, Question
-    from ehkafka.intake.owned import OwnedPartitions
-    from ehkafka.intake.same_log import WitnessRecord
+    from ehkafka.intake.watched import WatchedLog, WatchedLogs
     from ehkafka.progress.metadata import LogFacts
     from ehkafka.records import TopicPartition
 
@@ -46,18 +45,24 @@ def refresh_s(properties: Mapping[str, Any]) -> float:
     return min((time_ms / 1000 for time_ms in times_ms if time_ms > 0), default=REFRESH_S)
 
 
-class _Sample(NamedTuple):
-    epoch: int
-    witness: WitnessRecord | None
-
-
 class LogWatch:
     """Asks, judges, and says which partitions have another log."""
 
-    def __init__(self, owned: OwnedPartitions, asker: LogAsker, clock: Callable[[], float]) -> None:
-        self._owned = owned
+    def __init__(
+        self,
+        logs: WatchedLogs,
+        asker: LogAsker,
+        clock: Callable[[], float],
+        *,
+        standstill_s: float = STANDSTILL_S,
+        wants_bounds: bool = False,
+    ) -> None:
+        """With `wants_bounds` a log counts as another one once it is known where it begins and ends."""
+        self._logs = logs
         self._asker = asker
         self._clock = clock
+        self._standstill_s = standstill_s
+        self._wants_bounds = wants_bounds
         # How often the client refreshes its metadata. Before the poll thread begins.
         self.refresh_s = REFRESH_S
         self._is_due = False
@@ -67,7 +72,9 @@ class LogWatch:
         self._looked_s = clock()
         # The question in flight, and what each partition had finished last when it was asked.
         self._question: Question | None = None
-        self._samples: dict[TopicPartition, _Sample] = {}
+        self._samples: Mapping[TopicPartition, WatchedLog] = {}
+        # The last one that was judged.
+        self.judged: Question | None = None
         # The newest leader epoch that was received, by partition and epoch.
         self._leader_epochs: dict[TopicPartition, tuple[int, int]] = {}
 
@@ -99,49 +106,49 @@ class LogWatch:
     def look(self) -> dict[TopicPartition, str]:
         """Return which partitions have another log, as far as answers have come, and why. Twice a second."""
         now_s = self._clock()
-        if now_s - self._looked_s > STANDSTILL_S or self._went_down():
+        if now_s - self._looked_s > self._standstill_s or self._went_down():
             self.ask_soon()
         self._looked_s = now_s
         self._pin()
         found: dict[TopicPartition, str] = {}
         if self._question is not None and self._question.done.is_set():
             found = self._judge(self._question, now_s)
-            self._question = None
+            self.judged, self._question = self._question, None
         if self._question is None and now_s >= self._not_before_s and (self._is_due or now_s >= self._next_s):
             self._ask(now_s)
         return found
 
     def _pin(self) -> None:
         """Keep the first record that a partition has finished as what its log is to be told by."""
-        saver = self._owned.saver
-        for partition, (_, assignment) in self._owned.items():
-            facts = saver.carried(partition)
-            if facts.witness is None and assignment.anchor is not None:
-                saver.carry(partition, facts._replace(witness=assignment.anchor))
+        for partition, log in self._logs.now().items():
+            facts = self._logs.carried(partition)
+            if facts.witness is None and log.witness is not None:
+                self._logs.carry(partition, facts._replace(witness=log.witness))
 
     def _ask(self, now_s: float) -> None:
         self._is_due, self._next_s = False, now_s + self.refresh_s
-        facts = {partition: self._owned.saver.carried(partition) for partition in self._owned}
+        logs = self._logs.now()
+        facts = {partition: self._logs.carried(partition) for partition in logs}
         if not facts:
             return
-        self._samples = {
-            partition: _Sample(owned.assignment.epoch, owned.assignment.anchor)
-            for partition, owned in self._owned.items()
-        }
-        self._question = self._asker.ask(facts)
+        self._samples = logs
+        self._question = self._asker.ask(facts, wants_bounds=self._wants_bounds)
 
     def _judge(self, question: Question, now_s: float) -> dict[TopicPartition, str]:
         found = {}
+        logs = self._logs.now()
         for partition, facts in question.facts.items():
-            owned = self._owned.get(partition)
-            if owned is None or owned.assignment.epoch != self._samples[partition].epoch:
+            log = logs.get(partition)
+            if log is None or log.epoch != self._samples[partition].epoch:
                 continue
-            topic_id, reading = question.ids.get(partition.topic), question.readings.get(partition)
-            reason = disproof(facts, topic_id, reading)
-            if reason is not None:
-                found[partition] = reason
+            reason = question.disproof(partition)
+            if reason is None:
+                topic_id, was_read = question.ids.get(partition.topic), partition in question.readings
+                self._prove(partition, facts, topic_id, now_s, was_read=was_read)
+            elif self._wants_bounds and partition not in question.bounds:
+                self._ask_later(now_s)
             else:
-                self._prove(partition, facts, topic_id, now_s, was_read=reading is not None)
+                found[partition] = reason
         return found
 
     def _prove(
@@ -154,7 +161,7 @@ class LogWatch:
         was_read: bool,
     ) -> None:
         """Carry on what a look has shown; ask again where it has shown nothing though it should."""
-        carried = self._owned.saver.carried(partition)
+        carried = self._logs.carried(partition)
         was_named = facts.topic_id is not None and topic_id is not None
         if not was_named and not was_read:
             if (facts.topic_id, facts.witness) != (None, None):
@@ -166,7 +173,7 @@ class LogWatch:
                 return
         witness = self._samples[partition].witness or carried.witness
         topic_id = topic_id or facts.topic_id
-        self._owned.saver.carry(partition, carried._replace(topic_id=topic_id, witness=witness))
+        self._logs.carry(partition, carried._replace(topic_id=topic_id, witness=witness))
 
     def _ask_later(self, now_s: float) -> None:
         if not self._is_due:
@@ -177,12 +184,11 @@ class LogWatch:
     def _went_down(self) -> bool:
         """Tell whether an older leader's records came behind a newer one's, as in a log made anew."""
         went_down = False
-        for partition, (_, assignment) in self._owned.items():
-            mark = assignment.marks.last
-            if mark is None or mark.leader_epoch is None:
+        for partition, log in self._logs.now().items():
+            if log.leader_epoch is None:
                 continue
-            epoch, newest = self._leader_epochs.get(partition, (assignment.epoch, -1))
-            if epoch == assignment.epoch and mark.leader_epoch < newest:
+            epoch, newest = self._leader_epochs.get(partition, (log.epoch, -1))
+            if epoch == log.epoch and log.leader_epoch < newest:
                 went_down = True
-            self._leader_epochs[partition] = assignment.epoch, mark.leader_epoch
+            self._leader_epochs[partition] = log.epoch, log.leader_epoch
         return went_down

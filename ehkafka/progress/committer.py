@@ -126,7 +126,7 @@ class Committer:
                 return
             answer = _commit_and_wait(consumer, dirty)
             self._answered(dirty, *answer)
-            if not _names_metadata(*answer):
+            if not names_metadata(*answer):
                 return
 
     def commit_once(
@@ -175,7 +175,7 @@ class Committer:
         waiter.join(max(0.0, timeout_s))
         if answer:
             self._answered(dirty, *answer[0])
-            return _names_metadata(*answer[0])
+            return names_metadata(*answer[0])
         self._refused(dirty, _late(timeout_s))
         return False
 
@@ -258,7 +258,8 @@ class Committer:
             self._history.commit_requested({p: position.next_offset for p, position in positions.items()})
 
 
-def _names_metadata(error: KafkaError | None, partitions: Sequence[KafkaPartition]) -> bool:
+def names_metadata(error: KafkaError | None, partitions: Sequence[KafkaPartition]) -> bool:
+    """Tell whether the broker refused a commit for what it says beside."""
     errors = [error, *(partition.error for partition in partitions)]
     return any(one is not None and classify(one) is CommitError.METADATA for one in errors)
 

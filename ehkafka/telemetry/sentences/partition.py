@@ -95,8 +95,15 @@ def _(event: LogReplaced) -> str:
         else "Nothing of it is skipped"
     )
     step = "stopping" if event.resumed_at is None else f"going on at {event.resumed_at}"
+    policy = f"{event.option}={text(event.action)}"
+    if event.action == "none":
+        lost = f"Up to {records(event.lost_records)} of it are skipped"
+        policy = (
+            "as confluent-kafka does; seek() to where to go on. With contiguous=True or mirror=, and "
+            "auto.offset.reset=earliest, it would have begun anew"
+        )
     return (
         f"{event.partition} is another log now than the one that position {event.next_offset} belongs to: "
         f"{clause(event.reason)}. The topic was deleted and made again; the log holds {event.log_start} to "
-        f"{event.log_end}. {lost}; {step} (on_out_of_range={text(event.action)})."
+        f"{event.log_end}. {lost}; {step} ({policy})."
     )

@@ -1,0 +1,261 @@
+"""Row 23 for the drop-in: a topic that is deleted and made again, its new log longer than the old."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as KafkaPartition
+
+import ehkafka
+from ehkafka.checkpoints.body import read_checkpoint
+from ehkafka.checkpoints.memory_store import MemoryStore
+from ehkafka.checkpoints.store_mirror import StoreMirror
+from ehkafka.progress.metadata import decode, facts_of
+from ehkafka.testing.network import Network
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytestmark = pytest.mark.broker
+
+OLD, NEW = 20, 80
+LIMIT_S = 20.0
+IN_ANOTHER_LOG = "is another log now"
+
+
+class Stand:
+    """A topic of one partition, and drop-ins that read it."""
+
+    def __init__(self, stage: Any) -> None:
+        self.stage = stage
+        self.opened: list[ehkafka.Consumer] = []
+
+    def open(
+        self, *, bootstrap: str | None = None, choices: dict[str, Any] | None = None, **more: Any
+    ) -> Any:
+        """Open a consumer, which commits when it is told to."""
+        config = {
+            "bootstrap.servers": bootstrap or self.stage.broker.bootstrap,
+            "group.id": self.stage.group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "fetch.wait.max.ms": 50,
+            "log_level": 0,
+        }
+        consumer = ehkafka.Consumer(config | more, **(choices or {}))
+        self.opened.append(consumer)
+        consumer.subscribe([self.stage.topic])
+        return consumer
+
+    def fill(self, word: str, count: int) -> None:
+        """Write so many records, their number in the value."""
+        producer = Producer({"bootstrap.servers": self.stage.broker.bootstrap})
+        for number in range(count):
+            producer.produce(self.stage.topic, f"{word}-{number}".encode(), partition=0)
+        assert not producer.flush(30.0)
+
+    def make_anew(self) -> None:
+        """Delete the topic, make it again, and write a longer log."""
+        self.stage.broker.delete_topic(self.stage.topic)
+        self.stage.broker.create_topic(self.stage.topic, 1)
+        self.fill("new", NEW)
+
+    def commit(self) -> Any:
+        """Return the group's commit, as confluent-kafka reads it."""
+        from confluent_kafka import Consumer  # noqa: PLC0415
+
+        consumer = Consumer({"bootstrap.servers": self.stage.broker.bootstrap, "group.id": self.stage.group})
+        try:
+            return consumer.committed([KafkaPartition(self.stage.topic, 0)], timeout=15.0)[0]
+        finally:
+            consumer.close()
+
+    def put_commit(self, next_offset: int, metadata: str | None) -> None:
+        """Commit from outside: the broker forgets the commits of a topic that is deleted."""
+        from confluent_kafka import Consumer  # noqa: PLC0415
+
+        consumer = Consumer({"bootstrap.servers": self.stage.broker.bootstrap, "group.id": self.stage.group})
+        optional = {} if metadata is None else {"metadata": metadata}
+        try:
+            where = KafkaPartition(self.stage.topic, 0, next_offset, **optional)
+            consumer.commit(offsets=[where], asynchronous=False)
+        finally:
+            consumer.close()
+
+
+@pytest.fixture
+def stand(stage_on: Callable[..., Any], kafka: Any) -> Iterator[Stand]:
+    """Return a stand on the shared broker."""
+    one = Stand(stage_on(kafka, 1))
+    yield one
+    for consumer in one.opened:
+        consumer.close()
+
+
+@pytest.fixture
+def asks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let drop-ins ask each second whose log they read."""
+    monkeypatch.setattr("ehkafka.consumer.log_guard.refresh_s", lambda _properties: 1.0)
+
+
+def read(consumer: Any, done: Callable[[list[bytes]], bool], what: str) -> list[bytes]:
+    """Poll, and commit each record, until that is so."""
+    values: list[bytes] = []
+    ends_s = time.monotonic() + LIMIT_S
+    while not done(values):
+        assert time.monotonic() < ends_s, f"FACT: {what}; {len(values)} read, the last {values[-1:]}"
+        message = consumer.poll(0.1)
+        if message is not None and message.error() is None:
+            values.append(message.value())
+            consumer.commit(message)
+    return values
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the lines about logs that are others."""
+    return [record.getMessage() for record in caplog.records if IN_ANOTHER_LOG in record.getMessage()]
+
+
+def work_off_old(stand: Stand, consumer: Any) -> Any:
+    """Read and commit an old log until its commit names the topic; return that commit."""
+    ends_s = time.monotonic() + LIMIT_S
+    stand.fill("old", OLD)
+    read(consumer, lambda values: len(values) == OLD, "the old log")
+    while True:
+        stand.fill("old", 1)
+        read(consumer, lambda values: len(values) == 1, "the old log")
+        consumer.poll(0.6)
+        at = stand.commit()
+        if facts_of(at.offset, at.metadata).topic_id is not None:
+            return at
+        assert time.monotonic() < ends_s, f"FACT: the commit says {at.metadata!r} of its log"
+
+
+def has_all(values: list[bytes]) -> bool:
+    """Tell whether all of the new log is there, its end last."""
+    return values[-1:] == [b"new-79"] and len({value for value in values if value.startswith(b"new-")}) == NEW
+
+
+@pytest.mark.usefixtures("asks_often")
+def test_a_running_one_tells_and_goes_on(stand: Stand, caplog: pytest.LogCaptureFixture) -> None:
+    """Without a guard the contract is confluent-kafka's; the log says what is skipped, once."""
+    consumer = stand.open()
+    old = work_off_old(stand, consumer).offset
+    stand.make_anew()
+    read(consumer, lambda values: values[-1:] == [b"new-79"] and bool(told(caplog)), "it never told")
+    consumer.poll(1.5)
+    [line] = told(caplog)
+    assert "had the id" in line
+    assert "(as confluent-kafka does; seek()" in line
+    assert old < NEW
+    assert {one.levelno for one in caplog.records if IN_ANOTHER_LOG in one.getMessage()} == {logging.ERROR}
+    assert consumer.committed([KafkaPartition(stand.stage.topic, 0)])[0].metadata in {None, ""}
+
+
+@pytest.mark.usefixtures("asks_often")
+def test_with_the_guard_a_running_one_begins_anew(stand: Stand) -> None:
+    """Its marks of the old log count no more, and the new one is read from its beginning."""
+    consumer = stand.open(choices={"contiguous": True})
+    work_off_old(stand, consumer)
+    stand.make_anew()
+    read(consumer, has_all, "it went on in the middle of another log")
+    consumer.commit(asynchronous=False)
+    assert stand.commit().offset == NEW
+
+
+@pytest.mark.parametrize("reset", ["earliest", "error"])
+def test_with_the_guard_a_commit_of_the_old_log_does_not_decide(stand: Stand, reset: str) -> None:
+    """A start at a surviving commit: `auto.offset.reset` decides, as where there is none."""
+    first = stand.open(choices={"contiguous": True})
+    at = work_off_old(stand, first)
+    first.close()
+    stand.make_anew()
+    stand.put_commit(at.offset, at.metadata)
+    second = stand.open(choices={"contiguous": True}, **{"auto.offset.reset": reset})
+    if reset == "earliest":
+        read(second, has_all, "the old commit decided")
+        return
+    ends_s = time.monotonic() + LIMIT_S
+    while (message := second.poll(0.1)) is None or message.error() is None:
+        assert time.monotonic() < ends_s, "FACT: the old commit decided"
+        if message is not None:
+            second.commit(message)  # what is not marked would hold the partition
+    assert message.error().name() == "_AUTO_OFFSET_RESET"
+
+
+def test_an_app_takes_a_drop_ins_word(stand: Stand, caplog: pytest.LogCaptureFixture) -> None:
+    """A drop-in without a guard begins at the old commit and says so; an app refuses it."""
+    first = stand.open()
+    at = work_off_old(stand, first)
+    first.close()
+    stand.make_anew()
+    stand.put_commit(at.offset, at.metadata)
+    app = stand.stage.app()
+    app.start()
+    assert app.wait(20.0)
+    with pytest.raises(ehkafka.OffsetGapError, match="had the id"):
+        app.stop()
+    second = stand.open()
+    ends_s = time.monotonic() + LIMIT_S
+    while not told(caplog):
+        assert time.monotonic() < ends_s, "FACT: it went on in another log without a word"
+        second.poll(0.1)
+    assert f"position {at.offset} " in told(caplog)[0]
+    second.close()
+    ends_s = time.monotonic() + 8.0
+    while any(one.name == "ehkafka-log" for one in threading.enumerate()):
+        assert time.monotonic() < ends_s, "FACT: a thread was left behind"
+        time.sleep(0.05)
+
+
+def test_one_that_was_cut_off_begins_anew(stage_on: Callable[..., Any], far_kafka: tuple[Any, Any]) -> None:
+    """No broker answers while the topic is made anew; no refresh is near."""
+    broker, proxy = far_kafka
+    stand = Stand(stage_on(broker, 1))
+    errors: list[Any] = []
+    consumer = stand.open(
+        bootstrap=proxy.address,
+        choices={"contiguous": True},
+        error_cb=errors.append,
+        **{"session.timeout.ms": 30_000, "reconnect.backoff.max.ms": 500},
+    )
+    work_off_old(stand, consumer)
+    proxy.network = Network(refuse=True)
+    proxy.cut()
+    ends_s = time.monotonic() + LIMIT_S
+    while not any(error.name() == "_ALL_BROKERS_DOWN" for error in errors):
+        assert time.monotonic() < ends_s
+        consumer.poll(0.1)
+    stand.make_anew()
+    proxy.heal()
+    read(consumer, has_all, "it went on in the middle of another log")
+    consumer.close()
+
+
+def test_the_mirror_disproves_a_commit_without_metadata(stand: Stand) -> None:
+    """The commits say nothing, as without the room for it; the mirror knows the topic's id."""
+    store = MemoryStore()
+    choices = {"mirror": StoreMirror(store=store, interval_s=0.1, namespace="ns")}
+    first = stand.open(choices=choices)
+    # As if the broker had found the metadata too long.
+    first._parts.log_guard.facts.refused()
+    stand.fill("old", OLD)
+    read(first, lambda values: len(values) == OLD, "the old log")
+    name = f"ns/{stand.stage.topic}/{stand.stage.group}/checkpoint/0"
+    ends_s = time.monotonic() + LIMIT_S
+    while (blob := store.read(name)) is None or read_checkpoint(blob.body).topic_id is None:  # type: ignore[union-attr]
+        assert time.monotonic() < ends_s, "FACT: the mirror does not know the topic's id"
+        first.commit(offsets=[KafkaPartition(stand.stage.topic, 0, OLD)], asynchronous=False)
+        first.poll(0.5)
+    first.close()
+    stand.make_anew()
+    stand.put_commit(OLD, None)
+    second = stand.open(choices=choices)
+    read(second, has_all, "the old commit decided")
+    second.commit(asynchronous=False)
+    assert decode(stand.commit().metadata, NEW)
