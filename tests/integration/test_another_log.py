@@ -113,7 +113,8 @@ def test_a_running_member_begins_the_new_log_at_its_beginning(
     narrow.wait_until_committed({0: NEW})
     [told] = replaced.told
     assert (told.partition, told.resumed_at) == ((narrow.topic, 0), 0)
-    assert "had the id" in told.reason
+    # Where the broker does not name the topic in time, as while it is made, the witness tells.
+    assert "had the id" in told.reason or "the record at" in told.reason
     app.stop()
 
 
