@@ -16,6 +16,7 @@ import pytest
 from ehkafka.intake.log_asker import Question
 from ehkafka.intake.log_watch import STANDSTILL_S, LogWatch
 from ehkafka.intake.same_log import Reading
+from ehkafka.intake.watched import OwnedLogs
 from ehkafka.progress.metadata import LogFacts
 from ehkafka.records import TopicPartition
 
@@ -38,13 +39,15 @@ class Member:
         saver = SimpleNamespace(carried=lambda _partition: self.facts, carry=self._carry)
         owned = _Owned({P0: _OwnedPartition(self.assignment)}, saver)
         asker: Any = SimpleNamespace(ask=self._ask)
-        self.watch = LogWatch(owned, asker, lambda: self.now_s)  # type: ignore[arg-type]
+        self.watch = LogWatch(OwnedLogs(owned), asker, lambda: self.now_s)  # type: ignore[arg-type]
 
     def _carry(self, _partition: TopicPartition, facts: LogFacts) -> None:
         self.facts = facts
 
-    def _ask(self, facts: Mapping[TopicPartition, LogFacts], *, reads: bool = True) -> Question:
-        self.questions.append(Question(facts, reads))
+    def _ask(
+        self, facts: Mapping[TopicPartition, LogFacts], *, reads: bool = True, wants_bounds: bool = False
+    ) -> Question:
+        self.questions.append(Question(facts, reads, wants_bounds=wants_bounds))
         return self.questions[-1]
 
     def look(self, after_s: float = 0.5) -> dict[TopicPartition, str]:
@@ -214,18 +217,18 @@ def test_a_log_is_watched(scenario: Callable[[], None]) -> None:
         ),
         (
             LogWatch._pin,
-            "if facts.witness is None and assignment.anchor is not None:",
-            "if assignment.anchor is not None:",
+            "if facts.witness is None and log.witness is not None:",
+            "if log.witness is not None:",
             _a_witness_stays_until_it_was_seen_again,
         ),
         (
             LogWatch._judge,
-            " or owned.assignment.epoch != self._samples[partition].epoch",
+            " or log.epoch != self._samples[partition].epoch",
             "",
             _an_answer_of_another_epoch_counts_for_nothing,
         ),
-        (LogWatch._judge, "if reason is not None:", "if False:", _another_id_is_told),
-        (LogWatch.look, "now_s - self._looked_s > STANDSTILL_S or ", "", _who_stood_still_asks),
+        (LogWatch._judge, "if reason is None:", "if True:", _another_id_is_told),
+        (LogWatch.look, "now_s - self._looked_s > self._standstill_s or ", "", _who_stood_still_asks),
         (LogWatch.look, " or self._went_down()", "", _an_older_leader_asks),
         (LogWatch.look, " or now_s >= self._next_s", "", _each_refresh_asks),
         (
