@@ -297,6 +297,13 @@ class DispatcherHistory(RuleBasedStateMachine):
                 self.bench.dispatcher.open(assignment)
         for key in "abc":
             holds.resume_key(key.encode())
+            holds.retry_key(key.encode())
+        self._work()
+        for partition, assignment in list(self.epochs_of.items()):
+            # A failed record above the limit of its drain keeps its key until the epoch has ended.
+            if assignment.halted and any(lane in holds.held for lane in assignment.lanes_here()):
+                self.bench.dispatcher.end(self.epochs_of.pop(partition))
+        for key in "abc":
             while holds.retry_key(key.encode()):
                 self._work()
         self._work()

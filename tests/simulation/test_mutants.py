@@ -1028,8 +1028,8 @@ MUTANTS = [
     Mutant(
         "metadata that was refused is offered again",
         CommitLedger._dirty,
-        "offered = position._replace(metadata=None)",
-        "pass",
+        "_offered(entry, position)",
+        "position",
         _refused_metadata_is_sent_again,
     ),
     Mutant(
