@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 TIMESTAMP_NOT_AVAILABLE = 0
 # Enough for what ends between two commits that follow the outcomes.
-ENDED_LATELY_MAX = 4_096
+ENDED_LATELY_MAX = 512
 
 
 class Assignment:
