@@ -78,7 +78,7 @@ def take(group: Any, monkeypatch: pytest.MonkeyPatch) -> bool:
         ledger=ledger, committer=committer, on_epoch_begin=lambda *_arguments: None
     )
     held = Holding(Mark("new"), [BEFORE], "The group 'g'", lambda _event: None)
-    begins = Commits(context, group, held, whose="The group 'g'", marks=True)
+    begins = Commits(context, group, held, whose="The group 'g'", bytes_max=1_023)
     return begins.take({P0: 5}, {P0: Commit(5, BEFORE.text)}, 15.0)
 
 
