@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.errors import GroupInUseError
+from ehkafka.intake.first_counts import FirstCounts
 from ehkafka.progress.committer import Committer
 from ehkafka.progress.ledger import CommitLedger, CommitPacing
 from ehkafka.records import TopicPartition
@@ -75,7 +76,10 @@ def take(group: Any, monkeypatch: pytest.MonkeyPatch) -> bool:
     ledger = CommitLedger(CommitPacing())
     committer = Committer(ledger, clock=group.clock, emit=lambda _event: None, fatal=lambda _error: None)
     context: Any = SimpleNamespace(
-        ledger=ledger, committer=committer, on_epoch_begin=lambda *_arguments: None
+        ledger=ledger,
+        committer=committer,
+        on_epoch_begin=lambda *_arguments: None,
+        positions=SimpleNamespace(first_counts=FirstCounts()),
     )
     held = Holding(Mark("new"), [BEFORE], "The group 'g'", lambda _event: None)
     begins = Commits(context, group, held, whose="The group 'g'", bytes_max=1_023)
