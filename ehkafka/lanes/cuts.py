@@ -120,7 +120,7 @@ class Cuts:
     def _cut_lanes(self, assignment: Assignment, *, held_too: bool = False) -> None:
         held = self._dispatcher.holds.held
         for lane in list(assignment.lanes.values()):
-            if lane in held and not held_too:
+            if not held_too and (lane in held or _waits_ready(assignment, lane)):
                 continue
             if self.abandon(assignment, lane) and not lane.running:
                 self._after_cut(lane)
@@ -142,3 +142,13 @@ class Cuts:
                     dispatcher.make_ready(lane)
             else:
                 dispatcher.free(lane)
+
+
+def _waits_ready(assignment: Assignment, lane: Lane) -> bool:
+    """Tell whether a lane is ready for its failed head's next attempt, with other partitions' records behind.
+
+    Those may not pass it before its epoch has ended. Whoever takes the lane finds that the head may not
+    start, and it goes on hold: see `Dispatcher.make_ready`.
+    """
+    is_failed_head = lane.assignment is assignment and lane.attempts > 0 and not lane.running
+    return assignment.shared and is_failed_head and not assignment.may_start(lane.head)

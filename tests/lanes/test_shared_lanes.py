@@ -283,6 +283,25 @@ def test_a_record_that_fails_during_a_drain_keeps_its_key_until_the_epoch_ends(c
     assert bench.is_empty()
 
 
+def test_a_failed_record_whose_retry_is_due_is_not_overtaken_when_its_partition_is_cut() -> None:
+    """O6, R1: it waits for a worker when the drain begins; it does not run, nor does what lies behind it."""
+    bench = _shared()
+    one, two = bench.assign(0), bench.assign(1)
+    bench.receive(one, "a0")
+    bench.receive(two, "a0 b1")
+    bench.fail_head(bench.begin_key("a"), RetryHead(1.0, "later"))
+    bench.dispatcher.holds.unpark_due(1.0)
+    bench.started.clear()
+    bench.dispatcher.drain(one, below_started=False)
+    bench.work()
+    assert bench.started == ["b1"]
+    assert bench.dispatcher.drained(one)
+    bench.dispatcher.end(one)
+    bench.work()
+    assert bench.started == ["b1", "a0"]
+    assert bench.is_empty()
+
+
 def test_no_key_goes_on_between_the_ends_of_two_partitions_that_leave_together() -> None:
     """O6: the record behind a failed one leaves as well, though its own partition ends a moment later."""
     bench = _shared()

@@ -183,6 +183,14 @@ def _a_failed_record_is_overtaken() -> bool:
     return bench.started != ["a0"]
 
 
+def _a_failed_record_that_is_due_is_overtaken() -> bool:
+    bench, (one, _) = _with_a_failed_head("a0")
+    bench.dispatcher.holds.unpark_due(1.0)
+    bench.dispatcher.drain(one, below_started=False)
+    bench.work()
+    return bench.started != ["a0"]
+
+
 def _a_record_that_fails_in_a_drain_is_overtaken() -> bool:
     bench, (one, _) = _with_a_failed_head("a0")
     bench.dispatcher.drain(one, below_started=False)
@@ -882,9 +890,16 @@ MUTANTS = [
     Mutant(
         "a drain takes lanes on hold",
         Cuts._cut_lanes,
-        "if lane in held and not held_too:",
+        "if not held_too and (lane in held or _waits_ready(assignment, lane)):",
         "if False:",
         _a_failed_record_is_overtaken,
+    ),
+    Mutant(
+        "a cut takes a failed record that is ready for its retry",
+        Cuts._cut_lanes,
+        "(lane in held or _waits_ready(assignment, lane))",
+        "lane in held",
+        _a_failed_record_that_is_due_is_overtaken,
     ),
     Mutant(
         "a failed record is let go while its partition drains",
