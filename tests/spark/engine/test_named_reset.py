@@ -9,6 +9,7 @@ from ehkafka import resetting
 from ehkafka.events import GroupReset
 from ehkafka.records import TopicPartition
 from ehkafka.spark.engine.group import Group
+from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.telemetry.bus import EventBus
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def test_a_run_goes_on_after_the_reset_of_its_name(
             starts = group.begin()
             begun.append(starts[P1])
             group.claim(starts)
-            group.commits.note({P1: 6}, {})
+            group.commits.note(StreamOffset({P1: 6}), {})
             assert group.commits.finish(5.0) == []
         finally:
             group.close(deadline_s=0.0)
