@@ -42,6 +42,8 @@ STOPS_IN_A_LONG_RUN = 20
 # a fraction of a second on a quiet machine. The bound is for a busy one, well below what it may take.
 STOP_S = 10.0
 LEFT_AT_ONCE_S = 5.0
+# A long run is made on a quiet machine, and holds what is promised: two seconds beside what runs.
+LEFT_AT_ONCE_S_IN_A_LONG_RUN = 2.0 + stop_handlers.WORK_S
 BACKLOG = 12_000
 
 
@@ -195,4 +197,4 @@ def test_row_31_a_stop_with_more_than_fits_leaves_it_at_once(
         take_over(stage, load)
         judged(31, stage, [took_s])
         assert stage.verdict().duplicates == 0
-        assert took_s <= LEFT_AT_ONCE_S
+        assert took_s <= (LEFT_AT_ONCE_S_IN_A_LONG_RUN if is_long else LEFT_AT_ONCE_S)
