@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ehkafka.batch_handlers import BatchCall, BatchSpec
-from ehkafka.errors import said
 from ehkafka.events import UserCodeFailed
 from ehkafka.express import make_run_chunk, may_express
 from ehkafka.invoking import make_call, make_invoke, make_invoke_async, must_run_in_threads
@@ -192,4 +191,4 @@ class Pools:
         return guarded
 
     def _tear_down_failed(self, error: BaseException) -> None:
-        self.emit(UserCodeFailed("on_worker_stop", said(error)))
+        self.emit(UserCodeFailed.of("on_worker_stop", error))

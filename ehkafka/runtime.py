@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.assembly import Assembly
 from ehkafka.endpoint.client import check_client_version
 from ehkafka.endpoint.credential_watch import CredentialWatch
-from ehkafka.errors import EhkafkaError, EndpointError, EngineError, said
+from ehkafka.errors import EhkafkaError, EndpointError, EngineError
 from ehkafka.events import AppStarted, AppStopped, HandlerResized, UserCodeFailed
 from ehkafka.intake.connection_errors import ConnectionErrors
 from ehkafka.intake.context import PartitionHooks
@@ -348,6 +348,6 @@ class Runtime:
         self.fail(death_of("A worker thread", error))
 
     def _user_code_failed(self, where: str, error: BaseException) -> None:
-        self.bus.emit(UserCodeFailed(where, said(error)))
+        self.bus.emit(UserCodeFailed.of(where, error))
         if (failure := fatal_in_user_code(where, error)) is not None:
             self.fail(failure)

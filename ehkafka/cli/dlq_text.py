@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.checks import printable
 from ehkafka.cli.tail_text import in_json, shown
 from ehkafka.recovery.fate import fate_of
+from ehkafka.recovery.letter import ERROR_STACK
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -76,7 +77,9 @@ def letter_as_text(record: Record) -> str:
             f"handler   {printable(fate.handler)} of group {printable(fate.group)}",
             f"failed    {_age(record, fate)} ago, redriven {fate.redriven} times before",
         ]
-    lines += [f"header    {shown(name, None)} = {shown(value, None)}" for name, value in record.headers()]
+        lines += [f"stack     {printable(line)}" for line in fate.error_stack.splitlines()]
+    own = [(name, value) for name, value in record.headers() if fate is None or name != ERROR_STACK]
+    lines += [f"header    {shown(name, None)} = {shown(value, None)}" for name, value in own]
     return "\n".join([*lines, f"value     {shown(record.value(), None)}"])
 
 
@@ -121,6 +124,8 @@ def _line(record: Record) -> str:
     assert fate is not None
     error = fate.error_text
     cut = f"{error[:ERROR_CHARACTERS_MAX]}…" if len(error) > ERROR_CHARACTERS_MAX else error
+    if raised := _raised(fate):
+        cut = f"{cut} ({raised})"
     place, key = f"{record.partition()}@{record.offset()}", shown(record.key(), 40)
     return f"{place}  {_age(record, fate)}  {_origin(fate)}  {key}  {fate.attempts}  {printable(cut)}"
 
@@ -140,6 +145,7 @@ def _summary(record: Record) -> dict[str, Any]:
             "origin_offset": fate.offset,
             "error_type": fate.error_type,
             "error_text": fate.error_text,
+            "error_stack": fate.error_stack or None,
             "attempts": fate.attempts,
             "failed_at_ms": fate.failed_at_ms,
             "handler": fate.handler,
@@ -151,6 +157,13 @@ def _summary(record: Record) -> dict[str, Any]:
 
 def _origin(fate: Fate) -> str:
     return f"{printable(str(fate.origin))}@{'?' if fate.offset is None else fate.offset}"
+
+
+def _raised(fate: Fate) -> str:
+    """Return the line of the user's code that raised the error, cut; empty where the letter does not tell."""
+    first = fate.error_stack.partition("\n")[0]
+    place = first.removeprefix("at ") if first.startswith("at ") else ""
+    return f"…{place[-ERROR_CHARACTERS_MAX:]}" if len(place) > ERROR_CHARACTERS_MAX else place
 
 
 def _age(record: Record, fate: Fate) -> str:

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from ehkafka.events.event import Event
+from ehkafka.events.event import Event, Failure
 
 if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
@@ -24,7 +24,7 @@ class RecordDeadLettered(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetterFailed(Event):
+class DeadLetterFailed(Failure):
     """A dead letter could not be written. It is tried again after `retry_s`; `None`: its record is held.
 
     `retry_s` is 0 where nobody has refused it: it has not been acknowledged for 10 s, and is waited for.

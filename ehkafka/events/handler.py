@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
-from ehkafka.events.event import Event
+from ehkafka.errors import said
+from ehkafka.events.event import Event, Failure, raised
 
 if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
@@ -61,12 +62,17 @@ class WorkerProcessDied(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class UserCodeFailed(Event):
+class UserCodeFailed(Failure):
     """A hook of the user (`on_assigned`, `open`, `on_error`, …) raised."""
 
     level: ClassVar[int] = logging.ERROR
     where: str
     error: str
+
+    @classmethod
+    def of(cls, where: str, error: BaseException) -> Self:
+        """Return the event for what a hook raised."""
+        return cls(where, said(error), **raised(error))
 
 
 @dataclass(frozen=True, slots=True)

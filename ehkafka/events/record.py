@@ -6,14 +6,14 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from ehkafka.events.event import Event
+from ehkafka.events.event import Event, Failure
 
 if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class HandlerFailed(Event):
+class HandlerFailed(Failure):
     """A handler raised. `decision` says what becomes of the record."""
 
     level: ClassVar[int] = logging.ERROR
@@ -26,7 +26,7 @@ class HandlerFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class RecordRetried(Event):
+class RecordRetried(Failure):
     """An attempt failed and the record is parked until its next one."""
 
     level: ClassVar[int] = logging.WARNING
@@ -39,7 +39,7 @@ class RecordRetried(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class BatchRaised(Event):
+class BatchRaised(Failure):
     """A batch handler raised, and nobody knows for which record: they come again in smaller batches.
 
     That is no attempt for any of them. A batch of one record that fails is a `HandlerFailed`, as ever.
@@ -53,7 +53,7 @@ class BatchRaised(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class RecordSkipped(Event):
+class RecordSkipped(Failure):
     """A record got the outcome *skipped*: its handler or the failure policy asked for it."""
 
     level: ClassVar[int] = logging.WARNING

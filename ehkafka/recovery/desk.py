@@ -12,8 +12,10 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from ehkafka.error_stack import stack_of
 from ehkafka.errors import ConfigurationError, HandlerFailedError, said
 from ehkafka.events import HandlerFailed, RecordRetried, RecordSkipped, UserCodeFailed
+from ehkafka.events.event import raised
 from ehkafka.lanes.order import KeyFailure, describe_key
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Record, own_copy
@@ -111,11 +113,13 @@ class FailureDesk:
         try:
             delay_s = self._delay_s(lane, error)
         except BaseException as wish:  # sys.exit() and the like in the user's function: an answer too
-            self.emit(UserCodeFailed("retry", said(wish)))
+            self.emit(UserCodeFailed.of("retry", wish))
             return self._stop(lane, error, because=f"The retry function asked to leave: {said(wish)}")
         if delay_s is not None:
-            self.emit(RecordRetried(*self._where(lane), lane.attempts + 1, said(error), delay_s))
-            return RetryHead(delay_s, said(error), is_wish=isinstance(error, RetryLater))
+            is_wish = isinstance(error, RetryLater)
+            told = {} if is_wish else raised(error)
+            self.emit(RecordRetried(*self._where(lane), lane.attempts + 1, said(error), delay_s, **told))
+            return RetryHead(delay_s, said(error), is_wish=is_wish)
         return self._give_up(lane, error)
 
     def divert(self, lane: Lane, reason: str = FOLLOWS) -> Decision:
@@ -136,7 +140,7 @@ class FailureDesk:
         except ConfigurationError as failed:
             self.emit(UserCodeFailed("retry", str(failed)))
         except Exception as failed:  # the user's function: without its answer the policy decides
-            self.emit(UserCodeFailed("retry", said(failed)))
+            self.emit(UserCodeFailed.of("retry", failed))
         return None
 
     def _give_up(self, lane: Lane, error: Exception) -> Decision:
@@ -146,7 +150,7 @@ class FailureDesk:
         if answer == CONTINUE or isinstance(self.policy, Hold):
             return self._hold(lane, error, "its key waits, nothing is committed past it")
         if isinstance(self.policy, Skip):
-            return self._skip(lane, said(error))
+            return self._skip(lane, said(error), error)
         if isinstance(self.policy, DeadLetter):
             return self._dead_letter(lane, error, self.policy)
         return self._stop(lane, error)
@@ -175,13 +179,15 @@ class FailureDesk:
             failed_at_s=self.now_s(),
             handler=self.handler,
             group=self.group,
+            stack="" if error is None or not self.policy.stack else stack_of(error),
         )
         waits = f"its dead letter is on its way to {self.policy.where}"
         return AwaitHead(waits, lambda ticket: post(ticket, letter), self.policy.after)
 
-    def _skip(self, lane: Lane, reason: str) -> Decision:
+    def _skip(self, lane: Lane, reason: str, error: Exception | None = None) -> Decision:
         partition, offset, key = self._where(lane)
-        self.emit(RecordSkipped(partition, offset, key, lane.attempts + 1, reason))
+        told = {} if error is None else raised(error)
+        self.emit(RecordSkipped(partition, offset, key, lane.attempts + 1, reason, **told))
         if self.history is not None:
             epoch = lane.assignment.epoch
             its_key = users_key(lane.key)
@@ -214,7 +220,8 @@ class FailureDesk:
         return HoldHead(said(error))
 
     def _tell(self, lane: Lane, error: BaseException, decision: str) -> None:
-        self.emit(HandlerFailed(*self._where(lane), lane.attempts + 1, said(error), decision))
+        attempt = lane.attempts + 1
+        self.emit(HandlerFailed(*self._where(lane), attempt, said(error), decision, **raised(error)))
 
     def _where(self, lane: Lane) -> tuple[Any, int, str]:
         assert lane.head is not None
@@ -229,10 +236,10 @@ class FailureDesk:
         try:
             answer = self.ask("handler", lane.assignment.partition, self._record(lane), error)
         except Exception as failed:  # the user's function: without its answer the policy decides
-            self.emit(UserCodeFailed("on_error", said(failed)))
+            self.emit(UserCodeFailed.of("on_error", failed))
             return None
         except BaseException as wish:  # sys.exit() and the like: an answer too
-            self.emit(UserCodeFailed("on_error", said(wish)))
+            self.emit(UserCodeFailed.of("on_error", wish))
             return STOP
         if answer is None or (isinstance(answer, str) and answer in (CONTINUE, STOP)):
             return answer

@@ -32,6 +32,8 @@ class Fate:
     group: str
     # How often the record had come back before.
     redriven: int
+    # Empty where the letter has none.
+    error_stack: str = ""
 
 
 def fate_of(record: Record) -> Fate | None:
@@ -51,6 +53,7 @@ def fate_of(record: Record) -> Fate | None:
         _text(said.get(letter.HANDLER)),
         _text(said.get(letter.GROUP)),
         _number(said.get(letter.REDRIVEN)) or 0,
+        _text(said.get(letter.ERROR_STACK)),
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.error_stack import kind_of
 from ehkafka.headers.taking import take_headers
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ ORIGIN_TIMESTAMP_MS = "ehkafka-origin-timestamp-ms"
 ERROR_TYPE = "ehkafka-error-type"
 ERROR_TEXT = "ehkafka-error-text"
 ATTEMPTS = "ehkafka-attempts"
+# Where it was raised: source lines only, see `error_stack`.
+ERROR_STACK = "ehkafka-error-stack"
 FAILED_AT_MS = "ehkafka-failed-at-ms"
 HANDLER = "ehkafka-handler"
 GROUP = "ehkafka-group"
@@ -39,6 +42,7 @@ OF_A_LETTER = frozenset(
         ORIGIN_TIMESTAMP_MS,
         ERROR_TYPE,
         ERROR_TEXT,
+        ERROR_STACK,
         ATTEMPTS,
         FAILED_AT_MS,
         HANDLER,
@@ -76,10 +80,12 @@ class Letter:
 
 
 def shorter(letter: Letter) -> Letter | None:
-    """Return the letter with a tenth of its error's text, None where nothing is left of that.
+    """Return the letter without its stack, then with a tenth of its error's text; None where nothing is left.
 
-    For a letter that is too large for its topic: what the text says is in the log as well.
+    For a letter that is too large for its topic: what these say is in the log as well.
     """
+    if letter.header(ERROR_STACK) is not None:
+        return replace(letter, headers=[pair for pair in letter.headers if pair[0] != ERROR_STACK])
     said = letter.header(ERROR_TEXT)
     if not said:
         return None
@@ -99,21 +105,27 @@ def letter_of(
     failed_at_s: float,
     handler: str,
     group: str,
+    stack: str = "",
 ) -> Letter:
-    """Return the letter for a record. `error` is None for one that only follows its key; see `reason`."""
+    """Return the letter for a record. `error` is None for one that only follows its key; see `reason`.
+
+    Without a `stack` it has no header for it.
+    """
     kind, timestamp_ms = message.timestamp()
     fate: dict[str, Any] = {
         ORIGIN_TOPIC: partition.topic,
         ORIGIN_PARTITION: partition.partition,
         ORIGIN_OFFSET: message.offset(),
         ORIGIN_TIMESTAMP_MS: timestamp_ms if kind else "",
-        ERROR_TYPE: "" if error is None else _type_name(error),
+        ERROR_TYPE: "" if error is None else kind_of(error),
         ERROR_TEXT: reason[:ERROR_TEXT_CHARACTERS_MAX],
         ATTEMPTS: attempts,
         FAILED_AT_MS: int(failed_at_s * 1000),
         HANDLER: handler,
         GROUP: group,
     }
+    if stack:
+        fate[ERROR_STACK] = stack
     # A record that was redriven and failed again may have these from its first time.
     taken = [(name, value) for name, value in take_headers(message) if name not in OF_A_LETTER]
     own: Headers = [(_sendable(name), value) for name, value in taken]
@@ -133,8 +145,3 @@ def letter_of(
 def _sendable(name: str) -> str:
     """Return a header's name with U+FFFD for lone surrogates: confluent-kafka dies of them."""
     return name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _type_name(error: BaseException) -> str:
-    kind = type(error)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.errors import said
 from ehkafka.events import DeadLetterFailed
+from ehkafka.events.event import raised
 from ehkafka.lanes.order import describe_key
 from ehkafka.recovery.decision import HoldHead
 from ehkafka.recovery.letter_answer import answer_safe
@@ -116,7 +117,7 @@ class FunctionBox:
         try:
             must_have_run(self._function(parcel.letter), "the function", "the letter was not saved")
         except BaseException as error:  # the user's function: told, and tried again
-            self._retry(parcel, said(error))
+            self._retry(parcel, error)
         else:
             self.problem = HAS_NOT_RETURNED
             answer_safe(
@@ -128,10 +129,12 @@ class FunctionBox:
                 history=self._history,
             )
 
-    def _retry(self, parcel: Parcel, error: str) -> None:
-        self.problem = f"the function raised {error}"
+    def _retry(self, parcel: Parcel, error: BaseException) -> None:
+        text = said(error)
+        self.problem = f"the function raised {text}"
         delay_s = min(RETRY_MAX_S, RETRY_FIRST_S * 2 ** min(parcel.tries, 10))
         letter, key = parcel.letter, describe_key(parcel.ticket.lane.key)
-        self._emit(DeadLetterFailed(letter.origin, letter.offset, key, self._where, error, delay_s))
+        what = (letter.origin, letter.offset, key, self._where, text, delay_s)
+        self._emit(DeadLetterFailed(*what, **raised(error)))
         again = parcel._replace(tries=parcel.tries + 1)
         heapq.heappush(self._later, (time.monotonic() + delay_s, next(self._serial), again))

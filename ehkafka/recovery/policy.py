@@ -56,6 +56,9 @@ class DeadLetter:
     A flood of dead letters is a broken handler rather than broken records: `run_max` letters without a
     success in between, or a `ratio_max` share of the last 1000 outcomes, lead to `on_limit`: `stop` the
     app, or `hold` each further failing record with its key.
+
+    `stack` puts the error's stack into the header `ehkafka-error-stack`: source lines of the code that
+    raised it, 8 kB at most, never a value. It is left out of a letter that is too large with it.
     """
 
     to: str | Callable[[Any], object]
@@ -63,6 +66,7 @@ class DeadLetter:
     run_max: int | None = None
     ratio_max: float | None = None
     on_limit: OnLimit = "stop"
+    stack: bool = True
 
     def __post_init__(self) -> None:
         """Refuse what cannot work. Raises `ConfigurationError`."""
@@ -78,6 +82,8 @@ class DeadLetter:
             raise _refused("ratio_max", ratio, "give a share above 0 and up to 1")
         if self.on_limit not in get_args(OnLimit):
             raise _refused("on_limit", self.on_limit, f"use one of {', '.join(get_args(OnLimit))}")
+        if type(self.stack) is not bool:
+            raise _refused("stack", self.stack, "use True or False")
 
     @property
     def where(self) -> str:

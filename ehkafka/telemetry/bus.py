@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.errors import ConfigurationError, EngineError
 from ehkafka.events import Event
+from ehkafka.events.event import Failure
 from ehkafka.telemetry.log_lines import LogLines
 from ehkafka.telemetry.thinning import WINDOW_S
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 # A minute of a hook that hangs, at well over a hundred events per second; a few MB at most.
 QUEUED_EVENTS_MAX = 10_000
+# Of these so many keep the error that they tell of, and with it its frames and the records in them.
+QUEUED_EXCEPTIONS_MAX = 1_000
 
 # The plain counters; beside them each kind of event has one under its class name.
 COUNTERS: Mapping[CounterName, str] = MappingProxyType(
@@ -94,6 +97,8 @@ class EventBus:
 
     def emit(self, event: Event) -> None:
         """Count an event and pass it on. From any thread; never waits for a hook or log, never raises."""
+        if isinstance(event, Failure) and self._accepted_events - self._told_events > QUEUED_EXCEPTIONS_MAX:
+            event = event.without_exception()
         with self._lock:
             self._counts[type(event).__name__] += 1
             if self._closed:
@@ -265,7 +270,12 @@ def _hand_over(hook: Hook, event: Event) -> None:
 
 
 def _names_of_counters() -> list[str]:
-    return [*COUNTERS, *(kind.__name__ for kind in Event.__subclasses__())]
+    return [*COUNTERS, *_names_of_kinds(Event)]
+
+
+def _names_of_kinds(kind: type[Event]) -> set[str]:
+    below = kind.__subclasses__()
+    return {name for one in below for name in _names_of_kinds(one)} if below else {kind.__name__}
 
 
 def _write_to_stderr(line: str) -> None:

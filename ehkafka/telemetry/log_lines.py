@@ -8,9 +8,12 @@ events (the bus has done so before) and never shows a record's value or headers.
 from __future__ import annotations
 
 import dataclasses
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from ehkafka import events
+from ehkafka.error_stack import kind_of, stack_of
+from ehkafka.events.event import Failure
 from ehkafka.records import TopicPartition
 from ehkafka.telemetry.rebalance_lines import GATHER_S, Gathered, fields_of_many, sentence_of_many
 from ehkafka.telemetry.sentences import sentence
@@ -21,11 +24,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+# Kinds of errors that are known at a time; one that was forgotten shows its stack again.
+KINDS_MAX = 1_000
+
+
 class LogLines:
     """Writes events to a logger, repeated warnings at most once per window and subject.
 
     What is suppressed is never lost without a word: the next line of its subject says how many were,
     and if no event brings that line, `write_owed` does, with the last suppressed one.
+
+    The stack of an error in the user's code follows the first line of its kind, which is its type and the
+    line of that code; later lines say how many there were.
     """
 
     def __init__(self, logger: logging.Logger, now_s: Callable[[], float]) -> None:
@@ -33,6 +43,7 @@ class LogLines:
         self._now_s = now_s
         self._thinning = Thinning()
         self._gathered = Gathered()
+        self._kinds = _ErrorKinds()
 
     @property
     def owes_lines(self) -> bool:
@@ -64,8 +75,10 @@ class LogLines:
             pass
         elif takes:
             self._gathered.add(event)
-        elif (suppressed := self._thinning.admit(event, self._now_s())) is not None:
-            self._log(event, suppressed)
+        else:
+            self._kinds.count(event)
+            if (suppressed := self._thinning.admit(event, self._now_s())) is not None:
+                self._log(event, suppressed)
         self._write_suppressed()
 
     def write_owed(self, *, everything: bool = False) -> None:
@@ -93,7 +106,56 @@ class LogLines:
             line += f"\n{event.stacks}"
         elif isinstance(event, events.AttemptOverdue):
             line += f"\n{event.stack}"
-        self._logger.log(event.level, line, extra=fields(event) | {"suppressed": suppressed})
+        extra = fields(event) | {"suppressed": suppressed}
+        if isinstance(event, Failure):
+            line += self._kinds.count_of(event)
+            if stack := self._kinds.take_stack(event):
+                line += f"\n{stack}"
+                extra["stack"] = stack
+        self._logger.log(event.level, line, extra=extra)
+
+
+class _ErrorKinds:
+    """Which kinds of errors came, how often, and whether their stack was shown. The last used stay known."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[tuple[str, str], _Kind] = OrderedDict()
+
+    def count(self, event: events.Event) -> None:
+        """Count an error, if the event tells of one."""
+        if isinstance(event, Failure) and event.exception is not None:
+            key = _key_of(event, event.exception)
+            self._seen.setdefault(key, _Kind()).errors += 1
+            self._seen.move_to_end(key)
+            if len(self._seen) > KINDS_MAX:
+                self._seen.popitem(last=False)
+
+    def count_of(self, event: Failure) -> str:
+        """Say how many there were of a kind whose stack was shown before."""
+        kind = None if event.exception is None else self._seen.get(_key_of(event, event.exception))
+        if kind is None or not kind.is_shown:
+            return ""
+        return f" ({kind.errors} such errors so far; the line of the first one has the stack.)"
+
+    def take_stack(self, event: Failure) -> str:
+        """Return the stack of a kind's first error, later nothing; nor for one that was never raised."""
+        if event.exception is None:
+            return ""
+        kind = self._seen.get(_key_of(event, event.exception))
+        if kind is None or kind.is_shown:
+            return ""
+        kind.is_shown = bool(stack := stack_of(event.exception))
+        return stack
+
+
+@dataclasses.dataclass(slots=True)
+class _Kind:
+    errors: int = 0
+    is_shown: bool = False
+
+
+def _key_of(event: Failure, error: BaseException) -> tuple[str, str]:
+    return kind_of(error), event.place
 
 
 def fields(event: events.Event) -> dict[str, object]:
@@ -103,6 +165,8 @@ def fields(event: events.Event) -> dict[str, object]:
     """
     named: dict[str, object] = {"event": type(event).__name__}
     for field in dataclasses.fields(event):
+        if field.name == "exception":
+            continue  # for hooks; the line and the stack say what it is
         value = getattr(event, field.name)
         if isinstance(value, TopicPartition):
             named |= value._asdict()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ehkafka import events
+from ehkafka.events.event import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -39,7 +40,7 @@ class Thinning:
         window = self._windows.get(key)
         if window is not None and now_s - window.opened_s < WINDOW_S:
             window.suppressed += 1
-            window.last = event
+            window.last = event.without_exception() if isinstance(event, Failure) else event
             self.suppressed += 1
             return None
         self._windows[key] = _Window(now_s)
@@ -100,16 +101,21 @@ _SUBJECTS: dict[type[events.Event], Callable[[Any], Hashable]] = {
     # Topics rather than partitions: which of them are dirty differs from commit to commit.
     events.CommitFailed: lambda event: (frozenset(p.topic for p in event.partitions), event.retriable),
     # The attempts of one record; its final decision differs and is thus always written.
-    events.HandlerFailed: lambda event: (event.partition, event.offset, _without_numbers(event.decision)),
-    # A flood of them has few reasons: one line for each kind of error of a topic.
-    events.RecordRetried: lambda event: (event.partition.topic, _kind(event.error)),
-    events.BatchRaised: lambda event: (event.handler, _kind(event.error)),
-    events.RecordSkipped: lambda event: (event.partition.topic, _kind(event.reason)),
+    events.HandlerFailed: lambda event: (
+        event.partition,
+        event.offset,
+        _without_numbers(event.decision),
+        event.place,
+    ),
+    # A flood of them has few reasons: one line for each kind of error of a topic, and where it is raised.
+    events.RecordRetried: lambda event: (event.partition.topic, _kind(event.error), event.place),
+    events.BatchRaised: lambda event: (event.handler, _kind(event.error), event.place),
+    events.RecordSkipped: lambda event: (event.partition.topic, _kind(event.reason), event.place),
     events.RecordDeadLettered: lambda event: (event.partition.topic, event.to),
-    events.DeadLetterFailed: lambda event: (event.to, event.retry_s is None),
+    events.DeadLetterFailed: lambda event: (event.to, event.retry_s is None, event.place),
     events.ConnectionTrouble: lambda event: (event.code, event.fatal),
     events.CredentialUnusable: lambda event: (event.source, _without_numbers(event.reason)),
-    events.UserCodeFailed: lambda event: event.where,
+    events.UserCodeFailed: lambda event: (event.where, event.place),
     events.SettingAdvice: lambda event: event.property,
     events.Throttled: lambda event: event.broker,
     # That the token in use expired meanwhile is news.

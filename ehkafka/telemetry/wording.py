@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ehkafka.events.event import Failure
     from ehkafka.records import TopicPartition
 
 # A sentence stays readable: more names or a longer text are in the fields of the log record.
@@ -25,6 +26,11 @@ def text(anything: str) -> str:
 def clause(anything: str) -> str:
     """Return a text as part of a sentence, which has a full stop of its own."""
     return text(anything.strip().removesuffix("."))
+
+
+def at_place(event: Failure) -> str:
+    """Return the line of the user's code that an event names, in brackets; nothing where it names none."""
+    return f" ({text(event.place)})" if event.place else ""
 
 
 def names(items: Iterable[object]) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import said
 from ehkafka.events import BatchRaised
+from ehkafka.events.event import raised
 from ehkafka.lanes.order import KeyFailure
 from ehkafka.recovery.signals import RetryLater
 from ehkafka.workers.threads import ThreadWorkers
@@ -118,7 +119,7 @@ class BatchWorkers(ThreadWorkers):
             for share in shares:
                 share.error = error
         else:
-            self._emit(BatchRaised(self._handler, records, said(error), records // 2))
+            self._emit(BatchRaised(self._handler, records, said(error), records // 2, **raised(error)))
             self._batches.narrow(shares, records // 2)
 
 

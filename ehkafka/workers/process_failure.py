@@ -13,22 +13,12 @@ import pickle
 import traceback
 from typing import Any, NamedTuple
 
+from ehkafka.error_stack import RemoteTraceback, place_of, stack_of
 from ehkafka.errors import said
 
 # A pickled exception or a traceback longer than this says no more than its type and text.
 PICKLED_BYTES_MAX = 1 << 20
 TRACEBACK_CHARACTERS_MAX = 20_000
-
-
-class RemoteTraceback(Exception):  # noqa: N818 - it is shown as the cause of an error and is none itself
-    """The traceback of an error in the worker process that raised it, as text."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
-
-    def __str__(self) -> str:
-        return f"\n{self.text}"
 
 
 class RemoteError(Exception):
@@ -48,6 +38,9 @@ class PackedError(NamedTuple):
     is_exception: bool
     trace: str
     pickled: bytes
+    # Of the user's code, as `error_stack` says it.
+    place: str
+    stack: str
 
 
 def pack_error(error: BaseException) -> bytes:
@@ -62,6 +55,8 @@ def pack_error(error: BaseException) -> bytes:
         isinstance(error, Exception) and not isinstance(error, MemoryError),
         _trace(error),
         _pickled(error),
+        place_of(error).encode(errors="replace").decode(),
+        stack_of(error),
     )
     return marshal.dumps(tuple(parts))
 
@@ -72,7 +67,7 @@ def unpack_error(body: bytes, pid: int) -> BaseException:
     error = _rebuilt(parts.pickled)
     if error is None:
         error = _stand_in(parts.module, parts.name, parts.is_exception)(parts.text)
-    error.__cause__ = RemoteTraceback(f"In worker process {pid}:\n{parts.trace}")
+    error.__cause__ = RemoteTraceback(f"In worker process {pid}:\n{parts.trace}", parts.place, parts.stack)
     return error
 
 

@@ -19,6 +19,7 @@ LAYERS: list[set[str]] = [
     {
         "batches",
         "cache_directory",
+        "error_stack",
         "errors",
         "headers",
         "records",

@@ -47,6 +47,7 @@ def bury(
     error: str = "ValueError",
     age_s: int = 0,
     own: tuple[tuple[str, bytes | None], ...] = (("unit", b"C"),),
+    stack: str = "",
 ) -> None:
     """Put one letter into a partition of the dead letters."""
     said = {
@@ -60,6 +61,7 @@ def bury(
         "failed-at-ms": NOW_MS - age_s * 1000,
         "handler": "handle",
         "group": "g",
+        **({"error-stack": stack} if stack else {}),
     }
     headers = [*own, *((f"ehkafka-{name}", str(value).encode()) for name, value in said.items())]
     broker.produce("dead", [(key.encode(), b"value %d" % offset)], partition=dead, headers=headers)
@@ -355,3 +357,19 @@ def test_a_topic_that_is_not_there_is_told(broker: EmbeddedBroker) -> None:
         code, _, error = dlq(broker, *command)
         assert code == 3
         assert "no such topic" in error or "There is no topic 'nowhere'" in error
+
+
+def test_list_names_the_line_that_failed_and_show_has_the_stack(broker: EmbeddedBroker) -> None:
+    """The place stands behind the error; the stack is shown line by line, and no terminal is driven by it."""
+    stack = f'at /app/h.py:12 in handle\nTraceback:\n  File "/app/h.py", line 12\n    {HOSTILE}raise'
+    bury(broker, 7, stack=stack)
+    _, text, _ = dlq(broker, "list", "dead")
+    assert text.splitlines()[-1].endswith("ValueError: no luck with 7 (/app/h.py:12 in handle)")
+    _, text, _ = dlq(broker, "show", "dead", "0@0")
+    shown = [line for line in text.splitlines() if line.startswith("stack ")]
+    assert shown[0] == "stack     at /app/h.py:12 in handle"
+    assert shown[2] == 'stack       File "/app/h.py", line 12'
+    assert "\x1b" not in text
+    assert "ehkafka-error-stack" not in text
+    _, text, _ = dlq(broker, "show", "dead", "0@0", "--json")
+    assert orjson.loads(text)["error_stack"] == stack

@@ -74,6 +74,7 @@ def test_f6_a_letter_is_the_record_and_says_where_it_comes_from_and_why(
     assert letter.headers()[:4] == own
     said = dict(letter.headers()[4:])
     assert before_ms <= int(said.pop("ehkafka-failed-at-ms")) <= int(time.time() * 1000)
+    assert b"in fails\nTraceback" in said.pop("ehkafka-error-stack")
     assert abs(int(said.pop("ehkafka-origin-timestamp-ms")) - before_ms) < 60_000
     assert said == {
         "ehkafka-origin-topic": b"t",

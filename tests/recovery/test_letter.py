@@ -8,7 +8,14 @@ import pytest
 
 from ehkafka.records import Record, TopicPartition
 from ehkafka.recovery.fate import Fate, LetterFilter, fate_of, headers_back
-from ehkafka.recovery.letter import ERROR_TEXT_CHARACTERS_MAX, Letter, letter_of
+from ehkafka.recovery.letter import (
+    ERROR_STACK,
+    ERROR_TEXT,
+    ERROR_TEXT_CHARACTERS_MAX,
+    Letter,
+    letter_of,
+    shorter,
+)
 from ehkafka.testing.simulated_message import SimulatedMessage
 
 ORIGIN = TopicPartition("t", 3)
@@ -22,7 +29,9 @@ class Stamped(SimulatedMessage):
         return 1, 1_700_000_000_000
 
 
-def a_letter(headers: Any = None, error: Any = None, reason: str = "KeyError: 'x'") -> Letter:
+def a_letter(
+    headers: Any = None, error: Any = None, reason: str = "KeyError: 'x'", stack: str = ""
+) -> Letter:
     """Return the letter of a record at t[3]@42."""
     message = Stamped("t", 3, 42, b"\xff", b"v", headers=headers)
     return letter_of(
@@ -34,6 +43,7 @@ def a_letter(headers: Any = None, error: Any = None, reason: str = "KeyError: 'x
         failed_at_s=1_700_000_001.5,
         handler="handle",
         group="g",
+        stack=stack,
     )
 
 
@@ -122,3 +132,25 @@ def test_a_filter_without_wishes_takes_all() -> None:
     assert not LetterFilter(error="ValueError").takes(record, fate)
     assert not LetterFilter(origin_topic="u").takes(record, fate)
     assert not LetterFilter(key="k").takes(record, fate)
+
+
+def test_a_letter_that_is_too_large_loses_its_stack_first() -> None:
+    """Then its error's text: both are in the log."""
+    letter = a_letter(error=KeyError("x"), stack="at a.py:1 in f\nTraceback\n")
+    first = shorter(letter)
+    assert first is not None
+    assert (first.header(ERROR_STACK), first.header(ERROR_TEXT)) == (None, b"KeyError: 'x'")
+    second = shorter(first)
+    assert second is not None
+    assert second.header(ERROR_TEXT) == b"K"
+
+
+def test_a_record_that_was_redriven_and_fails_again_has_the_new_stack_alone() -> None:
+    """The header of the first time stays neither on the record nor in its next letter."""
+    record = as_record(a_letter(error=KeyError("x"), stack="the first"))
+    fate = fate_of(record)
+    assert fate is not None
+    assert fate.error_stack == "the first"
+    assert ERROR_STACK not in dict(headers_back(record, fate))
+    again = a_letter(record.headers(), error=KeyError("x"), stack="the second")
+    assert [value for name, value in again.headers if name == ERROR_STACK] == [b"the second"]

@@ -69,7 +69,7 @@ class TaskWork:
             bus=self._bus,
             fail=self._fail,
             worker_died=lambda error: self._fail(death_of("A worker thread", error)),
-            user_code_failed=lambda where, error: self._bus.emit(UserCodeFailed(where, said(error))),
+            user_code_failed=lambda where, error: self._bus.emit(UserCodeFailed.of(where, error)),
             leave_now=lambda: False,
             middleware=shipment.middleware,
             on_error=shipment.on_error,
@@ -208,7 +208,7 @@ class TaskWork:
     def _close_partitions(self) -> None:
         for work in self._work.values():
             if (error := work.end()) is not None:
-                self._bus.emit(UserCodeFailed(f"closing {work.partition}", said(error)))
+                self._bus.emit(UserCodeFailed.of(f"closing {work.partition}", error))
             if self._ages is not None:
                 self._ages.tell(work.partition)
             if self._hooks.on_revoked is not None and work in self._assigned:
@@ -218,7 +218,7 @@ class TaskWork:
                     Exception,
                     SystemExit,
                 ) as failed:  # told, as the local engine does: its records are done
-                    self._bus.emit(UserCodeFailed("on_revoked", said(failed)))
+                    self._bus.emit(UserCodeFailed.of("on_revoked", failed))
 
     def _leave(self) -> None:
         self._letters.stop(LETTERS_S)

@@ -9,7 +9,7 @@ from ehkafka.events.dead_letter import (
     RecordDeadLettered,
 )
 from ehkafka.telemetry.sentences.dispatch import sentence
-from ehkafka.telemetry.wording import clause, text
+from ehkafka.telemetry.wording import at_place, clause, text
 
 
 @sentence.register
@@ -25,7 +25,8 @@ def _(event: DeadLetterFailed) -> str:
     then = "its key waits" if not event.retry_s else f"written again in {event.retry_s:g} s"
     return (
         f"The dead letter of {event.partition}@{event.offset}, key {text(event.key)}, could not be "
-        f"written to {text(event.to)}: {clause(event.error)}. Nothing is committed past it; {then}."
+        f"written to {text(event.to)}: {clause(event.error)}{at_place(event)}. "
+        f"Nothing is committed past it; {then}."
     )
 
 

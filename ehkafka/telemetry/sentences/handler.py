@@ -12,7 +12,7 @@ from ehkafka.events.handler import (
     WorkerProcessDied,
 )
 from ehkafka.telemetry.sentences.dispatch import sentence
-from ehkafka.telemetry.wording import clause, names, text
+from ehkafka.telemetry.wording import at_place, clause, names, text
 
 
 @sentence.register
@@ -31,7 +31,7 @@ def _(event: HandlerResized) -> str:
 
 @sentence.register
 def _(event: UserCodeFailed) -> str:
-    return f"Your code in {text(event.where)} raised {clause(event.error)}. Mend it there."
+    return f"Your code in {text(event.where)} raised {clause(event.error)}{at_place(event)}. Fix it there."
 
 
 @sentence.register

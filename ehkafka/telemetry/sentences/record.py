@@ -12,14 +12,15 @@ from ehkafka.events.record import (
     StaleResult,
 )
 from ehkafka.telemetry.sentences.dispatch import sentence
-from ehkafka.telemetry.wording import clause, records, text
+from ehkafka.telemetry.wording import at_place, clause, records, text
 
 
 @sentence.register
 def _(event: HandlerFailed) -> str:
     return (
         f"The handler failed on {event.partition}@{event.offset}, key {text(event.key)}, "
-        f"attempt {event.attempt}: {clause(event.error)}. Decision: {clause(event.decision)}."
+        f"attempt {event.attempt}: {clause(event.error)}{at_place(event)}. "
+        f"Decision: {clause(event.decision)}."
     )
 
 
@@ -27,15 +28,16 @@ def _(event: HandlerFailed) -> str:
 def _(event: RecordRetried) -> str:
     return (
         f"Attempt {event.attempt} of {event.partition}@{event.offset}, key {text(event.key)}, failed: "
-        f"{clause(event.error)}. The next one comes in {event.after_s:.3g} s; its key waits."
+        f"{clause(event.error)}{at_place(event)}. The next one comes in {event.after_s:.3g} s; its key waits."
     )
 
 
 @sentence.register
 def _(event: BatchRaised) -> str:
     return (
-        f"Batch handler {text(event.handler)} raised for {records(event.records)}: {clause(event.error)}. "
-        f"They come again, at most {event.next_records_max} at a time, until the one to blame stands alone."
+        f"Batch handler {text(event.handler)} raised for {records(event.records)}: "
+        f"{clause(event.error)}{at_place(event)}. They come again, "
+        f"at most {event.next_records_max} at a time, until the one to blame stands alone."
     )
 
 
@@ -43,7 +45,7 @@ def _(event: BatchRaised) -> str:
 def _(event: RecordSkipped) -> str:
     return (
         f"Skipped {event.partition}@{event.offset}, key {text(event.key)}, after attempt "
-        f"{event.attempt}: {clause(event.reason)}."
+        f"{event.attempt}: {clause(event.reason)}{at_place(event)}."
     )
 
 

@@ -1,0 +1,190 @@
+"""Places and stacks of errors: the user's own line, bounded, without a value."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import linecache
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.error_stack import STACK_BYTES_MAX, RemoteTraceback, place_of, stack_of
+from ehkafka.errors import said
+from ehkafka.records import Record
+from ehkafka.testing.simulated_message import SimulatedMessage
+from ehkafka.workers.process_failure import pack_error, unpack_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def caught(function: Callable[[], Any]) -> BaseException:
+    """Return what a function raises."""
+    try:
+        function()
+    except BaseException as error:
+        return error
+    raise AssertionError("it raised nothing")
+
+
+def here(line: int, name: str) -> str:
+    """Return a place in this file."""
+    return f"{__file__}:{line} in {name}"
+
+
+def first_line(function: Any) -> int:
+    """Return the line of a function's `def`."""
+    return int(function.__code__.co_firstlineno)
+
+
+def test_what_a_library_or_we_raise_is_named_by_the_line_that_called_it() -> None:
+    """Of the standard library, of ours, and of an installed package the user's line is the innermost."""
+
+    def of_python() -> None:
+        json.loads("{")
+
+    def of_ours() -> None:
+        Record(SimulatedMessage("t", 0, 1, None, b"{")).json()  # type: ignore[arg-type]
+
+    def of_a_package() -> None:
+        pytest.fail("x")
+
+    for function in (of_python, of_ours, of_a_package):
+        assert place_of(caught(function)) == here(first_line(function) + 1, function.__name__)
+
+
+def test_a_users_installed_package_is_the_users_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Services are often installed like any library: what we call is theirs, what they call is not."""
+    folder = tmp_path / "site-packages"
+    for name, source in {
+        "homes/__init__.py": "import drivers\ndef handle(record):\n    drivers.connect()\n",
+        "drivers/__init__.py": "def connect():\n    raise OSError('down')\n",
+        "ehkafka_like.py": "def call(handler):\n    handler(None)\n",
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(source)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr("ehkafka.error_stack._OWN", str(folder / "ehkafka_like"))
+    import ehkafka_like  # noqa: PLC0415 - made above
+    import homes  # noqa: PLC0415
+
+    def run() -> None:
+        ehkafka_like.call(homes.handle)
+
+    monkeypatch.setattr("ehkafka.error_stack._STANDARD", (__file__, "/nowhere"))
+    assert place_of(caught(run)) == f"{folder}/homes/__init__.py:3 in handle"
+    for name in ("homes", "drivers", "ehkafka_like"):
+        sys.modules.pop(name, None)
+
+
+def test_a_chain_of_causes_shows_each_and_the_last_ones_line() -> None:
+    """`raise … from` and errors within errors, without their texts; `from None` hides."""
+
+    def fails() -> None:
+        try:
+            {}["hunter2"]
+        except KeyError as error:
+            raise LookupError("hunter2") from error
+
+    def hides() -> None:
+        try:
+            {}["x"]
+        except KeyError:
+            raise OSError from None
+
+    error = caught(fails)
+    assert place_of(error) == here(first_line(fails) + 4, "fails")
+    stack = stack_of(error)
+    assert stack.index("\nKeyError\n") < stack.index("direct cause") < stack.index("LookupError")
+    # The key stands in the source lines alone.
+    assert stack.count("hunter2") == 2
+    assert "KeyError" not in stack_of(caught(hides)).replace("except KeyError", "")
+
+
+def test_members_of_a_group_are_shown_and_the_first_names_the_line() -> None:
+    """As of a task group, nested ones as well."""
+
+    def inner() -> None:
+        raise ValueError(1)
+
+    def fails() -> None:
+        raise ExceptionGroup("g", [ExceptionGroup("h", [caught(inner)]), KeyError()])  # type: ignore[list-item]
+
+    error = caught(fails)
+    assert place_of(error) == here(first_line(inner) + 1, "inner")
+    assert "member 1 of 2" in stack_of(error)
+    assert "raise ValueError(1)" in stack_of(error)
+
+
+def test_neither_a_deep_recursion_nor_a_long_chain_makes_it_long() -> None:
+    """The innermost frames stay; so does the place."""
+
+    def deep(number: int) -> None:
+        if number:
+            deep(number - 1)
+        raise ValueError(number)
+
+    def chained() -> None:
+        error: Exception = OSError()
+        for number in range(5_000):
+            error, error.__cause__ = ValueError(number), error
+        raise error
+
+    for function in (lambda: deep(900), chained):
+        error = caught(function)
+        stack = stack_of(error)
+        assert 0 < len(stack.encode()) <= STACK_BYTES_MAX
+        assert stack.startswith(f"at {place_of(error)}\n")
+        assert stack.endswith("ValueError")
+    assert "more frames" in stack_of(caught(lambda: deep(900)))
+    assert len(stack_of(caught(lambda: deep(900)), 300).encode()) <= 300
+
+
+def test_errors_that_cannot_be_shown_or_point_at_themselves_do_no_harm() -> None:
+    """A `__str__` that raises, a circle of causes, a file that is gone, a name that is no UTF-8."""
+
+    class Mute(Exception):  # noqa: N818 - its name is not what is tested
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    def mute() -> None:
+        raise Mute
+
+    def circle() -> None:
+        one, other = ValueError(), KeyError()
+        one.__cause__, other.__cause__ = other, one
+        raise one
+
+    def made() -> None:
+        exec(compile("def f():\n    raise OSError\nf()", "gone \udcff.py", "exec"), {})
+
+    assert "no words" not in said(caught(mute))
+    for function in (mute, circle, made):
+        assert stack_of(caught(function)).encode()
+    assert place_of(caught(made)) == "gone \udcff.py:2 in f"
+    linecache.clearcache()
+
+
+def test_an_error_that_was_never_raised_has_neither() -> None:
+    """It was made and handed over."""
+    assert (place_of(ValueError("x")), stack_of(ValueError("x"))) == ("", "")
+
+
+@pytest.mark.parametrize("value", [ValueError("x"), contextlib.suppress])
+def test_what_a_worker_process_says_of_an_error_is_believed(value: Any) -> None:
+    """Its frames are there, not here; the stack has no text of the error, which the whole traceback has."""
+
+    def fails() -> None:
+        if isinstance(value, Exception):
+            raise value
+        raise type("Local", (Exception,), {})("hunter2")
+
+    error = caught(fails)
+    told = unpack_error(pack_error(error), 7)
+    assert isinstance(told.__cause__, RemoteTraceback)
+    assert place_of(told) == place_of(error)
+    assert place_of(told).endswith(" in fails")
+    assert stack_of(told) == stack_of(error)
