@@ -12,6 +12,7 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal
 
+from ehkafka.calling import plainly
 from ehkafka.checkpoints.store_mirror import checked_choice
 from ehkafka.collector import collector_set
 from ehkafka.configuration import Configurable, Configuration
@@ -57,6 +58,7 @@ class App(Registration, Configurable):
     `ehkafka.settings.Settings`. Raises `ConfigurationError` for what cannot work.
     """
 
+    @plainly
     def __init__(
         self,
         *,
@@ -83,6 +85,7 @@ class App(Registration, Configurable):
 
     # --- life cycle --------------------------------------------------------------------------------
 
+    @plainly
     def run(self, *, gc_freeze: bool = False, gc_threshold: int | None = None) -> None:
         """Start, wait until the end, and raise what ended the app, if it was an error.
 
@@ -147,6 +150,7 @@ class App(Registration, Configurable):
                 self._starter = None
             self._state = "running"
 
+    @plainly
     def stop(self, *, drain: Drain | bool | None = None, timeout_s: float | None = None) -> None:
         """Stop and wait for the end; raise what ended the app, if it was an error.
 
@@ -237,6 +241,7 @@ class App(Registration, Configurable):
         )
         return start_on_spark(self._parts_for_spark(), spark, choices)
 
+    @plainly
     def resize(self, handler: str, *, workers: int) -> None:
         """Change how many workers a handler has while the app runs; `handler` is its function's name.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ehkafka.batches import Batch, Failed, Skipped, results_of
 from ehkafka.errors import ConfigurationError
@@ -49,14 +49,16 @@ class BatchSpec(HandlerSpec):
     max_wait_s: float = 1.0
     unique_keys: bool = False
 
+    argument: ClassVar[str] = "batch"
+
     def __post_init__(self) -> None:
         """Refuse what cannot be run. Raises `ConfigurationError`."""
         HandlerSpec.__post_init__(self)  # `super()` does not work in a dataclass with slots
         where = f"batch handler {self.name!r}"
         if self.is_class:
             raise ConfigurationError(
-                f"{where}: it is a class, which gets one instance per partition; a batch has records of "
-                "several. Give a function, or an instance with __call__(batch)."
+                f"{where}: it is a class, which gets one instance per partition, but a batch has records of "
+                "several: give a function, or an instance with __call__(batch)."
             )
         if type(self.workers) is not int or self.workers > WORKERS_MAX:
             raise ConfigurationError(

@@ -8,11 +8,11 @@ properties may start an embedded broker or read a key, as the start of the app w
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
+from ehkafka.calling import close_to
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.advice import consumer_advice
 from ehkafka.endpoint.environment import KEYS as ENDPOINT_KEYS
@@ -47,6 +47,8 @@ CODE = "code"
 DEFAULT = "default"
 ENVIRONMENT = "environment"
 SETTING_NAMES = tuple(field.name for field in dataclasses.fields(Settings))
+# Options of `App.handler` that a newcomer gives to the app.
+_OF_HANDLERS = frozenset({"workers", "order_by", "retry", "on_failure", "deadline_s", "raw", "rate_limit"})
 # librdkafka's properties are a section of their own.
 _SCALARS = tuple(name for name in SETTING_NAMES if name != "consumer")
 
@@ -254,12 +256,18 @@ def _plain(name: str, value: object) -> str | float | bool | None:
 def _check_group(group: object) -> None:
     if not isinstance(group, str) or not group.strip():
         raise ConfigurationError("group is missing: name the consumer group that this app belongs to.")
+    if "sharedaccess" in group.lower():
+        raise ConfigurationError(
+            "group=*** looks like a connection string: give that to Endpoint.connection_string(…), and name "
+            "the consumer group here."
+        )
 
 
 def _check_endpoint(endpoint: object) -> None:
-    if not hasattr(endpoint, "client_properties"):
+    if isinstance(endpoint, type) or not hasattr(endpoint, "client_properties"):
+        kind = "Endpoint, the class itself," if isinstance(endpoint, type) else type(endpoint).__name__
         raise ConfigurationError(
-            f"endpoint={type(endpoint).__name__} is no Endpoint; make one with Endpoint.kafka(…), "
+            f"endpoint={kind} is no Endpoint; make one with Endpoint.kafka(…), "
             "Endpoint.connection_string(…), Endpoint.entra(…), Endpoint.from_env() or Endpoint.embedded()."
         )
 
@@ -268,8 +276,15 @@ def _check_names(given: Mapping[str, Any]) -> None:
     unknown = sorted(set(given) - set(SETTING_NAMES))
     if not unknown:
         return
-    close = difflib.get_close_matches(unknown[0], SETTING_NAMES, n=1, cutoff=0.6)
+    name = unknown[0]
+    if name in _OF_HANDLERS:
+        raise ConfigurationError(
+            f"Unknown setting {name}: it belongs to one handler, so write @app.handler('orders', {name}=…)."
+        )
+    meant = close_to(name, (*SETTING_NAMES, "endpoint", "mirror"))
+    if meant is not None:
+        raise ConfigurationError(f"Unknown setting {name}: did you mean {meant}?")
     raise ConfigurationError(
-        f"Unknown setting {', '.join(unknown)}{f': did you mean {close[0]}?' if close else '.'} librdkafka's "
-        f"properties go into consumer={{…}}; the app's own settings are {', '.join(sorted(SETTING_NAMES))}."
+        f"Unknown setting {', '.join(unknown)}: librdkafka's properties go into consumer={{…}}, and the "
+        f"app's own settings are {', '.join(sorted(SETTING_NAMES))}."
     )

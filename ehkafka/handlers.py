@@ -10,8 +10,9 @@ import functools
 import inspect
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
+from ehkafka.calling import must_take, must_take_in_class
 from ehkafka.errors import ConfigurationError
 from ehkafka.headers import HeaderMode
 from ehkafka.intake.start import check_start_topics
@@ -19,6 +20,7 @@ from ehkafka.lanes.order import NullKey, Scope, by_key
 from ehkafka.recovery.deferral import DEADLINE_S_MAX
 from ehkafka.recovery.policy import DeadLetter, FailurePolicy, Stop
 from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction
+from ehkafka.secret import quoted
 from ehkafka.settings import check_max_age
 from ehkafka.workers.processes import Processes, is_nameless
 
@@ -55,26 +57,38 @@ class HandlerSpec:
     rate_burst: int | None = None
     express: bool | None = None
 
+    # What it is called with.
+    argument: ClassVar[str] = "record"
+
     def __post_init__(self) -> None:
         """Refuse what cannot be run. Raises `ConfigurationError`."""
         where = f"handler {self.name!r}"
-        if not self.topics or not all(isinstance(topic, str) and topic for topic in self.topics):
+        if not self.topics:
             raise ConfigurationError(
-                f"{where}: give the topics it handles as non-empty names, not {self.topics!r}."
+                f"{where}: give the topics it handles, such as @app.handler('orders'), since its endpoint "
+                "names none (a connection string does with EntityPath=…)."
             )
+        check_topics(self.topics, where)
         if not callable(self.function):
             raise ConfigurationError(
-                f"{where}: {self.function!r} is not callable; decorate a function or a class."
+                f"{where}: {quoted(self.function)} is not callable: decorate a function or a class."
             )
         if self.is_class and not callable(getattr(self.function, "process", None)):
-            raise ConfigurationError(f"{where}: the class has no process(record) method.")
-        if _is_generator(self._called):
             raise ConfigurationError(
-                f"{where}: it contains yield, so that calling it would run nothing of it."
+                f"{where}: the class has no method process(record): give it one, or decorate a function."
             )
+        if is_generator(self._called):
+            raise ConfigurationError(
+                f"{where}: it contains yield, so that calling it would run nothing of it: leave the yield "
+                "out."
+            )
+        self._check_arguments(where)
         if not callable(self.order_by):
-            raise ConfigurationError(f"{where}: order_by={self.order_by!r} is not callable.")
-        _must_return(self.order_by, f"{where}: order_by={self.order_by!r}")
+            raise ConfigurationError(
+                f"{where}: order_by={quoted(self.order_by)} is not callable: give by_key, by_partition, "
+                "unordered or a function of a record, such as lambda record: record.json()['id']."
+            )
+        must_answer(self.order_by, ("record",), f"{where}: order_by={named(self.order_by)}")
         if self.scope not in get_args(Scope):
             raise ConfigurationError(f"{where}: scope={self.scope!r}; use one of {get_args(Scope)}.")
         if self.null_key not in get_args(NullKey):
@@ -92,6 +106,19 @@ class HandlerSpec:
         self._check_recovery(where)
         self._check_limits(where)
 
+    def _check_arguments(self, where: str) -> None:
+        given = ("message",) if self.raw is True else (self.argument,)
+        if not self.is_class:
+            kind = "async def" if self.is_async else "def"
+            right = f"write {kind} {self.name}({given[0]}), and open what else it needs in on_worker_start"
+            must_take(self.function, given, where, instead=right if self.name.isidentifier() else "")
+            return
+        make = "it is made once for each partition, so leave them out and use open(partition)"
+        must_take(self.function, (), f"{where}: the class", instead=make)
+        must_take_in_class(self.function, "process", given, f"{where}: process")
+        must_take_in_class(self.function, "open", ("partition",), f"{where}: open")
+        must_take_in_class(self.function, "close", ("reason",), f"{where}: close")
+
     def _check_workers(self, where: str) -> None:
         if isinstance(self.workers, Processes):
             self._check_processes(where)
@@ -99,7 +126,8 @@ class HandlerSpec:
         workers_max = TASKS_MAX if self.is_async else WORKERS_MAX
         if type(self.workers) is not int or not 1 <= self.workers <= workers_max:
             raise ConfigurationError(
-                f"{where}: workers={self.workers!r}; use a number from 1 to {workers_max}, or Processes(…)."
+                f"{where}: workers={quoted(self.workers)}; use a number from 1 to {workers_max}, or "
+                "Processes(…)."
             )
 
     def _check_processes(self, where: str) -> None:
@@ -108,7 +136,8 @@ class HandlerSpec:
             "Record, which has the same methods": self.raw,
             "a class handler keeps an instance for each partition, and processes share the partitions; use a "
             "function, with what it keeps opened in on_worker_start": self.is_class,
-            "an async def needs an event loop, and processes have none; use a plain function": self.is_async,
+            "an async def needs an event loop, and processes have none; use a plain function, and open its "
+            "clients in on_worker_start": self.is_async,
             "a lambda, or a function inside another one, cannot be pickled for processes, which import it by "
             "name; put it at the top level of a module": is_nameless(self.function),
         }
@@ -129,20 +158,22 @@ class HandlerSpec:
     def _check_recovery(self, where: str) -> None:
         if not isinstance(self.on_failure, FailurePolicy):
             raise ConfigurationError(
-                f"{where}: on_failure={self.on_failure!r}; use Stop(), Hold(), Skip() or DeadLetter(…)."
+                f"{where}: on_failure={quoted(self.on_failure)}; use Stop(), Hold(), Skip() or DeadLetter(…)."
             )
         if not isinstance(self.retry, Retry) and (inspect.isclass(self.retry) or not callable(self.retry)):
             raise ConfigurationError(
-                f"{where}: retry={self.retry!r}; use Retry(attempts=…), or a function "
+                f"{where}: retry={quoted(self.retry)}; use Retry(attempts=…), or a function "
                 "(record, attempt, error) that returns the seconds until the next attempt or None."
             )
-        _must_return(self.retry, f"{where}: retry={self.retry!r}")
-        if isinstance(self.on_failure, DeadLetter):
-            _must_return(self.on_failure.to, f"{where}: on_failure=DeadLetter({self.on_failure.to!r})")
+        if not isinstance(self.retry, Retry):
+            must_answer(self.retry, ("record", "attempt", "error"), f"{where}: retry={named(self.retry)}")
+        if isinstance(self.on_failure, DeadLetter) and callable(self.on_failure.to):
+            what = f"{where}: on_failure=DeadLetter({named(self.on_failure.to)})"
+            must_answer(self.on_failure.to, ("letter",), what)
         if isinstance(self.on_failure, DeadLetter) and self.on_failure.to in self.topics:
             raise ConfigurationError(
                 f"{where}: its dead letters would go to {self.on_failure.to!r}, which it handles itself; "
-                "each would come back and fail again. Give another topic."
+                "each would come back and fail again: give another topic."
             )
 
     def _check_limits(self, where: str) -> None:
@@ -201,27 +232,62 @@ def is_async(function: Any) -> bool:
     )
 
 
-def _is_generator(function: Any) -> bool:
-    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+def is_generator(function: Any) -> bool:
+    """Tell whether calling it would run nothing of it before somebody iterates."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return any(
+        inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one)
+        for one in (function, getattr(function, "__call__", None))  # noqa: B004 - its kind is asked
+    )
 
 
-def _must_return(function: Any, what: str) -> None:
-    """Refuse a function of which a call would run nothing: its result would be taken for an answer."""
-    if is_async(function) or _is_generator(function):
-        raise ConfigurationError(
-            f"{what}: nobody awaits or iterates what it returns, so calling it would run nothing of it. Give "
-            "a plain function."
-        )
+def named(function: Any) -> str:
+    """Return a function's name for a message: a repr may show what it was made with."""
+    return getattr(function, "__name__", None) or type(function).__name__
+
+
+def check_topics(topics: tuple[Any, ...], where: str) -> None:
+    """Refuse what is no name of a topic. Raises `ConfigurationError`."""
+    for topic in topics:
+        if isinstance(topic, list | tuple | set | frozenset):
+            raise ConfigurationError(
+                f"{where}: give topics one by one, such as @app.handler('orders', 'returns'), not as a "
+                f"{type(topic).__name__}."
+            )
+        if not isinstance(topic, str) or not topic.strip() or "sharedaccess" in topic.lower():
+            raise ConfigurationError(
+                f"{where}: give the topics it handles as non-empty names, such as @app.handler('orders'), "
+                f"not {quoted(topic).removesuffix(',')}."
+            )
+
+
+def must_answer(function: Any, given: tuple[str, ...], what: str) -> None:
+    """Refuse a function whose result nobody could take for an answer, or that cannot be called so."""
+    must_be_plain(function, what)
+    must_take(function, given, what)
 
 
 def must_be_callable(function: Any, what: str) -> None:
     """Refuse what cannot be called. Raises `ConfigurationError` naming `what` it was given for."""
     if not callable(function):
-        raise ConfigurationError(f"{what}: {function!r} is not callable.")
+        raise ConfigurationError(
+            f"{what}: a {type(function).__name__} cannot be called: give a function, by its name and without "
+            "parentheses."
+        )
+    if is_generator(function):
+        raise ConfigurationError(
+            f"{what}: {named(function)} contains yield, so that calling it would run nothing of it: give "
+            "a plain function without it."
+        )
 
 
 def must_be_plain(function: Any, what: str) -> None:
     """Refuse what is no plain function. Raises `ConfigurationError` naming `what` it was given for."""
     must_be_callable(function, what)
     if is_async(function):
-        raise ConfigurationError(f"{what}: an async def is not supported here; give a plain function.")
+        raise ConfigurationError(
+            f"{what}: an async def is called here without an event loop, so that nothing of it would run: "
+            "give a plain function, and open what async handlers share in on_worker_start, which runs on "
+            "their loop."
+        )

@@ -34,6 +34,6 @@ def refuse_while_importing() -> None:
     """Raise `ConfigurationError` inside of such a block."""
     if _imported is not None:
         raise ConfigurationError(
-            f"{_imported} runs its app while the command imports it, which only looks for the app there. "
-            "Put the call under `if __name__ == '__main__':`, or start the program by python."
+            f"{_imported} runs its app while the command imports it, which only looks for the app there: "
+            "put the call under `if __name__ == '__main__':`, or start the program by python."
         )

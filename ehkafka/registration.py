@@ -8,8 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ehkafka.batch_handlers import BatchSpec
+from ehkafka.calling import must_take, plainly
 from ehkafka.errors import ConfigurationError
-from ehkafka.handlers import HandlerSpec, must_be_callable, must_be_plain
+from ehkafka.handlers import (
+    HandlerSpec,
+    check_topics,
+    must_answer,
+    must_be_callable,
+    named,
+)
 from ehkafka.intake.context import PartitionHooks
 from ehkafka.intake.start import check_start
 from ehkafka.lanes.order import NullKey, Scope, by_key
@@ -44,6 +51,7 @@ class Registration:
         self._worker_tear_down: Callable[[], None] | None = None
         self._event_hooks: list[Hook] = []
 
+    @plainly
     def handler(
         self,
         *topics: str,
@@ -85,6 +93,7 @@ class Registration:
         fails. The order is the same. `ehkafka.express.may_express` says where it can be; elsewhere, and with
         False, every record goes through the lane of its key. Raises `ConfigurationError`.
         """
+        _check_decorated(topics, "handler")
         if start is not None:
             check_start(start)
         named = topics or self._configuration.own_topics()
@@ -114,6 +123,7 @@ class Registration:
 
         return register
 
+    @plainly
     def batch_handler(
         self,
         *topics: str,
@@ -150,6 +160,7 @@ class Registration:
 
         The other arguments are those of `handler`. Raises `ConfigurationError`.
         """
+        _check_decorated(topics, "batch_handler")
         if start is not None:
             check_start(start)
         named = topics or self._configuration.own_topics()
@@ -185,11 +196,13 @@ class Registration:
         for topic in spec.topics:
             if topic in taken:
                 raise ConfigurationError(
-                    f"Topic {topic!r} has the handler {taken[topic]!r} already; "
-                    f"{spec.name!r} cannot take it too. One handler per topic."
+                    f"Topic {topic!r} has the handler {taken[topic]!r} already, so {spec.name!r} cannot take "
+                    "it, too, one handler per topic: let one handler call the other, or give each an app "
+                    "with a group of its own."
                 )
         self._specs.append(spec)
 
+    @plainly
     def use(self, middleware: Function) -> Function:
         """Wrap every handler in `middleware(record, call_next)`; the first one used is the outermost.
 
@@ -197,26 +210,30 @@ class Registration:
         """
         self._must_be_new("middleware")
         must_be_callable(middleware, "middleware")
+        must_take(middleware, ("record", "call_next"), f"middleware {named(middleware)}")
         self._middleware.append(middleware)
         return middleware
 
+    @plainly
     def on_start(self, function: Function) -> Function:
         """Call a function in the thread that starts the app: the broker is reached, no record came yet.
 
         May be a decorator.
         """
         self._must_be_new("on_start")
-        must_be_plain(function, "on_start")
+        must_answer(function, (), "on_start")
         self._on_start.append(function)
         return function
 
+    @plainly
     def on_stop(self, function: Function) -> Function:
         """Call a function after the last record, if the on_start functions ran; last registered first."""
         self._must_be_new("on_stop")
-        must_be_plain(function, "on_stop")
+        must_answer(function, (), "on_stop")
         self._on_stop.append(function)
         return function
 
+    @plainly
     def on_worker_start(self, function: Function) -> Function:
         """Call a function in each worker thread before its first record.
 
@@ -224,16 +241,20 @@ class Registration:
         """
         self._must_be_new("on_worker_start")
         must_be_callable(function, "on_worker_start")
+        must_take(function, (), "on_worker_start")
         self._worker_set_up = function
         return function
 
+    @plainly
     def on_worker_stop(self, function: Function) -> Function:
         """Call a function in each worker thread, or event loop, after its last record."""
         self._must_be_new("on_worker_stop")
         must_be_callable(function, "on_worker_stop")
+        must_take(function, (), "on_worker_stop")
         self._worker_tear_down = function
         return function
 
+    @plainly
     def on_error(self, function: Function) -> Function:
         """Let `function(kind, partition, record, error)` hear of errors and answer them.
 
@@ -243,37 +264,57 @@ class Registration:
         leave the decision to `on_failure`.
         """
         self._must_be_new("on_error")
-        must_be_plain(function, "on_error")
+        must_answer(function, ("kind", "partition", "record", "error"), "on_error")
         self._on_error = function
         return function
 
+    @plainly
     def on_assigned(self, function: Function) -> Function:
         """Call `function(partition)` on the hook thread before the first record of an assignment."""
         return self._set_partition_hook("on_assigned", function)
 
+    @plainly
     def on_revoked(self, function: Function) -> Function:
         """Call `function(partition, reason)` after the last record; reason: `revoked` or `stopped`."""
         return self._set_partition_hook("on_revoked", function)
 
+    @plainly
     def on_lost(self, function: Function) -> Function:
         """Call `function(partition)` when a partition was lost: another member may have it already."""
         return self._set_partition_hook("on_lost", function)
 
+    @plainly
     def on_idle(self, function: Function) -> Function:
         """Call `function(partition)` once when nothing has come for `idle_s` and all is finished."""
         return self._set_partition_hook("on_idle", function)
 
+    @plainly
     def add_hook(self, hook: Hook) -> None:
         """Hand every event of the catalogue (`ehkafka.events`) to `hook.on_event(event)`."""
         self._must_be_new("hook")
+        if isinstance(hook, type) or not callable(getattr(hook, "on_event", None)):
+            raise ConfigurationError(
+                f"add_hook: {named(hook)} has no method on_event(event): give an object that has one."
+            )
+        must_take(hook.on_event, ("event",), "add_hook: on_event")
         self._event_hooks.append(hook)
 
     def _set_partition_hook(self, name: str, function: Function) -> Function:
         self._must_be_new(name)
-        must_be_plain(function, name)
+        must_answer(function, ("partition", "reason") if name == "on_revoked" else ("partition",), name)
         setattr(self._partition_hooks, name, function)
         return function
 
     def _must_be_new(self, what: str) -> None:
         """Refuse a change of what runs. Raises `ConfigurationError`."""
         raise NotImplementedError
+
+
+def _check_decorated(topics: tuple[Any, ...], decorator: str) -> None:
+    """Refuse a decorator without parentheses, which is given the function for a topic."""
+    if len(topics) == 1 and callable(topics[0]):
+        raise ConfigurationError(
+            f"@app.{decorator} stands without parentheses: write @app.{decorator}('orders') above "
+            f"{named(topics[0])}, with the topics that it handles."
+        )
+    check_topics(topics, f"@app.{decorator}")

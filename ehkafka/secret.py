@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn, Self
 
+_QUOTED_CHARACTERS_MAX = 100
+_MARKS_OF_KEYS = ("sharedaccess", "accountkey=", "sig=", "password=")
+
 
 class Secret:
     """Text that shows as `***` in repr, str, format and `dataclasses.asdict`, and refuses to be pickled."""
@@ -76,3 +79,14 @@ class HiddenProperties(Mapping[str, Any]):
 
     def __reduce_ex__(self, _protocol: object) -> NoReturn:
         raise TypeError("properties with secrets are not pickled: read them again where they are needed")
+
+
+def quoted(value: object) -> str:
+    """Return a value that somebody gave for a message: its repr, cut, or `***` where it looks like a key.
+
+    A connection string lands in the wrong argument easily.
+    """
+    text = repr(value)
+    if any(mark in text.lower() for mark in _MARKS_OF_KEYS):
+        return "***, which looks like a connection string or a key,"
+    return text if len(text) <= _QUOTED_CHARACTERS_MAX else f"{text[:_QUOTED_CHARACTERS_MAX]}…"

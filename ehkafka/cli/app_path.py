@@ -70,11 +70,11 @@ def _import(name: str) -> ModuleType:
     except EhkafkaError as error:
         place = place_of(error)
         if place:
-            error.args = (f"{error} ({place})",)
+            error.args = (f"{str(error).removesuffix('.')} ({place}).",)
         raise
     except SyntaxError as error:
         raise ConfigurationError(
-            f"{error.filename}, line {error.lineno}: {error.msg}. Correct it; nothing was started."
+            f"{error.filename}, line {error.lineno}: {error.msg}: correct it, nothing was started."
         ) from error
     except ModuleNotFoundError as error:
         raise ConfigurationError(_not_found(name, error)) from error
@@ -103,11 +103,11 @@ def _at(error: BaseException) -> str:
 
 def _app_in(module: ModuleType, name: str) -> App:
     apps = [other for other, value in vars(module).items() if isinstance(value, App)]
-    hint = f"Apps there: {', '.join(apps)}." if apps else "It has no ehkafka.App at its top level."
+    hint = f"apps there: {', '.join(apps)}" if apps else "it has no ehkafka.App at its top level"
     if not hasattr(module, name):
-        raise ConfigurationError(f"{module.__name__} has no {name!r}. {hint}")
+        raise ConfigurationError(f"{module.__name__} has no {name!r}: {hint}.")
     found = getattr(module, name)
     if not isinstance(found, App):
         kind = "a function; assign its result to a name" if callable(found) else f"a {type(found).__name__}"
-        raise ConfigurationError(f"{module.__name__}:{name} is no ehkafka.App but {kind}. {hint}")
+        raise ConfigurationError(f"{module.__name__}:{name} is no ehkafka.App but {kind}: {hint}.")
     return found

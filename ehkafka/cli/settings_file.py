@@ -64,7 +64,7 @@ def _tables(path: Path) -> dict[str, Any]:
         said = f"{path} is no TOML: it is not UTF-8"
     except OSError as error:
         said = f"{path} cannot be read: {error.strerror}"
-    raise ConfigurationError(f"{said}. Correct it; nothing was started.")
+    raise ConfigurationError(f"{said}: correct it, nothing was started.")
 
 
 def _app_settings(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:

@@ -111,8 +111,7 @@ class _Address(NamedTuple):
 
 
 def _wrong(what: str) -> ConfigurationError:
-    stop = "" if what.endswith("?") else "."
-    return ConfigurationError(f"connection string: {what}{stop} Expected {_EXPECTED}")
+    return ConfigurationError(f"connection string: {what} (expected {_EXPECTED})")
 
 
 def _unquoted(value: object) -> str:

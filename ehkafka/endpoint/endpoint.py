@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
+from ehkafka.calling import made_plainly, plainly
 from ehkafka.endpoint.bootstrap import bootstrap_hosts, is_event_hubs_host, is_loopback
 from ehkafka.endpoint.connection_string import ConnectionString
 from ehkafka.endpoint.credential_rotation import RotatingCredential
@@ -40,6 +41,7 @@ _EVENT_HUBS_PROPERTIES: Mapping[str, Any] = {
 _CREDENTIAL_PROPERTIES = ("sasl.mechanisms", "sasl.username", "sasl.password")
 
 
+@made_plainly
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Endpoint:
     """How to reach a broker. Made by its class methods, never directly.
@@ -63,6 +65,7 @@ class Endpoint:
     _entra: EntraConnection | None = None
 
     @classmethod
+    @plainly
     def kafka(cls, bootstrap: str, properties: Mapping[str, Value] | None = None) -> Self:
         """Describe any broker by `host:port,…` and any librdkafka properties, callables included.
 
@@ -80,6 +83,7 @@ class Endpoint:
         return cls(name=name, kind=kind, _connect=dict, _properties=HiddenProperties(chosen))
 
     @classmethod
+    @plainly
     def connection_string(
         cls,
         value: str | os.PathLike[str] | Callable[[], str],
@@ -113,6 +117,7 @@ class Endpoint:
         )
 
     @classmethod
+    @plainly
     def entra(
         cls,
         namespace: str,
@@ -145,6 +150,7 @@ class Endpoint:
         )
 
     @classmethod
+    @plainly
     def from_env(cls, environ: Mapping[str, str] | None = None, prefix: str = "EHKAFKA_") -> Self:
         """Describe the broker that the environment names, by exactly one of four variables.
 
@@ -194,6 +200,7 @@ class Endpoint:
             raise
 
     @classmethod
+    @plainly
     def embedded(cls, topics: Mapping[str, int] | None = None, *, partitions: int = 16) -> Self:
         """Describe a broker inside this process, for tests and demos; it starts on first use.
 

@@ -147,7 +147,8 @@ def in_one_spelling(properties: Mapping[str, Value] | None, origin: str) -> dict
         return {}
     if not isinstance(properties, Mapping):
         raise ConfigurationError(
-            f"{origin}: properties is {type(properties).__name__}, not a mapping of names"
+            f"{origin}: the properties are a {type(properties).__name__}, not a mapping of names: give "
+            "{'name': value}."
         )
     result: dict[str, Any] = {}
     for given, value in properties.items():

@@ -20,6 +20,7 @@ need not ascend. A time before the first record is the log's start, one after th
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -27,8 +28,10 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
+from ehkafka.calling import must_take
 from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.records import TopicPartition
+from ehkafka.secret import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -54,12 +57,18 @@ def check_start(start: Any) -> None:
     """Refuse what is no start position. Raises `ConfigurationError`."""
     if start is None:
         raise ConfigurationError(
-            f"start is missing: say where a group without a committed offset begins: {_EXPLANATION}."
+            f"start is missing: say where a group without a committed offset begins, {_EXPLANATION}."
         )
     if isinstance(start, Mapping):
         _check_mapping(start)
     elif not callable(start) and not _is_fixed(start):
-        raise ConfigurationError(f"start={start!r} is no start position; give {_EXPLANATION}.")
+        raise ConfigurationError(f"start={quoted(start)} is no start position; give {_EXPLANATION}.")
+    elif callable(start):
+        if inspect.iscoroutinefunction(start):
+            raise ConfigurationError(
+                "start: an async def is called here without an event loop: give a plain function."
+            )
+        must_take(start, ("topic", "partition"), "start")
 
 
 def check_start_topics(start: Any, topics: Collection[str]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable  # noqa: TC003 - read by dataclasses at run
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from ehkafka.calling import made_plainly
 from ehkafka.errors import ConfigurationError
 from ehkafka.recovery.decision import AfterDeadLetter
 
@@ -19,11 +20,13 @@ OnLimit = Literal["stop", "hold"]
 LIMIT_WINDOW_RECORDS = 1_000
 
 
+@made_plainly
 @dataclass(frozen=True, slots=True)
 class Stop:
     """Stop the app with an error; nothing at or above the record is committed. The default."""
 
 
+@made_plainly
 @dataclass(frozen=True, slots=True)
 class Hold:
     """Keep the record at its lane's head; its key waits, other keys go on, health turns red.
@@ -32,11 +35,13 @@ class Hold:
     """
 
 
+@made_plainly
 @dataclass(frozen=True, slots=True)
 class Skip:
     """Give the record the outcome *skipped*, counted and logged; the commit may pass it."""
 
 
+@made_plainly
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
     """Hand the record to a dead-letter topic of the same endpoint, or to a callable, and go on.

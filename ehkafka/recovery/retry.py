@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ehkafka.calling import made_plainly
 from ehkafka.errors import ConfigurationError
 
 # Answers `None` where the record is to be given up, else the seconds until the next attempt.
@@ -21,6 +22,7 @@ DELAY_S_MAX = 7 * 24 * 3600.0
 Errors = type[Exception] | tuple[type[Exception], ...]
 
 
+@made_plainly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
     """Try a failed record again, with growing delays.

@@ -9,6 +9,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from ehkafka.calling import made_plainly
 from ehkafka.errors import ConfigurationError
 
 # A process costs some 50 MB and a thread of the parent; more than this is a mistake of units.
@@ -19,6 +20,7 @@ BATCH_BYTES_MAX = 1 << 30
 BATCH_S_MAX = 10.0
 
 
+@made_plainly
 @dataclass(frozen=True, slots=True)
 class Processes:
     """Run a handler in `count` worker processes, by default one for each core of the machine.

@@ -19,6 +19,7 @@ LAYERS: list[set[str]] = [
     {
         "batches",
         "cache_directory",
+        "calling",
         "error_stack",
         "errors",
         "headers",
@@ -110,7 +111,7 @@ PURE = (
     "workers.batch_plan",
 )
 # Values that the pure core may use. `headers` builds datetimes out of numbers; it reads no clock either.
-PURE_VALUES = ("headers", "reset_name")
+PURE_VALUES = ("calling", "headers", "reset_name")
 IMPURE_STANDARD = {
     "asyncio",
     "concurrent",

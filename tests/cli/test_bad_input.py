@@ -49,11 +49,11 @@ MODULES = {
         2,
         ["fetch.wait.max.mss", "did you mean fetch.wait.max.ms?"],
     ),
-    "unknown setting": ("app = make(drains_s=1)", 2, ["Unknown setting drains_s", "consumer={"]),
+    "unknown setting": ("app = make(drains_s=1)", 2, ["Unknown setting drains_s", "did you mean drain_s?"]),
     "two handlers for a topic": (
         "app = make()" + HANDLER + "@app.handler('t')\ndef again(record): pass",
         2,
-        ["'t' has the handler 'handle' already", "One handler per topic", "shop.py, line"],
+        ["'t' has the handler 'handle' already", "one handler per topic", "shop.py, line"],
     ),
     "a handler that is not callable": (
         "app = make()\napp.handler('t')(42)",
@@ -95,7 +95,7 @@ MODULES = {
         ["shop runs its app while the command imports it", "if __name__ == '__main__'", "shop.py, line"],
     ),
     "no app": ("nothing = 1", 2, ["has no 'app'", "no ehkafka.App at its top level"]),
-    "an app of another name": ("shop = make()", 2, ["has no 'app'", "Apps there: shop."]),
+    "an app of another name": ("shop = make()", 2, ["has no 'app'", "apps there: shop."]),
     "an app factory": ("def app(): return make()", 2, ["no ehkafka.App but a function", "assign its result"]),
     "something else": ("app = 42", 2, ["no ehkafka.App but a int"]),
 }

@@ -805,7 +805,7 @@ def test_one_topic_has_one_handler_of_either_kind() -> None:
     """A batch handler beside a handler of the same topic is refused."""
     app = new_app()
     app.handler("t")(lambda _record: None)
-    with pytest.raises(ehkafka.ConfigurationError, match="One handler per topic"):
+    with pytest.raises(ehkafka.ConfigurationError, match="one handler per topic"):
         app.batch_handler("t")(lambda _batch: None)
 
 

@@ -331,7 +331,7 @@ def test_e1_another_services_string_is_called_what_it_is(
 
 @pytest.mark.parametrize("text", ["", "Endpoint=sb://h:x/;SharedAccessKeyName=n;SharedAccessKey=k"])
 def test_a_refusal_that_asks_back_ends_with_its_question_mark(text: str) -> None:
-    """Not with a question mark and a full stop."""
+    """Not with a question mark and a full stop; what it should look like stands behind it."""
     with pytest.raises(ConfigurationError) as caught:
         ConnectionString.parse(text)
-    assert "? Expected" in str(caught.value)
+    assert "? (expected Endpoint=" in str(caught.value)

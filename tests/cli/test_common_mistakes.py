@@ -1,0 +1,333 @@
+"""What newcomers get wrong: each mistake ends at the start, in one sentence that says what to do.
+
+A program as they write it, run by the command; nothing of it reaches a broker. `test_bad_input` has what is
+wrong with the command's own arguments.
+"""
+
+from __future__ import annotations
+
+import re
+from textwrap import dedent
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+import ehkafka
+from ehkafka.cli.commands import cli
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY = "aHVudGVyMg=="
+STRING = f"Endpoint=sb://home.servicebus.windows.net/;SharedAccessKeyName=a;SharedAccessKey={KEY}"
+HEAD = """
+import ehkafka
+from ehkafka import *
+def make(**settings):
+    return ehkafka.App(**{"group": "g", "endpoint": Endpoint.embedded(), "start": "earliest", **settings})
+"""
+HANDLE = "\ndef handle(record):\n    pass\n"
+LATE = "\nasync def handle(record):\n    pass\n"
+ON = "app = make()\n@app.handler('orders'{})"
+
+
+def on(options: str = "", function: str = HANDLE) -> str:
+    """Return a program with one handler."""
+    return "app = make()\n@app.handler('orders', " + options + ")" + function
+
+
+# What is wrong, the program, and what its sentence must say.
+MISTAKES: list[tuple[str, str, list[str]]] = [
+    # The decorator.
+    (
+        "no parentheses",
+        "app = make()\n@app.handler" + HANDLE,
+        ["without parentheses", "@app.handler('orders')"],
+    ),
+    (
+        "no parentheses, batches",
+        "app = make()\n@app.batch_handler\ndef store(batch):\n    pass",
+        ["without parentheses", "@app.batch_handler('orders')", "store"],
+    ),
+    (
+        "parentheses too many",
+        "app = make()\n@app.on_start()\ndef open_pool():\n    pass",
+        ["@app.on_start() has nothing to register", "without parentheses"],
+    ),
+    (
+        "a called function",
+        "app = make()\ndef handle(record=None): pass\napp.handler('a')(handle())",
+        ["None", "decorate a function"],
+    ),
+    (
+        "no topic",
+        "app = make()\n@app.handler()" + HANDLE,
+        ["give the topics", "@app.handler('orders')", "EntityPath"],
+    ),
+    ("a list of topics", "app = make()\n@app.handler(['a', 'b'])" + HANDLE, ["one by one", "not as a list"]),
+    ("a topic that is no text", "app = make()\n@app.handler(7)" + HANDLE, ["non-empty names", "not 7"]),
+    (
+        "two handlers",
+        on() + "\n@app.handler('orders')" + HANDLE,
+        ["'orders' has the handler 'handle' already"],
+    ),
+    # The handler's arguments.
+    ("no argument", on(function="\ndef handle():\n    pass"), ["takes ()", "def handle(record)"]),
+    (
+        "two arguments",
+        on(function="\ndef handle(key, value):\n    pass"),
+        ["takes (key, value)", "1 argument, record", "def handle(record)", "on_worker_start"],
+    ),
+    ("a required keyword", on(function="\ndef handle(record, *, db):\n    pass"), ["takes (record, *, db)"]),
+    ("an async one", on(function="\nasync def handle():\n    pass"), ["async def handle(record)"]),
+    ("a generator", on(function="\ndef handle(record):\n    yield record"), ["contains yield"]),
+    (
+        "a class without process",
+        on(function="\nclass Handle:\n    def handle(self, record):\n        pass"),
+        ["process(record)"],
+    ),
+    (
+        "a class with needs",
+        on(function="\nclass Handle:\n    def __init__(self, db): pass\n    def process(self, record): pass"),
+        ["takes (db)", "open(partition)"],
+    ),
+    (
+        "a middleware's arguments",
+        "app = make()\n@app.use\ndef log(record):\n    pass",
+        ["takes (record)", "def log(record, call_next)"],
+    ),
+    (
+        "a hook's arguments",
+        "app = make()\n@app.on_revoked\ndef gone(partition):\n    pass",
+        ["def gone(partition, reason)"],
+    ),
+    (
+        "a batch handler's arguments",
+        "app = make()\n@app.batch_handler('a')\ndef store(): pass",
+        ["def store(batch)"],
+    ),
+    # Names.
+    ("retries", on("retries=3"), ["no option 'retries'", "did you mean retry=…?"]),
+    ("a misspelt option", on("on_failur=Skip()"), ["'on_failur'", "did you mean on_failure=…?"]),
+    ("another library's option", on("max_workers=4"), ["did you mean workers=…?"]),
+    ("a misspelt attempt", on("retry=Retry(attemps=3)"), ["'attemps'", "did you mean attempts=…?"]),
+    (
+        "a handler's option for the app",
+        "app = make(workers=4)",
+        ["workers", "@app.handler('orders', workers=…)"],
+    ),
+    ("a misspelt setting", "app = make(comit_interval_s=1)", ["did you mean commit_interval_s?"]),
+    (
+        "no group",
+        "app = App(endpoint=Endpoint.embedded(), start='earliest')",
+        ["needs 'group'", "App(group=…)"],
+    ),
+    ("a group without its name", "app = App('g')", ["by name", "App(group=…)"]),
+    # Types and values.
+    ("workers as text", on("workers='4'"), ["workers='4'", "a number from 1 to"]),
+    ("no workers", on("workers=0"), ["workers=0", "a number from 1 to"]),
+    ("no processes", on("workers=Processes(0)"), ["Processes(count=0)", "from 1 to 1000"]),
+    ("a retry as a number", on("retry=3"), ["retry=3", "Retry(attempts=…)"]),
+    ("a retry by position", on("retry=Retry(3)"), ["by name", "Retry(attempts=…)"]),
+    ("no attempt", on("retry=Retry(attempts=0)"), ["attempts=0", "1 or more"]),
+    (
+        "a delay that is no number",
+        on("retry=Retry(first_s=float('nan'))"),
+        ["first_s=nan", "a number from 0"],
+    ),
+    ("a negative delay", on("retry=Retry(first_s=-1)"), ["first_s=-1", "a number from 0"]),
+    ("a policy as text", on("on_failure='skip'"), ["on_failure='skip'", "Skip()"]),
+    ("a policy's class", on("on_failure=Skip"), ["Skip", "use Stop(), Hold(), Skip()"]),
+    ("letters to nowhere", on("on_failure=DeadLetter('')"), ["DeadLetter(to='')", "topic's name"]),
+    (
+        "letters to the handler itself",
+        on("on_failure=DeadLetter('orders')"),
+        ["handles itself", "another topic"],
+    ),
+    (
+        "an empty batch",
+        "app = make()\n@app.batch_handler('a', max_records=0)\ndef store(batch): pass",
+        ["max_records=0", "from 1 to"],
+    ),
+    (
+        "a start that is no position",
+        "app = make(start='yesterday')",
+        ["start='yesterday'", "'earliest'", "timedelta"],
+    ),
+    ("no start", "app = make(start=None)", ["start is missing", "'earliest'"]),
+    (
+        "a start without time zone",
+        "import datetime\napp = make(start=datetime.datetime(2026, 1, 1))",
+        ["time zone"],
+    ),
+    ("a setting as text", "app = make(stop_s='25')", ["stop_s='25'", "a number"]),
+    ("a negative setting", "app = make(stop_s=-1)", ["stop_s=-1", "0 or more"]),
+    ("a deadline that is no number", on("deadline_s=float('nan')"), ["deadline_s=nan", "above 0"]),
+    # Functions that are asked something.
+    ("an order by name", on("order_by='customer'"), ["order_by='customer'", "by_key", "lambda record"]),
+    ("an order of two", on("order_by=lambda topic, key: key"), ["takes (topic, key)", "1 argument, record"]),
+    ("an async order", LATE + on("order_by=handle"), ["order_by=handle", "async def", "on_worker_start"]),
+    ("an async retry", LATE + on("retry=handle"), ["retry=handle", "async def", "on_worker_start"]),
+    (
+        "an async place for letters",
+        LATE + on("on_failure=DeadLetter(handle)"),
+        ["DeadLetter(handle)", "async def"],
+    ),
+    (
+        "an async hook",
+        LATE + "app = make()\napp.on_assigned(handle)",
+        ["on_assigned", "async def", "on_worker_start"],
+    ),
+    (
+        "an async on_start",
+        LATE + "app = make()\napp.on_start(handle)",
+        ["on_start", "async def", "on_worker_start"],
+    ),
+    ("async in processes", on("workers=Processes(2)", LATE), ["async def", "on_worker_start", "workers=16"]),
+    (
+        "a lambda in processes",
+        "app = make()\napp.handler('a', workers=Processes(2))(lambda record: None)",
+        ["a lambda", "top level of a module"],
+    ),
+    # The endpoint, and secrets.
+    ("an endpoint as text", "app = make(endpoint='localhost:9092')", ["endpoint=str", "Endpoint.kafka(…)"]),
+    (
+        "an endpoint that is the class",
+        "app = make(endpoint=Endpoint)",
+        ["the class itself", "Endpoint.kafka(…)"],
+    ),
+    (
+        "an endpoint by its class",
+        "app = make(endpoint=Endpoint('localhost:9092'))",
+        ["Endpoint.kafka('host:9092')"],
+    ),
+    (
+        "an address with a scheme",
+        "app = make(endpoint=Endpoint.kafka('http://localhost:9092'))",
+        ["host:port"],
+    ),
+    (
+        "a connection string as address",
+        f"app = make(endpoint=Endpoint.kafka('{STRING}'))",
+        ["Endpoint.connection_string(…)"],
+    ),
+    ("a connection string as group", f"app = make(group='{STRING}')", ["looks like a connection string"]),
+    ("a connection string as start", f"app = make(start='{STRING}')", ["looks like a connection string"]),
+    (
+        "a connection string as topic",
+        f"app = make()\n@app.handler('{STRING}')" + HANDLE,
+        ["looks like a connection string"],
+    ),
+    (
+        "a connection string without its hub",
+        f"app = make(endpoint=Endpoint.connection_string('{STRING}'))\n@app.handler()" + HANDLE,
+        ["EntityPath", "@app.handler('orders')"],
+    ),
+    (
+        "a quotation mark never closed",
+        f"app = make(endpoint=Endpoint.connection_string('\"{STRING}'))",
+        ["quotation mark", "never closed"],
+    ),
+    (
+        "a space in a key",
+        f"app = make(endpoint=Endpoint.connection_string('{STRING[:-4]} x=='))",
+        ["SharedAccessKey", "a space"],
+    ),
+    (
+        "half a connection string",
+        "app = make(endpoint=Endpoint.connection_string('Endpoint=sb://home.servicebus.windows.net/'))",
+        ["missing", "SharedAccessKey"],
+    ),
+    ("a mirror as text", "app = make(mirror='https://a.blob.core.windows.net/c')", ["BlobMirror(…)"]),
+    (
+        "properties as a list",
+        "app = make(consumer=['a'])\n@app.handler('t')" + HANDLE,
+        ["consumer", "not a mapping"],
+    ),
+    # The module.
+    ("no handler", "app = make()", ["no handler", "@app.handler"]),
+    ("an app of another name", "shop = make()", ["has no 'app'", "apps there: shop"]),
+    ("a run at import", on() + "\napp.run()", ["if __name__ == '__main__'"]),
+]
+
+
+def run(folder: Path, monkeypatch: pytest.MonkeyPatch, source: str, *arguments: str) -> Any:
+    """Run a program by the command, in its folder."""
+    name = f"shop_{abs(hash(str(folder)))}"
+    (folder / f"{name}.py").write_text(dedent(HEAD) + dedent(source))
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    return CliRunner().invoke(cli, ["run", name, *arguments], env={"COLUMNS": "400", "NO_COLOR": "1"})
+
+
+def assert_one_sentence(stderr: str, parts: list[str]) -> None:
+    """One line of ours, one sentence in it, no key."""
+    lines = stderr.strip().splitlines()
+    assert len(lines) == 1, stderr
+    text = lines[0].removeprefix("ehkafka: ")
+    assert text != lines[0], stderr
+    assert [part for part in parts if part not in text] == [], text
+    assert not re.search(r"[.?!][\"')]* +[A-Z@]", text), f"more than one sentence: {text}"
+    assert re.search(r"[.?)]$", text), text
+    assert KEY[:8] not in stderr
+
+
+@pytest.mark.parametrize(("source", "parts"), [one[1:] for one in MISTAKES], ids=[one[0] for one in MISTAKES])
+def test_a_mistake_ends_at_the_start_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, parts: list[str]
+) -> None:
+    """Exit code 2, one sentence on one line, which says what to write instead; nothing was consumed."""
+    ended = run(tmp_path, monkeypatch, source)
+    assert_one_sentence(ended.stderr, parts)
+    assert ended.exit_code == ehkafka.ConfigurationError.exit_code
+    assert ended.stdout == ""
+
+
+FILES: list[tuple[str, str | bytes | None, list[str]]] = [
+    ("a file that is not there", None, ["ehkafka.toml"]),
+    ("a misspelt key", "[app]\ngruop = 'g'\n", ["app.gruop", "did you mean group?"]),
+    ("a misspelt table", "[ap]\n", ["[ap]", "did you mean app?"]),
+    ("a file that is no TOML", "group: g\n", ["TOML"]),
+    ("a file that is no text", b"\xff\xfe\x00", ["UTF-8"]),
+    ("a program for settings", "import ehkafka\n", ["TOML"]),
+    ("a number as text", "[app]\nstop_s = 'soon'\n", ["app.stop_s", "number"]),
+]
+
+
+@pytest.mark.parametrize(("content", "parts"), [one[1:] for one in FILES], ids=[one[0] for one in FILES])
+def test_a_wrong_file_of_settings_ends_at_the_start_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | bytes | None, parts: list[str]
+) -> None:
+    """The file, where in it, and what it must be."""
+    if content is not None:
+        (tmp_path / "my.toml").write_bytes(content if isinstance(content, bytes) else content.encode())
+    ended = run(tmp_path, monkeypatch, on(), "--config", "my.toml")
+    assert_one_sentence(ended.stderr, [part.replace("ehkafka.toml", "my.toml") for part in parts])
+    assert ended.exit_code == ehkafka.ConfigurationError.exit_code
+
+
+def app_that_runs() -> ehkafka.App:
+    """Return an app on a broker of its own."""
+    app = ehkafka.App(group="g", endpoint=ehkafka.Endpoint.embedded({"t": 1}), start="earliest")
+    app.handler("t")(lambda record: None)
+    return app
+
+
+@pytest.mark.parametrize(
+    ("again", "parts"),
+    [
+        (lambda app: app.run(), ["The app is running", "start it once"]),
+        (lambda app: app.handler("u")(print), ["The app is running", "before the start"]),
+        (lambda app: app.configure(stop_s=3), ["The app is running", "before the start"]),
+    ],
+    ids=["run twice", "a handler after the start", "a setting after the start"],
+)
+def test_what_comes_after_the_start_is_refused_in_one_sentence(again: Any, parts: list[str]) -> None:
+    """The app that runs goes on."""
+    app = app_that_runs()
+    with app.endpoint, app:
+        with pytest.raises(ehkafka.ConfigurationError) as caught:
+            again(app)
+        assert_one_sentence(f"ehkafka: {caught.value}", parts)
+        assert app.state == "running"
