@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import secrets
-import socket
 import time
 from typing import TYPE_CHECKING
 
 from ehkafka.checkpoints.layout import Layout, namespace_of
 from ehkafka.checkpoints.mirror import Mirror
+from ehkafka.endpoint.client_name import host_name
 from ehkafka.errors import ConfigurationError
 from ehkafka.intake.mirror_start import MirrorEvidence, MirrorRanges, MirrorStart
 from ehkafka.progress.read_back import ReadBack
@@ -37,7 +37,6 @@ FLUSH_LEAST_S = 1.0
 FLUSH_MOST_S = 5.0
 # A question that is under way at a stop is worth no more.
 READ_BACK_S = 1.0
-_HOST_CHARACTERS_MAX = 100
 
 
 class Mirroring:
@@ -142,5 +141,4 @@ def check_topics(layout: Layout, topics: Collection[str]) -> None:
 
 def run_name() -> str:
     """Return a name for this run that nobody else has: host, process, and eight random digits."""
-    host = "".join(c for c in socket.gethostname() if c.isascii() and (c.isalnum() or c in "-._"))
-    return f"{host[:_HOST_CHARACTERS_MAX] or 'host'}-{os.getpid()}-{secrets.token_hex(4)}"
+    return f"{host_name()}-{os.getpid()}-{secrets.token_hex(4)}"

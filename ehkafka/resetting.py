@@ -165,7 +165,9 @@ class _Reset:
     def _refuse_members(self) -> None:
         group = self._any
         if members := members_of(group.target, group.group, group.topic, min(MEMBERS_S, group.timeout_s)):
-            raise self._in_use(f"it has {len(members)} member(s), {members[0].client} on {members[0].host}")
+            raise self._in_use(
+                f"it has {len(members)} member(s), {members[0].id or members[0].client} on {members[0].host}"
+            )
 
     def _in_use(self, why: str) -> GroupInUseError:
         return GroupInUseError(

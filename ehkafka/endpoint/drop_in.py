@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.endpoint import refusals
 from ehkafka.endpoint.bootstrap import bootstrap_hosts, is_event_hubs_host
+from ehkafka.endpoint.client_name import client_name
 from ehkafka.endpoint.endpoint import Endpoint
 from ehkafka.endpoint.properties import check_idle_times, set_timings
 from ehkafka.endpoint.property_names import in_one_spelling
@@ -54,6 +55,7 @@ def drop_in_properties(endpoint: Endpoint, config: Mapping[str, Any]) -> dict[st
     result = {**connection, **asked}
     if endpoint.is_event_hubs or endpoint.kind == "embedded":
         set_timings(result, is_embedded=endpoint.kind == "embedded")
+        result.setdefault("client.id", client_name())
     if endpoint.is_event_hubs:
         _check(endpoint, result)
     return result

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from ehkafka.endpoint import limits, refusals
+from ehkafka.endpoint.client_name import client_name
 from ehkafka.endpoint.producer_id import STATISTICS_MS
 from ehkafka.endpoint.property_names import in_one_spelling
 from ehkafka.endpoint.refusals import Owned, whole_number
@@ -63,8 +64,9 @@ _CONSUMER_DEFAULTS = (
     _Default("queued.min.messages", 100_000, "prefetched records of a partition; bounded by the kilobytes"),
     _Default("queued.max.messages.kbytes", 65_536, "memory of the prefetch, over all partitions"),
     _Default("socket.keepalive.enable", True, "a dead connection is noticed"),
-    _Default("client.id", "ehkafka", "how brokers name us in their logs and quotas"),
 )
+
+_CLIENT_ID_REASON = "names the process in the broker's logs, quotas and member ids"
 
 _CONSUMER_OWNED = (
     Owned(
@@ -145,7 +147,7 @@ def consumer_properties(
     refusals.check_owned(asked, owned)
     if "group.instance.id" in asked:
         refusals.check_instance_id(asked["group.instance.id"])
-    defaults = {default.name: default.value for default in _CONSUMER_DEFAULTS}
+    defaults = {"client.id": client_name()} | {each.name: each.value for each in _CONSUMER_DEFAULTS}
     result = {**defaults, **asked, **{rule.name: rule.value for rule in owned}}
     set_timings(result, is_embedded=endpoint.kind == "embedded")
     refusals.check_timings(result, is_event_hubs=endpoint.is_event_hubs)
@@ -168,7 +170,7 @@ def explain_consumer(
     Secrets are in the clear here too. Raises `ConfigurationError` for the same.
     """
     result = consumer_properties(endpoint, group, overrides, assignor=assignor, instance_id=instance_id)
-    reasons = {default.name: default.reason for default in _CONSUMER_DEFAULTS}
+    reasons = {"client.id": _CLIENT_ID_REASON} | {each.name: each.reason for each in _CONSUMER_DEFAULTS}
     by_layer: dict[Layer, dict[str, str]] = {
         "engine": {rule.name: rule.reason for rule in _consumer_owned(group, assignor, instance_id)},
         "app": dict.fromkeys(in_one_spelling(overrides, "App(consumer=…)"), ""),
@@ -205,7 +207,7 @@ def producer_properties(endpoint: Endpoint, overrides: Mapping[str, Any]) -> dic
             "Leave it out",
         )
     refusals.check_owned(_with_acks_by_name(asked), _PRODUCER_OWNED)
-    result = {"client.id": "ehkafka", "socket.keepalive.enable": True, **asked}
+    result = {"client.id": client_name(), "socket.keepalive.enable": True, **asked}
     result |= {rule.name: rule.value for rule in _PRODUCER_OWNED}
     if endpoint.is_event_hubs:
         _to_numbers(result, ("request.timeout.ms",), _REQUEST_TIMEOUT)

@@ -53,6 +53,7 @@ from ehkafka.events.handler import (
     UserCodeHangs,
     UserCodeLeft,
     WorkerProcessDied,
+    WorkersLogNothing,
 )
 from ehkafka.events.hook import Hook
 from ehkafka.events.mirror import (
@@ -145,4 +146,5 @@ __all__ = [
     "UserCodeHangs",
     "UserCodeLeft",
     "WorkerProcessDied",
+    "WorkersLogNothing",
 ]

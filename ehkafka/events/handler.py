@@ -62,6 +62,14 @@ class WorkerProcessDied(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class WorkersLogNothing(Event):
+    """Logging is set up here but not in the processes of `worker`: what handlers log at INFO vanishes."""
+
+    level: ClassVar[int] = logging.WARNING
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
 class UserCodeFailed(Failure):
     """A hook of the user (`on_assigned`, `open`, `on_error`, …) raised."""
 

@@ -26,6 +26,13 @@ class Member:
     client: str
     host: str
     partitions: tuple[int, ...]
+    # Its own in the group; clients of one host may share all the rest. Empty where the broker does not tell.
+    id: str = ""
+
+    @property
+    def name(self) -> str:
+        """What tells it from the group's other members: its id, which begins with its client's."""
+        return f"{self.id or self.client} ({self.host})"
 
 
 def members_of(target: Target, group: str, topic: str, timeout_s: float) -> list[Member] | None:
@@ -37,7 +44,12 @@ def members_of(target: Target, group: str, topic: str, timeout_s: float) -> list
         # Kafka 4 says so of a group without members and commits; older brokers call it dead.
         return [] if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND else None
     return [
-        Member(str(member.client_id), str(member.host), _partitions(member, topic))
+        Member(
+            str(member.client_id),
+            str(member.host),
+            _partitions(member, topic),
+            str(member.member_id or ""),
+        )
         for member in found.members
     ]
 

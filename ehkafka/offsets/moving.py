@@ -60,7 +60,7 @@ def _refuse_members(group: GroupOffsets) -> bool:
     """Raise `GroupInUseError` for members; tell whether the broker says that there are none."""
     members = members_of(group.target, group.group, group.topic, min(MEMBERS_S, group.timeout_s))
     if members:
-        named = ", ".join(f"{member.client} on {member.host}" for member in members[:_NAMED])
+        named = ", ".join(f"{member.id or member.client} on {member.host}" for member in members[:_NAMED])
         more = f" and {len(members) - _NAMED} more" if len(members) > _NAMED else ""
         count = "a member" if len(members) == 1 else f"{len(members)} members"
         raise GroupInUseError(

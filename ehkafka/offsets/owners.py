@@ -52,7 +52,7 @@ class OwnerRow:
     @property
     def member_name(self) -> str:
         """Whom the broker names, empty for nobody."""
-        return f"{self.member.client} ({self.member.host})" if self.member is not None else ""
+        return self.member.name if self.member is not None else ""
 
 
 def read_owners(

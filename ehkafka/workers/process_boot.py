@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError, said
 from ehkafka.workers import process_child
+from ehkafka.workers.process_logs import is_set_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,7 +40,8 @@ def boot_bytes(
         if thing is not None:
             must_travel(thing, what)
     pickled = {"call": call, "set_up": set_up, "tear_down": tear_down}
-    return pickle.dumps({"main": _main_module(), **{name: pickle.dumps(it) for name, it in pickled.items()}})
+    here = {"main": _main_module(), "logs": is_set_up()}
+    return pickle.dumps({**here, **{name: pickle.dumps(it) for name, it in pickled.items()}})
 
 
 def must_travel(thing: Any, what: str) -> None:

@@ -26,6 +26,7 @@ from ehkafka.errors import ConfigurationError, said
 from ehkafka.recovery.deferral import refuse_to_defer
 from ehkafka.workers import process_pipe as pipe
 from ehkafka.workers.process_failure import pack_error
+from ehkafka.workers.process_logs import is_set_up
 from ehkafka.workers.process_message import CopiedMessage
 
 if TYPE_CHECKING:
@@ -54,12 +55,13 @@ def main(requests: int, answers: int, claims: int, lifeline: int, dumps: int) ->
         return
     _let_the_app_be_stopped(answers)
     try:
-        invoke, tear_down = _boot(pickle.loads(frame.body))  # noqa: S301 - the parent wrote it
+        boot = pickle.loads(frame.body)  # noqa: S301 - the parent wrote it
+        invoke, tear_down = _boot(boot)
     except BaseException as error:
         pipe.send(answers, pipe.REFUSED, pack_error(error))
         raise SystemExit(1) from error
     faulthandler.register(signal.SIGUSR1, file=dumps, all_threads=True)
-    pipe.send(answers, pipe.READY, b"")
+    pipe.send(answers, pipe.READY, pipe.SILENT if boot["logs"] and not is_set_up() else b"")
     while (frame := pipe.read_frame(requests)) is not None:
         _Batch(pipe.unpack_batch(frame), invoke, pipe.Claims(claims), answers).run()
     if tear_down is not None:

@@ -97,6 +97,8 @@ class ProcessWorker:
                     continue
                 if frame.kind == pipe.REFUSED:
                     raise unpack_error(frame.body, link.pid)
+                if frame.body == pipe.SILENT:
+                    self._pool.on_silent_child()
                 link.is_ready = True
                 return
             if link.reader.ended or link.is_dead:

@@ -13,7 +13,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.events import WorkerProcessDied
+from ehkafka.events import WorkerProcessDied, WorkersLogNothing
 from ehkafka.workers.process_boot import boot_bytes
 from ehkafka.workers.process_pipe import STOP
 from ehkafka.workers.process_worker import ProcessWorker
@@ -83,6 +83,8 @@ class ProcessWorkers:
         # Changed by `resize` alone, as a whole.
         self._workers = [ProcessWorker(self, number) for number in range(settings.size)]
         self._leaving: list[ProcessWorker] = []
+        # Told once, whoever of the threads is first; told twice would do no harm.
+        self._is_silence_told = False
         self._numbers = settings.size
 
     @property
@@ -176,6 +178,12 @@ class ProcessWorkers:
             return False
         self._on_stop(*marshal.loads(frame.body))  # noqa: S302 - our own child wrote it
         return True
+
+    def on_silent_child(self) -> None:
+        """Tell, once, that what handlers log in their processes goes nowhere, while it does here."""
+        if not self._is_silence_told:
+            self._is_silence_told = True
+            self._emit(WorkersLogNothing(self.name))
 
     def on_child_death(self, pid: int, how: str, was_running: bool) -> None:
         """Tell that a child died by itself, whether a record ran in it or not."""

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ehkafka.endpoint import Endpoint
+from ehkafka.endpoint.client_name import host_name
+from ehkafka.endpoint.drop_in import drop_in_properties
 from ehkafka.endpoint.properties import consumer_properties, producer_properties
 from ehkafka.errors import ConfigurationError
+from ehkafka.spark.source.client import client_properties
 
 Hidden = Callable[..., None]
 
@@ -30,7 +34,7 @@ def test_a_consumer_gets_our_defaults() -> None:
     assert consumer() == {
         "bootstrap.servers": "localhost:9092",
         "group.id": "home",
-        "client.id": "ehkafka",
+        "client.id": f"ehkafka-{host_name()}-{os.getpid()}",
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "auto.offset.reset": "error",
@@ -248,7 +252,7 @@ def test_a_producer_is_idempotent_and_waits_for_all() -> None:
     """The defaults of a producer, with the service's time-out on Event Hubs."""
     assert producer_properties(PLAIN, {"linger.ms": 2}) == {
         "bootstrap.servers": "localhost:9092",
-        "client.id": "ehkafka",
+        "client.id": f"ehkafka-{host_name()}-{os.getpid()}",
         "socket.keepalive.enable": True,
         "linger.ms": 2,
         "enable.idempotence": True,
@@ -323,3 +327,20 @@ def test_no_refusal_shows_a_secret(connection_string: str, key: str, assert_hidd
         with pytest.raises(ConfigurationError) as caught:
             attempt()
         assert_hidden(key, caught.value)
+
+
+def test_every_client_names_its_process_unless_the_program_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Host and process, in characters that Kafka takes for names, so that brokers tell them apart."""
+    monkeypatch.setattr("socket.gethostname", lambda: "wéb 01\n" + "x" * 300)
+    monkeypatch.setattr("os.getpid", lambda: 17)
+    name = "ehkafka-wb01" + "x" * 96 + "-17"
+    assert consumer()["client.id"] == name
+    assert producer_properties(PLAIN, {})["client.id"] == name
+    assert drop_in_properties(HUBS, {"group.id": "g"})["client.id"] == name
+    assert client_properties(PLAIN, None)["client.id"] == name.replace("ehkafka-", "ehkafka-spark-", 1)
+    assert "client.id" not in drop_in_properties(PLAIN, {"group.id": "g"})
+    for mine in (
+        consumer(client_id="mine"),
+        drop_in_properties(HUBS, {"group.id": "g", "client.id": "mine"}),
+    ):
+        assert mine["client.id"] == "mine"

@@ -178,6 +178,31 @@ def test_e5_a_live_group_is_refused(group: Group, how: str, monkeypatch: pytest.
     assert group.reset("--to", "earliest")[0] == 0
 
 
+def test_two_members_on_one_host_are_two_owners(group: Group) -> None:
+    """They share the client's id and the host; the coordinator gives each member an id of its own."""
+    quick = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 300, "client.id": "app"}
+    where = {"bootstrap.servers": group.bootstrap, "group.id": group.name, **quick}
+    members = [Consumer(where) for _ in range(2)]
+    try:
+        for member in members:
+            member.subscribe([group.topic])
+        deadline_s = time.monotonic() + 60
+        while not all(member.assignment() for member in members):
+            assert time.monotonic() < deadline_s
+            for member in members:
+                member.poll(0.05)
+        rows = orjson.loads(group.run("owners", group.topic, "--json")[1])["partitions"]
+        text = group.run("owners", group.topic)[1]
+        ids = {member.memberid() for member in members}
+    finally:
+        for member in members:
+            member.close()
+    assert {row["member_id"] for row in rows} == ids
+    assert {row["client_id"] for row in rows} == {"app"}
+    assert len({row["owner"] for row in rows}) == 2
+    assert "2 owners, 3 partitions" in text
+
+
 def test_a_reset_to_a_time_goes_by_the_records_timestamps(group: Group) -> None:
     """A time ago, a moment, and one behind the last record."""
     half = RECORDS // 2

@@ -62,3 +62,11 @@ def test_without_an_owner_s_word_the_broker_s_counts(
     """Released or never written: whom the broker names has it, else nobody."""
     found = row(ownership, members)
     assert (found.state, found.owner) == (state, owner)
+
+
+def test_members_of_one_host_are_told_apart_by_their_ids() -> None:
+    """Two processes, or two clients of one: the same client id and host, and still two owners."""
+    views = {number: PartitionView(number, LogBounds(0, 10), 10) for number in range(2)}
+    members = [Member("app", "/10.0.0.1", (number,), f"app-{number}") for number in range(2)]
+    rows = owner_rows(views, {}, members, NOW_MS)
+    assert [found.owner for found in rows] == ["app-0 (/10.0.0.1)", "app-1 (/10.0.0.1)"]

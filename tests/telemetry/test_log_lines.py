@@ -210,6 +210,10 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         events.ClientLogged(logging.WARNING, "MAXPOLL: limit hit"),
         ["librdkafka, warning", "MAXPOLL: limit hit"],
     ),
+    (
+        events.WorkersLogNothing("ehkafka-decode"),
+        ["ehkafka-decode", "below WARNING", "on_worker_start", "logging.basicConfig"],
+    ),
     (events.UserCodeFailed("on_assigned", "KeyError: 'unit'"), ["on_assigned", "KeyError: 'unit'"]),
     (events.UserCodeHangs("open (opening readings[0])", 5.0), ["open (opening readings[0])", "5 s", "go on"]),
     (events.UserCodeLeft(("closing readings[0]", "ehkafka-handle-3")), ["closing readings[0]", "stop_s"]),

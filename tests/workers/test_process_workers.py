@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.errors import ConfigurationError, WorkerDiedError
-from ehkafka.events import WorkerProcessDied
+from ehkafka.events import WorkerProcessDied, WorkersLogNothing
 from ehkafka.invoking import HandlerCall
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.records import Record, TopicPartition
@@ -214,7 +215,7 @@ def test_a_child_that_dies_idle_charges_nobody(crew: Any) -> None:
 
     assert one.failures == []
     assert one.workers.pids != [pid]
-    [death] = one.events
+    [death] = [event for event in one.events if isinstance(event, WorkerProcessDied)]
     assert not death.was_running
 
 
@@ -497,3 +498,26 @@ def test_attempts_are_counted_in_the_child(crew: Any) -> None:
     for offset, attempt, _ in one.lines("start"):
         attempts[offset].append(int(attempt))
     assert attempts == {"0": [1, 2, 3]}
+
+
+@pytest.mark.parametrize(
+    ("here", "set_up", "told"),
+    [
+        ([], None, 0),
+        ([logging.StreamHandler()], None, 1),
+        ([logging.StreamHandler()], "set_up_logging", 0),
+    ],
+    ids=["nowhere", "here alone", "in both"],
+)
+def test_logging_that_is_set_up_here_but_not_in_the_children_is_told_once(
+    crew: Any, handlers: Any, monkeypatch: pytest.MonkeyPatch, here: Any, set_up: str | None, told: int
+) -> None:
+    """What handlers log at INFO would vanish there; on_worker_start is where it can be set up."""
+    monkeypatch.setattr(logging.getLogger(), "handlers", here)
+    monkeypatch.setattr(logging.Logger, "manager", logging.Manager(logging.getLogger()))  # type: ignore[arg-type]
+    one = crew(2, set_up=None if set_up is None else getattr(handlers, set_up))
+    one.receive("x")
+    one.finish_all()
+    assert [event.worker for event in one.events if isinstance(event, WorkersLogNothing)] == [
+        "ehkafka-crew"
+    ] * told

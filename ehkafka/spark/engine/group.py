@@ -168,7 +168,7 @@ class Group:
         timeout_s = min(MEMBERS_S, self._parts.settings.connect_s)
         members = members_of(target, self.name, self._parts.topics[0], timeout_s)
         if members:
-            named = ", ".join(f"{member.client} on {member.host}" for member in members[:_NAMED])
+            named = ", ".join(f"{member.id or member.client} on {member.host}" for member in members[:_NAMED])
             more = f" and {len(members) - _NAMED} more" if len(members) > _NAMED else ""
             raise in_use(self._whose, f"it has {len(members)} member(s), {named}{more}")
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.endpoint import refusals
 from ehkafka.endpoint.client import check_client_version, open_consumer
+from ehkafka.endpoint.client_name import client_name
 from ehkafka.endpoint.properties import check_idle_times
 from ehkafka.endpoint.refusals import Owned
 
@@ -33,7 +34,6 @@ _DEFAULTS: dict[str, Any] = {
     "check.crcs": False,
     "socket.receive.buffer.bytes": 4 * 1024 * 1024,
     "socket.keepalive.enable": True,
-    "client.id": "ehkafka-spark",
 }
 
 _OWNED = (
@@ -65,7 +65,12 @@ def client_properties(endpoint: Endpoint, group: str | None) -> dict[str, Any]:
     """Return the properties of a consumer, secrets in the clear. Raises `ConfigurationError`."""
     asked = endpoint.client_properties()
     refusals.check_owned(asked, _OWNED)
-    result = {**_DEFAULTS, **asked, **{rule.name: rule.value for rule in _OWNED}}
+    result = {
+        "client.id": client_name("ehkafka-spark"),
+        **_DEFAULTS,
+        **asked,
+        **{rule.name: rule.value for rule in _OWNED},
+    }
     result["group.id"] = group or OWN_GROUP
     if endpoint.is_event_hubs:
         refusals.check_protocol(result, is_emulator=endpoint.kind == "emulator")

@@ -10,6 +10,7 @@ from ehkafka.events.handler import (
     UserCodeHangs,
     UserCodeLeft,
     WorkerProcessDied,
+    WorkersLogNothing,
 )
 from ehkafka.telemetry.sentences.dispatch import sentence
 from ehkafka.telemetry.wording import at_place, clause, names, text
@@ -57,6 +58,15 @@ def _(event: WorkerProcessDied) -> str:
     return (
         f"Worker process {event.pid} of {event.worker} ended ({event.how}); {charged}. Another one is "
         f"started in its place.{advice}"
+    )
+
+
+@sentence.register
+def _(event: WorkersLogNothing) -> str:
+    return (
+        f"What the processes of {text(event.worker)} log below WARNING goes nowhere, since logging is set up "
+        "here but not there: set it up in on_worker_start, which runs in each of them, such as "
+        "logging.basicConfig(level=logging.INFO)."
     )
 
 

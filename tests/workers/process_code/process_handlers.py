@@ -5,6 +5,7 @@ The test and the children share a file, whose path the children inherit in a var
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -105,3 +106,8 @@ def set_up() -> None:
 def tear_down() -> None:
     """Note that a child leaves."""
     note("down", os.getpid())
+
+
+def set_up_logging() -> None:
+    """Let what a handler logs be written."""
+    logging.basicConfig(level=logging.INFO)
