@@ -22,6 +22,7 @@ from ehkafka.intake.largest_lane import largest_lane
 from ehkafka.intake.log_ends import LogEnds
 from ehkafka.intake.membership import Membership
 from ehkafka.intake.parked_budget import ParkedBudget
+from ehkafka.intake.poll_wait import BUSY_POLL_S, PollWait
 from ehkafka.intake.repair import GapRepair
 from ehkafka.intake.resume import resume
 from ehkafka.lanes.order import describe_key
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.records import Message
 
-# `consume()` cannot be woken: wait little while something must be watched, a stop's patience else.
-BUSY_POLL_S = 1e-3
-IDLE_POLL_S = 50e-3
 # Between two looks at the ends of the logs, at idle partitions and at stuck work.
 SLOW_LOOK_S = 0.5
 REFUTED = "the log was cut and written anew there"
@@ -66,8 +64,9 @@ class PollLoop:
         self._one_topic = len(routes) == 1
         self._paused_since_s: dict[TopicPartition, float] = {}
         self._next_slow_look_s = 0.0
-        # What may still be running before the next batch is taken; see `_poll_timeout_s`.
+        # Whether something must be watched closely; see `_poll_timeout_s`.
         self._busy = False
+        self._wait = PollWait()
         # When the loop last came round; read by `App.health` from any thread.
         self.last_turn_s = context.clock()
         self._log_ends = LogEnds(context)
@@ -75,6 +74,8 @@ class PollLoop:
         self._is_all_received = True
         self.membership = Membership(context, routes, self.watch, on_assigned=self._log_ends.begin)
         self._parked = ParkedBudget(context, context.on_parked_full)
+        # The amounts at the last look at it, and when the next one is due in any case.
+        self._parked_seen: tuple[tuple[int, ...], float] = ((), 0.0)
         self._gaps = GapRepair(context, self.membership, context.on_out_of_range)
 
     def run(self, consumer: Consumer, should_stop: Callable[[], bool]) -> None:
@@ -93,8 +94,7 @@ class PollLoop:
         self._is_all_received = True
         self._log_ends.look_where_passed(consumer, received)
         self._gaps.run(consumer)
-        if context.parked_full or any(route.dispatcher.parked_records for route in self._distinct):
-            self._parked.look(lambda partitions: self._pause(consumer, partitions))
+        self._look_at_parked(consumer)
         self._busy = self.watch()
         self._resume(consumer)
         self._commit_if_due(consumer)
@@ -140,13 +140,37 @@ class PollLoop:
         )
 
     def _poll_timeout_s(self) -> float:
-        if self._busy or self._context.flow.paused:
-            return BUSY_POLL_S
         now_s = self._context.clock()
         dues = [route.dispatcher.holds.next_due_s() for route in self._distinct]
         dues += [route.exchange.next_due_s() for route in self._distinct]
-        due_s = min((due for due in dues if due is not None), default=now_s + IDLE_POLL_S)
-        return min(IDLE_POLL_S, max(BUSY_POLL_S, due_s - now_s))
+        due_s = min((due for due in dues if due is not None), default=None)
+        paused = self._context.flow.paused
+        return self._wait.next_s(
+            is_watched=self._busy,
+            waits=bool(paused) or any(route.exchange.ready_lanes() for route in self._distinct),
+            moved=(len(paused), *self._moved()),
+            until_due_s=None if due_s is None else due_s - now_s,
+        )
+
+    def _moved(self) -> Iterator[int]:
+        """Yield numbers of which at least one changes when anything of the work moves."""
+        for route in self._distinct:
+            dispatcher = route.dispatcher
+            yield from (dispatcher.outcomes, dispatcher.received_records, len(dispatcher.ready))
+
+    def _look_at_parked(self, consumer: Consumer) -> None:
+        """See whether what is parked has outgrown its budget, where it changed since the last look.
+
+        Its cost is that of every parked lane: not to be paid in each turn of a loop that only waits.
+        """
+        context = self._context
+        if not context.parked_full and not any(route.dispatcher.parked_records for route in self._distinct):
+            return
+        amounts = (*self._moved(), *self._amounts(), len(context.flow.parked_full), len(context.owned))
+        now_s = context.clock()
+        if amounts != self._parked_seen[0] or now_s >= self._parked_seen[1]:
+            self._parked_seen = amounts, now_s + SLOW_LOOK_S
+            self._parked.look(lambda partitions: self._pause(consumer, partitions))
 
     def look_at_log_ends(self, consumer: Consumer) -> None:
         """Take over where the logs end and what of them is no record, if nothing handed out got lost."""

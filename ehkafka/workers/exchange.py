@@ -230,7 +230,10 @@ class Exchange:
             self._chunk_seen = (chunk, first_s, first, now_s, started)
 
     def watch(self) -> bool:
-        """See to it that ready lanes are worked on; True while any waits. Poll thread only, often."""
+        """See to it that ready lanes are worked on. Poll thread only, often.
+
+        True while it must look again at once; False also where lanes wait for workers that are all busy.
+        """
         self.settle()
         express = self.dispatcher.express
         chunk = None if express is None else express.out
@@ -240,7 +243,8 @@ class Exchange:
             return chunk is not None
         if self.cost_s >= QUICK_S or self._runner is None:
             self.wake_one()
-        elif not self._progressed():
+            return chunk is not None or bool(self._sleepers)
+        if not self._progressed():
             self._runner = None  # held up: whoever wakes takes over
             self.wake_one()
         return True

@@ -77,11 +77,16 @@ def test_lanes_stay_ready_while_the_bucket_is_empty() -> None:
     lent = [dispatcher.begin() for _ in range(3)]
     assert [lane is not None for lane in lent] == [True, True, False]
     assert len(dispatcher.ready) == 3
+    gate = threading.Lock()
+    gate.acquire()
+    assert exchange.publish(gate)
     assert exchange.watch() is False
+    assert gate.locked()
     assert exchange.next_due_s() == pytest.approx(clock.now_s() + 0.1)
     clock.advance(0.1)
     assert exchange.next_due_s() is None
-    assert exchange.watch() is True
+    exchange.watch()
+    assert not gate.locked(), "nobody was woken"
     assert dispatcher.begin() is not None
 
 
