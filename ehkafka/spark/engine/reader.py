@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql.datasource import DataSource
 
-from ehkafka.errors import ConfigurationError, EhkafkaError, OffsetGapError
+from ehkafka.errors import EhkafkaError, OffsetGapError
 from ehkafka.spark.engine.failures import as_told
 from ehkafka.spark.engine.leaving import end_process_after_task
 from ehkafka.spark.engine.results import SCHEMA, as_arrow, failed_task
@@ -76,11 +76,7 @@ class EngineSource(DataSource):
     def streamReader(self, schema: StructType) -> EngineReader:  # noqa: ARG002, N802 - Spark's name and call
         """Return the reader. Raises `ConfigurationError` for wrong options."""
         options = options_from(self.options)
-        if options.split:
-            raise ConfigurationError(
-                "splitPartitions=true would lose the order of a partition: leave it out."
-            )
-        return EngineReader(replace(options, gap_advice=_GAP_ADVICE), self.job)
+        return EngineReader(replace(options, gap_advice=_GAP_ADVICE, grows=True), self.job)
 
 
 class EngineReader(SourceStreamReader):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ehkafka.handlers import HandlerSpec
     from ehkafka.settings import Settings
     from ehkafka.spark.engine.app_parts import AppParts
+    from ehkafka.spark.source.options import SourceOptions
 
 _PROGRESS_KEPT = "spark.sql.streaming.numRecentProgressUpdates"
 # Batches that may finish while the run waits for the broker.
@@ -72,6 +73,14 @@ def check_session(spark: Any) -> None:
             "task of the engine says nothing until it has ended. Set it, and "
             "spark.sql.execution.pyspark.udf.killOnIdleTimeout, to false for this session; a handler's own "
             "limit is deadline_s."
+        )
+
+
+def check_source(options: SourceOptions) -> None:
+    """Refuse what would hand a partition to several tasks. Raises `ConfigurationError`."""
+    if options.split:
+        raise ConfigurationError(
+            "source_options: splitPartitions=true would lose the order of a partition: leave it out."
         )
 
 

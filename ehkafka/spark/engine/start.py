@@ -24,7 +24,7 @@ from ehkafka.spark.engine.choices import INTERVAL_S
 from ehkafka.spark.engine.follow import Follower
 from ehkafka.spark.engine.group import Group
 from ehkafka.spark.engine.hand_over import check_hand_over
-from ehkafka.spark.engine.refusals import check_app, check_session, check_version
+from ehkafka.spark.engine.refusals import check_app, check_session, check_source, check_version
 from ehkafka.spark.engine.reservation import give_back, reserve
 from ehkafka.spark.engine.run import SLACK_S, SparkRun
 from ehkafka.spark.engine.run_thread import RunThread
@@ -63,7 +63,9 @@ def start_on_spark(parts: AppParts, spark: SparkSession, choices: SparkChoices) 
     given = dict(choices.source_options or {})
     options = way_in_options(parts.endpoint, given, consumer=parts.settings.consumer) | given
     # What is wrong with them is told here, and not by Spark's planning process.
-    options_from({**options, "subscribe": ",".join(parts.topics)}).endpoint.endpoint()
+    source = options_from({**options, "subscribe": ",".join(parts.topics)})
+    check_source(source)
+    source.endpoint.endpoint()
     check_workers_python(spark)  # last: it asks a process
     packed = pack(Shipment.of(parts), choices.folders)
     with ExitStack() as undo:

@@ -31,9 +31,14 @@ class BlobDataSource(datasource.DataSource):
     """Writes streams, and nothing else."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        # Before anything else, so that a secret among them gets no further.
-        self._settings = sink_options(options)
-        super().__init__(options)
+        # Spark tells afterwards what it is wanted for: to somebody who reads, options are not what is wrong.
+        self._refusal: str | None = None
+        try:
+            self._settings: SinkOptions | None = sink_options(options)
+        except ConfigurationError as error:
+            self._settings, self._refusal = None, str(error)
+        # What was given is not kept, so that a secret among it gets no further.
+        super().__init__({})
 
     @classmethod
     def name(cls) -> str:
@@ -48,9 +53,12 @@ class BlobDataSource(datasource.DataSource):
                 "append, the one mode that is left (Spark gives a Python sink no update). Aggregates need "
                 "withWatermark for that: a window is written once, when it is over"
             )
-        check_columns(schema, self._settings.file_format)
-        opened(self._settings.place).see(marker_blob(self._settings.path))
-        return BlobStreamWriter(self._settings)
+        settings = self._settings
+        if settings is None:
+            raise ConfigurationError(self._refusal)
+        check_columns(schema, settings.file_format)
+        opened(settings.place).see(marker_blob(settings.path))
+        return BlobStreamWriter(settings)
 
     def schema(self) -> NoReturn:
         """Refuse to be read."""

@@ -39,14 +39,19 @@ class Bounds(Protocol):
 
 
 def offsets_of(
-    place: Start, log: Bounds, partitions: Collection[TopicPartition]
+    place: Start, log: Bounds, partitions: Collection[TopicPartition], *, grows: bool = False
 ) -> dict[TopicPartition, int]:
-    """Return the offset of each partition. Raises `ConfigurationError` for a partition that none is for."""
+    """Return the offset of each partition. Raises `ConfigurationError` for a partition that none is for.
+
+    With `grows` a partition that offsets do not name has come since: it begins with its log.
+    """
     match place:
         case AtWord(word):
             return log.starts(partitions) if word == "earliest" else log.ends(partitions)
         case AtOffsets(offsets):
-            return _from_offsets(dict(offsets), log, partitions)
+            added = [one for one in partitions if grows and one not in dict(offsets)]
+            named = [one for one in partitions if one not in added]
+            return _from_offsets(dict(offsets), log, named) | log.starts(added)
         case AtTime():
             return _from_time(place, log, partitions)
         case AtGroup(group, otherwise):

@@ -1,7 +1,9 @@
 """The format `ehkafka` of `spark.readStream` and `spark.read`.
 
 Checks the options when a query is built, so that what is wrong is an error on the driver before anything
-runs. Spark makes one for each query, in a Python process beside the driver, and pickles it.
+runs. Spark makes one for each query, in a Python process beside the driver, and pickles it. It makes one for
+a writer, too, and tells only afterwards: so what is wrong with the options waits until it is known that
+somebody is to read.
 """
 
 from __future__ import annotations
@@ -15,22 +17,37 @@ from ehkafka.spark import versions
 from ehkafka.spark.source import schema as columns
 from ehkafka.spark.source.batch_reader import SourceBatchReader
 from ehkafka.spark.source.options import options_from
+from ehkafka.spark.source.reader_parts import RefusedStream
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
+    from typing import NoReturn
 
     from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
     from pyspark.sql.types import StructType
 
+    from ehkafka.spark.source.options import SourceOptions
+
 FORMAT = "ehkafka"
 
 
+_WRITE_ELSEWHERE = (
+    "ehkafka reads and does not write: write to Kafka or Event Hubs with Spark's own connector,"
+    ' format("kafka").options(**ehkafka.spark.kafka_options(endpoint)), or by a producer of confluent-kafka'
+    ' in foreachBatch; to Blob Storage with writeStream.format("ehkafka-blob").'
+)
+
+
 class EhkafkaDataSource(DataSource):
-    """Reads Kafka and Event Hubs. Raises `ConfigurationError` for wrong options when it is made."""
+    """Reads Kafka and Event Hubs. Raises `ConfigurationError` for wrong options before a query begins."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         versions.check_pyspark()
-        self.source_options = options_from(options)
+        self._refusal: str | None = None
+        try:
+            self._options: SourceOptions | None = options_from(options)
+        except ConfigurationError as error:
+            self._options, self._refusal = None, str(error)
         # What was given is not kept: the options that count are in one place.
         super().__init__({})
 
@@ -39,13 +56,29 @@ class EhkafkaDataSource(DataSource):
         """Return the name of the format."""
         return FORMAT
 
+    @property
+    def source_options(self) -> SourceOptions:
+        """The options of who reads. Raises `ConfigurationError`."""
+        if self._options is None:
+            raise ConfigurationError(self._refusal)
+        return self._options
+
     def schema(self) -> str:
         """Return the columns, as the JVM connector has them."""
         return columns.ddl(self.source_options.columns)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - PySpark's name
-        """Return the reader for this PySpark."""
-        self._check(schema)
+        """Return the reader for this PySpark, or one that says what is wrong.
+
+        What is raised here PySpark follows up with an error of its own: it cannot stop a reader it has not.
+        """
+        try:
+            self._check(schema)
+            return self._stream_reader()
+        except ConfigurationError as error:
+            return RefusedStream(str(error))
+
+    def _stream_reader(self) -> DataSourceStreamReader:
         if versions.gives_limits():
             from ehkafka.spark.source.stream_reader import SourceStreamReader  # noqa: PLC0415 - since 4.2
 
@@ -58,6 +91,14 @@ class EhkafkaDataSource(DataSource):
         """Return the reader of a batch."""
         self._check(schema)
         return SourceBatchReader(self.source_options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002 - Spark's arguments
+        """Refuse to write, whatever the options are."""
+        raise ConfigurationError(_WRITE_ELSEWHERE)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002, N802 - likewise
+        """Refuse to write."""
+        raise ConfigurationError(_WRITE_ELSEWHERE)
 
     def _check(self, schema: StructType) -> None:
         ours = self.source_options.columns

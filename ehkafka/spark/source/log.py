@@ -43,6 +43,8 @@ REFRESH_S = 10.0
 # The wait before a question is asked again while a leader moves, doubled each time up to the second.
 AGAIN_S = 0.1
 AGAIN_S_MAX = 1.0
+# What brokers take to tell each other of a partition is far less; a topic made anew with fewer waits for it.
+MISSING_S = 2.0
 # Longer than a leader takes to move, shorter than a stop waits for a trigger by default.
 LEADER_S = 15.0
 
@@ -75,10 +77,20 @@ class Log:
             self._refresh_at_s = now_s + REFRESH_S
         return self._known
 
-    def partitions_now(self) -> tuple[TopicPartition, ...]:
-        """Return the same, asked anew: a topic that was made anew may have others."""
-        self._refresh_at_s = 0.0
-        return self.partitions()
+    def partitions_now(self, known: Collection[TopicPartition] = ()) -> tuple[TopicPartition, ...]:
+        """Return the same, asked anew: a topic that was made anew may have others.
+
+        While one of `known` is missing it is asked again for `MISSING_S`: not each broker knows a new
+        partition at once.
+        """
+        wanted = {one for one in known if one.topic in self.topics() and not self._options.assigned}
+        gives_up_s = time.monotonic() + MISSING_S
+        while True:
+            self._refresh_at_s = 0.0
+            found = self.partitions()
+            if wanted <= set(found) or time.monotonic() >= gives_up_s:
+                return found
+            time.sleep(AGAIN_S)
 
     def begin_ids(self) -> None:
         """Begin to ask for the topics' ids, without waiting and without an error."""

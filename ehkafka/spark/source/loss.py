@@ -56,13 +56,21 @@ class Loss(NamedTuple):
         log = f"the log holds {self.log_start} to {self.log_end}"
         if self.wanted < self.log_start:
             return f"{wanted}, but {log}: offsets {self.wanted} to {self.resume_at - 1} are gone (retention)"
-        return f"{wanted}, up to {self.end - 1}, but {log}: it was cut, or its topic was made anew"
+        up_to = f", up to {self.end - 1}" if self.wanted < self.end else ""
+        return f"{wanted}{up_to}, but {log}: it was cut, or its topic was made anew"
 
     def settle(self, *, fail: bool, advice: GapAdvice = OF_A_QUERY) -> None:
         """Raise `OffsetGapError`, or warn and go on, as `failOnDataLoss` says."""
         if fail:
             raise self.error(advice)
-        _LOG.warning("%s. The query goes on at offset %d (failOnDataLoss=false).", self.text, self.resume_at)
+        _LOG.warning("%s. %s (failOnDataLoss=false).", self.text, self._next)
+
+    @property
+    def _next(self) -> str:
+        if self.log_start <= self.wanted < self.end:
+            # Of a task: what becomes of the new log is for the next batch to say.
+            return "This batch ends without them"
+        return f"The query goes on at offset {self.log_start}"
 
     def error(self, advice: GapAdvice) -> OffsetGapError:
         """Return what ends the query."""

@@ -63,6 +63,18 @@ _REFUSED: Mapping[str, str] = {
     "kafkaConsumer.useDeprecatedOffsetFetching": "there is one way here",
     "enable.auto.commit": "the source never commits",
 }
+# What is meant for somebody else, or is called otherwise here.
+_MEANT: Mapping[str, str] = {
+    "path": "load() takes no path: name the topics with subscribe",
+    "checkpointlocation": "it belongs to writeStream, whose query keeps it",
+    "provider": "no table can be made of it: use spark.read or spark.readStream and createOrReplaceTempView",
+    "topic": "name the topics to read with subscribe",
+    "topics": "name the topics with subscribe",
+    "bootstrap.servers": "did you mean kafka.bootstrap.servers?",
+    "bootstrapservers": "did you mean kafka.bootstrap.servers?",
+    "group.id": "did you mean groupId?",
+    "auto.offset.reset": "did you mean startingOffsets?",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +92,8 @@ class SourceOptions:
     fail_on_data_loss: bool = True
     # The engine has other ways than a query.
     gap_advice: GapAdvice = OF_A_QUERY
+    # The engine has named all partitions that there were: others were added since, and begin with their logs.
+    grows: bool = False
     columns: tuple[str, ...] = schema.WITHOUT_HEADERS
     # None: a task for each partition.
     tasks: int | None = None
@@ -138,9 +152,12 @@ def _in_our_spelling(mapping: Mapping[str, str]) -> dict[str, str]:
 
 
 def _refuse_unknown(given: str, by_lower: Mapping[str, str]) -> NoReturn:
+    meant = _MEANT.get(given.lower())
     close = difflib.get_close_matches(given.lower(), by_lower, n=1, cutoff=0.6)
-    hint = f"did you mean {by_lower[close[0]]}?" if close else f"there are {', '.join(_OPTIONS)}."
-    raise ConfigurationError(f"There is no option {given[:80]!r}; {hint}")
+    if meant is None:
+        meant = f"did you mean {by_lower[close[0]]}?" if close else f"there are {', '.join(_OPTIONS)}"
+    stop = "" if meant.endswith("?") else "."
+    raise ConfigurationError(f"There is no option {given[:80]!r}; {meant}{stop}")
 
 
 def _group(options: dict[str, str]) -> str | None:

@@ -18,6 +18,7 @@ from ehkafka.spark.source.stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import NoReturn
 
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
@@ -80,3 +81,26 @@ class StreamReaderParts(DataSourceStreamReader):
     def stop(self) -> None:
         """Close what the driver opened."""
         self._log.close()
+
+
+class RefusedStream(DataSourceStreamReader):
+    """A stream that cannot be read, and says why when it is first asked where it begins or ends."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def initialOffset(self) -> NoReturn:  # noqa: N802 - PySpark's name
+        """Refuse: PySpark asks this first."""
+        raise ConfigurationError(self._why)
+
+    def latestOffset(self) -> NoReturn:  # type: ignore[override]  # noqa: N802 - the form of all releases
+        """Refuse: a checkpoint may have said where it begins."""
+        raise ConfigurationError(self._why)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> NoReturn:  # noqa: ARG002
+        """Refuse: a batch may be planned that was not finished."""
+        raise ConfigurationError(self._why)
+
+    def read(self, partition: InputPartition) -> NoReturn:  # noqa: ARG002
+        """Refuse, as all of them; nothing is ever planned for it."""
+        raise ConfigurationError(self._why)

@@ -13,7 +13,7 @@ from ehkafka.errors import ConfigurationError
 from ehkafka.spark.source import begin, planning
 from ehkafka.spark.source.loss import LogsReplaced, Loss, PartitionsGone
 from ehkafka.spark.source.offsets import StreamOffset
-from ehkafka.spark.source.start import AtGroup, AtWord
+from ehkafka.spark.source.start import AtGroup, AtOffsets, AtWord
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -33,8 +33,8 @@ class StreamLog(begin.Bounds, Protocol):
     def partitions(self) -> tuple[TopicPartition, ...]:
         """Return what is read now."""
 
-    def partitions_now(self) -> tuple[TopicPartition, ...]:
-        """Return the same, asked anew."""
+    def partitions_now(self, known: Collection[TopicPartition] = ()) -> tuple[TopicPartition, ...]:
+        """Return the same, asked anew, for a moment again while one of `known` is missing."""
 
     def begin_ids(self) -> None:
         """Begin to ask for the topics' ids, without waiting."""
@@ -72,11 +72,11 @@ class Stream:
         start = StreamOffset.from_json(start_json)
         self._check_same(start)
         self._log.begin_ids()
-        partitions = self._log.partitions()
+        partitions = self._partitions(start)
         # Before the ends are: a first id is never younger than the positions that it comes with.
         ids = self._log.first_ids()
         begun = self._resolved_begin(partitions) if start.is_unresolved else None
-        positions = start.positions if begun is None else begun
+        positions = dict(start.positions) if begun is None else begun
         ends = self._seen = self._log.ends(partitions)
         anew: dict[TopicPartition, int] = {}
         if start.topic_ids and not (self._is_checked and ends == positions):
@@ -86,10 +86,14 @@ class Stream:
             if replaced:
                 positions, ends, anew = self._in_new_logs(positions, replaced)
                 self._seen = ends
-        starts = self._starts_now(positions, ends)
+        added, moved = self._moved(positions, ends)
+        anew |= moved
+        starts = {one: at for one, at in (positions | added | moved).items() if one in ends}
         ends = planning.limited(starts, self._up_to_target(starts, ends), limit_records)
         if begun is None and ends == start.positions and not anew:
             return dict(start_json)
+        # A log that begins at 0 goes without saying.
+        begun = {one: at for one, at in added.items() if at} or None if begun is None else begun | added
         return self._offset(ends, begun, ids, anew).to_json()
 
     def empty(self, start_json: Any) -> dict[str, Any]:
@@ -100,31 +104,27 @@ class Stream:
         start = StreamOffset.from_json(start_json)
         if not start.is_unresolved:
             return dict(start_json)
-        begun = self._resolved_begin(self._log.partitions())
+        begun = self._resolved_begin(self._partitions(start))
         return self._offset(begun, begun, {}, {}).to_json()
 
     def pieces(self, start_json: Any, end_json: Any) -> list[Piece]:
         """Return what a batch reads; the same for the same two offsets. Errors as `latest`."""
         start, end = StreamOffset.from_json(start_json), StreamOffset.from_json(end_json)
         self._check_same(end)
-        starts = start.positions
-        if start.is_unresolved:
-            if end.start is None:
-                raise ConfigurationError(
-                    "The checkpoint does not say where its first batch began: it is of another version, or"
-                    " damaged. Give the query a new checkpointLocation."
-                )
-            starts = end.start
-        # Those that the start does not know yet: Spark plans an empty batch from an end to itself, too.
-        made_anew = {one.topic for one in end.anew if _id_of(one, start) != _id_of(one, end)}
-        starts = {one: at for one, at in starts.items() if one.topic not in made_anew}
-        starts |= {one: at for one, at in end.anew.items() if one.topic in made_anew}
+        if start.is_unresolved and end.start is None:
+            raise ConfigurationError(
+                "The checkpoint does not say where its first batch began: it is of another version, or"
+                " damaged. Give the query a new checkpointLocation."
+            )
+        if start == end:
+            return []  # Spark plans an empty batch from an end to itself, too
+        starts = {**(end.start or {}), **start.positions, **end.anew}
         pieces = []
         for partition, to in sorted(end.positions.items()):
             # A partition that was added has never been read: from its beginning.
             at = starts.get(partition, 0)
             if to < at:
-                # Only without failOnDataLoss: the log was made anew and is read from its beginning.
+                # Planned by an earlier version, which did not write down where it went on.
                 self._settle(Loss(partition, at, at, 0, to))
                 at = 0
             if to > at:
@@ -170,28 +170,53 @@ class Stream:
         start = self._options.start
         return start.group if isinstance(start, AtGroup) else None
 
+    def _partitions(self, start: StreamOffset) -> tuple[TopicPartition, ...]:
+        """Return what is read now. One that is new may be known to us before each broker knows it."""
+        place, known = self._options.start, set(start.positions)
+        if start.is_unresolved and self._options.grows and isinstance(place, AtOffsets):
+            known = {partition for partition, _ in place.offsets}
+        partitions = self._log.partitions()
+        return partitions if known <= set(partitions) else self._log.partitions_now(known)
+
     def _resolved_begin(self, partitions: tuple[TopicPartition, ...]) -> dict[TopicPartition, int]:
         """Return where the stream begins, looked up once: a second `latest` would be later."""
         if self._begin is None:
-            place = self._options.start or AtWord("latest")
-            self._begin = begin.offsets_of(place, self._log, partitions)
+            place, grows = self._options.start or AtWord("latest"), self._options.grows
+            self._begin = begin.offsets_of(place, self._log, partitions, grows=grows)
         return self._begin
 
-    def _starts_now(self, positions: Positions, ends: Positions) -> dict[TopicPartition, int]:
-        """Return where each partition of today goes on: one that was added begins with its log."""
+    def _moved(
+        self, positions: Positions, ends: Positions
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """Return where those begin that were added, and where those go on whose log has lost its place.
+
+        Settles what is lost, each once: it is written down with the batch, so nobody else stumbles over it.
+        """
         if gone := tuple(sorted(set(positions) - set(ends))):
             self._settle(PartitionsGone(gone))
-        starts = {partition: positions.get(partition, 0) for partition in ends}
         # Where logs begin is asked once: later the tasks find it out, and it costs a request each time.
-        first = {} if self._is_checked else self._log.starts(tuple(ends))
+        asked = [
+            one
+            for one, end in ends.items()
+            if not self._is_checked or one not in positions or positions[one] > end
+        ]
+        first = self._log.starts(asked) if asked else {}
         self._is_checked = True
-        for partition, at in starts.items():
-            if at < first.get(partition, 0):
-                self._settle(Loss(partition, at, ends[partition], first[partition], ends[partition]))
-                starts[partition] = first[partition]
-            elif at > ends[partition]:
-                self._settle(Loss(partition, at, at, first.get(partition, 0), ends[partition]))
-        return starts
+        added, moved = {}, {}
+        for partition, log_start in first.items():
+            at = positions.get(partition)
+            if at is None:
+                self._settle_added(partition, log_start, ends[partition])
+                added[partition] = log_start
+            elif at < log_start or at > ends[partition]:
+                self._settle(Loss(partition, at, max(at, ends[partition]), log_start, ends[partition]))
+                moved[partition] = log_start
+        return added, moved
+
+    def _settle_added(self, partition: TopicPartition, log_start: int, log_end: int) -> None:
+        # Whoever says so has not to do with what was there before.
+        if log_start and not self._options.grows:
+            self._settle(Loss(partition, 0, max(log_start, log_end), log_start, log_end))
 
     def _settle(self, loss: Loss | PartitionsGone | LogsReplaced) -> None:
         loss.settle(fail=self._options.fail_on_data_loss, advice=self._options.gap_advice)
@@ -219,7 +244,3 @@ class Stream:
                 f"The checkpoint began with the commits of group {offset.group!r}, but groupId is {group!r}."
                 " Give each query a checkpointLocation of its own, or go on with the same group."
             )
-
-
-def _id_of(partition: TopicPartition, offset: StreamOffset) -> bytes | None:
-    return offset.topic_ids.get(partition.topic)

@@ -14,6 +14,8 @@ from ehkafka.errors import GroupInUseError
 from ehkafka.testing.topics import produce
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
     from ehkafka.testing.kafka import KafkaBroker
@@ -112,3 +114,54 @@ def test_a_group_in_use_is_refused_and_one_taken_away_ends_the_run(
         produce(kafka.bootstrap, topic, [(f"k{n}", "x") for n in range(50)])
         with pytest.raises(GroupInUseError, match=r"refuses our commits|by a consumer that has joined it"):
             run.wait(400)
+
+
+@pytest.mark.timeout(900)
+def test_partitions_that_a_topic_gains_at_any_moment_are_handled_from_their_logs_begin(
+    spark: SparkSession, kafka: KafkaBroker, journal: Any, lab: Any, tmp_path: Path
+) -> None:
+    """Between start and first batch, under a run, while it is stopped with a checkpoint, after a hand-over.
+
+    One of them has lost its first records to retention by then: they are nobody's, and no gap.
+    """
+    topic = f"grows-{uuid.uuid4().hex[:8]}"
+    kafka.create_topic(topic, 1)
+    note, expected = journal.note, {}
+
+    def grow(partition: int, *, first: int = 0) -> None:
+        if partition:
+            kafka.create_partitions(topic, partition + 1)
+        produce(kafka.bootstrap, topic, [(f"k{n}", "x") for n in range(10)], partition=partition)
+        if first:
+            kafka.delete_records(topic, partition, first)
+        expected[topic, partition] = list(range(first, 10))
+
+    def make_app(**settings: Any) -> ehkafka.App:
+        endpoint = ehkafka.Endpoint.kafka(kafka.bootstrap)
+        app = ehkafka.App(group=f"{topic}-group", start="latest", endpoint=endpoint, **settings)
+        app.handler(topic)(lambda record: note(record.topic(), record.partition(), record.offset()))
+        return app
+
+    def handled() -> dict[tuple[str, int], list[int]]:
+        return {key: sorted(found) for key, found in journal.handled().items()}
+
+    def all_handled_by(run: Any) -> None:
+        lab.wait_until(lambda: handled() == expected or not run.is_running)
+        assert handled() == expected, f"FACT: the run ended: {run.failure}"
+
+    checkpoint = str(tmp_path / "checkpoint")
+    app = make_app()
+    app.on_start(lambda: grow(1))
+    with app.run_on_spark(spark, checkpoint=checkpoint) as run:
+        all_handled_by(run)
+        grow(2)
+        all_handled_by(run)
+    grow(3, first=4)
+    with make_app().run_on_spark(spark, checkpoint=checkpoint) as run:
+        all_handled_by(run)
+    grow(4)
+    with make_app(consumer=QUICK_GROUP):
+        lab.wait_until(lambda: handled() == expected)
+    grow(5, first=4)
+    with make_app().run_on_spark(spark, source_options={"tasks": "2"}) as run:
+        all_handled_by(run)

@@ -10,7 +10,8 @@ import pytest
 
 import ehkafka
 from ehkafka.errors import ConfigurationError, MissingExtraError
-from ehkafka.spark.engine.refusals import check_app, check_session
+from ehkafka.spark.engine.refusals import check_app, check_session, check_source
+from ehkafka.spark.source.options import options_from
 from ehkafka.testing import MemoryHistory
 
 
@@ -115,6 +116,13 @@ def test_sessions_that_could_break_the_order_are_refused() -> None:
         check_session(session)
     session.conf = {}
     check_session(session)
+
+
+def test_a_source_that_cuts_partitions_is_refused_at_the_start() -> None:
+    """Not by the query, once it runs."""
+    given = {"bootstrap": "localhost:1", "subscribe": "t", "tasks": "2", "splitPartitions": "true"}
+    with pytest.raises(ConfigurationError, match="splitPartitions=true would lose the order"):
+        check_source(options_from(given))
 
 
 @pytest.mark.parametrize("prefix", ["spark.python.worker", "spark.sql.execution.pyspark.udf"])

@@ -45,6 +45,9 @@ class FakeLog:
     # The topics' ids; a topic without one has none that the broker tells.
     ids: dict[str, bytes] = field(default_factory=dict)
 
+    # What is to be there at the next look that asks anew.
+    grow_late: Callable[[], object] = lambda: None
+
     def grow(self, topic: str, *ends: int) -> None:
         """Let the topic's logs end there; partitions that are new begin at 0."""
         for number, end in enumerate(ends):
@@ -60,8 +63,9 @@ class FakeLog:
         """What is there."""
         return tuple(sorted(self.last))
 
-    def partitions_now(self) -> tuple[TopicPartition, ...]:
-        """The same."""
+    def partitions_now(self, known: Collection[TopicPartition] = ()) -> tuple[TopicPartition, ...]:
+        """The same, and those that only this broker did not know yet."""
+        self.grow_late()
         return self.partitions()
 
     def begin_ids(self) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ehkafka import ConfigurationError, OffsetGapError
 from ehkafka.records import TopicPartition
+from ehkafka.spark.source.loss import Loss
 from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.spark.source.options import options_from
 from ehkafka.spark.source.planning import Piece
@@ -113,6 +115,67 @@ def test_a_partition_that_was_added_is_read_from_its_beginning(log: FakeLog) -> 
     assert _batch(stream, end)[1] == [Piece("readings", 1, 0, 3)]
 
 
+def _engine_stream(log: FakeLog, **given: str) -> Stream:
+    options = options_from({"bootstrap": "localhost:1", "subscribe": "readings", **given})
+    return Stream(replace(options, grows=True), log)
+
+
+@pytest.mark.parametrize("first", [0, 40])
+def test_a_partition_that_comes_after_the_engine_has_named_all_begins_with_its_log(
+    log: FakeLog, first: int
+) -> None:
+    """Between start and first batch, between two looks of batch 0, and replayed."""
+    log.grow("readings", 5)
+    named = '{"readings": {"0": 2}}'
+    stream = _engine_stream(log, startingOffsets=named)
+    log.grow("readings", 5, 50)
+    log.first[P1] = first
+    stream.latest(stream.initial(), None)
+    log.grow("readings", 5, 50, 50)
+    log.first[P2] = first
+    end, pieces = _batch(stream, stream.initial())
+    assert pieces == [
+        Piece("readings", 0, 2, 5),
+        Piece("readings", 1, first, 50),
+        Piece("readings", 2, first, 50),
+    ]
+    again = _engine_stream(log, startingOffsets=named)
+    assert again.pieces(again.initial(), end) == pieces
+
+
+@pytest.mark.parametrize("first", [0, 40])
+def test_a_partition_that_comes_while_the_engine_is_stopped_begins_with_its_log(
+    log: FakeLog, first: int
+) -> None:
+    """Over a checkpoint as without one: what retention took of it before is nobody's loss. Replayed, too."""
+    log.grow("readings", 5, 50)
+    log.first[P1] = first
+    start = StreamOffset({P0: 5}).to_json()
+    end, pieces = _batch(_engine_stream(log, startingOffsets='{"readings": {"0": 1}}'), start, 7)
+    assert pieces == [Piece("readings", 1, first, first + 7)]
+    assert _engine_stream(log).pieces(start, end) == pieces
+
+
+def test_what_a_query_has_missed_of_an_added_partition_is_loss(log: FakeLog) -> None:
+    """Retention was quicker than the query: named, or passed and begun where the log does."""
+    log.grow("readings", 5, 50)
+    log.first[P1] = 40
+    start = StreamOffset({P0: 5}).to_json()
+    with pytest.raises(OffsetGapError, match=r"readings\[1\].*0 to 39 are gone"):
+        _stream(log).latest(start, None)
+    assert _batch(_stream(log, failOnDataLoss="false"), start)[1] == [Piece("readings", 1, 40, 50)]
+
+
+def test_a_partition_that_a_broker_does_not_know_yet_is_asked_for_again(log: FakeLog) -> None:
+    """Metadata spreads in a moment: until then neither a named start nor a checkpoint's place is gone."""
+    log.grow("readings", 5)
+    log.grow_late = lambda: log.grow("readings", 5, 3)
+    stream = _engine_stream(log, startingOffsets='{"readings": {"0": 5, "1": 1}}')
+    assert _batch(stream, stream.initial())[1] == [Piece("readings", 1, 1, 3)]
+    del log.last[P1]
+    assert _batch(_stream(log), StreamOffset({P0: 5, P1: 2}).to_json())[1] == [Piece("readings", 1, 2, 3)]
+
+
 def test_a_start_that_fell_out_of_retention_is_named(log: FakeLog) -> None:
     """`failOnDataLoss=true`: the gap ends the query before its first batch after a restart."""
     log.grow("readings", 50)
@@ -127,27 +190,40 @@ def test_a_start_that_fell_out_of_retention_is_named(log: FakeLog) -> None:
 def test_without_fail_on_data_loss_the_gap_is_told_and_passed(
     log: FakeLog, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """`failOnDataLoss=false`: one warning, and the limit counts what can be read."""
+    """`failOnDataLoss=false`: one warning, the limit counts what can be read, and tasks meet no gap again."""
     log.grow("readings", 50)
     log.first[P0] = 30
     stream = _stream(log, failOnDataLoss="false")
     with caplog.at_level(logging.WARNING, "ehkafka.spark"):
         end, pieces = _batch(stream, StreamOffset({P0: 10}).to_json(), 5)
-    assert "10 to 29 are gone" in caplog.text
-    assert (pieces[0].start, pieces[0].end) == (10, 35)
+    [warning] = caplog.messages
+    assert "10 to 29 are gone (retention). The query goes on at offset 30 " in warning
+    assert (pieces[0].start, pieces[0].end) == (30, 35)
     assert StreamOffset.from_json(end).positions == {P0: 35}
 
 
-def test_a_log_that_ends_before_the_start_is_named(log: FakeLog) -> None:
-    """Trap: start > end is an error: the topic was made anew, its offsets mean other records."""
+def test_a_log_that_ends_before_the_start_is_named(log: FakeLog, caplog: pytest.LogCaptureFixture) -> None:
+    """Trap: start > end is an error: the topic was made anew. One warning says where it goes on."""
     log.grow("readings", 4)
     start = StreamOffset({P0: 10}).to_json()
     with pytest.raises(OffsetGapError, match="made anew"):
         _stream(log).latest(start, None)
     with pytest.raises(OffsetGapError, match="made anew"):
         _stream(log).pieces(start, StreamOffset({P0: 4}).to_json())
+    log.first[P0] = 1
     stream = _stream(log, failOnDataLoss="false")
-    assert _batch(stream, start)[1] == [Piece("readings", 0, 0, 4)]
+    end, pieces = _batch(stream, start)
+    assert pieces == [Piece("readings", 0, 1, 4)]
+    assert _stream(log, failOnDataLoss="false").pieces(start, end) == pieces
+    [warning] = caplog.messages
+    assert "offset 10 was to be read next, but the log holds 1 to 4" in warning
+    assert "The query goes on at offset 1 (failOnDataLoss=false)" in warning
+
+
+def test_what_a_task_finds_cut_names_no_place_that_is_not_read() -> None:
+    """Where the query goes on in a new log is for the plan of the next batch to say."""
+    assert Loss(P0, 2, 48, 0, 5)._next == "This batch ends without them"
+    assert Loss(P0, 2, 48, 60, 90)._next == "The query goes on at offset 60"
 
 
 def test_partitions_that_are_gone_are_named(log: FakeLog, caplog: pytest.LogCaptureFixture) -> None:

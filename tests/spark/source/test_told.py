@@ -5,6 +5,7 @@ The words of most refusals are compared in the tests beside this one; here is wh
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +59,10 @@ def heard(spark: SparkSession) -> Iterator[Callable[[str], str]]:
         ({"startingOffsets": "latest", "startingTimestamp": "1"}, "contradict each other: keep one"),
         ({"connectionStringEnv": "A", "namespace": "home"}, "both name the broker: keep one"),
         ({"connectionString": f"Endpoint=sb://x/;SharedAccessKey={KEY}"}, "connectionStringEnv"),
+        ({"topic": "readings"}, "name the topics to read with subscribe"),
+        ({"path": "readings"}, r"load\(\) takes no path: name the topics with subscribe"),
+        ({"checkpointLocation": "/c"}, "it belongs to writeStream"),
+        ({"bootstrap.servers": "x"}, r"did you mean kafka\.bootstrap\.servers\?"),
     ],
 )
 def test_wrong_options_are_refused_by_load(
@@ -68,6 +73,63 @@ def test_wrong_options_are_refused_by_load(
     with pytest.raises(AnalysisException, match=rf"ConfigurationError: .*{said}") as refused:
         getattr(spark, kind).format("ehkafka").options(**options).load()
     assert KEY not in str(refused.value)
+
+
+def _last_error(told: Exception) -> str:
+    """Return the sentence in which Spark's words end, but for what it says of the query."""
+    errors = [line for line in str(told).splitlines() if "Error: " in line]
+    return errors[-1].partition("Error: ")[2]
+
+
+WRITES_NOT = "ehkafka reads and does not write: .*kafka_options.*foreachBatch.*ehkafka-blob"
+
+
+@pytest.mark.parametrize("given", [{}, {"topic": "alerts"}], ids=["as for reading", "as of a connector"])
+def test_a_writer_is_told_what_to_write_with(
+    queries: Queries, spark: SparkSession, broker: EmbeddedBroker, given: dict[str, str]
+) -> None:
+    """`write` and `writeStream` alike, whatever else is wrong with the options."""
+    good = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": "readings"}
+    options = {**good, **given}
+    rows = spark.createDataFrame([(b"k", b"v")], "key BINARY, value BINARY")
+    for mode in ("append", "overwrite"):
+        with pytest.raises(AnalysisException) as refused:
+            rows.write.format("ehkafka").mode(mode).options(**options).save()
+        assert re.match(WRITES_NOT, _last_error(refused.value))
+    queries.produce(1)
+    frame = spark.readStream.format("ehkafka").options(**good, startingOffsets="earliest")
+    writer = frame.load().writeStream.format("ehkafka").options(**options).trigger(availableNow=True)
+    with pytest.raises(StreamingQueryException) as ended:
+        writer.option("checkpointLocation", str(queries.checkpoint)).start().awaitTermination(200)
+    assert re.match(WRITES_NOT, _last_error(ended.value))
+
+
+@pytest.mark.parametrize("kind", ["readStream", "read"])
+def test_a_reader_of_the_sink_is_told_so(spark: SparkSession, kind: str) -> None:
+    """Not what its options lack for writing."""
+    with pytest.raises(AnalysisException) as refused:
+        getattr(spark, kind).format("ehkafka-blob").load("minutes")
+    assert _last_error(refused.value).startswith("ehkafka-blob writes streams and reads nothing")
+
+
+@pytest.mark.parametrize(
+    ("given", "schema", "said"),
+    [
+        ({"endingOffsets": "latest"}, "", "Options ending… belong to spark.read: a stream has no end."),
+        ({}, "a INT", "The source's columns are key, value"),
+        ({"topic": "readings"}, "a INT", "There is no option 'topic'; name the topics to read"),
+    ],
+)
+def test_our_words_are_the_last_ones(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path, given: dict[str, str], schema: str, said: str
+) -> None:
+    """PySpark follows up an error of `streamReader` with one of its own, about a variable `reader`."""
+    options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": "readings", **given}
+    frame = spark.readStream.format("ehkafka").options(**options)
+    writer = (frame.schema(schema) if schema else frame).load().writeStream.format("noop")
+    with pytest.raises(StreamingQueryException) as ended:
+        writer.option("checkpointLocation", str(tmp_path / "c")).start().awaitTermination(200)
+    assert _last_error(ended.value).startswith(said)
 
 
 @pytest.mark.parametrize(
