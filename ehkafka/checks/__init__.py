@@ -12,7 +12,7 @@ characters. Called by the command line, on the main thread. A further probe is a
 
 from __future__ import annotations
 
-from ehkafka.checks.cleaning import printable
+from ehkafka.checks.cleaning import one_line, printable
 from ehkafka.checks.result import CheckResult, Report, Status
 from ehkafka.checks.run import run_checks
 from ehkafka.checks.target import Target
@@ -25,6 +25,7 @@ __all__ = [
     "Status",
     "Target",
     "TopicReader",
+    "one_line",
     "printable",
     "run_checks",
 ]

@@ -16,7 +16,8 @@ STRUCK = "***"
 SECRET_CHARACTERS_MIN = 4
 TEXT_CHARACTERS_MAX = 1_000
 
-_KEY = re.compile(r"(SharedAccessKey\s*=\s*)([^;\s\"']+)", re.IGNORECASE)
+_KEY = re.compile(r"((?:SharedAccessKey|AccountKey|password|\bsig)\s*=\s*)([^;&\s\"']+)", re.IGNORECASE)
+_PASSWORD_IN_URL = re.compile(r"(://[^\s/@:]*:)[^\s/@]+(?=@)")
 _TOKEN = re.compile(r"eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
 
 
@@ -28,6 +29,16 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else _escaped(one) for one in text)
+
+
+def one_line(text: str) -> str:
+    """Return the text in one line, without what looks like a secret; of a long one both ends.
+
+    What happened stands at its begin and what to do at its end; what is long is what somebody gave.
+    """
+    line = printable(" ".join(_struck(text).split()))
+    half = TEXT_CHARACTERS_MAX // 2
+    return line if len(line) <= TEXT_CHARACTERS_MAX else f"{line[:half]} … {line[-half:]}"
 
 
 class Cleaner:
@@ -52,8 +63,7 @@ class Cleaner:
         """Return the text in one line, without a secret or a control character, shortened."""
         for secret in sorted(self._secrets, key=len, reverse=True):
             text = text.replace(secret, STRUCK)
-        text = _TOKEN.sub(STRUCK, _KEY.sub(rf"\1{STRUCK}", text))
-        line = printable(" ".join(text.split()))
+        line = printable(" ".join(_struck(text).split()))
         return line if len(line) <= TEXT_CHARACTERS_MAX else f"{line[:TEXT_CHARACTERS_MAX]} …"
 
     def facts(self, value: Any) -> Any:
@@ -65,6 +75,11 @@ class Cleaner:
         if isinstance(value, list | tuple):
             return [self.facts(item) for item in value]
         return value
+
+
+def _struck(text: str) -> str:
+    text = _PASSWORD_IN_URL.sub(rf"\1{STRUCK}", _KEY.sub(rf"\1{STRUCK}", text))
+    return _TOKEN.sub(STRUCK, text)
 
 
 def _escaped(character: str) -> str:

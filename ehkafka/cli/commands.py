@@ -6,19 +6,21 @@ As those it holds options and help texts with runnable examples, and nothing of 
 
 from __future__ import annotations
 
+from textwrap import indent
 from typing import Annotated
 
 import typer
 
 import ehkafka
 from ehkafka.cli.app_path import load_app
+from ehkafka.cli.command_line import CommandLine
 from ehkafka.cli.dlq_commands import dlq
 from ehkafka.cli.exits import CODES, reported
 from ehkafka.cli.lag_commands import LAG_HELP, OWNERS_HELP, lag, owners
 from ehkafka.cli.log_setup import LogLevel, log_to_stderr
 from ehkafka.cli.look_commands import CHECK_HELP, CONFIG_HELP, TAIL_HELP, check, show_config, tail
 from ehkafka.cli.offsets_commands import offsets
-from ehkafka.cli.options import Assignments, Config, Debug
+from ehkafka.cli.options import Assignments, Config, Debug, topic_names
 from ehkafka.cli.settings_given import Given
 from ehkafka.cli.spark_options import (
     AvailableNow,
@@ -38,48 +40,37 @@ from ehkafka.cli.stop_notice import StopNotice
 # New objects between two looks for cycles. A batch of records alone is more than Python's own 700.
 GC_THRESHOLD = 50_000
 
-RUN_HELP = f"""Run an app until a signal stops it or an error ends it.
+RUN_HELP = """Run an app until a signal stops it or an error ends it.
 
 The first Ctrl-C (or SIGTERM) stops the intake, finishes what is started (--set drain=all: what was received)
 and commits. The second leaves at once and names what will be handled again.
 
 \b
 Examples:
-  ehkafka run shop.orders:app            the name app in the module shop/orders.py
-  ehkafka run shop.orders                the same: app is the default name
-  ehkafka run examples/quickstart/app.py a file
+  ehkafka run shop.orders:app             the name app in the module shop/orders.py
+  ehkafka run shop.orders                 the same: app is the default name
+  ehkafka run examples/quickstart/app.py  a file
   ehkafka run shop.orders --log-level debug
   ehkafka run shop.orders --config prod.toml --set drain_s=20
   ehkafka run shop.orders --engine spark --checkpoint /mnt/orders
 
-\b
-Exit codes:
-{CODES}
 """
-DEMO_HELP = f"""Watch 100 000 homes being handled in order, with a broker inside this process.
+DEMO_HELP = """Watch 100 000 homes being handled in order, with a broker inside this process.
 
 A simulator produces sensor readings to 16 partitions, an app handles them with strict order per home,
 and a checker judges every step. It ends with the checker's verdict.
 
 \b
 Examples:
-  ehkafka demo                           20 seconds, live view
-  ehkafka demo --records 500000 --json   the summary as JSON and nothing else
-  ehkafka demo --endpoint localhost:9092 another broker; the topic is made if it is missing
+  ehkafka demo                            20 seconds, live view
+  ehkafka demo --records 500000 --json    the summary as JSON and nothing else
+  ehkafka demo --endpoint localhost:9092  another broker; the topic is made if it is missing
 
-\b
-Exit codes:
-{CODES}
 """
 
-cli = typer.Typer(
-    help="Consume Kafka-protocol records with strict order per key and commits that are never ahead.",
-    no_args_is_help=True,
-    add_completion=False,
-    # Tracebacks are decided on in `exits`; rich's could show local variables, and secrets with them.
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+HELP = "Consume Kafka-protocol records with strict order per key and commits that are never ahead."
+
+cli = CommandLine(help=HELP)
 
 cli.add_typer(dlq, name="dlq")
 cli.add_typer(offsets, name="offsets")
@@ -91,7 +82,7 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@cli.callback()
+@cli.callback(epilog=f"\b\nExit codes of all commands:\n{indent(CODES, '  ')}")
 def ehkafka_command(
     *,
     _version: Annotated[
@@ -169,7 +160,9 @@ def demo(
     endpoint: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="A broker's bootstrap address, or embedded.")
     ] = "embedded",
-    topic: Annotated[str, typer.Option(help="The topic to use there.")] = "ehkafka-demo-readings",
+    topic: Annotated[
+        str, typer.Option(help="The topic to use there.", callback=topic_names)
+    ] = "ehkafka-demo-readings",
     workers: Annotated[int, typer.Option(min=1, max=1000, help="Worker threads of the handler.")] = 16,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the summary as JSON, without a live view.")

@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
-from ehkafka.cli.exits import CODES, reported
+from ehkafka.cli.command_line import CommandLine
+from ehkafka.cli.exits import reported
 from ehkafka.cli.option_groups import OfEndpoint, Yes, grouped
+from ehkafka.cli.options import topic_names
 
-LIST_HELP = f"""List what a dead-letter topic holds: how many of what, and the newest ones.
+LIST_HELP = """List what a dead-letter topic holds: how many of what, and the newest ones.
 
 Joins no group and commits nothing.
 
@@ -20,11 +22,8 @@ Examples:
   ehkafka dlq list readings.dead --endpoint localhost:9092 --since -1h --error timeout
   ehkafka dlq list readings.dead --key home-7 --limit 100 --json
 
-\b
-Exit codes:
-{CODES}
 """
-SHOW_HELP = f"""Show one letter whole: where it came from, why it failed, its headers and its value.
+SHOW_HELP = """Show one letter whole: where it came from, why it failed, its headers and its value.
 
 What is not printable is escaped.
 
@@ -33,11 +32,8 @@ Examples:
   ehkafka dlq show readings.dead 3@1207 --app shop.readings:app
   ehkafka dlq show readings.dead 3@1207 --json
 
-\b
-Exit codes:
-{CODES}
 """
-REDRIVE_HELP = f"""Bring dead letters back to the topic and partition that they came from.
+REDRIVE_HELP = """Bring dead letters back to the topic and partition that they came from.
 
 Without --yes it only says what it would do. Key, value and own headers are as they were; the letter's
 headers are gone, and ehkafka-redriven counts how often the record came back. The records of one partition
@@ -54,19 +50,13 @@ Examples:
   ehkafka dlq redrive readings.dead --error timeout --group timeouts --yes
   ehkafka dlq redrive readings.dead --to readings.retry --yes           another topic
 
-\b
-Exit codes:
-{CODES}
 """
 
-dlq = typer.Typer(
-    help="List, show and bring back dead letters.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+dlq = CommandLine(help="List, show and bring back dead letters.")
 
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic of the dead letters.")]
+Topic = Annotated[
+    str, typer.Argument(metavar="TOPIC", help="The topic of the dead letters.", callback=topic_names)
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +70,9 @@ class Letters:
     ] = None
     origin_topic: Annotated[
         str | None,
-        typer.Option("--origin-topic", metavar="TOPIC", help="Only letters that came from there."),
+        typer.Option(
+            "--origin-topic", metavar="TOPIC", help="Only letters that came from there.", callback=topic_names
+        ),
     ] = None
     since: Annotated[
         str | None,
@@ -132,7 +124,10 @@ def redrive_letters(
     *,
     letters: Letters,
     to: Annotated[
-        str | None, typer.Option(metavar="TOPIC", help="Bring them to this topic instead of their own.")
+        str | None,
+        typer.Option(
+            metavar="TOPIC", help="Bring them to this topic instead of their own.", callback=topic_names
+        ),
     ] = None,
     group: Annotated[
         str, typer.Option(metavar="NAME", help="The group whose commits are the progress.")

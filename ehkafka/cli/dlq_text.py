@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.checks import printable
+from ehkafka.cli.columns import columns
 from ehkafka.cli.tail_text import in_json, shown
 from ehkafka.recovery.fate import fate_of
 from ehkafka.recovery.letter import ERROR_STACK
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ehkafka.recovery.redrive_count import RedriveCount
 
 FOLLOWED = "(followed its key)"
-ERROR_CHARACTERS_MAX = 100
+TEXT_CHARACTERS_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +37,20 @@ class Listing:
 
 def listing_as_text(listing: Listing) -> str:
     """Return the counts, then one line a letter."""
-    lines = [f"{listing.groups.total()} letters"]
-    rows = listing.groups.most_common()
-    lines += [f"{count:>8}  {printable(topic)}  {printable(kind)}" for (topic, kind), count in rows]
+    lines = [letters(listing.groups.total())]
+    if rows := [(count, _cut(topic), _cut(kind)) for (topic, kind), count in listing.groups.most_common()]:
+        lines += [columns(("LETTERS", "ORIGIN", "ERROR"), rows)]
     if listing.foreign:
-        lines.append(f"{listing.foreign:>8}  records that are no letters")
+        lines.append(f"and {listing.foreign} that no app of ehkafka's wrote")
     if listing.newest:
-        lines += ["", "PLACE  AGE  ORIGIN  KEY  ATTEMPTS  ERROR"]
-    return "\n".join([*lines, *map(_line, listing.newest)])
+        headers = ("PLACE", "AGE", "ORIGIN", "KEY", "ATTEMPTS", "ERROR")
+        lines += ["", columns(headers, [_row(record) for record in listing.newest])]
+    return "\n".join(lines)
+
+
+def letters(number: int) -> str:
+    """Count letters."""
+    return "1 letter" if number == 1 else f"{number} letters"
 
 
 def listing_as_json(listing: Listing) -> str:
@@ -92,7 +99,7 @@ def letter_as_json(record: Record) -> str:
 def count_as_text(count: RedriveCount, *, yes: bool) -> str:
     """Say what was done, or would be."""
     verb = "brought back" if yes else "would be brought back"
-    lines = [f"{count.redriven} letters {verb}"]
+    lines = [f"{letters(count.redriven)} {verb}"]
     lines += [f"{number:>8}  {printable(str(home))}" for home, number in sorted(count.to.items())]
     if count.passed_over:
         lines.append(
@@ -119,15 +126,17 @@ def count_as_json(count: RedriveCount, *, yes: bool) -> str:
     )
 
 
-def _line(record: Record) -> str:
+def _row(record: Record) -> tuple[object, ...]:
     fate = fate_of(record)
     assert fate is not None
-    error = fate.error_text
-    cut = f"{error[:ERROR_CHARACTERS_MAX]}…" if len(error) > ERROR_CHARACTERS_MAX else error
-    if raised := _raised(fate):
-        cut = f"{cut} ({raised})"
+    raised = _raised(fate)
+    error = f"{_cut(fate.error_text)} ({raised})" if raised else _cut(fate.error_text)
     place, key = f"{record.partition()}@{record.offset()}", shown(record.key(), 40)
-    return f"{place}  {_age(record, fate)}  {_origin(fate)}  {key}  {fate.attempts}  {printable(cut)}"
+    return place, _age(record, fate), _origin(fate), key, fate.attempts, error
+
+
+def _cut(text: str) -> str:
+    return f"{text[:TEXT_CHARACTERS_MAX]}…" if len(text) > TEXT_CHARACTERS_MAX else text
 
 
 def _summary(record: Record) -> dict[str, Any]:
@@ -156,14 +165,15 @@ def _summary(record: Record) -> dict[str, Any]:
 
 
 def _origin(fate: Fate) -> str:
-    return f"{printable(str(fate.origin))}@{'?' if fate.offset is None else fate.offset}"
+    origin = f"{_cut(fate.origin.topic)}[{fate.origin.partition}]"
+    return f"{printable(origin)}@{'?' if fate.offset is None else fate.offset}"
 
 
 def _raised(fate: Fate) -> str:
     """Return the line of the user's code that raised the error, cut; empty where the letter does not tell."""
     first = fate.error_stack.partition("\n")[0]
     place = first.removeprefix("at ") if first.startswith("at ") else ""
-    return f"…{place[-ERROR_CHARACTERS_MAX:]}" if len(place) > ERROR_CHARACTERS_MAX else place
+    return f"…{place[-TEXT_CHARACTERS_MAX:]}" if len(place) > TEXT_CHARACTERS_MAX else place
 
 
 def _age(record: Record, fate: Fate) -> str:

@@ -57,11 +57,19 @@ def reported(*, debug: bool) -> Iterator[None]:
 
 def say_error(error: ehkafka.EhkafkaError) -> None:
     """Write an error as one message; for a handler's error also where it was raised."""
-    say(str(error))
+    # What a person typed may be in it. A handler's error may have lines of its own.
+    (say_line if isinstance(error, ehkafka.ConfigurationError) else say)(str(error))
     if isinstance(error, ehkafka.HandlerFailedError) and error.__cause__ is not None:
         where = place_of(error.__cause__)
         if where:
             typer.echo(f"  raised in {where}", err=True)
+
+
+def say_line(text: str) -> None:
+    """Write one message as one line, without a secret, shortened in its middle."""
+    from ehkafka.checks import one_line  # noqa: PLC0415 - `run` needs none of it
+
+    say(one_line(text))
 
 
 def say(text: str) -> None:

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from ehkafka.cli.exits import CODES, reported
+from ehkafka.cli.exits import reported
 from ehkafka.cli.option_groups import OfGroup, grouped
 from ehkafka.cli.options import ClientId, Credential, Mirror, Topic
 
-LAG_HELP = f"""Show how far a group is behind: committed, end and lag of each partition, and the sum.
+LAG_HELP = """Show how far a group is behind: committed, end and lag of each partition, and the sum.
 
 Asks for commits and log ends only, so it works for a group that nobody lists or that has no members. A
 partition without a commit counts with its whole log.
@@ -22,11 +22,8 @@ Examples:
   ehkafka lag readings --group shop --fail-over 10000     exit code 6 when it is more
   ehkafka lag readings --group shop --watch --json        a line of JSON for each look
 
-\b
-Exit codes:
-{CODES}
 """
-OWNERS_HELP = f"""Show who has which partition, when they last said so, and how far each is behind.
+OWNERS_HELP = """Show who has which partition, when they last said so, and how far each is behind.
 
 Owners write beside the mirror, of idle partitions, too. Without a mirror, what the broker tells of the group.
 
@@ -39,9 +36,6 @@ Examples:
 Environment:
   EHKAFKA_MIRROR_…   names the mirror when neither --mirror nor the app does
 
-\b
-Exit codes:
-{CODES}
 """
 
 

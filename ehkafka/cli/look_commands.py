@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from ehkafka.cli.exits import CODES, reported
+from ehkafka.cli.exits import reported
 from ehkafka.cli.options import (
+    PARTITION_MAX,
     App,
     Assignments,
     ClientId,
@@ -17,10 +18,11 @@ from ehkafka.cli.options import (
     Endpoint,
     Mirror,
     Timeout,
+    topic_names,
 )
 from ehkafka.cli.settings_given import Given
 
-CHECK_HELP = f"""Check the way to a broker step by step: name, port, TLS, credential, topic, group, offsets.
+CHECK_HELP = """Check the way to a broker step by step: name, port, TLS, credential, topic, group, offsets.
 
 Each step that fails says why and what to do. Nothing of yours is changed: it joins no group, commits only in
 a group of its own, ehkafka-check, and writes into a mirror only a blob of its own, ehkafka/check.
@@ -40,11 +42,8 @@ Environment:
   EHKAFKA_MIRROR_…   names the mirror when neither an app nor --mirror is given; with
   EHKAFKA_MIRROR_CONNECTION_STRING or EHKAFKA_MIRROR_CONNECTION_STRING_FILE --mirror takes a container's name
 
-\b
-Exit codes:
-{CODES}
 """
-CONFIG_HELP = f"""Show every setting in effect: its value, where it came from, and what it decides.
+CONFIG_HELP = """Show every setting in effect: its value, where it came from, and what it decides.
 
 The first of these that has a value decides: a flag (--set), a variable (EHKAFKA_DRAIN_S), the file
 (ehkafka.toml), the app's code, ehkafka's default. An app's own endpoint is never replaced; one made
@@ -59,14 +58,14 @@ Examples:
 
 \b
 A file:
-  [app]                                          any setting of ehkafka.settings.Settings
+  [app]                                          # any setting of ehkafka.settings.Settings
   drain_s = 20
   max_age = "7d"
-  [endpoint]                                     connection_string_file, namespace or bootstrap
+  [endpoint]                                     # connection_string_file, namespace or bootstrap
   connection_string_file = "/mnt/secrets/hub"
-  [endpoint.properties]                          of librdkafka, for every client
+  [endpoint.properties]                          # of librdkafka, for every client
   "ssl.ca.location" = "/etc/ssl/own.pem"
-  [consumer]                                     of librdkafka, for the app's consumer
+  [consumer]                                     # of librdkafka, for the app's consumer
   "fetch.max.bytes" = 10000000
 
 \b
@@ -74,11 +73,8 @@ The same as variables:
   EHKAFKA_DRAIN_S=20 EHKAFKA_MAX_AGE=7d EHKAFKA_CONNECTION_STRING_FILE=/mnt/secrets/hub
   EHKAFKA_PROPERTY_SSL_CA_LOCATION=/etc/ssl/own.pem EHKAFKA_CONSUMER_FETCH_MAX_BYTES=10000000
 
-\b
-Exit codes:
-{CODES}
 """
-TAIL_HELP = f"""Print the records of a topic as they come.
+TAIL_HELP = """Print the records of a topic as they come.
 
 Joins no group and commits nothing. Ctrl-C ends it. What is not printable in a record is escaped.
 
@@ -89,20 +85,19 @@ Examples:
   ehkafka tail orders --from -5 --count 20       the last 5 of each partition; ends after 20
   ehkafka tail orders --json | jq .value         one JSON object a line
 
-\b
-Exit codes:
-{CODES}
 """
 
 
 def check(
     app: Annotated[
-        str | None, typer.Argument(metavar="[MODULE:APP]", help="The ehkafka.App to check for.")
+        str | None, typer.Argument(metavar="MODULE:APP", help="The ehkafka.App to check for.")
     ] = None,
     *,
     endpoint: Endpoint = None,
     group: Annotated[str | None, typer.Option(help="The consumer group.")] = None,
-    topic: Annotated[list[str] | None, typer.Option(help="A topic; may be given several times.")] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option(help="A topic; may be given several times.", callback=topic_names)
+    ] = None,
     mirror: Mirror = None,
     credential: Credential = None,
     client_id: ClientId = None,
@@ -124,7 +119,7 @@ def check(
 
 
 def show_config(
-    app: Annotated[str | None, typer.Argument(metavar="[MODULE:APP]", help="The ehkafka.App to ask.")] = None,
+    app: Annotated[str | None, typer.Argument(metavar="MODULE:APP", help="The ehkafka.App to ask.")] = None,
     *,
     config: Config = None,
     assignments: Assignments = None,
@@ -140,7 +135,9 @@ def show_config(
 
 
 def tail(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic, or event hub, to read.")],
+    topic: Annotated[
+        str, typer.Argument(metavar="TOPIC", help="The topic, or event hub, to read.", callback=topic_names)
+    ],
     *,
     begin: Annotated[
         str,
@@ -149,7 +146,8 @@ def tail(
         ),
     ] = "latest",
     partition: Annotated[
-        list[int] | None, typer.Option(min=0, help="Only this partition; may be given several times.")
+        list[int] | None,
+        typer.Option(min=0, max=PARTITION_MAX, help="Only this partition; may be given several times."),
     ] = None,
     count: Annotated[int | None, typer.Option(min=1, help="End after so many records.")] = None,
     key: Annotated[str | None, typer.Option(help="Only records of this key or partition key.")] = None,

@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from ehkafka.cli.exits import CODES, reported
+from ehkafka.cli.command_line import CommandLine
+from ehkafka.cli.exits import reported
 from ehkafka.cli.option_groups import OfGroup, Partition, Yes, grouped
 from ehkafka.cli.options import ClientId, Credential, Topic
 
-SHOW_HELP = f"""Show where a group stands in each partition of a topic.
+SHOW_HELP = """Show where a group stands in each partition of a topic.
 
 Joins no group and moves nothing.
 
@@ -20,11 +21,8 @@ Examples:
   ehkafka offsets show readings --app shop.readings:app
   ehkafka offsets show readings --group shop --endpoint localhost:9092 --json
 
-\b
-Exit codes:
-{CODES}
 """
-RESET_HELP = f"""Move a group to a time, an offset, or an end of the log.
+RESET_HELP = """Move a group to a time, an offset, or an end of the log.
 
 Without --yes it only says what it would do. The group must have no consumers: the broker refuses to move it
 else, and commits that move while watched are a sign, too (7 to 65 s, see --watch-for). A position outside of
@@ -37,11 +35,8 @@ Examples:
   ehkafka offsets reset readings --group shop --to earliest --partition 3 --yes
   ehkafka offsets reset readings --group shop --to 0=1200 --to 1=latest --yes
 
-\b
-Exit codes:
-{CODES}
 """
-IMPORT_HELP = f"""Move a group to where another client's checkpoints stand: sequence number + 1.
+IMPORT_HELP = """Move a group to where another client's checkpoints stand: sequence number + 1.
 
 Reads those of the current Azure SDKs (.NET, Python, JavaScript, Java, Go), of EventProcessorHost (.NET and
 Python 1.x), of Azure Functions, of the Go SDK before 1.0, of Dapr, and ehkafka's own mirror. Without --yes it
@@ -59,11 +54,8 @@ Environment:
   EHKAFKA_MIRROR_CONNECTION_STRING or EHKAFKA_MIRROR_CONNECTION_STRING_FILE, of the storage account, when
   --from is a container's name. A container's URL is entered with an Entra ID identity, see --credential.
 
-\b
-Exit codes:
-{CODES}
 """
-EXPORT_HELP = f"""Write a group's offsets as checkpoints of another client.
+EXPORT_HELP = """Write a group's offsets as checkpoints of another client.
 
 Without --yes it only says what it would do. Kafka does not know the SDK's own offset, so the checkpoints have
 none: .NET's current SDK and Functions extension read them (and KEDA those of the sdk format), the SDKs of
@@ -79,28 +71,17 @@ Environment:
   EHKAFKA_MIRROR_CONNECTION_STRING or EHKAFKA_MIRROR_CONNECTION_STRING_FILE, of the storage account, when
   --to is a container's name
 
-\b
-Exit codes:
-{CODES}
 """
-DIFF_HELP = f"""Compare a group's offsets with its mirror and with another client's checkpoints.
+DIFF_HELP = """Compare a group's offsets with its mirror and with another client's checkpoints.
 
 \b
 Examples:
   ehkafka offsets diff readings --group shop --from checkpoints
   ehkafka offsets diff readings --group shop --from checkpoints --json
 
-\b
-Exit codes:
-{CODES}
 """
 
-offsets = typer.Typer(
-    help="Show, move, import, export and compare a group's offsets.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+offsets = CommandLine(help="Show, move, import, export and compare a group's offsets.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,13 +13,24 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from ehkafka.cli.options import App, AppOfGroup, Config, Debug, Endpoint, Group, Json, Timeout
+from ehkafka.cli.options import (
+    PARTITION_MAX,
+    App,
+    AppOfGroup,
+    Config,
+    Debug,
+    Endpoint,
+    Group,
+    Json,
+    Timeout,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 Partition = Annotated[
-    list[int] | None, typer.Option(min=0, help="Only this partition; may be given several times.")
+    list[int] | None,
+    typer.Option(min=0, max=PARTITION_MAX, help="Only this partition; may be given several times."),
 ]
 Yes = Annotated[bool, typer.Option("--yes/--dry-run", help="Do it, or only say what would be done.")]
 

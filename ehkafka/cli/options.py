@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
+
+_Names = TypeVar("_Names", str, list[str], None)
+
+# Kafka takes 249 characters, Event Hubs 256.
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,256}")
+PARTITION_MAX = 2**31 - 1
+"""The largest number that Kafka's protocol has for a partition."""
+
+
+def topic_names(given: _Names) -> _Names:
+    """Return what was given if it can be topics. Raises `typer.BadParameter`."""
+    names: list[str] = [given] if isinstance(given, str) else given or []
+    for name in names:
+        if not _TOPIC.fullmatch(name):
+            raise typer.BadParameter(
+                "a topic's name has 1 to 256 letters of English, digits, dots, dashes and underscores"
+            )
+    return given
+
 
 App = Annotated[
     str | None, typer.Option("--app", metavar="MODULE:APP", help="Use the endpoint of this ehkafka.App.")
@@ -49,4 +69,4 @@ Mirror = Annotated[
 Timeout = Annotated[
     float, typer.Option("--timeout", min=0.1, max=3600.0, help="Seconds that each step may take.")
 ]
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic, or event hub.")]
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic, or event hub.", callback=topic_names)]

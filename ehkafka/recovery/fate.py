@@ -69,7 +69,8 @@ class LetterFilter:
 
     def takes(self, record: Record, fate: Fate) -> bool:
         """Tell whether a letter is among those."""
-        if self.key is not None and self.key.encode() != record.key():
+        # A key is bytes: those that were typed, UTF-8 or not.
+        if self.key is not None and self.key.encode(errors="surrogateescape") != record.key():
             return False
         if self.origin_topic is not None and self.origin_topic != fate.origin.topic:
             return False

@@ -92,6 +92,7 @@ LAYERS: list[set[str]] = [
     {"app", "consumer"},
     {""},  # the façade
     {"testing", "cli"},
+    {"__main__"},  # `python -m ehkafka`
 ]
 PURE = (
     "lanes",

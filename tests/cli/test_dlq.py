@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
+from rich.cells import cell_len
 from typer.testing import CliRunner
 
 from ehkafka import ConfigurationError, Endpoint, EndpointError, TopicNotFoundError
@@ -50,6 +53,20 @@ def bury(
     stack: str = "",
 ) -> None:
     """Put one letter into a partition of the dead letters."""
+    made = letter_headers(offset, origin=origin, partition=partition, error=error, age_s=age_s, stack=stack)
+    broker.produce("dead", [(key.encode(), b"value %d" % offset)], partition=dead, headers=[*own, *made])
+
+
+def letter_headers(
+    offset: int = 0,
+    *,
+    origin: str = "t",
+    partition: int = 0,
+    error: str = "ValueError",
+    age_s: int = 0,
+    stack: str = "",
+) -> list[tuple[str, bytes]]:
+    """Return the headers that make a letter."""
     said = {
         "origin-topic": origin,
         "origin-partition": partition,
@@ -63,8 +80,7 @@ def bury(
         "group": "g",
         **({"error-stack": stack} if stack else {}),
     }
-    headers = [*own, *((f"ehkafka-{name}", str(value).encode()) for name, value in said.items())]
-    broker.produce("dead", [(key.encode(), b"value %d" % offset)], partition=dead, headers=headers)
+    return [(f"ehkafka-{name}", str(value).encode()) for name, value in said.items()]
 
 
 def dlq(broker: EmbeddedBroker, *arguments: str) -> tuple[int, str, str]:
@@ -107,10 +123,12 @@ def test_list_counts_by_topic_and_error_and_shows_the_newest_first(broker: Embed
     assert code == 0
     first, *lines = text.splitlines()
     assert first == "4 letters"
+    assert lines.pop(0).split() == ["LETTERS", "ORIGIN", "ERROR"]
     assert lines[0].split() == ["3", "t", "ValueError"]
     assert lines[1].split() == ["1", "u", "KeyError"]
-    assert lines[2].split() == ["1", "records", "that", "are", "no", "letters"]
-    assert [line.split("  ")[:1] + line.split("  ")[2:] for line in lines[5:]] == [
+    assert lines[2] == "and 1 that no app of ehkafka's wrote"
+    rows = [re.split(" {2,}", line) for line in lines[5:]]
+    assert [[row[0], *row[2:]] for row in rows] == [
         ["1@0", "u[0]@7", "other", "3", "KeyError: no luck with 7"],
         ["0@2", "t[0]@2", "k", "3", "ValueError: no luck with 2"],
     ]
@@ -153,6 +171,39 @@ def test_show_tells_one_letter_whole_and_escapes_it(broker: EmbeddedBroker) -> N
     assert orjson.loads(text)["headers"][0] == {"name": f"h{HOSTILE}", "value": HOSTILE}
 
 
+def test_the_list_stands_in_columns_whatever_the_letters_hold(broker: EmbeddedBroker) -> None:
+    """Wide, long and control characters move no column and steer no terminal."""
+    wide = "\N{CJK UNIFIED IDEOGRAPH-4E00}" * 5
+    bury(broker, 5, key="k", error="E")
+    bury(broker, 123_456, key=wide, origin=f"o{HOSTILE}", error=wide)
+    bury(
+        broker, 7, key="e\N{COMBINING ACUTE ACCENT}", origin="o" * 5_000, error=f"Bad{HOSTILE}" + "x" * 5_000
+    )
+    code, text, _ = dlq(broker, "list", "dead")
+    assert code == 0
+    assert all(line.isprintable() for line in text.splitlines())
+    counts, newest = (part.splitlines() for part in text.split("\n\n"))
+    for header, *rows in (counts[1:], newest):
+        starts = [header.index(name) for name in header.split()][1:]
+        assert len(rows) == 3
+        for row in rows:
+            columns = "".join(one + " " * (cell_len(one) - 1) for one in row if cell_len(one))
+            assert {columns[start - 1] for start in starts} == {" "}, row
+            assert " " not in {
+                columns[start] for start in starts if header[start:].split()[0] != "ATTEMPTS"
+            }, row
+        assert max(map(len, rows)) < 1_500
+
+
+def test_a_key_of_any_bytes_is_found(broker: EmbeddedBroker) -> None:
+    """What is typed reaches Python as bytes that are no UTF-8."""
+    bury(broker, 5)
+    broker.produce("dead", [(b"caf\xe9", b"v")], partition=0, headers=letter_headers())
+    code, text, error = dlq(broker, "list", "dead", "--key", os.fsdecode(b"caf\xe9"), "--json")
+    assert code == 0, error
+    assert orjson.loads(text)["letters"] == 1
+
+
 @pytest.mark.parametrize("place", ["0@9", "1@0", "7", "0@-1", "9@0"])
 def test_show_says_what_is_not_there(broker: EmbeddedBroker, place: str) -> None:
     """A mistake in the place is exit code 2 and one line."""
@@ -170,7 +221,7 @@ def test_looking_joins_nothing_and_commits_nothing(broker: EmbeddedBroker) -> No
     assert dlq(broker, "show", "dead", "0@0")[0] == 0
     code, text, _ = dlq(broker, "redrive", "dead")
     assert code == 0
-    assert "1 letters would be brought back" in text
+    assert "1 letter would be brought back" in text
     assert "Add --yes" in text
     for api in (ApiKey.JOIN_GROUP, ApiKey.OFFSET_COMMIT, ApiKey.PRODUCE):
         assert broker.requests(api) == []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ehkafka
-from ehkafka.cli.exits import CODES, OWN_FOLDER, place_of
+from ehkafka.cli.exits import OWN_FOLDER, place_of
 
 if TYPE_CHECKING:
     import subprocess
@@ -158,17 +158,6 @@ def test_the_version_is_shown(ehkafka_command: Callable) -> None:
     ended = ehkafka_command("--version")
     assert ended.returncode == 0
     assert ended.stdout.strip() == f"ehkafka {ehkafka.__version__}"
-
-
-def test_the_help_names_every_exit_code(ehkafka_command: Callable) -> None:
-    """`run --help` has runnable examples and all codes that an error of ours can have."""
-    shown = ehkafka_command("run", "--help").stdout
-    assert "ehkafka run examples/quickstart/app.py" in shown
-    errors = [error for error in vars(ehkafka.errors).values() if isinstance(error, type)]
-    codes = {error.exit_code for error in errors if issubclass(error, ehkafka.EhkafkaError)}
-    listed = {int(line.split()[0]) for line in CODES.splitlines()}
-    assert codes <= listed
-    assert all(line in shown for line in CODES.splitlines())
 
 
 def test_the_place_of_an_error_is_never_our_own() -> None:

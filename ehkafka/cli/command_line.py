@@ -1,0 +1,132 @@
+"""What all commands of the tree have in common: how they look, what arguments they refuse, how that ends.
+
+Knows no command. A mistake in the arguments is one line on stderr and exit code 2, found before any
+command's own code runs. Called on the main thread, by typer.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from ehkafka.cli.exits import INTERRUPTED, say_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from typer.models import CommandFunctionType
+
+TEXT_BYTES_MAX: Final = 32_767
+"""The longest text that Kafka's protocol carries; no path of Linux is as long either."""
+
+# A record's key is bytes, of any length; none at all is a key, too.
+_KEYS: Final = frozenset({"key"})
+# Who reads these says which forms a place has.
+_PLACES: Final = frozenset({"mirror", "source", "to"})
+# Whatever bytes a path has are the path's.
+_PATHS: Final = frozenset({"app", "checkpoint", "config", "key", "mirror", "source", "to"})
+# The end of every parser's error: typer has no name for it that all its releases know.
+_UsageError: Final[type[Exception]] = typer.BadParameter.__mro__[1]
+
+
+class Command(TyperCommand):
+    """A command that looks at its arguments before it runs."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse both sides of a flag; typer would let the last one win, `--dry-run --yes` among them."""
+        given = set(args[: args.index("--")] if "--" in args else args)
+        for parameter in self.params:
+            sides = (given.intersection(parameter.opts), given.intersection(parameter.secondary_opts))
+            if all(sides):
+                names = " and ".join(name for side in sides for name in sorted(side))
+                raise _UsageError(f"{names} exclude each other: leave one out", ctx)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Refuse what no broker, path or clock takes, then run."""
+        parameter: Any
+        for parameter in self.params:
+            name = parameter.name or ""
+            if getattr(ctx.get_parameter_source(name), "name", "") == "DEFAULT":
+                continue
+            for value in _each(ctx.params.get(name)):
+                if problem := _problem(name, value):
+                    raise typer.BadParameter(problem, ctx=ctx, param=parameter)
+        return super().invoke(ctx)
+
+
+class Commands(TyperGroup):
+    """The tree's root and its branches: whatever typer refuses is said as we say everything else."""
+
+    def main(self, args: Any = None, prog_name: Any = None, **more: Any) -> Any:  # type: ignore[override]
+        """Run the command that the arguments name, and exit with its code."""
+        more["standalone_mode"] = False
+        try:
+            code = super().main(args, prog_name, **more)
+        except _UsageError as error:
+            if type(error).__name__ == "NoArgsIsHelpError":  # typer's own way to show the help
+                error.show()  # type: ignore[attr-defined]
+            else:
+                say_line(_sentence(error))
+            code = 2
+        except typer.Abort:
+            code = INTERRUPTED
+        sys.exit(code or 0)
+
+
+class CommandLine(typer.Typer):
+    """A typer whose commands are all `Command`."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(
+            cls=Commands,
+            no_args_is_help=True,
+            add_completion=False,
+            # Tracebacks are decided on in `exits`; rich's could show local variables, and secrets with them.
+            pretty_exceptions_enable=False,
+            # With markup `[app]` in a help text would be a style, and not shown.
+            rich_markup_mode=None,
+            context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+            **settings,
+        )
+
+    def command(
+        self, name: str | None = None, **settings: Any
+    ) -> Callable[[CommandFunctionType], CommandFunctionType]:
+        """Declare a command, as typer's."""
+        return super().command(name, cls=Command, **settings)
+
+
+def _each(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+def _problem(name: str, value: Any) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "give a number that ends"
+    if not isinstance(value, str):
+        return ""
+    if not value.strip() and name not in _KEYS | _PLACES:
+        return "the text is empty"
+    if "\0" in value and name not in _KEYS:
+        return "the text has a NUL character in it, which neither a name nor a path has"
+    if name not in _PATHS and any("\ud800" <= one <= "\udfff" for one in value):
+        return "the text is no UTF-8, which every broker wants"
+    if len(value.encode(errors="replace")) > TEXT_BYTES_MAX and name not in _KEYS:
+        return f"the text is longer than {TEXT_BYTES_MAX} bytes"
+    return ""
+
+
+def _sentence(error: Exception) -> str:
+    context: Any = getattr(error, "ctx", None)
+    said: str = error.format_message()  # type: ignore[attr-defined]
+    # typer ends some of its messages with a full stop, and some with a question.
+    said = said.strip().removesuffix(".")
+    if context is None:
+        return f"{said}."
+    end = "" if said.endswith("?") else ";"
+    return f"{said}{end} {'S' if not end else 's'}ee {context.command_path} --help."
