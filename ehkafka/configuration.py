@@ -46,6 +46,7 @@ __all__ = [
 CODE = "code"
 DEFAULT = "default"
 ENVIRONMENT = "environment"
+_OF_ENDPOINT = "endpoint.properties."
 SETTING_NAMES = tuple(field.name for field in dataclasses.fields(Settings))
 # Options of `App.handler` that a newcomer gives to the app.
 _OF_HANDLERS = frozenset({"workers", "order_by", "retry", "on_failure", "deadline_s", "raw", "rate_limit"})
@@ -136,6 +137,10 @@ class Configuration:
         named = [name for name in ("endpoint", *changes) if name != "endpoint" or endpoint is not None]
         named += [f"consumer.{name}" for name in in_one_spelling(changes.get("consumer"), "consumer")]
         self._origins |= {name: origins.get(name, usual) for name in named}
+        if endpoint is not None:
+            self._origins |= {
+                name: origin for name, origin in origins.items() if name.startswith(_OF_ENDPOINT)
+            }
 
     def explain(self) -> tuple[Effective, ...]:
         """Return all values in effect. Raises `ConfigurationError` for what the start would refuse."""
@@ -190,6 +195,8 @@ class Configuration:
     def _origin_of(self, explained: Explained) -> str:
         if explained.layer == "app":
             return self._origins.get(f"consumer.{explained.name}", CODE)
+        if explained.layer == "endpoint":
+            return self._origins.get(_OF_ENDPOINT + explained.name, explained.layer)
         return explained.layer
 
 

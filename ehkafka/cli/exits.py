@@ -75,10 +75,17 @@ def say_line(text: str) -> None:
 def say(text: str) -> None:
     """Write one message to stderr, marked as ours."""
     typer.secho("ehkafka: ", fg=typer.colors.RED, bold=True, nl=False, err=True)
+    typer.echo(_clean(text), err=True)
+
+
+def note(text: str) -> None:
+    """Write one line to stderr that is no error, marked as ours."""
+    typer.echo(f"ehkafka {_clean(text)}", err=True)
+
+
+def _clean(text: str) -> str:
     # A broker's own words may be in it. Lines are ours.
-    typer.echo(
-        "".join(one if one.isprintable() or one == "\n" else repr(one)[1:-1] for one in text), err=True
-    )
+    return "".join(one if one.isprintable() or one == "\n" else repr(one)[1:-1] for one in text)
 
 
 def place_of(error: BaseException) -> str | None:

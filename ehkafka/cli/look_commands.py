@@ -68,6 +68,9 @@ A file:
   [consumer]                                     # of librdkafka, for the app's consumer
   "fetch.max.bytes" = 10000000
 
+A file that --config or EHKAFKA_CONFIG names may be a pipe. One that just lies in the folder cannot decide
+where a key goes, how a certificate is checked, or what is loaded and read: name it if you trust it.
+
 \b
 The same as variables:
   EHKAFKA_DRAIN_S=20 EHKAFKA_MAX_AGE=7d EHKAFKA_CONNECTION_STRING_FILE=/mnt/secrets/hub

@@ -1,22 +1,23 @@
 """Reads settings from a TOML file: the tables [app], [endpoint], [endpoint.properties] and [consumer].
 
-Opens the one file, on the main thread, before the app is imported. It refuses what it does not know, and
-warns when others on the machine can read a secret in it. No error repeats a value that may be a secret.
+Opens the one file once, for it may be a pipe, on the main thread, before the app is imported. It refuses what
+it does not know, and warns when others on the machine can read a secret in it. No error repeats a value that
+may be a secret.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import stat
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic_settings import TomlConfigSettingsSource
-
 from ehkafka import ConfigurationError
 from ehkafka.cli.settings_layer import Layer, close_to
-from ehkafka.cli.settings_model import TYPES, AppVariables, checked
+from ehkafka.cli.settings_model import TYPES, checked
+from ehkafka.cli.settings_unasked import check_unasked
 from ehkafka.configuration import ENDPOINT_KEYS, is_secret, shown
 
 if TYPE_CHECKING:
@@ -25,11 +26,27 @@ if TYPE_CHECKING:
 DEFAULT_FILE = Path("ehkafka.toml")
 _TABLES = ("app", "endpoint", "consumer")
 _SECRET_KEYS = ("connection_string",)
+# A settings file has a page of text. More than this is another file, or a stream without an end.
+BYTES_MAX = 1024 * 1024
 
 
-def read_file(path: Path) -> Layer:
-    """Return what the file says. Raises `ConfigurationError` naming file and key."""
-    tables = _tables(path)
+def read_file(path: Path, *, unasked: bool = False) -> Layer:
+    """Return what the file says; `unasked` where nobody named it, so that it may say less.
+
+    Raises `ConfigurationError` naming file and key.
+    """
+    content, mode = _content(path)
+    try:
+        layer = _layer(path, _tables(path, content))
+    except RecursionError:
+        raise ConfigurationError(f"{path} is no settings file: its tables are nested too deeply.") from None
+    if unasked:
+        check_unasked(path, layer)
+    _warn_of_secrets(path, layer, mode)
+    return layer
+
+
+def _layer(path: Path, tables: dict[str, Any]) -> Layer:
     for name in tables:
         if name not in _TABLES:
             raise ConfigurationError(f"{path}: there is no table [{name}]{close_to(name, _TABLES)}.")
@@ -47,24 +64,42 @@ def read_file(path: Path) -> Layer:
         properties=_properties(path, "endpoint.properties", properties),
     )
     _name_origins(path, layer)
-    _warn_of_secrets(path, layer)
     return layer
 
 
-def _tables(path: Path) -> dict[str, Any]:
-    said = None
+def _content(path: Path) -> tuple[bytes, int]:
+    """Return the bytes and the mode of the file, opened once: what came out of a pipe does not come again."""
     try:
-        # Not by pydantic-settings: it takes a missing file for an empty one.
-        path.open("rb").close()
-        return dict(TomlConfigSettingsSource(AppVariables, path).toml_data)
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            content = file.read(BYTES_MAX + 1)
+    except OSError as error:
+        raise _unreadable(f"{path} cannot be read: {error.strerror or error}") from None
+    except ValueError:
+        raise _unreadable(f"{path} cannot be read: its name holds a NUL or is no UTF-8") from None
+    if len(content) > BYTES_MAX:
+        raise _unreadable(f"{path} has more than {BYTES_MAX} bytes, which is no settings file")
+    if not content and stat.S_ISFIFO(mode):
+        raise _unreadable(f"{path} is a pipe that ended without a byte, so the command behind it failed")
+    return content, mode
+
+
+def _tables(path: Path, content: bytes) -> dict[str, Any]:
+    try:
+        return tomllib.loads(content.decode().replace("\r\n", "\n"))
     except tomllib.TOMLDecodeError as error:
         # A later Python's error holds the whole text.
-        said = f"{path} is no TOML: {error.args[0]}"
+        said = str(error.args[0])
     except UnicodeDecodeError:
-        said = f"{path} is no TOML: it is not UTF-8"
-    except OSError as error:
-        said = f"{path} cannot be read: {error.strerror}"
-    raise ConfigurationError(f"{said}: correct it, nothing was started.")
+        said = "it is not UTF-8"
+    except ValueError:
+        # A number of thousands of digits; Python's own text tells of its internals.
+        said = "it holds a number or a date that is too large"
+    raise _unreadable(f"{path} is no TOML: {said}")
+
+
+def _unreadable(said: str) -> ConfigurationError:
+    return ConfigurationError(f"{said}: correct it, nothing was started.")
 
 
 def _app_settings(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,13 +149,13 @@ def _name_origins(path: Path, layer: Layer) -> None:
     layer.origins.update({f"endpoint.{name}": f"{path}: endpoint.{name}" for name in of_endpoint})
 
 
-def _warn_of_secrets(path: Path, layer: Layer) -> None:
+def _warn_of_secrets(path: Path, layer: Layer, mode: int) -> None:
     secret = [f"endpoint.{name}" for name in _SECRET_KEYS if name in layer.endpoint]
     secret += [
         f"endpoint.properties.{name}" for name, value in layer.properties.items() if is_secret(name, value)
     ]
     secret += [f"consumer.{name}" for name, value in layer.consumer.items() if is_secret(name, value)]
-    if secret and path.stat().st_mode & stat.S_IROTH:
+    if secret and stat.S_ISREG(mode) and mode & stat.S_IROTH:
         logging.getLogger("ehkafka").warning(
             "%s holds a secret (%s) and everybody on this machine can read it. Run chmod 600 on it, or"
             " name a file of its own with endpoint.connection_string_file.",

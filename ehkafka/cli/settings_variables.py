@@ -85,7 +85,12 @@ def read_environment() -> Layer:
     layer.endpoint.update(endpoint.settings)
     layer.properties.update(endpoint.properties)
     layer.origins.update({f"endpoint.{key}": PREFIX + key.upper() for key in endpoint.settings})
+    layer.origins.update({f"endpoint.properties.{name}": _variable_of(name) for name in endpoint.properties})
     return layer
+
+
+def _variable_of(name: str) -> str:
+    return _PROPERTY + name.upper().replace(".", "_")
 
 
 def read_flags(assignments: Iterable[str]) -> Layer:

@@ -246,24 +246,22 @@ def test_a_mistake_in_a_flag_is_told(flag: str, said: str) -> None:
 
 
 def test_an_app_without_endpoint_takes_the_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A way in among the variables replaces the file's with all that belongs to it; properties add up."""
-    write(
+    """A way in among the variables replaces the file's with all that belongs to it, properties too."""
+    file = write(
         "[endpoint]\nnamespace = 'home'\ncredential = 'cli'\n"
         "[endpoint.properties]\nssl.ca.location = '/file.pem'\nclient.id = 'file'"
     )
-    app = configured(endpoint=None)
+    app = configured(endpoint=None, config=file)
     assert app.endpoint.name == "home.servicebus.windows.net"
     assert origins(app)["kind"] == "ehkafka.toml: endpoint.namespace"
+    assert origins(app)["ssl.ca.location"] == "ehkafka.toml: endpoint.properties.ssl.ca.location"
     app.endpoint.close()
     monkeypatch.setenv("EHKAFKA_BOOTSTRAP", "variable:1")
     monkeypatch.setenv("EHKAFKA_PROPERTY_CLIENT_ID", "variable")
-    app = configured(endpoint=None)
-    assert app.endpoint.client_properties() == {
-        "bootstrap.servers": "variable:1",
-        "ssl.ca.location": "/file.pem",
-        "client.id": "variable",
-    }
+    app = configured(endpoint=None, config=file)
+    assert app.endpoint.client_properties() == {"bootstrap.servers": "variable:1", "client.id": "variable"}
     assert origins(app)["kind"] == "EHKAFKA_BOOTSTRAP"
+    assert origins(app)["client.id"] == "EHKAFKA_PROPERTY_CLIENT_ID"
 
 
 def test_the_codes_endpoint_stays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,10 +303,10 @@ def test_a_secret_that_everybody_can_read_is_told(
     text: str, key: str, mode: int, warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A warning names the key and what to do; the secret is in no message."""
-    write(text, mode=mode)
-    app = configured(endpoint=None)
+    file = write(text, mode=mode)
+    app = configured(endpoint=None, config=file)
     assert ("chmod 600" in caplog.text and key in caplog.text) == warned
-    assert KEY not in caplog.text + repr(app.configuration()) + repr(Given.read())
+    assert KEY not in caplog.text + repr(app.configuration()) + repr(Given.read(file))
 
 
 def test_a_file_without_a_secret_may_be_read_by_all(caplog: pytest.LogCaptureFixture) -> None:
