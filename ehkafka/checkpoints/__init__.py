@@ -5,3 +5,12 @@ of .NET, `ehkafka owners`), and used by us only where the group has no commit, f
 written was acknowledged by the broker before. Nothing in this room runs on the poll thread, but for the
 look at an assignment whose group has no commit.
 """
+
+from __future__ import annotations
+
+from ehkafka.checkpoints.file_store import FileStore
+from ehkafka.checkpoints.memory_store import MemoryStore
+from ehkafka.checkpoints.store import CheckpointStore
+from ehkafka.checkpoints.store_mirror import StoreMirror
+
+__all__ = ["CheckpointStore", "FileStore", "MemoryStore", "StoreMirror"]

@@ -26,7 +26,7 @@ def look(inspection: Inspection, subject: str | None) -> Finding:
         raise Trouble(
             f"no answer within {inspection.timeout_s:g} s",
             "A firewall swallows the packets, or the host is off: let this machine reach port"
-            f" {address.port} there, or use the private endpoint's address.",
+            f" {address.port} there, or link the private endpoint's DNS zone.",
         ) from None
     except OSError as error:
         raise Trouble(

@@ -99,8 +99,9 @@ class Endpoint:
         a time, and may block or raise; a failure is told as `CredentialUnusable` and the old key stays.
         Only the key may change, not where the string leads to.
 
-        `properties` adds to the connection, for instance `bootstrap.servers` for a private endpoint or
-        `ssl.ca.location`. Raises `ConfigurationError` that never holds any part of the string.
+        `properties` adds to the connection, for instance `ssl.ca.location`; a private endpoint needs none,
+        for private DNS leads the namespace's name there. Raises `ConfigurationError` that never holds any
+        part of the string.
         """
         source = credential_source(value)
         credential = None if source is None else RotatingCredential(source)
@@ -135,9 +136,10 @@ class Endpoint:
         Receiver, to produce Data Sender. A credential that we built is closed by `close()`; the caller's
         is the caller's.
 
-        The token is always for the namespace; where to connect to may differ: for a private endpoint
-        give `properties={"bootstrap.servers": …}`. Nothing is asked for before the first client is opened.
-        Raises `ConfigurationError`.
+        The token is always for the namespace; where to connect to may differ, for instance through a proxy:
+        `properties={"bootstrap.servers": …}`. A private endpoint needs none: private DNS leads the
+        namespace's name there, and brokers are named so by the service. Nothing is asked for before the
+        first client is opened. Raises `ConfigurationError`.
         """
         entra = EntraConnection(namespace, credential, client_id, properties)
         return cls(

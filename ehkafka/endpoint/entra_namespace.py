@@ -59,7 +59,7 @@ class EntraNamespace:
         if domain not in AUTHORITIES:
             raise _refusal(
                 f"its domain is none of Event Hubs' ({', '.join(AUTHORITIES)}); for a private endpoint give"
-                " the namespace's own name here, and the address in properties={'bootstrap.servers': …}"
+                " the namespace's own name, which private DNS leads there"
             )
         if found["port"] is not None and found["port"] not in _PORTS:
             raise _refusal(

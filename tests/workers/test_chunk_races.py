@@ -155,6 +155,8 @@ def run_until(step: int, chunk: Chunk, take: Callable[[], Any]) -> tuple[list[in
         return traced
 
     before = sys.gettrace()
+    # Python 3.12 looks at this when tracing begins, and not again when a frame asks for it later.
+    sys._getframe().f_trace_opcodes = True
     sys.settrace(traced)
     try:
         run()

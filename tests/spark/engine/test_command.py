@@ -40,15 +40,31 @@ app.handler("t2")(print)
 """
 
 
+def link_all_but_java(tools: Path, *folders: str) -> None:
+    """Link every program of the folders; of one name the first counts, as in a PATH."""
+    for folder in folders:
+        for tool in Path(folder).iterdir():
+            # A link that leads nowhere exists for nobody, and still takes the name.
+            if not tool.name.startswith("java") and not os.path.lexists(tools / tool.name):
+                (tools / tool.name).symlink_to(tool)
+
+
+def test_a_dangling_link_among_the_programs_is_no_trouble(tmp_path: Path) -> None:
+    """Machines have such links in /usr/bin, which is /bin, too."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "bin" / "gone").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "bin" / "java").touch()
+    link_all_but_java(tmp_path / "tools", str(tmp_path / "bin"), str(tmp_path / "bin"))
+    assert [link.name for link in (tmp_path / "tools").iterdir()] == ["gone"]
+
+
 @pytest.fixture
 def without_java(tmp_path: Path) -> dict[str, str]:
     """Return an environment like that of a machine which has no Java and was told nothing of Spark."""
     tools = tmp_path / "tools"
     tools.mkdir()
-    for folder in ("/bin", "/usr/bin"):
-        for tool in Path(folder).iterdir():
-            if not tool.name.startswith("java") and not (tools / tool.name).exists():
-                (tools / tool.name).symlink_to(tool)
+    link_all_but_java(tools, "/bin", "/usr/bin")
     hidden = ("JAVA_HOME", "PYSPARK_", "SPARK_", "PYTHONPATH")
     environ = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
     return {**environ, "PATH": str(tools)}

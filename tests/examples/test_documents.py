@@ -1,0 +1,163 @@
+"""What the pages show can be copied: imports work, names are there, the YAML is a trigger that KEDA knows."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import re
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from ehkafka import ConfigurationError, Endpoint
+from ehkafka.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+AT_THE_TOP = ("README", "MIGRATING", "SPARK", "EVENTHUBS")
+PAGES = [*(ROOT / f"{name}.md" for name in AT_THE_TOP), *sorted((ROOT / "examples").rglob("*.md"))]
+# Shown where a page says how to install them; the user's own modules.
+NOT_HERE = {"azure.keyvault.secrets"}
+# "Apache Kafka" and "Azure Event Hubs" of KEDA 2.17's documentation, without other clouds' fields.
+TRIGGER_FIELDS = {
+    "kafka": {
+        *("bootstrapServers", "consumerGroup", "topic", "lagThreshold", "activationLagThreshold"),
+        *("offsetResetPolicy", "allowIdleConsumers", "scaleToZeroOnInvalidOffset", "excludePersistentLag"),
+        *("limitToPartitionsWithLag", "ensureEvenDistributionOfPartitions", "version", "sasl", "tls"),
+        "unsafeSsl",
+    },
+    "azure-eventhub": {
+        *("eventHubNamespace", "eventHubName", "consumerGroup", "storageAccountName", "blobContainer"),
+        *("checkpointStrategy", "unprocessedEventThreshold", "activationUnprocessedEventThreshold", "cloud"),
+    },
+}
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """Return the page's blocks of a language."""
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_import_of_a_page_works(page: Path) -> None:
+    """Each `import` and `from … import …`, and each name that is taken from the package."""
+    for block in blocks(page, "python"):
+        for node in ast.walk(ast.parse(dedent(block))):
+            if isinstance(node, ast.ImportFrom) and node.module not in NOT_HERE:
+                module = importlib.import_module(str(node.module))
+                missing = [one.name for one in node.names if not is_there(module, one.name)]
+                assert missing == [], f"{node.module} has no {missing}"
+            elif isinstance(node, ast.Import):
+                assert [one.name for one in node.names if importlib.util.find_spec(one.name) is None] == []
+            elif isinstance(node, ast.Attribute) and ast.unparse(node).startswith("ehkafka."):
+                resolve(ast.unparse(node))
+    for name in re.findall(r"`(ehkafka(?:\.\w+)+)", page.read_text()):
+        if not name.endswith((".toml", ".zip")):
+            resolve(name)
+
+
+def test_the_stores_are_where_the_readme_says() -> None:
+    """It names the module and each of them."""
+    sentence = "`FileStore`, `MemoryStore` and the protocol `CheckpointStore` are in `ehkafka.checkpoints`"
+    assert sentence in (ROOT / "README.md").read_text()
+    for name in ("StoreMirror", "FileStore", "MemoryStore", "CheckpointStore"):
+        resolve(f"ehkafka.checkpoints.{name}")
+
+
+def is_there(module: Any, name: str) -> bool:
+    """Tell whether a module has the name, as a part of itself or as a module below it."""
+    return hasattr(module, name) or importlib.util.find_spec(f"{module.__name__}.{name}") is not None
+
+
+def resolve(name: str) -> Any:
+    """Return what a dotted name stands for; a call's results are not followed."""
+    found = importlib.import_module("ehkafka")
+    for part in re.match(r"[\w.]+", name)[0].split(".")[1:]:  # type: ignore[index]
+        if not hasattr(found, part):
+            found = importlib.import_module(f"{found.__name__}.{part}")
+        else:
+            found = getattr(found, part)
+    return found
+
+
+def test_the_vault_of_the_page_gives_the_key_and_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The class of EVENTHUBS.md is one that an endpoint takes; it asks the vault once a minute."""
+    code = next(block for block in blocks(ROOT / "EVENTHUBS.md", "python") if "KeyVault" in block)
+    names: dict[str, Any] = {}
+    exec(compile(code.partition("endpoint =")[0], "EVENTHUBS.md", "exec"), names)
+    vault = names["KeyVault"].__new__(names["KeyVault"])
+    asked: list[str] = []
+
+    class Client:
+        def get_secret(self, name: str) -> Any:
+            asked.append(name)
+            value = "Endpoint=sb://h.servicebus.windows.net/;SharedAccessKeyName=n;SharedAccessKey=azE="
+            return type("Secret", (), {"value": value})
+
+    vault._client, vault._secret, vault._value, vault._good_until_s = Client(), "s", "", 0.0
+    with Endpoint.connection_string(vault) as endpoint:
+        assert endpoint.name == "h.servicebus.windows.net"
+        vault()
+    assert asked == ["s"]
+    monkeypatch.setattr(Client, "get_secret", lambda *_: type("Secret", (), {"value": "nothing"}))
+    vault._good_until_s = 0.0
+    with pytest.raises(ConfigurationError):
+        Endpoint.connection_string(vault)
+
+
+def test_the_scalers_of_the_page_are_whole() -> None:
+    """Both triggers have every field, name the authentication that stands before them, and fit the app."""
+    for block, (kind, fields) in zip(
+        blocks(ROOT / "EVENTHUBS.md", "yaml"), TRIGGER_FIELDS.items(), strict=True
+    ):
+        authentication, scaled = (load(text) for text in block.split("---\n"))
+        assert (authentication["kind"], scaled["kind"]) == ("TriggerAuthentication", "ScaledObject")
+        (trigger,) = scaled["spec"]["triggers"]
+        assert trigger["type"] == kind
+        assert trigger["authenticationRef"]["name"] == authentication["metadata"]["name"]
+        assert set(trigger["metadata"]) == fields
+        assert scaled["spec"]["minReplicaCount"] == "1"
+    kafka = load(blocks(ROOT / "EVENTHUBS.md", "yaml")[0].split("---\n")[1])["spec"]["triggers"][0][
+        "metadata"
+    ]
+    assert kafka["bootstrapServers"].endswith(".servicebus.windows.net:9093")
+    assert (kafka["tls"], kafka["sasl"], kafka["unsafeSsl"]) == ("enable", "plaintext", "false")
+    assert Settings.__dataclass_fields__["stop_s"].default == 25.0
+
+
+def load(text: str) -> Any:
+    """Read block YAML: mappings, lists of mappings, and scalars as texts; anything else fails."""
+    lines = []
+    for line in text.splitlines():
+        if words := re.sub(r"(^|\s+)#.*", "", line).rstrip():
+            assert "\t" not in words
+            lines.append((len(words) - len(words.lstrip()), words.strip()))
+    value, rest = block_of(lines)
+    assert rest == []
+    return value
+
+
+def block_of(lines: list[tuple[int, str]]) -> tuple[Any, list[tuple[int, str]]]:
+    """Return what stands at the first line's indent, and the lines after it."""
+    indent = lines[0][0]
+    items: list[Any] = []
+    fields: dict[str, Any] = {}
+    while lines and lines[0][0] == indent:
+        (_, words), lines = lines[0], lines[1:]
+        if words.startswith("- "):
+            value, lines = block_of([(indent + 2, words[2:]), *lines])
+            items.append(value)
+            continue
+        name, colon, scalar = words.partition(":")
+        assert colon
+        assert name not in fields
+        if scalar:
+            fields[name] = scalar.strip().strip("'")
+        else:
+            assert lines[0][0] > indent
+            fields[name], lines = block_of(lines)
+    assert not lines or lines[0][0] < indent or items
+    assert not (items and fields)
+    return items or fields, lines
