@@ -23,6 +23,7 @@ from ehkafka.endpoint.property_names import in_one_spelling, is_secret, shown
 from ehkafka.errors import ConfigurationError
 from ehkafka.intake.start import check_start
 from ehkafka.settings import MEANINGS, Settings
+from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -254,7 +255,7 @@ def _plain(name: str, value: object) -> str | float | bool | None:
     if text == "***" or value is None or isinstance(value, bool | int | float):
         return text if text == "***" else value  # type: ignore[return-value]
     if isinstance(value, timedelta):
-        return f"{value.total_seconds():g} s"
+        return f"{seconds(value.total_seconds())}"
     if isinstance(value, datetime):
         return value.isoformat()
     return str(getattr(value, "__name__", value))

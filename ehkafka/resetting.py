@@ -27,6 +27,7 @@ from ehkafka.offsets.watch import UNTOLD_S
 from ehkafka.progress.metadata import CLAIM, LogFacts, claim, encode, facts_of, moved
 from ehkafka.progress.saving import metadata_bytes_max
 from ehkafka.records import TopicPartition
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -171,7 +172,8 @@ class _Reset:
 
     def _in_use(self, why: str) -> GroupInUseError:
         return GroupInUseError(
-            f"{self._whose} cannot be reset: {why}. Nothing was moved. Stop all consumers of the group, wait "
+            f"{self._whose} cannot be reset: {ended(why)} Nothing was moved. Stop all consumers of the "
+            "group, wait "
             "until their session has ended, and start again; or start without reset."
         )
 

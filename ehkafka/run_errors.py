@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ehkafka.errors import EhkafkaError, EngineError, said
+from ehkafka.wording import ended
 
 
 def death_of(what: str, error: BaseException) -> EhkafkaError:
@@ -17,10 +18,12 @@ def death_of(what: str, error: BaseException) -> EhkafkaError:
 def fatal_in_user_code(where: str, error: BaseException) -> EhkafkaError | None:
     """Return what ends a run whose hook raised; None where it goes on without it."""
     if where.startswith("opening"):
-        failure = EhkafkaError(f"{where} failed: {said(error)}. Its records were not handled. Fix the hook.")
+        failure = EhkafkaError(
+            f"{where} failed: {ended(said(error))} Its records were not handled. Fix the hook."
+        )
     elif not isinstance(error, Exception):
         failure = EhkafkaError(
-            f"{where} asked to leave: {said(error)}. App.stop() ends an app in good order."
+            f"{where} asked to leave: {ended(said(error))} App.stop() ends an app in good order."
         )
     else:
         return None

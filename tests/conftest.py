@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import shutil
 import signal
 import threading
@@ -44,6 +46,54 @@ RERUNS = 2
 # But an assertion whose message begins so has seen what no slow machine makes: lost or repeated records,
 # another order, a secret that is shown. Whoever runs such a test until it passes hides what it is for.
 FACT = "^AssertionError: FACT: "
+
+
+# Rooms whose tests make errors, log lines and results of checks say what they have to say.
+SPOKEN = {"checks", "cli", "endpoint", "offsets", "recovery", "telemetry"}
+FLAWS = {
+    "two full stops": r"(?<=[\w)\]?!])\.\.(?![./\d])",
+    "a mark after a mark": r"[?!;:,]\.(?!\w)",
+    "more than three digits of a time": r"(?<![\w.])(?=\d*\.\d)0*\.?0*[1-9](?:\.?\d){3,} s\b",
+    "no time at all": r"(?<![\d.])0\.0+ s\b",
+    "one of many": r"(?<![\w.,/-])1 (?:records|partitions|letters|batches|offsets|owners|checks|keys)\b",
+    "a space at the end": r"[^\n] +$",
+}
+
+
+def flaws_of(text: str) -> list[str]:
+    """Return what is wrong with how a sentence was put together."""
+    return [f"{name}: {text!r}" for name, pattern in FLAWS.items() if re.search(pattern, text)]
+
+
+@pytest.fixture
+def flaws() -> Callable[[str], list[str]]:
+    """Return what finds the flaws of a text."""
+    return flaws_of
+
+
+@pytest.fixture(autouse=True)
+def well_said(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Look at each error of ours and each log line that a test of these rooms brings about."""
+    if request.path.relative_to(request.config.rootpath / "tests").parts[0] not in SPOKEN:
+        yield
+        return
+    found: list[str] = []
+    made = EhkafkaError.__init__
+
+    def noted(error: EhkafkaError, *texts: object) -> None:
+        made(error, *texts)
+        found.extend(flaw for text in texts[:1] if isinstance(text, str) for flaw in flaws_of(text))
+
+    class Ear(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            found.extend(flaws_of(record.getMessage()))
+
+    ear, log = Ear(), logging.getLogger("ehkafka")
+    monkeypatch.setattr(EhkafkaError, "__init__", noted)
+    log.addHandler(ear)
+    yield
+    log.removeHandler(ear)
+    assert found == []
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

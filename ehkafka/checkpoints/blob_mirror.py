@@ -18,6 +18,7 @@ from ehkafka.checkpoints.store_mirror import INTERVAL_S, check_interval
 from ehkafka.endpoint.entra_credential import build_credential, checked_credential
 from ehkafka.errors import ConfigurationError
 from ehkafka.secret import Secret
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -113,7 +114,7 @@ class BlobMirror:
         raise ConfigurationError(
             f"The mirror is given by {prefix}CONTAINER_URL (with {prefix}CREDENTIAL, {prefix}CLIENT_ID), or "
             f"by {prefix}CONTAINER and one of {prefix}CONNECTION_STRING and {prefix}CONNECTION_STRING_FILE. "
-            f"Set is {said}."
+            f"Set is {ended(said)}"
         )
 
     def open_client(self, options: Options) -> tuple[Any, Any]:

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 from ehkafka.endpoint.bootstrap import is_loopback
 from ehkafka.endpoint.entra_namespace import AUTHORITIES, PUBLIC_DOMAIN
 from ehkafka.errors import ConfigurationError
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,5 +86,5 @@ def check_container_name(name: object) -> None:
 
 def _refusal(reason: str) -> ConfigurationError:
     return ConfigurationError(
-        f"BlobMirror: the container's URL is refused: {reason}. It looks like {_EXAMPLE}"
+        f"BlobMirror: the container's URL is refused: {ended(reason)} It looks like {_EXAMPLE}"
     )

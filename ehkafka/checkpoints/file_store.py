@@ -29,6 +29,7 @@ from ehkafka.checkpoints.store import (
     StoreMissingError,
     StoreUnavailableError,
 )
+from ehkafka.wording import ended, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -132,7 +133,8 @@ class FileStore:
             except BlockingIOError:
                 if time.monotonic() >= deadline_s:
                     raise StoreUnavailableError(
-                        f"{self.name}: another process has had {LOCK} for {LOCK_S:g} s: look for one that was"
+                        f"{self.name}: another process has had {LOCK} for {seconds(LOCK_S)}: look for "
+                        "one that was"
                         " stopped or hangs. It is tried again."
                     ) from None
                 time.sleep(_LOCK_PAUSE_S)
@@ -157,10 +159,10 @@ class FileStore:
         except OSError as error:
             said = f"{self.name}: {name}: {error.strerror or type(error).__name__}"
             if isinstance(error, PermissionError) or error.errno == errno.EROFS:
-                raise StoreForbiddenError(f"{said}. Let this user read and write there.") from error
+                raise StoreForbiddenError(f"{ended(said)} Let this user read and write there.") from error
             if error.errno in {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR}:
-                raise StoreError(f"{said}. Choose another group name or folder.") from error
-            raise StoreUnavailableError(f"{said}. Look at the disk; it is tried again.") from error
+                raise StoreError(f"{ended(said)} Choose another group name or folder.") from error
+            raise StoreUnavailableError(f"{ended(said)} Look at the disk; it is tried again.") from error
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.checkpoints.formats import Format, Found, Origin, Unreadable, found_in, may_hold_position
 from ehkafka.errors import ConfigurationError
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -145,7 +146,8 @@ def _none(everything: list[Found | Unreadable], wanted: Wanted, where: str) -> s
         return f"{said}, nor of anybody else. Is it the right container? Name another folder with --prefix."
     names = _listed(one.origin for one in everything)
     return (
-        f"{said}. It holds those of {names}. Name what is meant: --from-hub, --from-namespace, --from-group,"
+        f"{ended(said)} It holds those of {names}. Name what is meant: --from-hub, --from-namespace, "
+        "--from-group,"
         " --format."
     )
 

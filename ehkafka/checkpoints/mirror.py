@@ -21,6 +21,7 @@ from ehkafka.checkpoints.store import StoreError, StoreUnavailableError
 from ehkafka.errors import said
 from ehkafka.events.mirror import MirrorLeftBehind, MirrorRecovered, MirrorUnavailable
 from ehkafka.telemetry.snapshot import MirrorState
+from ehkafka.wording import ended, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -127,7 +128,8 @@ class Mirror:
             if partial and wanted.found:
                 return dict(wanted.found)
             raise StoreUnavailableError(
-                f"{self._store.name}: no answer within {timeout_s:g} s. Look at the network and the account."
+                f"{self._store.name}: no answer within {seconds(timeout_s)}. Look at the network and "
+                "the account."
             )
         if wanted.error is not None:
             raise wanted.error
@@ -150,7 +152,7 @@ class Mirror:
         with self._changed:
             behind = self._book.behind()
         if behind:
-            error = self._outage.error or f"the store did not answer within {timeout_s:g} s"
+            error = self._outage.error or f"the store did not answer within {seconds(timeout_s)}"
             self._emit(MirrorLeftBehind(tuple(sorted(behind)), error))
 
     def metadata_returned(self, is_returned: bool) -> None:
@@ -263,5 +265,5 @@ class Mirror:
             except StoreError as error:
                 lookup.error = error
             except BaseException as error:
-                lookup.error = StoreError(f"{self._store.name}: {said(error)}. Please report it.")
+                lookup.error = StoreError(f"{self._store.name}: {ended(said(error))} Please report it.")
             lookup.done.set()

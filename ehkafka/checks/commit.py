@@ -16,6 +16,7 @@ from ehkafka.checks.finding import Finding, NotMeasured, Trouble
 from ehkafka.checks.group import NOT_YET, read_commits
 from ehkafka.checks.inspection import CLOSE_S, close_within, trouble
 from ehkafka.checks.target import OWN_GROUP, as_own_group
+from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -93,7 +94,7 @@ def _answer(
     while not answers:
         if inspection.is_over:
             raise Trouble(
-                f"no answer within {inspection.timeout_s:g} s",
+                f"no answer within {seconds(inspection.timeout_s)}",
                 "The group's coordinator does not answer, or throttles: look at its health and quota.",
             )
         inspection.listen(consumer, _PAUSE_S)

@@ -17,6 +17,7 @@ from ehkafka.endpoint.bootstrap import bootstrap_addresses
 from ehkafka.endpoint.causes import CAUSE_UNKNOWN, CAUSES
 from ehkafka.endpoint.client import open_consumer
 from ehkafka.intake.client_log import ClientLog
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -150,4 +151,4 @@ def trouble(what: str, error: KafkaError | KafkaException) -> Trouble:
     """Return the trouble behind an error of librdkafka, its usual cause as the fix."""
     inner = error.args[0] if isinstance(error, KafkaException) else error
     cause = CAUSES.get(inner.name(), CAUSE_UNKNOWN)
-    return Trouble(f"{what}: {inner.name()} ({inner.str()})", f"{cause[0].upper()}{cause[1:]}.")
+    return Trouble(f"{what}: {inner.name()} ({inner.str()})", ended(f"{cause[0].upper()}{cause[1:]}"))

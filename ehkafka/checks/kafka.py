@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ehkafka.checks.dial import dial, dial_secured
 from ehkafka.checks.finding import Finding, Trouble
 from ehkafka.checks.hello import Speaks, who_answers
+from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
     from ehkafka.checks.inspection import Inspection
@@ -36,7 +37,7 @@ def look(inspection: Inspection, subject: str | None) -> Finding:
         return Finding("a Kafka broker answers")
     if speaks is Speaks.SILENT:
         raise Trouble(
-            f"it takes connections but did not answer within {inspection.timeout_s:g} s", _OTHER_FIX
+            f"it takes connections but did not answer within {seconds(inspection.timeout_s)}", _OTHER_FIX
         )
     said = speaks.value
     if speaks is Speaks.TLS:

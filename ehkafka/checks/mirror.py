@@ -11,6 +11,7 @@ from ehkafka.checkpoints.store import StoreConflictError, StoreError
 from ehkafka.checkpoints.store_mirror import writes_per_month
 from ehkafka.checks.finding import SETTINGS_CODE, Finding, NotMeasured, Trouble
 from ehkafka.errors import ConfigurationError
+from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
     from ehkafka.checks.inspection import Inspection
@@ -47,7 +48,7 @@ def look(inspection: Inspection, _subject: str | None) -> Finding:
     writes = writes_per_month(partitions, choice.interval_s)
     return Finding(
         f"{store.name} takes writes; at most {writes:,} writes a month for {partitions} partitions, every "
-        f"{choice.interval_s:g} s where they move. {ADVICE}",
+        f"{seconds(choice.interval_s)} where they move. {ADVICE}",
         {"store": store.name, "writes_per_month_max": writes, "interval_s": choice.interval_s},
     )
 

@@ -10,6 +10,7 @@ from ehkafka.checks.finding import Finding, NotMeasured, Trouble
 from ehkafka.checks.inspection import trouble
 from ehkafka.intake.log_bounds import log_bounds
 from ehkafka.records import TopicPartition
+from ehkafka.wording import counted
 
 if TYPE_CHECKING:
     from ehkafka.checks.inspection import Inspection
@@ -92,7 +93,7 @@ def _named(rows: list[dict[str, Any]]) -> str:
 def _described(rows: list[dict[str, Any]]) -> Finding:
     held = sum(row["end"] - row["start"] for row in rows)
     lags = [(row["lag"], row["partition"]) for row in rows if row["lag"] is not None]
-    text = f"the log spans {held} offsets"
+    text = f"the log spans {counted(held, 'offset')}"
     facts: dict[str, Any] = {"partitions": rows, "offsets": held, "lag": None}
     if lags:
         facts["lag"] = total = sum(lag for lag, _partition in lags)

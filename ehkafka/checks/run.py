@@ -34,6 +34,7 @@ from ehkafka.checks.plan import SETTINGS, Step, blocker, steps_after_settings
 from ehkafka.checks.result import CheckResult, Report, Status
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EngineError
+from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -130,7 +131,7 @@ def _unforeseen(inspection: Inspection, error: Exception) -> Trouble:
     if isinstance(error, Overdue):
         inspection.give_up_client()
         return Trouble(
-            f"it did not end within {inspection.timeout_s:g} s",
+            f"it did not end within {seconds(inspection.timeout_s)}",
             "Raise --timeout if the network is slow; else look at what it waits for.",
         )
     if isinstance(error, KafkaException):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ehkafka.checks.dial import dial
 from ehkafka.checks.finding import Finding, Trouble
 from ehkafka.endpoint.connection_string import EMULATOR_KAFKA_PORT, KAFKA_PORT
+from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
     from ehkafka.checks.inspection import Address, Inspection
@@ -24,7 +25,7 @@ def look(inspection: Inspection, subject: str | None) -> Finding:
         raise Trouble(f"nobody listens on port {address.port}", _port(inspection, address)) from None
     except TimeoutError:
         raise Trouble(
-            f"no answer within {inspection.timeout_s:g} s",
+            f"no answer within {seconds(inspection.timeout_s)}",
             "A firewall swallows the packets, or the host is off: let this machine reach port"
             f" {address.port} there, or link the private endpoint's DNS zone.",
         ) from None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.checks.dial import authorities, checks_host_name, dial, dial_secured, verifies
 from ehkafka.checks.finding import Finding, NotMeasured, Trouble
 from ehkafka.checks.hello import Speaks, who_answers
+from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
     from ehkafka.checks.inspection import Address, Inspection
@@ -35,7 +36,7 @@ def look(inspection: Inspection, subject: str | None) -> Finding:
         raise _not_trusted(inspection, address, error) from None
     except TimeoutError:
         raise Trouble(
-            f"it took the connection and did not answer the handshake within {inspection.timeout_s:g} s",
+            f"it took the connection and did not answer the handshake within {seconds(inspection.timeout_s)}",
             "Check that the port is the broker's TLS port and that no proxy stands in between.",
         ) from None
     except OSError as error:

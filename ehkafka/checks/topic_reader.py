@@ -20,6 +20,7 @@ from ehkafka.errors import ConfigurationError, EndpointError, OffsetGapError
 from ehkafka.intake.log_bounds import log_bounds
 from ehkafka.intake.start import check_start, start_offsets
 from ehkafka.records import TopicPartition, record_type
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -123,7 +124,9 @@ class TopicReader:
             logs = log_bounds(consumer, partitions, timeout_s)
             offsets = self._offsets(consumer, logs, timeout_s)
         except KafkaException as error:
-            raise EndpointError(f"Where to begin cannot be read: {describe_error(error.args[0])}.") from None
+            raise EndpointError(
+                f"Where to begin cannot be read: {ended(describe_error(error.args[0]))}"
+            ) from None
         self._ends = {partition: log.end for partition, log in logs.items()}
         self._unread = {partition for partition, offset in offsets.items() if offset < self._ends[partition]}
         consumer.assign([KafkaPartition(*partition, offset) for partition, offset in offsets.items()])

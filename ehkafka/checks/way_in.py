@@ -12,6 +12,7 @@ from ehkafka.checks.bounded import Overdue, bounded
 from ehkafka.checks.finding import SETTINGS_CODE, NotMeasured, Trouble
 from ehkafka.checks.run import GRACE_S
 from ehkafka.errors import ConfigurationError, EhkafkaError, EndpointError, TopicNotFoundError
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +71,7 @@ def told(
 ) -> EhkafkaError:
     """Return a probe's trouble as an error, clean; `about` follows the endpoint's name."""
     about, text, fix = map(inspection.cleaner.text, (about, found.text, found.fix))
-    return kind(f"{inspection.target.endpoint.name}{about}: {text}. {fix}")
+    return kind(f"{inspection.target.endpoint.name}{about}: {ended(text)} {fix}")
 
 
 def _look_at_token(inspection: Inspection) -> None:

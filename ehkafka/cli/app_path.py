@@ -30,7 +30,7 @@ def load_app(path: str) -> App:
     `python file.py`. Raises `ConfigurationError`.
     """
     where, _, name = path.partition(":")
-    if not where:
+    if not where or (where.startswith(".") and not _is_file_path(where)):
         raise ConfigurationError(f"{path!r} names no module. {FORMS}")
     _look_first_in(Path.cwd())
     module = _from_file(Path(where)) if _is_file_path(where) else _import(where)

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from ehkafka.checks import Status, run_checks
 from ehkafka.cli.unread import PipedConsole, quiet_pipe
+from ehkafka.wording import counted, ended
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -71,9 +72,9 @@ def show_row(console: Console, result: CheckResult) -> None:
 
 def show_line(console: Console, result: CheckResult) -> None:
     """For programs: one line, whatever its length."""
-    fix = f". Fix: {result.fix}" if result.fix else ""
-    mark = marks(console)[result.status]
-    console.print(f"{mark} {result.name:<{NAME_WIDTH}} {_text(result).plain}{fix}")
+    said = _text(result).plain
+    fixed = f"{ended(said)} Fix: {ended(result.fix)}" if result.fix else said
+    console.print(f"{marks(console)[result.status]} {result.name:<{NAME_WIDTH}} {fixed}")
 
 
 def _text(result: CheckResult) -> Text:
@@ -93,4 +94,4 @@ def show_end(console: Console, report: Report) -> None:
         also = f", {skipped} not tried because of it" if skipped else ""
         console.print(Text(f"{where}: {failed} failed{also}", "bold red"))
     else:
-        console.print(Text(f"{where}: all is well, {counts[Status.OK]} checks", "bold green"))
+        console.print(Text(f"{where}: all is well, {counted(counts[Status.OK], 'check')}", "bold green"))

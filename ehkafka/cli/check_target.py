@@ -36,7 +36,7 @@ def chosen_target(
     if app is not None:
         if endpoint is not None:
             raise ConfigurationError(
-                f"The endpoint is given twice, by {app} and by --endpoint: leave one out."
+                f"The endpoint is given twice, by {app!r} and by --endpoint: leave one out."
             )
         found = load_app(app)
         given.apply(found)

@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ehkafka.cli.exits import INTERRUPTED, say_line
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -127,6 +128,6 @@ def _sentence(error: Exception) -> str:
     # typer ends some of its messages with a full stop, and some with a question.
     said = said.strip().removesuffix(".")
     if context is None:
-        return f"{said}."
+        return f"{ended(said)}"
     end = "" if said.endswith("?") else ";"
     return f"{said}{end} {'S' if not end else 's'}ee {context.command_path} --help."

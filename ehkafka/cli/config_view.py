@@ -18,6 +18,7 @@ from rich.text import Text
 
 from ehkafka.cli.config import MISSING
 from ehkafka.cli.unread import PipedConsole, quiet_pipe
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -120,7 +121,7 @@ def _why(value: Effective) -> Text:
 
 def _show_advice(console: Console, values: Iterable[Effective]) -> None:
     for value in values:
-        said = f"{value.name}={_text(value.value)} is not advised: {_clean(value.advice)}."
+        said = f"{value.name}={_text(value.value)} is not advised: {ended(_clean(value.advice))}"
         console.print(Padding(Text(said, "yellow"), (0, 0, 1, 2)))
 
 

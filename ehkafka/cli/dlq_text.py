@@ -14,6 +14,7 @@ from ehkafka.cli.columns import columns
 from ehkafka.cli.tail_text import in_json, shown
 from ehkafka.recovery.fate import fate_of
 from ehkafka.recovery.letter import ERROR_STACK
+from ehkafka.wording import counted
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -37,7 +38,7 @@ class Listing:
 
 def listing_as_text(listing: Listing) -> str:
     """Return the counts, then one line a letter."""
-    lines = [letters(listing.groups.total())]
+    lines = [counted(listing.groups.total(), "letter")]
     if rows := [(count, _cut(topic), _cut(kind)) for (topic, kind), count in listing.groups.most_common()]:
         lines += [columns(("LETTERS", "ORIGIN", "ERROR"), rows)]
     if listing.foreign:
@@ -46,11 +47,6 @@ def listing_as_text(listing: Listing) -> str:
         headers = ("PLACE", "AGE", "ORIGIN", "KEY", "ATTEMPTS", "ERROR")
         lines += ["", columns(headers, [_row(record) for record in listing.newest])]
     return "\n".join(lines)
-
-
-def letters(number: int) -> str:
-    """Count letters."""
-    return "1 letter" if number == 1 else f"{number} letters"
 
 
 def listing_as_json(listing: Listing) -> str:
@@ -99,7 +95,7 @@ def letter_as_json(record: Record) -> str:
 def count_as_text(count: RedriveCount, *, yes: bool) -> str:
     """Say what was done, or would be."""
     verb = "brought back" if yes else "would be brought back"
-    lines = [f"{letters(count.redriven)} {verb}"]
+    lines = [f"{counted(count.redriven, 'letter')} {verb}"]
     lines += [f"{number:>8}  {printable(str(home))}" for home, number in sorted(count.to.items())]
     if count.passed_over:
         lines.append(

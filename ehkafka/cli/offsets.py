@@ -37,6 +37,7 @@ from ehkafka.offsets.source import (
     open_source,
     read_store,
 )
+from ehkafka.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -183,7 +184,11 @@ def diff(group: GroupOffsets, store: CheckpointStore, wanted: Wanted, *, as_json
     of = f", SDK: {chosen.origin}" if chosen else ", no checkpoints of an SDK"
     differing = sum(row.differs for row in rows)
     put_text(f"{group.where}\nin {store.name}{of}\n\n{text.compared_as_text(rows)}")
-    put_text(f"{differing} of {len(rows)} partitions differ" if differing else "all that is there agrees")
+    put_text(
+        f"{differing} of {counted(len(rows), 'partition')} differ"
+        if differing
+        else "all that is there agrees"
+    )
 
 
 def _carry_out(group: GroupOffsets, plan: Plan, acting: Acting, *, headline: str) -> None:
@@ -197,7 +202,7 @@ def _carry_out(group: GroupOffsets, plan: Plan, acting: Acting, *, headline: str
         after = LagReport.of(move(group, plan, watch_s=acting.watch_s, tell=notice))
         shown |= {"after": text.report_as_dict(after)}
         if not acting.as_json:
-            count = f"Moved {len(plan.positions)} of {len(plan.moves)} partitions."
+            count = f"Moved {len(plan.positions)} of {counted(len(plan.moves), 'partition')}."
             said = count if plan.positions else "There was nothing to move."
             put_text(f"{said} The group stands here, as read back:\n\n{text.report_as_text(after)}")
     elif not acting.as_json:

@@ -13,6 +13,7 @@ from ehkafka.cli.columns import columns
 from ehkafka.cli.offsets_output import put_json, put_text
 from ehkafka.offsets.members import members_of
 from ehkafka.offsets.owners import SILENT_S, owner_rows, read_owners
+from ehkafka.wording import counted, seconds
 
 if TYPE_CHECKING:
     from ehkafka.offsets import GroupOffsets
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 HEADERS = ("NAMESPACE", "HUB", "GROUP", "OWNER", "PARTITION", "LAST MODIFIED", "LAG", "")
 
 NOTES = {
-    "silent": f"not heard of for more than {SILENT_S:g} s",
+    "silent": f"not heard of for more than {seconds(SILENT_S)}",
     "gone": "gone: the group has no members",
     "released": "released",
 }
@@ -43,8 +44,8 @@ def owners(group: GroupOffsets, store: CheckpointStore | None, namespace: str, *
     put_text(columns(HEADERS, table))
     held = {row.owner for row in rows if row.state == "held"}
     total = sum(row.view.lag for row in rows)
-    count = "1 owner" if len(held) == 1 else f"{len(held)} owners"
-    put_text(f"\n{count}, {len(rows)} partitions, total lag {total}")
+    count = f"{counted(len(held), 'owner')}, {counted(len(rows), 'partition')}"
+    put_text(f"\n{count}, total lag {total}")
     if store is None and members is None:
         put_text(
             "The broker does not tell the group's members. With a mirror its owners are known: --mirror."

@@ -19,6 +19,7 @@ from ehkafka.cli.settings_layer import Layer, close_to
 from ehkafka.cli.settings_model import TYPES, checked
 from ehkafka.cli.settings_unasked import check_unasked
 from ehkafka.configuration import ENDPOINT_KEYS, is_secret, shown
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,7 +50,7 @@ def read_file(path: Path, *, unasked: bool = False) -> Layer:
 def _layer(path: Path, tables: dict[str, Any]) -> Layer:
     for name in tables:
         if name not in _TABLES:
-            raise ConfigurationError(f"{path}: there is no table [{name}]{close_to(name, _TABLES)}.")
+            raise ConfigurationError(ended(f"{path}: there is no table [{name}]{close_to(name, _TABLES)}"))
     for name in _TABLES:
         if not isinstance(tables.setdefault(name, {}), dict):
             raise ConfigurationError(f"{path}: {name} is no table; write [{name}].")
@@ -107,7 +108,7 @@ def _app_settings(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
         if name == "consumer":
             raise ConfigurationError(f"{path}: app.consumer is no setting; write a table [consumer].")
         if name not in TYPES:
-            raise ConfigurationError(f"{path}: there is no setting app.{name}{close_to(name, TYPES)}.")
+            raise ConfigurationError(ended(f"{path}: there is no setting app.{name}{close_to(name, TYPES)}"))
     return {name: checked(name, value, f"{path}: app.{name}", is_text=False) for name, value in table.items()}
 
 
@@ -115,7 +116,8 @@ def _endpoint_settings(path: Path, table: Mapping[str, Any]) -> dict[str, str]:
     for name, value in table.items():
         if name not in ENDPOINT_KEYS:
             known = (*ENDPOINT_KEYS, "properties")
-            raise ConfigurationError(f"{path}: there is no setting endpoint.{name}{close_to(name, known)}.")
+            close = close_to(name, known)
+            raise ConfigurationError(ended(f"{path}: there is no setting endpoint.{name}{close}"))
         if not isinstance(value, str) or not value:
             raise ConfigurationError(f"{path}: endpoint.{name} must be text, and not empty.")
     return dict(table)

@@ -17,6 +17,7 @@ from ehkafka import ConfigurationError
 from ehkafka.cli.settings_text import duration, reset_choice, start_position
 from ehkafka.configuration import shown
 from ehkafka.settings import Settings
+from ehkafka.wording import ended
 
 PREFIX = "EHKAFKA_"
 
@@ -60,4 +61,4 @@ def checked(name: str, value: Any, origin: str, *, is_text: bool) -> Any:
         # Without its input, which pydantic would repeat unshortened.
         said = problem.errors(include_input=False, include_url=False, include_context=False)[0]["msg"]
     said = said.removeprefix("Value error, ")
-    raise ConfigurationError(f"{origin}={shown(name, value)} is refused: {said}.")
+    raise ConfigurationError(f"{origin}={shown(name, value)} is refused: {ended(said)}")

@@ -18,6 +18,7 @@ from ehkafka import ConfigurationError
 from ehkafka.cli.settings_layer import Layer, close_to
 from ehkafka.cli.settings_model import PREFIX, TYPES, AppVariables, checked
 from ehkafka.configuration import ENDPOINT_KEYS, is_secret, property_name, read_variables
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -104,7 +105,9 @@ def read_flags(assignments: Iterable[str]) -> Layer:
             _set_property(layer, name, text)
             continue
         if name not in TYPES:
-            raise ConfigurationError(f"--set: there is no setting {_named(name)}{close_to(name, TYPES)}.")
+            raise ConfigurationError(
+                ended(f"--set: there is no setting {_named(name)}{close_to(name, TYPES)}")
+            )
         layer.settings[name] = checked(name, text, f"--set {name}", is_text=True)
         layer.origins[name] = f"--set {name}"
     return layer

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from ehkafka.wording import counted
+
 if TYPE_CHECKING:
     from ehkafka import App
     from ehkafka.cli.spark_options import SparkGiven
@@ -22,5 +24,5 @@ def run_on_spark(app: App, path: str, given: SparkGiven) -> None:
     typer.echo("Starting Spark, which takes some seconds.", err=True)
     run = run_until_stopped(app, master=given.master, conf=given.properties(), files=files, **given.choices())
     counts = ", ".join(f"{number} {name.replace('_', '-')}" for name, number in run.counts.items() if number)
-    batches = "1 batch" if run.batches == 1 else f"{run.batches} batches"
+    batches = counted(run.batches, "batch", "batches")
     typer.echo(f"Spark ended after {batches}: {counts or 'no records'}.", err=True)

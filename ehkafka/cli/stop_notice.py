@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ehkafka.events import AppStopping, Draining
+from ehkafka.wording import counted
 
 if TYPE_CHECKING:
     from ehkafka import Event
@@ -29,6 +30,7 @@ class StopNotice:
             typer.echo(f"Finishing what was {what}; press Ctrl-C again to leave at once.", err=True)
         elif isinstance(event, Draining) and not self._log_shows_it:
             typer.echo(
-                f"Draining: {event.unfinished_records} records unfinished, {event.remaining_s:.0f} s left.",
+                f"Draining: {counted(event.unfinished_records, 'record')} unfinished, "
+                f"{event.remaining_s:.0f} s left.",
                 err=True,
             )

@@ -13,6 +13,7 @@ from ehkafka.endpoint.bootstrap import bootstrap_hosts, is_loopback
 from ehkafka.endpoint.property_names import shown
 from ehkafka.endpoint.refusals import is_false, whole_number
 from ehkafka.events import SettingAdvice
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -139,7 +140,7 @@ def _sends_password(properties: Mapping[str, Any]) -> bool:
 
 def _recommended(properties: Mapping[str, Any], name: str, why: str) -> SettingAdvice:
     documented = limits.CLIENT_SETTINGS[name]
-    text = f"{why}. Event Hubs recommends {documented.recommended}"
+    text = f"{ended(why)} Event Hubs recommends {documented.recommended}"
     if documented.permitted:
         text += f" and permits {documented.permitted}"
     return _advice(properties, name, text, limits.CLIENT_SETTINGS_SOURCE)

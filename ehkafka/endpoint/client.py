@@ -20,6 +20,7 @@ from ehkafka.endpoint.limits import CLIENT_VERSION_MIN, CLIENT_VERSIONS_BROKEN
 from ehkafka.endpoint.property_names import SUGGESTED, is_secret
 from ehkafka.endpoint.token_source import TokenSource
 from ehkafka.errors import ConfigurationError
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -77,7 +78,7 @@ def check_client_version(client: str | None = None, library: str | None = None) 
         else:
             continue
         least = ".".join(map(str, CLIENT_VERSION_MIN))
-        raise ConfigurationError(f"{name} {version} {reason}. Install confluent-kafka>={least}.")
+        raise ConfigurationError(f"{name} {version} {ended(reason)} Install confluent-kafka>={least}.")
 
 
 def describe_error(error: KafkaError) -> str:

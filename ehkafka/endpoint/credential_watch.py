@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.events import CredentialRotated, CredentialUnusable
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,7 +115,7 @@ class CredentialWatch:
             reason = f"{self._failures} reads in a row failed: {told[0]}"
         if reason is None:
             return None
-        return f"The key in use cannot be renewed from {self._credential.source.name}: {reason}."
+        return f"The key in use cannot be renewed from {self._credential.source.name}: {ended(reason)}"
 
     def _main(self) -> None:
         credential = self._credential

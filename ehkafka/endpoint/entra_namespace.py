@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,6 +82,6 @@ class EntraNamespace:
 
 def _refusal(reason: str) -> ConfigurationError:
     return ConfigurationError(
-        f"Endpoint.entra: the namespace is refused: {reason}."
+        f"Endpoint.entra: the namespace is refused: {ended(reason)}"
         f" Give its name ('home') or its host name ('home.{PUBLIC_DOMAIN}')."
     )

@@ -10,6 +10,7 @@ import difflib
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -67,7 +68,7 @@ def chosen_way(settings: Mapping[str, str], named: Callable[[str], str]) -> Way:
     """
     for key in settings:
         if key not in KEYS:
-            raise ConfigurationError(f"The endpoint has no setting {named(key)}{_close(key, KEYS)}.")
+            raise ConfigurationError(ended(f"The endpoint has no setting {named(key)}{_close(key, KEYS)}"))
     given = [way for way in WAYS if way in settings]
     if not given:
         raise ConfigurationError(f"The endpoint is missing: set one of {_ways(named)}.")

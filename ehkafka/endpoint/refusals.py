@@ -14,6 +14,7 @@ from ehkafka.endpoint import limits
 from ehkafka.endpoint.bootstrap import bootstrap_hosts, is_loopback
 from ehkafka.endpoint.property_names import shown
 from ehkafka.errors import ConfigurationError
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -53,7 +54,7 @@ class Owned:
 
 def refusal(name: str, value: object, reason: str, fix: str) -> ConfigurationError:
     """Return the error for one property; the value is shown unless it may be a secret."""
-    return ConfigurationError(f"{name}={shown(name, value)} is refused: {reason}. {fix}.")
+    return ConfigurationError(f"{name}={shown(name, value)} is refused: {ended(reason)} {ended(fix)}")
 
 
 def check_owned(asked: Mapping[str, Any], owned: Iterable[Owned]) -> None:

@@ -23,6 +23,7 @@ from ehkafka.endpoint.token_pace import LIBRDKAFKA_ASKS_AT, ask_after_s, is_due,
 from ehkafka.endpoint.token_trouble import explain
 from ehkafka.errors import EndpointError
 from ehkafka.events import TokenRefreshed, TokenRefreshFailed
+from ehkafka.wording import ended, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,7 +107,7 @@ class TokenSource:
                 else "None is valid now, so the broker refuses the client until one comes"
             )
             failures = f"{self._failures} attempts in a row" if self._failures > 1 else "one attempt"
-            return f"No new token for {self._name} after {failures}: {self._trouble}. {state}."
+            return f"No new token for {self._name} after {failures}: {ended(self._trouble)} {state}."
 
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is one on which the credential is asked."""
@@ -148,10 +149,10 @@ class TokenSource:
             self._tell(event)
         # Outside of any handler: the credential's own error may hold a token, so it is no cause or context.
         trouble = trouble or (
-            f"The credential did not answer within {timeout_s:g} s: check the way to Entra ID or to this"
+            f"The credential did not answer within {seconds(timeout_s)}: check the way to Entra ID or to this"
             " machine's identity endpoint, or give it longer with connect_s="
         )
-        raise EndpointError(f"{self._name}: there is no Entra ID token to connect with. {trouble}.")
+        raise EndpointError(f"{self._name}: there is no Entra ID token to connect with. {ended(trouble)}")
 
     def oauth_cb(self, _config: str) -> tuple[str, float]:
         """Answer librdkafka's question: the token, and until when (epoch seconds) not to ask again."""

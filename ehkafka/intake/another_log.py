@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.errors import OffsetGapError
 from ehkafka.events import LogReplaced
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +67,6 @@ class AnotherLog(NamedTuple):
         """Return what ends an app whose policy is to stop; `step` is what can be done."""
         return OffsetGapError(
             f"{self.partition}: position {self.next_offset} belongs to another log than there is now: "
-            f"{self.reason}. The topic was deleted and made again under its name; the log holds "
+            f"{ended(self.reason)} The topic was deleted and made again under its name; the log holds "
             f"{self.log.start} to {self.log.end}, and to go on by number could skip some of it. {step}"
         )

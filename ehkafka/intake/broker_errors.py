@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EndpointError, FencedError, TopicNotFoundError
+from ehkafka.wording import ended, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -78,16 +79,16 @@ def unreachable(
 
     `heard` is what the client told by callback: it knows why, while `refusal` mostly says that time ran out.
     """
-    tried = f"{addresses} could not be reached within {waited_s:g} s"
+    tried = f"{addresses} could not be reached within {seconds(waited_s)}"
     if (known := next((each for each in heard if each.code() in EXPLAINING), None)) is not None:
-        return EndpointError(f"{tried}: {describe_error(known)}.")
+        return EndpointError(f"{tried}: {ended(describe_error(known))}")
     broken = next((each for each in heard if each.code() == KafkaError._TRANSPORT), None)  # noqa: SLF001
     if broken is None and isinstance(refusal, KafkaException):
         broken = refusal.args[0]
     why = f": {' '.join(broken.str().split())}" if broken is not None else ""
     return EndpointError(
-        f"{tried}{why}. Check the address and its port (Event Hubs: 9093; its emulator and many brokers: "
-        "9092), that the broker runs, and what firewall or private endpoint lies between."
+        f"{ended(tried + why)} Check the address and its port (Event Hubs: 9093; its emulator and many "
+        "brokers: 9092), that the broker runs, and what firewall or private endpoint lies between."
     )
 
 

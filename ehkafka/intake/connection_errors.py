@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.intake.broker_errors import EXPLAINING
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,4 +79,4 @@ class ConnectionErrors:
         last = self._last
         if last is None or self._clock() - last[0] > LASTS_S:
             return None
-        return f"The connection to a broker fails: {describe_error(last[1])}."
+        return f"The connection to a broker fails: {ended(describe_error(last[1]))}"

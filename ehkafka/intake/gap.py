@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.errors import OffsetGapError
 from ehkafka.events import OffsetGap
+from ehkafka.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,7 +91,8 @@ class Gap(NamedTuple):
     def _size(self) -> str:
         wanted, log = self.wanted_offset, self.log
         if wanted < log.start:
-            return f", so {log.start - wanted} records are gone"
+            missing = log.start - wanted
+            return f", so {counted(missing, 'record')} {'is' if missing == 1 else 'are'} gone"
         if wanted > log.end:
             return f", which ends {wanted - log.end} before it: it was cut, or its topic was made anew"
         return ", with other records there than before: it was cut and written again"

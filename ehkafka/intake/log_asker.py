@@ -22,6 +22,7 @@ from ehkafka.intake.same_log import disproof
 from ehkafka.intake.topic_ids import ASK_S
 from ehkafka.intake.witness import READ_S, prove, read_witnesses
 from ehkafka.records import TopicPartition
+from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -136,7 +137,7 @@ class LogAsker:
         self._put(proof)
         if not proof.done.wait(_PROOF_S):
             raise EndpointError(
-                f"Whether {len(checkpoints)} logs are the mirror's was not told within {_PROOF_S:g} s."
+                f"Whether {len(checkpoints)} logs are the mirror's was not told within {seconds(_PROOF_S)}."
             )
         if isinstance(proof.error, KafkaException):
             raise EndpointError(

@@ -19,6 +19,7 @@ from ehkafka.events import ProgressIgnored
 from ehkafka.events.mirror import MirrorUsed
 from ehkafka.progress.metadata import LogFacts
 from ehkafka.progress.position import Progress
+from ehkafka.wording import counted, ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -84,7 +85,8 @@ class MirrorStart:
         if partitions and self._policy == "fail":
             shown = ", ".join(map(str, sorted(partitions)[:10]))
             raise EndpointError(
-                f"The group {self._group!r} has no committed offset for {len(partitions)} partitions "
+                f"The group {self._group!r} has no committed offset for "
+                f"{counted(len(partitions), 'partition')} "
                 f"({shown}), and on_no_group_offsets='fail'. Commit where they are to begin (ehkafka offsets "
                 "reset), or set it to 'start'."
             )
@@ -120,7 +122,8 @@ class MirrorStart:
         )
         more = f"; and {len(contested) - _NAMED} more" if len(contested) > _NAMED else ""
         raise EndpointError(
-            f"The group {self._group!r} has no committed offset for {len(contested)} partitions whose mirror "
+            f"The group {self._group!r} has no committed offset for "
+            f"{counted(len(contested), 'partition')} whose mirror "
             f"somebody else has written ({said}{more}). Whichever is wrong would skip or repeat records, and "
             "start= does not decide. Commit where to begin: ehkafka offsets import takes the SDK's position, "
             "ehkafka offsets reset any other. Or set on_no_group_offsets='start'."
@@ -137,7 +140,8 @@ class MirrorStart:
                 if tries_left and isinstance(error, StoreUnavailableError):
                     continue
                 raise EndpointError(
-                    f"The group {self._group!r} has no committed offset for {len(partitions)} partitions, "
+                    f"The group {self._group!r} has no committed offset for "
+                    f"{counted(len(partitions), 'partition')}, "
                     f"and the mirror could not be asked: {error} {_STEP}"
                 ) from error
         raise AssertionError("unreachable: the last try returns or raises")
@@ -149,7 +153,8 @@ class MirrorStart:
             if not is_same:
                 raise EndpointError(
                     f"The group {self._group!r} has no committed offset for {partition}, and its mirror at "
-                    f"{known.next_offset} is of another log: {reason}. To begin there could skip records. "
+                    f"{known.next_offset} is of another log: {ended(reason)} To begin there could skip "
+                    "records. "
                     "Set on_no_group_offsets='start' to begin where start= says, or commit where to begin "
                     "(ehkafka offsets reset)."
                 )

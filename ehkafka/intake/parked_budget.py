@@ -14,6 +14,7 @@ from ehkafka.events import ParkedBudgetFull
 from ehkafka.headers.size import sizes_of
 from ehkafka.lanes.order import describe_key
 from ehkafka.recovery.decision import HoldHead
+from ehkafka.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +85,8 @@ class ParkedBudget:
         if self._action == "stop":
             self._context.fatal(
                 HandlerFailedError(
-                    f"{partition} has {assignment.parked_records} records parked behind failing ones, which "
+                    f"{partition} has {counted(assignment.parked_records, 'record')} parked behind "
+                    "failing ones, which "
                     f"is its share of the parked budget; the largest key is {key}. Nothing of them was "
                     "committed. Mend the handler, raise parked_records_max and parked_bytes_max, or declare "
                     "another action with on_parked_full."

@@ -32,6 +32,7 @@ from ehkafka.calling import must_take
 from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.records import TopicPartition
 from ehkafka.secret import quoted
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -184,7 +185,9 @@ def _look_up(
     for answer in consumer.offsets_for_times(asked, timeout=timeout_s):
         partition = TopicPartition(answer.topic, answer.partition)
         if answer.error is not None:
-            raise EndpointError(f"The start offset of {partition} could not be looked up: {answer.error}.")
+            raise EndpointError(
+                f"The start offset of {partition} could not be looked up: {ended(str(answer.error))}"
+            )
         # A time after the last record has no offset: that is the end.
         found[partition] = answer.offset
     past_end = [p for p, offset in found.items() if offset < 0]

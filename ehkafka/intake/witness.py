@@ -18,6 +18,7 @@ from ehkafka.intake.broker_errors import NO_SUCH_OFFSET
 from ehkafka.intake.log_bounds import log_bounds
 from ehkafka.intake.same_log import Reading, judge
 from ehkafka.records import TopicPartition
+from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -97,7 +98,7 @@ def prove(
     if unread := sorted(wanted.keys() - readings.keys()):
         raise EndpointError(
             f"The record {unread[0]}@{wanted[unread[0]]}, by which to tell whether the log is the mirror's, "
-            f"could not be read within {timeout_s:g} s ({len(unread)} of {len(wanted)} partitions)."
+            f"could not be read within {seconds(timeout_s)} ({len(unread)} of {len(wanted)} partitions)."
         )
     return {
         partition: judge(checkpoint, logs[partition], readings.get(partition), topic_ids.get(partition.topic))

@@ -28,6 +28,7 @@ from ehkafka.offsets.view import PartitionView
 from ehkafka.progress.metadata import Unusable, decode, facts_of, moved
 from ehkafka.progress.ranges import count_offsets
 from ehkafka.records import TopicPartition
+from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -200,7 +201,8 @@ class GroupOffsets:
         while not answers:
             if self._inspection.is_over:
                 raise EndpointError(
-                    f"{self.where}: the commit was not answered within {self.timeout_s:g} s: it is not known"
+                    f"{self.where}: the commit was not answered within {seconds(self.timeout_s)}: it "
+                    "is not known"
                     " whether it was made. Look before you try again: ehkafka offsets show"
                 )
             self._inspection.listen(consumer, _PAUSE_S)

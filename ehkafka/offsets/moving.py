@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ehkafka.errors import GroupInUseError, OffsetGapError
 from ehkafka.offsets.members import members_of
 from ehkafka.offsets.watch import Watch, looks
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,7 +40,7 @@ def move(
     """
     if plan.refused:
         raise OffsetGapError(
-            f"{group.where}: {plan.refusal()}. Nothing was moved. Choose other positions, leave these"
+            f"{group.where}: {ended(plan.refusal())} Nothing was moved. Choose other positions, leave these"
             " partitions out with --partition, or take the nearest end of the log with --clamp."
         )
     positions = plan.positions

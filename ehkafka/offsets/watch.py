@@ -16,6 +16,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from ehkafka.wording import ended, seconds
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -51,7 +53,8 @@ class Watch(NamedTuple):
     def said(self) -> str:
         """Say it to a person, who may know better."""
         return (
-            f"watching for {self.seconds:g} s whether somebody commits: {self.reason}. --watch-for gives "
+            f"watching for {seconds(self.seconds)} whether somebody commits: {ended(self.reason)} "
+            "--watch-for gives "
             "another time; 0, if you know that all consumers of the group have ended."
         )
 

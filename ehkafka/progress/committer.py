@@ -17,6 +17,7 @@ from ehkafka.errors import EhkafkaError, EndpointError, EngineError, FencedError
 from ehkafka.events import CommitAcknowledged, CommitFailed
 from ehkafka.progress.commit_errors import CommitError, classify
 from ehkafka.records import TopicPartition
+from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -275,7 +276,7 @@ def _commit_and_wait(consumer: Consumer, positions: Mapping[TopicPartition, Posi
 
 
 def _late(waited_s: float) -> KafkaError:
-    return KafkaError(KafkaError._TIMED_OUT, f"no answer within {waited_s:.1f} s")  # noqa: SLF001
+    return KafkaError(KafkaError._TIMED_OUT, f"no answer within {seconds(waited_s)}")  # noqa: SLF001
 
 
 # A synchronous commit is tried again for metadata that was too long: once without it.

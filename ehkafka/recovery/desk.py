@@ -25,6 +25,7 @@ from ehkafka.recovery.letter import letter_of
 from ehkafka.recovery.policy import DeadLetter, FailurePolicy, Hold, Skip
 from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction, delay_of_function
 from ehkafka.recovery.signals import RejectRecord, RetryLater, SkipRecord
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -207,7 +208,8 @@ class FailureDesk:
         kept = self.words.kept.format(partition=partition)
         failure = HandlerFailedError(
             f"Handler {self.handler!r} failed at {partition}@{offset}, key {key}, "
-            f"attempt {lane.attempts + 1}: {said(error)}. {kept}. {because or self.words.advice}."
+            f"attempt {lane.attempts + 1}: {ended(said(error))} {ended(kept)} "
+            f"{ended(because or self.words.advice)}"
         )
         failure.__cause__ = error
         self.fatal(failure)

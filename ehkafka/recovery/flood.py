@@ -11,6 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from ehkafka.recovery.policy import LIMIT_WINDOW_RECORDS
+from ehkafka.wording import counted
 
 if TYPE_CHECKING:
     from ehkafka.recovery.policy import DeadLetter
@@ -41,7 +42,10 @@ class FloodGauge:
             self._run = 1 if finished_records != self._finished else self._run + 1
             self._finished = finished_records
             if self._policy.run_max is not None and self._run > self._policy.run_max:
-                return f"{self._run} records in a row failed for good (run_max={self._policy.run_max})"
+                return (
+                    f"{counted(self._run, 'record')} in a row failed for good "
+                    f"(run_max={self._policy.run_max})"
+                )
             return self._ratio_overflow(finished_records + self._letters)
 
     def _ratio_overflow(self, outcomes: int) -> str | None:

@@ -22,6 +22,7 @@ from ehkafka.events import (
     DeadLetterProducerReplaced,
 )
 from ehkafka.recovery.replacement import Replacement
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,7 +105,7 @@ class LetterProducer:
         if not self.is_plain:
             raise EndpointError(
                 f"No dead letter can be written: the broker refuses an id to their producer: "
-                f"{describe_error(refusal)}."
+                f"{ended(describe_error(refusal))}"
             )
         self._replacement, self.problem = Replacement(), None
         self._open()

@@ -18,6 +18,7 @@ from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Outcome
 from ehkafka.recovery.decision import AwaitHead, HoldHead
 from ehkafka.recovery.deferral import DEFERRED, add_keeper
+from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -100,7 +101,8 @@ class PendingAnswers:
         if not token.is_told:
             token.is_told = True
             said = (
-                f"{token!r}: its deadline of {token.deadline_s:g} s has passed, but no handler that deferred "
+                f"{token!r}: its deadline of {seconds(token.deadline_s)} has passed, but no handler "
+                "that deferred "
                 "it has returned. Call defer() from within the record's own handler only, and return soon"
             )
             self.emit(UserCodeFailed("defer", said))
@@ -153,7 +155,7 @@ class DeferredHead:
             self.answered(
                 TimeoutError(
                     f"the record was deferred and neither finished nor failed within its deadline of "
-                    f"{token.deadline_s:g} s"
+                    f"{seconds(token.deadline_s)}"
                 )
             )
 

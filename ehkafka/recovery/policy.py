@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 from ehkafka.calling import made_plainly
 from ehkafka.errors import ConfigurationError
 from ehkafka.recovery.decision import AfterDeadLetter
+from ehkafka.wording import ended
 
 OnLimit = Literal["stop", "hold"]
 
@@ -100,4 +101,4 @@ FailurePolicy = Stop | Hold | Skip | DeadLetter
 
 
 def _refused(name: str, value: object, fix: str) -> ConfigurationError:
-    return ConfigurationError(f"DeadLetter({name}={value!r}): {fix}.")
+    return ConfigurationError(f"DeadLetter({name}={value!r}): {ended(fix)}")

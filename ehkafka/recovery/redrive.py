@@ -25,6 +25,7 @@ from ehkafka.recovery.fate import LetterFilter, fate_of
 from ehkafka.recovery.redrive_count import RedriveCount
 from ehkafka.recovery.redrive_group import refuse_if_joined
 from ehkafka.recovery.redrive_run import RedriveRun
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -145,7 +146,7 @@ class Redrive:
         try:
             yield consumer
         except KafkaException as error:
-            raise EndpointError(f"The redrive ended: {describe_error(error.args[0])}.") from None
+            raise EndpointError(f"The redrive ended: {ended(describe_error(error.args[0]))}") from None
         finally:
             consumer.close()
 

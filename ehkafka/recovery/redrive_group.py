@@ -15,6 +15,7 @@ from ehkafka.endpoint.client import describe_error
 from ehkafka.endpoint.properties import producer_properties
 from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.intake.client_log import ClientLog
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from ehkafka.checks.target import Target
@@ -37,7 +38,8 @@ def refuse_if_joined(target: Target, group: str, timeout_s: float) -> None:
     except KafkaException as error:
         if error.args[0].code() in _NOT_TOLD:
             return
-        raise EndpointError(f"Whether another redrive runs cannot be told: {describe_error(error.args[0])}.")  # noqa: B904 - the cause is told
+        said = ended(describe_error(error.args[0]))
+        raise EndpointError(f"Whether another redrive runs cannot be told: {said}") from None
     if members := len(found.members):
         raise ConfigurationError(
             f"The group {group!r} has {members} member(s): another redrive runs. Wait for its end, or name"

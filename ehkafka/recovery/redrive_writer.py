@@ -18,6 +18,7 @@ from ehkafka.endpoint.client import describe_error, open_producer
 from ehkafka.endpoint.properties import LETTER_BYTES, letter_properties
 from ehkafka.errors import EhkafkaError, EndpointError
 from ehkafka.recovery.letter_producer import LetterProducer
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,7 +124,8 @@ class HomeWriter:
             oldest = next(iter(self._unacknowledged.values()))
             raise EndpointError(
                 f"The letter {oldest.letter} could not be written to {oldest.home}, whichever of "
-                f"{REPLACED_MAX + 1} producers tried: {self._producer.problem}. All before it is safe; start "
+                f"{REPLACED_MAX + 1} producers tried: {ended(str(self._producer.problem))} All before it is "
+                "safe; start "
                 "the redrive again to go on with it."
             )
         self._producer.replace()

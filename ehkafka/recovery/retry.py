@@ -12,6 +12,7 @@ from typing import Any
 
 from ehkafka.calling import made_plainly
 from ehkafka.errors import ConfigurationError
+from ehkafka.wording import ended
 
 # Answers `None` where the record is to be given up, else the seconds until the next attempt.
 RetryFunction = Callable[[Any, int, Exception], float | None]
@@ -99,7 +100,7 @@ def _check_errors(name: str, value: object) -> None:
 
 
 def _refused(name: str, value: object, fix: str) -> ConfigurationError:
-    return ConfigurationError(f"Retry({name}={value!r}): {fix}.")
+    return ConfigurationError(f"Retry({name}={value!r}): {ended(fix)}")
 
 
 # Built last: the checks above must exist. One call, and then `on_failure`.

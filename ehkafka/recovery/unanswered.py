@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ehkafka.events import DeadLetterFailed
 from ehkafka.lanes.order import describe_key
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,5 +86,5 @@ class Unanswered:
         return (
             f"The dead letter of {oldest.origin}@{oldest.offset}{more} has not been acknowledged by "
             f"{self._where} for {self._clock() - oldest.since_s:.0f} s, and nothing is committed past it: "
-            f"{self.why()}."
+            f"{ended(self.why())}"
         )

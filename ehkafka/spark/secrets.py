@@ -18,6 +18,7 @@ from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.property_names import is_secret
 from ehkafka.errors import ConfigurationError, EhkafkaError, said
 from ehkafka.spark.shipped import import_shipped
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -242,7 +243,7 @@ def _properties(options: Mapping[str, str]) -> dict[str, str]:
             ours = _JAVA_NAMES[name]
             fix = f"write {CLIENT_PREFIX}{ours}" if ours else "leave it out"
             raise ConfigurationError(
-                f"Option {option} is the Java client's; this source uses librdkafka: {fix}."
+                f"Option {option} is the Java client's; this source uses librdkafka: {ended(fix)}"
             )
         found[name] = value
     return found

@@ -24,6 +24,7 @@ from ehkafka.events import Event
 from ehkafka.events.event import Failure
 from ehkafka.telemetry.log_lines import LogLines
 from ehkafka.telemetry.thinning import WINDOW_S
+from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -170,7 +171,7 @@ class EventBus:
         if first and untold:
             who = "start() was never called" if self._thread is None else f"{self._telling} was not done"
             _write_to_stderr(
-                f"{untold} telemetry events were counted but not told within {timeout_s:g} s: {who}. "
+                f"{untold} telemetry events were counted but not told within {seconds(timeout_s)}: {who}. "
                 f"Let it hand over to a queue of its own. Dropped since the start: {dropped}."
             )
         return untold

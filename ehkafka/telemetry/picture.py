@@ -12,6 +12,7 @@ from ehkafka.lanes.lane import Lane
 from ehkafka.lanes.order import describe_key
 from ehkafka.recovery.decision import HoldHead, RetryHead
 from ehkafka.telemetry.snapshot import PartitionSnapshot, Unfinished
+from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -110,5 +111,5 @@ def _first_of(chunk: Chunk, dispatcher: Dispatcher) -> Lane:
 
 def _waits_for(decision: Decision) -> str:
     if isinstance(decision, RetryHead):
-        return f"waiting {decision.after_s:.3g} s for its next attempt"
+        return f"waiting {seconds(decision.after_s)} for its next attempt"
     return decision.reason

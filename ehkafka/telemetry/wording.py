@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+from ehkafka.wording import ended as end_of_sentence
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -31,6 +33,11 @@ def clause(anything: str) -> str:
 def at_place(event: Failure) -> str:
     """Return the line of the user's code that an event names, in brackets; nothing where it names none."""
     return f" ({text(event.place)})" if event.place else ""
+
+
+def ended(anything: str) -> str:
+    """Return a text as the end of a sentence, with one mark."""
+    return end_of_sentence(text(anything.strip()))
 
 
 def names(items: Iterable[object]) -> str:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ehkafka.errors import ConfigurationError, said
 from ehkafka.recovery.deferral import refuse_to_defer
+from ehkafka.wording import ended
 from ehkafka.workers import process_pipe as pipe
 from ehkafka.workers.process_failure import pack_error
 from ehkafka.workers.process_logs import is_set_up
@@ -110,7 +111,8 @@ def _imported(boot: dict[str, Any]) -> list[Any]:
         return [pickle.loads(boot[part]) for part in ("call", "set_up", "tear_down")]  # noqa: S301 - the parent's
     except Exception as error:
         raise ConfigurationError(
-            f"A worker process cannot import the handler, a middleware or a worker hook: {said(error)}. It "
+            "A worker process cannot import the handler, a middleware or a worker hook: "
+            f"{ended(said(error))} It "
             "imports afresh, so each must stand at the top level of a module that it can import, not be "
             'defined within `if __name__ == "__main__":`, nor in a package\'s __main__.py.'
         ) from error

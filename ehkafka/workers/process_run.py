@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ehkafka.errors import WorkerDiedError
+from ehkafka.wording import seconds
 from ehkafka.workers import process_pipe as pipe
 from ehkafka.workers.process_failure import unpack_error
 
@@ -128,7 +129,7 @@ class BatchRun:
         returned = (self._taken_back or 0) + self._link.claims.take_back()
         started = self._offered - returned
         if self._is_overdue:
-            how = f"killed at its record's deadline of {self._pool.deadline_s:g} s"
+            how = f"killed at its record's deadline of {seconds(self._pool.deadline_s or 0)}"
         self._pool.on_child_death(self._link.pid, how, started > self._batch.settled)
         self._batch.die(started, self._verdict(how))
 
@@ -136,7 +137,8 @@ class BatchRun:
         pid = self._link.pid
         if self._is_overdue:
             return TimeoutError(
-                f"the attempt passed its deadline of {self._pool.deadline_s:g} s, so worker process {pid} "
+                f"the attempt passed its deadline of {seconds(self._pool.deadline_s or 0)}, so worker "
+                f"process {pid} "
                 "was killed"
             )
         return WorkerDiedError(

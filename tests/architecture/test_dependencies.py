@@ -27,6 +27,7 @@ LAYERS: list[set[str]] = [
         "recovery.deferral",
         "reset_name",
         "secret",
+        "wording",
     },
     {"events", "history", "settings"},
     # The pure core; `recovery.decision` is the vocabulary that lanes and policies share.
@@ -112,7 +113,7 @@ PURE = (
     "workers.batch_plan",
 )
 # Values that the pure core may use. `headers` builds datetimes out of numbers; it reads no clock either.
-PURE_VALUES = ("calling", "headers", "reset_name")
+PURE_VALUES = ("calling", "headers", "reset_name", "wording")
 IMPURE_STANDARD = {
     "asyncio",
     "concurrent",
@@ -175,6 +176,7 @@ PUBLIC = (
     "offsets",
     "recovery",
     "spark",
+    "wording",
 )
 # The one module that may look up, lazily: the embedded endpoint starts the testing kit's broker.
 LOOKS_UP = "endpoint.embedded"

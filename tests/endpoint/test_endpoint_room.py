@@ -38,7 +38,7 @@ def test_only_the_client_file_knows_librdkafka(path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(ROOM.glob("*.py")), ids=lambda path: path.name)
 def test_the_room_depends_on_values_only(path: Path) -> None:
     """Values, itself, and the embedded broker for the endpoint of that name."""
-    rooms = ("calling", "endpoint", "errors", "events", "records", "secret")
+    rooms = ("calling", "endpoint", "errors", "events", "records", "secret", "wording")
     allowed = tuple(f"ehkafka.{room}" for room in rooms)
     if path.name == "embedded.py":
         allowed += ("ehkafka.testing.embedded", "ehkafka.testing.mock_cluster")

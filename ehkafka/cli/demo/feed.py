@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from ehkafka import EndpointError, TopicPartition
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -116,7 +117,7 @@ class Feed:
         if self.error is not None:
             raise EndpointError(
                 f"The simulator could not produce to topic {self._plan.topic!r} on "
-                f"{self._plan.address}: {self.error}. Check the topic and the rights to produce to it."
+                f"{self._plan.address}: {ended(self.error)} Check the topic and the rights to produce to it."
             )
 
     def _tell(self, order: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ import orjson
 from rich.text import Text
 
 from ehkafka.cli.unread import PipedConsole, quiet_pipe
+from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
     from ehkafka import EhkafkaError
@@ -134,7 +135,7 @@ def summary_lines(summary: Summary) -> list[Text]:
         _headline(summary),
         Text(
             f"  {_n(summary.finished_records)} of {_n(summary.stored_records)} readings of "
-            f"{_n(summary.homes)} homes in {summary.seconds:.1f} s"
+            f"{_n(summary.homes)} homes in {seconds(summary.seconds)}"
         ),
         Text(f"  {_n(round(summary.records_per_s))} per second, {summary.workers} workers, the checker on"),
         Text(

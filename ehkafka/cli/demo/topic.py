@@ -15,6 +15,7 @@ from confluent_kafka.cimpl import TopicPartition
 
 from ehkafka import EndpointError, TopicNotFoundError
 from ehkafka.cli.demo.plan import PARTITIONS
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from ehkafka.cli.demo.plan import DemoPlan
@@ -33,7 +34,7 @@ def log_ends(plan: DemoPlan) -> list[int]:
         known = admin.list_topics(timeout=ANSWER_S).topics
     except KafkaException as error:
         raise EndpointError(
-            f"{plan.address} could not be reached within {ANSWER_S:.0f} s: {error.args[0].str()}. "
+            f"{plan.address} could not be reached within {ANSWER_S:.0f} s: {ended(error.args[0].str())} "
             "Check host, port and that a broker listens there; without --endpoint the demo brings its own."
         ) from error
     if plan.topic not in known:
@@ -49,7 +50,7 @@ def _create(admin: AdminClient, plan: DemoPlan) -> None:
     except (KafkaException, TimeoutError) as error:
         said = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
         raise TopicNotFoundError(
-            f"There is no topic {plan.topic!r} on {plan.address}, and it could not be made: {said}. "
+            f"There is no topic {plan.topic!r} on {plan.address}, and it could not be made: {ended(said)} "
             f"Create it with {PARTITIONS} partitions, or name another with --topic."
         ) from error
     typer.echo(
@@ -65,6 +66,6 @@ def _ends(admin: AdminClient, topic: str, partitions: int) -> list[int]:
         found = {partition.partition: future.result().offset for partition, future in answers.items()}
     except KafkaException as error:
         raise EndpointError(
-            f"The end of topic {topic!r} could not be read: {error.args[0].str()}. Check the rights."
+            f"The end of topic {topic!r} could not be read: {ended(error.args[0].str())} Check the rights."
         ) from error
     return [found[number] for number in range(partitions)]

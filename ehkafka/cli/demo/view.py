@@ -12,6 +12,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from ehkafka.wording import seconds
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
@@ -91,7 +93,7 @@ def sparkline(values: Sequence[float]) -> str:
 
 def _title(picture: Picture) -> Text:
     plan = picture.plan
-    goals = [f"{plan.seconds:g} s"] if plan.seconds is not None else []
+    goals = [f"{seconds(plan.seconds)}"] if plan.seconds is not None else []
     goals += [f"{plan.records} records"] if plan.records is not None else []
     return Text.assemble(
         ("ehkafka demo", "bold"),

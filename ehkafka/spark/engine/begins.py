@@ -14,6 +14,7 @@ from ehkafka.errors import EndpointError, OffsetGapError
 from ehkafka.intake.another_log import AnotherLog
 from ehkafka.intake.gap import Gap
 from ehkafka.intake.log_bounds import log_bounds
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -38,7 +39,8 @@ def logs_of(consumer: Consumer, partitions: Collection[TopicPartition], timeout_
     except KafkaException as error:
         said = describe_error(error.args[0])
         raise EndpointError(
-            f"Where the logs begin and end could not be read from the broker: {said}. Start again when it "
+            f"Where the logs begin and end could not be read from the broker: {ended(said)} Start "
+            "again when it "
             "answers."
         ) from error
 

@@ -18,6 +18,7 @@ from ehkafka.errors import ConfigurationError
 from ehkafka.spark.engine.hand_over import Standing, Whose
 from ehkafka.spark.engine.java_errors import is_of_java, java_says
 from ehkafka.spark.source import offsets
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,7 +117,8 @@ class CheckpointFolder:
             if not is_of_java(error):
                 raise
             raise ConfigurationError(
-                f"checkpoint={self.location!r} cannot be used: {java_says(error)}. Give a folder that the "
+                f"checkpoint={self.location!r} cannot be used: {ended(java_says(error))} Give a folder "
+                "that the "
                 "driver can write to, on a file system that Spark knows."
             ) from error
 

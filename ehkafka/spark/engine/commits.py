@@ -18,6 +18,7 @@ from ehkafka.progress.commit_errors import CommitError, classify
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import NOTHING_KNOWN
 from ehkafka.spark.engine.holding import LOOK_TIMEOUT_S
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -188,7 +189,8 @@ class Commits:
                 continue  # without it, at once
             if refusal.code() not in _NOT_YET or time.monotonic() >= ends_s:
                 raise EndpointError(
-                    f"{self._whose}: where it begins could not be committed: {describe_error(refusal)}. "
+                    f"{self._whose}: where it begins could not be committed: "
+                    f"{ended(describe_error(refusal))} "
                     "Nothing was started: look at the broker and the network, and start again."
                 )
             time.sleep(AGAIN_S)
@@ -266,7 +268,8 @@ class Commits:
 def in_use(whose: str, why: str) -> GroupInUseError:
     """Return the error of a group that has consumers."""
     return GroupInUseError(
-        f"{whose} is in use: {why}. Two at a time would handle every record twice. Stop its consumers, wait "
+        f"{whose} is in use: {ended(why)} Two at a time would handle every record twice. Stop its "
+        "consumers, wait "
         "until their session has ended, and start again."
     )
 

@@ -20,6 +20,7 @@ from ehkafka.spark.engine.last_tasks import await_tasks
 from ehkafka.spark.engine.query_progress import QueryProgress, offset_of
 from ehkafka.spark.engine.results import COUNTS
 from ehkafka.spark.engine.told import Told
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -294,7 +295,7 @@ class Follower:
         try:
             function()
         except BaseException as error:
-            self.fail(EhkafkaError(f"The end of the app failed: {said(error)}."))
+            self.fail(EhkafkaError(f"The end of the app failed: {ended(said(error))}"))
 
     def _end_query(self) -> None:
         if self._query is None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.engine.marks import Mark
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,7 +90,7 @@ def _said(whose: Whose, standing: Standing, moved: Mapping[TopicPartition, Commi
     more = f" and {len(moved) - _NAMED} more" if len(moved) > _NAMED else ""
     return (
         f"The checkpoint in {whose.where} and the group {whose.group!r} stand at different offsets "
-        f"({shown}{more}): {_why(whose, standing, moved)}. To go on where the group stands, start with "
+        f"({shown}{more}): {ended(_why(whose, standing, moved))} To go on where the group stands, start with "
         "a new checkpoint: new_checkpoint=True, or --new-checkpoint. To go on where the checkpoint stands, "
         "move the group there: ehkafka offsets reset."
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import EhkafkaError, said
 from ehkafka.spark.engine.results import PartitionResult
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,7 +48,8 @@ class PartitionWork:
                 self._route.open(assignment)
             except (Exception, SystemExit) as error:
                 raise EhkafkaError(
-                    f"Opening {self.partition} failed in handler {self._route.handler!r}: {said(error)}. Its "
+                    f"Opening {self.partition} failed in handler {self._route.handler!r}: "
+                    f"{ended(said(error))} Its "
                     "records were not handled. Fix the class."
                 ) from error
         with self._route.exchange.locked() as dispatcher:

@@ -12,6 +12,7 @@ from ehkafka.errors import HandlerFailedError
 from ehkafka.intake.stuck import StuckWatch
 from ehkafka.lanes.order import describe_key
 from ehkafka.recovery.desk import STOP
+from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -71,7 +72,7 @@ class TaskWatch:
             self._fail(
                 HandlerFailedError(
                     f"Handler {late.handler!r} has been busy with {late.partition}@{late.offset}, key "
-                    f"{late.key}, for {late.running_s:.1f} s; its deadline_s is {late.deadline_s:g}. A "
+                    f"{late.key}, for {seconds(late.running_s)}; its deadline_s is {late.deadline_s:g}. A "
                     "thread cannot be ended, so its task fails. Make the handler an async def, or "
                     "raise deadline_s."
                 )

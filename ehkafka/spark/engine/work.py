@@ -23,6 +23,7 @@ from ehkafka.run_errors import death_of
 from ehkafka.spark.engine.partition_work import PartitionWork
 from ehkafka.spark.engine.task_watch import TaskWatch
 from ehkafka.telemetry.bus import EventBus
+from ehkafka.wording import ended
 from ehkafka.workers.protocol import Cancelling
 
 if TYPE_CHECKING:
@@ -142,7 +143,8 @@ class TaskWork:
             route.workers.start()
         except (Exception, SystemExit) as error:
             raise EhkafkaError(
-                f"on_worker_start failed for handler {route.handler!r}: {said(error)}. No record of its task "
+                f"on_worker_start failed for handler {route.handler!r}: {ended(said(error))} No record "
+                "of its task "
                 "was handled. Fix the hook."
             ) from error
 
@@ -246,7 +248,8 @@ class TaskWork:
             function(partition)
         except (Exception, SystemExit) as error:
             raise EhkafkaError(
-                f"{name} failed for {partition}: {said(error)}. Its records were not handled. Fix the hook."
+                f"{name} failed for {partition}: {ended(said(error))} Its records were not handled. "
+                "Fix the hook."
             ) from error
 
     def _with_retries(self, results: list[PartitionResult]) -> list[PartitionResult]:

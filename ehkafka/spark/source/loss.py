@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.errors import OffsetGapError
 from ehkafka.intake.same_log import id_text
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
@@ -87,7 +88,7 @@ class PartitionsGone(NamedTuple):
         names = ", ".join(map(str, self.partitions))
         text = f"The checkpoint knows {names}, which the query no longer reads: deleted, or left out"
         if fail:
-            raise OffsetGapError(f"{text}. {advice.partitions}")
+            raise OffsetGapError(f"{ended(text)} {advice.partitions}")
         _LOG.warning("%s. The query goes on without (failOnDataLoss=false).", text)
 
 
@@ -106,5 +107,5 @@ class LogsReplaced(NamedTuple):
             " under its name, and to go on by number could skip records"
         )
         if fail:
-            raise OffsetGapError(f"{text}. {advice.logs}")
+            raise OffsetGapError(f"{ended(text)} {advice.logs}")
         _LOG.warning("%s. The query reads the new log from its beginning (failOnDataLoss=false).", text)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.endpoint.property_names import shown
 from ehkafka.errors import ConfigurationError
 from ehkafka.records import TopicPartition
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,7 +97,7 @@ def by_partition(name: str, text: str, example: str, least: int) -> tuple[tuple[
 
 def wrong(name: str, text: str, advice: str) -> ConfigurationError:
     """Return what a bad value is refused with."""
-    return ConfigurationError(f"Option {name}: {shown(name, text)} is not understood; {advice}.")
+    return ConfigurationError(f"Option {name}: {shown(name, text)} is not understood; {ended(advice)}")
 
 
 def _whole(text: str) -> int | None:

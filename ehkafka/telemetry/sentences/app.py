@@ -14,7 +14,8 @@ from ehkafka.events.app import (
     SettingAdvice,
 )
 from ehkafka.telemetry.sentences.dispatch import sentence
-from ehkafka.telemetry.wording import abandoned, clause, names, records, text
+from ehkafka.telemetry.wording import abandoned, clause, ended, names, records, text
+from ehkafka.wording import counted, seconds
 
 _FINISHED = {
     "started": "what is started, and what lies below it if that fits",
@@ -31,7 +32,7 @@ def _(event: AppStarted) -> str:
 @sentence.register
 def _(event: GroupWatched) -> str:
     return (
-        f"Watching the commits of group {text(event.group)} for {event.watch_s:g} s before it is reset: "
+        f"Watching the commits of group {text(event.group)} for {seconds(event.watch_s)} before it is reset: "
         "Event Hubs may not tell whether it has members. The app starts afterwards."
     )
 
@@ -40,7 +41,8 @@ def _(event: GroupWatched) -> str:
 def _(event: GroupReset) -> str:
     once = "" if event.once_as is None else f", once under the name {text(event.once_as)}"
     return (
-        f"Group {text(event.group)} was reset to start= in all {event.partitions} partitions of "
+        f"Group {text(event.group)} was reset to start= in all of its "
+        f"{counted(event.partitions, 'partition')} of "
         f"{names(event.topics)}{once}."
     )
 
@@ -56,7 +58,8 @@ def _(event: SettingAdvice) -> str:
 @sentence.register
 def _(event: AppStopping) -> str:
     return (
-        f"Stopping within {event.deadline_s:g} s, to finish {_FINISHED[event.drain]}: {clause(event.reason)}."
+        f"Stopping within {seconds(event.deadline_s)}, to finish {_FINISHED[event.drain]}: "
+        f"{ended(event.reason)}"
     )
 
 
@@ -69,8 +72,10 @@ def _(event: Draining) -> str:
 def _(event: BatchesFinished) -> str:
     rate = f" ({event.received_records / event.took_s:.0f}/s)" if event.took_s > 0 else ""
     left = "" if event.left_records is None else f"; {event.left_records} left"
-    batches = "1 batch" if event.batches == 1 else f"{event.batches} batches"
-    return f"Finished {batches} with {records(event.received_records)} in {event.took_s:.1f} s{rate}{left}."
+    batches = counted(event.batches, "batch", "batches")
+    return (
+        f"Finished {batches} with {records(event.received_records)} in {seconds(event.took_s)}{rate}{left}."
+    )
 
 
 @sentence.register

@@ -11,13 +11,14 @@ from ehkafka.events.commit import (
     ProgressTruncated,
 )
 from ehkafka.telemetry.sentences.dispatch import sentence
-from ehkafka.telemetry.wording import clause, names
+from ehkafka.telemetry.wording import ended, names
+from ehkafka.wording import counted, seconds
 
 
 @sentence.register
 def _(event: CommitAcknowledged) -> str:
     positions = names(f"{partition} up to {offset}" for partition, offset in event.next_offsets)
-    return f"Committed {positions} in {event.took_s:.3f} s."
+    return f"Committed {positions} in {seconds(event.took_s)}."
 
 
 @sentence.register
@@ -27,7 +28,7 @@ def _(event: CommitFailed) -> str:
         if event.retriable
         else "Trying again does not mend it: see the error for what to change."
     )
-    return f"The commit of {names(event.partitions)} failed: {clause(event.error)}. {step}"
+    return f"The commit of {names(event.partitions)} failed: {ended(event.error)} {step}"
 
 
 @sentence.register
@@ -36,7 +37,8 @@ def _(event: CommitPaceBounded) -> str:
     if event.every_records is not None:
         asked.append(f"commit_every_records={event.every_records}")
     return (
-        f"Commits stay at least {event.spacing_s:g} s apart, which is what Event Hubs takes for a partition: "
+        f"Commits stay at least {seconds(event.spacing_s)} apart, which is what Event Hubs takes for a "
+        "partition: "
         f"{' and '.join(asked)} cannot make them more frequent."
     )
 
@@ -53,7 +55,8 @@ def _(event: ProgressTruncated) -> str:
 @sentence.register
 def _(event: ProgressRestored) -> str:
     return (
-        f"{event.partition}, epoch {event.epoch}: {event.finished_offsets} offsets above {event.next_offset} "
+        f"{event.partition}, epoch {event.epoch}: {counted(event.finished_offsets, 'offset')} above "
+        f"{event.next_offset} "
         f"({event.ranges} ranges) were finished before and are not handled again, as {event.source} says."
     )
 
@@ -62,5 +65,5 @@ def _(event: ProgressRestored) -> str:
 def _(event: ProgressIgnored) -> str:
     return (
         f"{event.partition}: what {event.source} says of offsets finished above {event.next_offset} is "
-        f"ignored: {clause(event.reason)}. Nothing is skipped; some records may be handled again."
+        f"ignored: {ended(event.reason)} Nothing is skipped; some records may be handled again."
     )

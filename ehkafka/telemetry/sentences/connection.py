@@ -6,13 +6,14 @@ import logging
 
 from ehkafka.events.connection import ClientLogged, ConnectionTrouble, Throttled
 from ehkafka.telemetry.sentences.dispatch import sentence
-from ehkafka.telemetry.wording import clause, text
+from ehkafka.telemetry.wording import ended, text
+from ehkafka.wording import seconds
 
 
 @sentence.register
 def _(event: Throttled) -> str:
     return (
-        f"Throttled: {text(event.broker)} holds answers back by {event.throttle_s:.3f} s. If it lasts, "
+        f"Throttled: {text(event.broker)} holds answers back by {seconds(event.throttle_s)}. If it lasts, "
         f"raise the quota (on Event Hubs: throughput units) or read and commit less."
     )
 
@@ -24,9 +25,9 @@ def _(event: ConnectionTrouble) -> str:
         if event.fatal
         else "The client goes on trying; if it lasts, check the endpoint's address, network and credentials."
     )
-    return f"Connection trouble, {text(event.code)}: {clause(event.error)}. {step}"
+    return f"Connection trouble, {text(event.code)}: {ended(event.error)} {step}"
 
 
 @sentence.register
 def _(event: ClientLogged) -> str:
-    return f"librdkafka, {logging.getLevelName(event.severity).lower()}: {clause(event.text)}."
+    return f"librdkafka, {logging.getLevelName(event.severity).lower()}: {ended(event.text)}"

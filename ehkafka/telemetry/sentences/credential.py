@@ -9,7 +9,8 @@ from ehkafka.events.credential import (
     TokenRefreshFailed,
 )
 from ehkafka.telemetry.sentences.dispatch import sentence
-from ehkafka.telemetry.wording import clause, text
+from ehkafka.telemetry.wording import ended, text
+from ehkafka.wording import seconds
 
 
 @sentence.register
@@ -22,7 +23,7 @@ def _(event: CredentialUnusable) -> str:
     reads = "a failed read" if event.failures == 1 else f"{event.failures} failed reads in a row"
     return (
         f"No new key, and the old one stays in use, after {reads}: "
-        f"{clause(event.reason)}. Mend it before the old key is withdrawn."
+        f"{ended(event.reason)} Mend it before the old key is withdrawn."
     )
 
 
@@ -30,7 +31,7 @@ def _(event: CredentialUnusable) -> str:
 def _(event: TokenRefreshed) -> str:
     after = f", after {event.failures} attempts that failed" if event.failures else ""
     return (
-        f"A new token for {text(event.endpoint)} came in {event.took_s:.1f} s, valid for "
+        f"A new token for {text(event.endpoint)} came in {seconds(event.took_s)}, valid for "
         f"{event.life_s:.0f} s{after}."
     )
 
@@ -45,5 +46,5 @@ def _(event: TokenRefreshFailed) -> str:
     )
     return (
         f"No new token for {text(event.endpoint)} after {attempts}: "
-        f"{clause(event.error)}. {state}; the next attempt is in {event.retry_s:.1f} s."
+        f"{ended(event.error)} {state}; the next attempt is in {seconds(event.retry_s)}."
     )

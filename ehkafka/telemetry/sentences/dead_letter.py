@@ -9,7 +9,8 @@ from ehkafka.events.dead_letter import (
     RecordDeadLettered,
 )
 from ehkafka.telemetry.sentences.dispatch import sentence
-from ehkafka.telemetry.wording import at_place, clause, text
+from ehkafka.telemetry.wording import at_place, clause, ended, text
+from ehkafka.wording import seconds
 
 
 @sentence.register
@@ -22,7 +23,7 @@ def _(event: RecordDeadLettered) -> str:
 
 @sentence.register
 def _(event: DeadLetterFailed) -> str:
-    then = "its key waits" if not event.retry_s else f"written again in {event.retry_s:g} s"
+    then = "its key waits" if not event.retry_s else f"written again in {seconds(event.retry_s)}"
     return (
         f"The dead letter of {event.partition}@{event.offset}, key {text(event.key)}, could not be "
         f"written to {text(event.to)}: {clause(event.error)}{at_place(event)}. "
@@ -33,7 +34,8 @@ def _(event: DeadLetterFailed) -> str:
 @sentence.register
 def _(event: DeadLetterProducerReplaced) -> str:
     return (
-        f"The dead letters' producer is replaced in {event.wait_s:g} s: {clause(event.reason)}. Letters that "
+        f"The dead letters' producer is replaced in {seconds(event.wait_s)}: {ended(event.reason)} "
+        "Letters that "
         "are not acknowledged are written again by the next one."
     )
 
@@ -42,5 +44,5 @@ def _(event: DeadLetterProducerReplaced) -> str:
 def _(event: DeadLetterProducerPlain) -> str:
     return (
         f"Dead letters are written without a producer id, which this broker does not give: "
-        f"{clause(event.reason)}. A letter whose acknowledgement is lost may be written twice."
+        f"{ended(event.reason)} A letter whose acknowledgement is lost may be written twice."
     )

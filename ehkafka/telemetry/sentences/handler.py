@@ -14,13 +14,14 @@ from ehkafka.events.handler import (
 )
 from ehkafka.telemetry.sentences.dispatch import sentence
 from ehkafka.telemetry.wording import at_place, clause, names, text
+from ehkafka.wording import seconds
 
 
 @sentence.register
 def _(event: AttemptOverdue) -> str:
     return (
         f"Attempt {event.attempt} of {event.partition}@{event.offset}, key {text(event.key)}, has run for "
-        f"{event.running_s:.1f} s in handler {text(event.handler)}; deadline_s={event.deadline_s:g}. "
+        f"{seconds(event.running_s)} in handler {text(event.handler)}; deadline_s={event.deadline_s:g}. "
         "A thread cannot be ended: its key and its worker wait. See the stack for where it is."
     )
 
@@ -38,7 +39,8 @@ def _(event: UserCodeFailed) -> str:
 @sentence.register
 def _(event: UserCodeHangs) -> str:
     return (
-        f"{text(event.where)} has not returned for {event.running_s:g} s. What its partition waits for does "
+        f"{text(event.where)} has not returned for {seconds(event.running_s)}. What its partition "
+        "waits for does "
         "not happen before it returns; hooks of other partitions and deadlines go on. Bound what it calls."
     )
 
@@ -74,5 +76,6 @@ def _(event: WorkersLogNothing) -> str:
 def _(event: StuckReport) -> str:
     running = names(event.running) or "no record"
     return (
-        f"Nothing finished for {event.idle_s:g} s although records wait; running: {running}. See the stacks."
+        f"Nothing finished for {seconds(event.idle_s)} although records wait; running: {running}. "
+        "See the stacks."
     )

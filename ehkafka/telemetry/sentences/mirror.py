@@ -14,19 +14,20 @@ from ehkafka.events.mirror import (
     MirrorWritten,
 )
 from ehkafka.telemetry.sentences.dispatch import sentence
-from ehkafka.telemetry.wording import clause, names
+from ehkafka.telemetry.wording import ended, names
+from ehkafka.wording import seconds
 
 
 @sentence.register
 def _(event: MirrorWritten) -> str:
     positions = names(f"{partition} up to {offset}" for partition, offset in event.next_offsets)
-    return f"Mirrored {positions} in {event.took_s:.3f} s."
+    return f"Mirrored {positions} in {seconds(event.took_s)}."
 
 
 @sentence.register
 def _(event: MirrorUnavailable) -> str:
     return (
-        f"The mirror cannot be written: {clause(event.error)}. Records are handled and committed as before; "
+        f"The mirror cannot be written: {ended(event.error)} Records are handled and committed as before; "
         "the mirror follows when its store answers again."
     )
 
@@ -70,6 +71,6 @@ def _(event: MirrorUsed) -> str:
 @sentence.register
 def _(event: MirrorLeftBehind) -> str:
     return (
-        f"The app leaves with an older mirror of {names(event.partitions)}: {clause(event.error)}. The "
+        f"The app leaves with an older mirror of {names(event.partitions)}: {ended(event.error)} The "
         "group's commits are right; only a start without them would repeat records."
     )

@@ -13,7 +13,8 @@ from ehkafka.events.partition import (
     PartitionRevoked,
 )
 from ehkafka.telemetry.sentences.dispatch import sentence
-from ehkafka.telemetry.wording import abandoned, clause, records, text
+from ehkafka.telemetry.wording import abandoned, clause, ended, records, text
+from ehkafka.wording import seconds
 
 NEW = "new in its topic, so it begins with its log, whatever start= says"
 
@@ -53,7 +54,7 @@ def _(event: PartitionPaused) -> str:
 
 @sentence.register
 def _(event: PartitionResumed) -> str:
-    return f"Resumed {event.partition} after {event.paused_s:.3f} s."
+    return f"Resumed {event.partition} after {seconds(event.paused_s)}."
 
 
 @sentence.register
@@ -104,6 +105,6 @@ def _(event: LogReplaced) -> str:
         )
     return (
         f"{event.partition} is another log now than the one that position {event.next_offset} belongs to: "
-        f"{clause(event.reason)}. The topic was deleted and made again; the log holds {event.log_start} to "
+        f"{ended(event.reason)} The topic was deleted and made again; the log holds {event.log_start} to "
         f"{event.log_end}. {lost}; {step} ({policy})."
     )

@@ -12,7 +12,8 @@ from ehkafka.events.record import (
     StaleResult,
 )
 from ehkafka.telemetry.sentences.dispatch import sentence
-from ehkafka.telemetry.wording import at_place, clause, records, text
+from ehkafka.telemetry.wording import at_place, clause, ended, records, text
+from ehkafka.wording import seconds
 
 
 @sentence.register
@@ -20,7 +21,7 @@ def _(event: HandlerFailed) -> str:
     return (
         f"The handler failed on {event.partition}@{event.offset}, key {text(event.key)}, "
         f"attempt {event.attempt}: {clause(event.error)}{at_place(event)}. "
-        f"Decision: {clause(event.decision)}."
+        f"Decision: {ended(event.decision)}"
     )
 
 
@@ -28,7 +29,8 @@ def _(event: HandlerFailed) -> str:
 def _(event: RecordRetried) -> str:
     return (
         f"Attempt {event.attempt} of {event.partition}@{event.offset}, key {text(event.key)}, failed: "
-        f"{clause(event.error)}{at_place(event)}. The next one comes in {event.after_s:.3g} s; its key waits."
+        f"{clause(event.error)}{at_place(event)}. The next one comes in {seconds(event.after_s)}; its "
+        "key waits."
     )
 
 
@@ -53,7 +55,7 @@ def _(event: RecordSkipped) -> str:
 def _(event: DeferredAnswerDropped) -> str:
     return (
         f"The answer to {event.partition}@{event.offset}, key {text(event.key)}, attempt {event.attempt}, "
-        f"which was deferred, counts for nothing: {clause(event.reason)}."
+        f"which was deferred, counts for nothing: {ended(event.reason)}"
     )
 
 
@@ -69,6 +71,6 @@ def _(event: StaleResult) -> str:
 def _(event: RecordsTooOld) -> str:
     return (
         f"Skipped {records(event.records)} of {event.partition}, offsets {event.first_offset} to "
-        f"{event.last_offset}: older than max_age={event.max_age_s:g} s, the oldest "
+        f"{event.last_offset}: older than max_age={seconds(event.max_age_s)}, the oldest "
         f"{event.oldest_age_s:.0f} s."
     )
