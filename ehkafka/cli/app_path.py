@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ehkafka import App, ConfigurationError, EhkafkaError
-from ehkafka.cli.exits import place_of
+from ehkafka.error_stack import place_of
 from ehkafka.importing import importing
 
 if TYPE_CHECKING:

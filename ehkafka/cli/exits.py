@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import traceback
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import typer
 
 import ehkafka
+from ehkafka.error_stack import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,6 @@ CODES: Final = """\
 LAGGING: Final = 6
 UNEXPECTED: Final = 70
 INTERRUPTED: Final = 130
-OWN_FOLDER: Final = str(Path(ehkafka.__file__).parent)
 
 
 @contextmanager
@@ -86,15 +85,3 @@ def note(text: str) -> None:
 def _clean(text: str) -> str:
     # A broker's own words may be in it. Lines are ours.
     return "".join(one if one.isprintable() or one == "\n" else repr(one)[1:-1] for one in text)
-
-
-def place_of(error: BaseException) -> str | None:
-    """Return the innermost line of the user's own code that an error went through, None if there is none."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_users(frame.filename)]
-    if not frames:
-        return None
-    return f"{frames[-1].filename}, line {frames[-1].lineno}"
-
-
-def _is_users(filename: str) -> bool:
-    return not filename.startswith(("<", OWN_FOLDER))

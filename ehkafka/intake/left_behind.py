@@ -14,7 +14,7 @@ from ehkafka.progress.metadata import CommitMetadata, decode
 from ehkafka.progress.ranges import count_offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 
     from ehkafka.intake.membership import Released
     from ehkafka.intake.owned import OwnedPartition
@@ -103,18 +103,21 @@ def look(owned: Collection[OwnedPartition]) -> LeftBehind:
     running = 0
     for route, assignment in owned:
         with route.exchange.locked() as dispatcher:
-            waiting += _waiting(dispatcher, assignment)
+            held = list(_held(dispatcher, assignment))
             running += sum(lane.running for lane in assignment.lanes_here() if lane.head is not None)
             extent = assignment.extent()
+        # Not under the lock: a user's key may look at the app when it is put into words.
+        waiting += [f"{where} key {describe_key(key)} ({why})" for where, key, why in held]
         if extent is not None:
             finished[assignment.partition] = extent.next_offset, count_offsets(extent.finished())
     return LeftBehind(tuple(running_records(owned)), running, tuple(waiting), finished)
 
 
-def _waiting(dispatcher: Dispatcher, assignment: Assignment) -> Iterator[str]:
+def _held(dispatcher: Dispatcher, assignment: Assignment) -> Iterator[tuple[str, Hashable, str]]:
+    """Yield where each lane on hold stands, its key, and what it waits for."""
     for lane in assignment.lanes_here():
         hold = dispatcher.holds.held.get(lane)
         if hold is not None and lane.head is not None and dispatcher.waits(lane):
             how = "waits for its retry" if hold.due_s is not None else "is held"
-            where = f"{assignment.partition}@{lane.head.offset()} key {describe_key(lane.key)}"
-            yield f"{where} ({how}: {hold.decision.reason})"
+            where = f"{assignment.partition}@{lane.head.offset()}"
+            yield where, lane.key, f"{how}: {hold.decision.reason}"

@@ -168,6 +168,7 @@ PUBLIC = (
     "",
     "cli",
     "testing",
+    "error_stack",
     "events",
     "settings",
     "configuration",

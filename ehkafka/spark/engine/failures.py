@@ -7,11 +7,10 @@ name of their class.
 from __future__ import annotations
 
 import re
-import traceback
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ehkafka import errors
+from ehkafka.error_stack import place_of
 from ehkafka.errors import EhkafkaError, EngineError
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 _OURS: Final = re.compile(r"ehkafka\.errors\.(\w+): ([^\n]+)")
 _TOO_LATE: Final = "Python worker failed to connect back"
 _SAID_CHARACTERS_MAX = 600
-_OWN_FOLDER: Final = str(Path(errors.__file__).parent)
 
 
 def as_told(error: EhkafkaError) -> EhkafkaError:
@@ -33,9 +31,8 @@ def as_told(error: EhkafkaError) -> EhkafkaError:
 def as_text(error: EhkafkaError) -> str:
     """Return an error as `failure_of` reads it, with the line of the user's code that it comes from."""
     told = f"{EhkafkaError.__module__}.{type(error).__name__}: {_one_line(error)}"
-    frames = traceback.extract_tb(error.__cause__.__traceback__) if error.__cause__ is not None else ()
-    users = [frame for frame in frames if not frame.filename.startswith(("<", _OWN_FOLDER))]
-    return f"{told} Raised in {users[-1].filename}, line {users[-1].lineno}." if users else told
+    place = "" if error.__cause__ is None else place_of(error.__cause__)
+    return f"{told} Raised in {place}." if place else told
 
 
 def _one_line(error: EhkafkaError) -> str:

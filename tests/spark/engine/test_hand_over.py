@@ -120,7 +120,7 @@ def test_a_handlers_error_tells_its_line() -> None:
         error.__cause__ = cause
     found = failure_of(as_text(error))
     assert type(found) is HandlerFailedError
-    assert re.fullmatch(rf"Handler 'h' failed\. Raised in {re.escape(__file__)}, line \d+\.", str(found))
+    assert re.fullmatch(rf"Handler 'h' failed\. Raised in {re.escape(__file__)}:\d+ in \w+\.", str(found))
 
 
 def test_an_error_of_sparks_own_is_told_as_such() -> None:

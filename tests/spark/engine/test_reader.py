@@ -84,7 +84,7 @@ def test_f1_what_a_policy_has_stopped_is_a_row(lab: Any, rows_of: Any) -> None:
     failure = failure_in(rows_of(app, lab.log_of(5)))
     assert type(failure) is HandlerFailedError
     assert "t[0]@3" in str(failure)
-    assert f"Raised in {__file__}, line " in str(failure)
+    assert f"Raised in {__file__}:" in str(failure)
 
 
 def test_what_reading_meets_is_an_error_that_spark_may_try_again(lab: Any, rows_of: Any) -> None:
