@@ -14,6 +14,7 @@ from ehkafka.endpoint.advice import producer_advice
 from ehkafka.endpoint.client import open_producer
 from ehkafka.endpoint.credential_watch import CredentialWatch
 from ehkafka.endpoint.properties import letter_properties
+from ehkafka.intake.contact import Contact
 from ehkafka.intake.context import IntakeContext, PartitionHooks
 from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.intake.hook_threads import HookThreads
@@ -123,8 +124,8 @@ class Assembly:
         workers, attempts = self._pools.pool(spec, parts)
         name = f"{spec.name}({', '.join(spec.topics)})"
         opening = (_open_instance(spec), _close_instance) if spec.is_class else (None, None)
-        own = (spec.name, attempts, deferrals)
-        return Route(name, spec.topics, dispatcher, exchange, keys, workers, *own, *opening)
+        own = (spec.name, attempts, deferrals, *opening, spec.deadline_s or 0.0)
+        return Route(name, spec.topics, dispatcher, exchange, keys, workers, *own)
 
     @property
     def _pools(self) -> Pools:
@@ -207,6 +208,7 @@ class Assembly:
             hook_threads=HookThreads(self.user_code_failed, bus.emit),
             hooks=hooks,
             throttle=Throttle(time.monotonic, bus.emit),
+            contact=Contact(time.monotonic, settings.unreachable_s),
             drain_s=settings.drain_s,
             idle_s=settings.idle_s,
             cooperative=settings.assignor == "cooperative-sticky",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def snapshot_of(runtime: Runtime, state: str) -> Snapshot:
     """Return an immutable picture of a run as it is now. Takes microseconds per live lane."""
-    throttle = runtime.context.throttle
+    throttle, contact = runtime.context.throttle, runtime.context.contact
     return Snapshot(
         group=runtime.settings.group,
         endpoint=runtime.endpoint.name,
@@ -27,6 +27,11 @@ def snapshot_of(runtime: Runtime, state: str) -> Snapshot:
         throttled_s=throttle.total_s,
         is_throttled=throttle.is_recent,
         overdue=runtime.overdue(),
+        broker_silence_s=contact.silence_s,
+        is_cut_off=contact.is_cut_off,
+        is_standby=contact.is_member and not runtime.context.owned and state == "running",
+        lost_s=contact.lost_s,
+        lost_partitions=contact.lost_partitions,
         mirror=runtime.mirroring.state,
         **runtime.totals(),
     )
@@ -37,6 +42,7 @@ def health_of_run(runtime: Runtime, snapshot: Snapshot) -> Health:
     return health_of(
         snapshot,
         stuck_s=runtime.settings.stuck_s,
+        unreachable_s=runtime.settings.unreachable_s,
         poll_silence_s=time.monotonic() - runtime.loop.last_turn_s,
         failure=str(runtime.failure) if runtime.failure is not None else None,
         commit_trouble=commit_trouble(runtime),

@@ -72,6 +72,7 @@ class Reach:
         hear: Callable[[Consumer, KafkaError], bool],
         on_commit: Callable[..., None],
         throttle_cb: Callable[..., None],
+        stats_cb: Callable[[str], None] | None = None,
     ) -> Consumer:
         """Return a consumer that the broker has answered. Raises what is wrong.
 
@@ -88,6 +89,7 @@ class Reach:
             error_cb=lambda error: None if hear(consumer, error) else unheard.append(error),
             on_commit=on_commit,
             throttle_cb=throttle_cb,
+            **({} if stats_cb is None else {"stats_cb": stats_cb}),
             logger=ClientLog(self._emit),
         )
         connect_s = self._settings.connect_s

@@ -15,6 +15,7 @@ from ehkafka.endpoint.client import check_client_version
 from ehkafka.endpoint.credential_watch import CredentialWatch
 from ehkafka.errors import EhkafkaError, EndpointError, EngineError
 from ehkafka.events import AppStarted, AppStopped, HandlerResized, UserCodeFailed
+from ehkafka.intake.broker_errors import ALL_BROKERS_DOWN
 from ehkafka.intake.connection_errors import ConnectionErrors
 from ehkafka.intake.context import PartitionHooks
 from ehkafka.intake.poll_loop import PollLoop
@@ -239,8 +240,10 @@ class Runtime:
         self._logs.use(properties)
         # A drain that outlives the poll interval would make the group drop this member in mid-revoke.
         self.context.drain_s = min(self.settings.drain_s, int(properties["max.poll.interval.ms"]) / 2000)
+        take_statistics = self.context.contact.with_statistics(properties)
         return self._reach.open(
             properties,
+            stats_cb=take_statistics,
             hear=self._hear_client,
             on_commit=self.context.committer.on_commit,
             throttle_cb=self.context.throttle.heard,
@@ -323,13 +326,17 @@ class Runtime:
         self._letters.look()
         self._credential.apply()
         received = sum(route.dispatcher.received_records for route in self._routes)
-        self._connection.look(received, self.context.committer.acknowledged)
+        context = self.context
+        self._connection.look(received, context.committer.acknowledged)
+        context.contact.look(context.committer.acknowledged, context.throttle.total_s)
         if self._connection.wants_proof():
             self.context.ledger.ask_for_proof()
 
     def _hear_connection_error(self, error: KafkaError) -> None:
         if error.name() == "_AUTHENTICATION":
             self._credential.look_now()
+        if error.code() == ALL_BROKERS_DOWN:
+            self.context.contact.note_down()
         self._connection.hear(error)
 
     def _tell_connection_error(self, error: KafkaError) -> None:

@@ -38,7 +38,8 @@ class Settings:
     replaces that pace. On Event Hubs commits
     are at least 1 s apart whatever `commit_interval_s` and `commit_every_records` say, and unchanged
     positions are sent again every `commit_idle_s` (6 h there by default, elsewhere never). `stuck_s` is
-    the age at which an unfinished record, or lag without progress, turns health red.
+    the age at which an unfinished record, or lag without progress, turns health red. `unreachable_s` is
+    for how long no broker may answer, or all partitions may be lost, before it does.
 
     What is finished above a committed position goes with the commit as metadata, so that a restart does not
     handle it again: in at most `commit_metadata_bytes_max` bytes, 0 for none; by default, and at most, just
@@ -91,6 +92,7 @@ class Settings:
     drain: Drain | bool = "started"
     connect_s: float = 15.0
     stuck_s: float = 300.0
+    unreachable_s: float = 15.0
     idle_s: float = 5.0
     # Shown in no form, nor pickled: a password may be among them. Any mapping may be given.
     consumer: Mapping[str, Any] = field(default_factory=dict)
@@ -102,6 +104,7 @@ class Settings:
         positive = (
             "backlog_records_max", "backlog_bytes_max", "batch_records_max",
             "parked_records_max", "parked_bytes_max", "connect_s", "stuck_s", "idle_s",
+            "unreachable_s",
         )  # fmt: skip
         for name in positive:
             _require(self, name, least=0, strictly=True)
@@ -170,7 +173,8 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "stop_s": "time to finish what is started when the app stops; Kubernetes kills after 30 s",
         "drain": "what a stop finishes: started (and what lies below, if that fits), all, or running",
         "connect_s": "time to reach the broker at the start",
-        "stuck_s": "age of an unfinished record at which health turns red",
+        "stuck_s": "age of an unfinished record, or of lag without progress, at which health turns red",
+        "unreachable_s": "time without an answer of any broker at which health turns red",
         "idle_s": "silence of a partition until on_idle is called",
         "consumer": "librdkafka's properties, see the section of their own",
     }

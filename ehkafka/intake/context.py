@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ehkafka.intake.owned import OwnedPartitions
 from ehkafka.intake.rebalance import Epochs
 from ehkafka.intake.restore import Restore
+from ehkafka.intake.standstill import Standstill
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import CounterName, Event
     from ehkafka.history import History
+    from ehkafka.intake.contact import Contact
     from ehkafka.intake.flow import FlowControl
     from ehkafka.intake.hook_threads import HookThreads
     from ehkafka.intake.log_watch import LogWatch
@@ -56,6 +58,7 @@ class IntakeContext:
     hook_threads: HookThreads
     hooks: PartitionHooks
     throttle: Throttle
+    contact: Contact
     drain_s: float
     idle_s: float
     cooperative: bool
@@ -75,5 +78,6 @@ class IntakeContext:
     # Partitions whose share of the parked budget is full, with the key that has most of it. Poll thread
     # writes, the snapshot reads.
     parked_full: dict[TopicPartition, str] = field(default_factory=dict)
+    standstill: Standstill = field(default_factory=Standstill)
     owned: OwnedPartitions = field(default_factory=OwnedPartitions)
     epochs: Epochs = field(default_factory=Epochs)

@@ -130,6 +130,7 @@ class Membership:
                 PartitionRevoked(partition, assignment.epoch, next_offset, abandoned[partition], reason)
             )
             hooks += self._submit_close(route, assignment, reason)
+        self._context.contact.note_gone(len(ours), left=len(self.owned), lost=False)
         self._wait_for_hooks(hooks, max(deadline_s, hooks_end_s, time.monotonic() + HOOKS_S))
         return released
 
@@ -194,6 +195,7 @@ class Membership:
             self._forget(partition, assignment.epoch, "lost")
             self._context.emit(PartitionLost(partition, assignment.epoch, abandoned[partition]))
             self._submit_close(route, assignment, "lost")
+        self._context.contact.note_gone(len(ours), left=len(self.owned), lost=True)
 
     def _forget(self, partition: TopicPartition, epoch: int, reason: str) -> None:
         context = self._context
@@ -221,6 +223,7 @@ class Membership:
             consumer.incremental_assign(where)
         else:
             consumer.assign(where)
+        self._context.contact.note_assigned()
         self.after_assign(consumer, names)
         if names and self._context.log_watch is not None:
             self._context.log_watch.assigned()

@@ -41,3 +41,5 @@ class Route:
     deferrals: PendingAnswers | None = None
     open: Callable[[Assignment], None] | None = None
     close: Callable[[Assignment, str], None] | None = None
+    # How long a call may take; 0 without a limit.
+    deadline_s: float = 0.0

@@ -32,6 +32,7 @@ class ProgressWatch:
         tell_stale(self._context, self._routes)
         self._context.hook_threads.look()
         self._stuck.look(now_s)
+        self._look_for_standstill(now_s)
         for route in self._routes:
             self._look_at_deadlines(route)
         if self._context.hooks.on_idle is not None:
@@ -53,6 +54,21 @@ class ProgressWatch:
             stack = route.workers.stacks().get(late.worker, "it has ended meanwhile")
             what = (late.partition, late.offset, late.key, late.attempt, late.handler)
             self._context.emit(AttemptOverdue(*what, late.running_s, late.deadline_s, stack))
+
+    def _look_for_standstill(self, now_s: float) -> None:
+        context = self._context
+        if context.contact.is_cut_off or context.throttle.is_recent:
+            context.standstill.forget_all()  # nobody knows what came meanwhile
+            return
+        ends, paused = context.owned.log_ends, context.flow.paused
+        context.standstill.look(
+            (
+                (one.partition, one.received_next or 0)
+                for one in context.owned.assignments()
+                if one.partition not in paused and ends.get(one.partition, -1) > (one.received_next or 0)
+            ),
+            now_s,
+        )
 
     def _look_for_idle(self, assignment: Assignment, now_s: float) -> None:
         partition, received = assignment.partition, assignment.received_records

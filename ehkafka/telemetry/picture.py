@@ -1,10 +1,13 @@
 """Takes the snapshot: reads routes and assignments under their locks, one after another.
 
-Called from any thread. Each route's numbers are of one moment; different routes differ by microseconds.
+Called from any thread. Each partition's numbers are of one moment; partitions differ by microseconds. 500
+partitions take some milliseconds: nothing here looks at a lane twice, nor takes a lock for each partition.
 """
 
 from __future__ import annotations
 
+import sys
+from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,58 +18,149 @@ from ehkafka.telemetry.snapshot import PartitionSnapshot, Unfinished
 from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterator, Mapping
 
     from ehkafka.intake.context import IntakeContext
-    from ehkafka.intake.owned import OwnedPartition
+    from ehkafka.intake.route import Route
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.chunk import Chunk
     from ehkafka.lanes.dispatcher import Dispatcher
+    from ehkafka.records import TopicPartition
     from ehkafka.recovery.decision import Decision
+
+
+# Partitions looked at in one hold of a route's lock: workers that wait for it do so for a millisecond.
+_HOLD = 64
+
+
+class _Seen:
+    """What lanes hold of one partition: how many stand here, the oldest one, and the least offset in any."""
+
+    __slots__ = ("lane", "lane_offset", "lanes", "least")
+
+    def __init__(self) -> None:
+        self.lanes = 0
+        self.lane: Lane | None = None
+        self.lane_offset = self.least = _NEVER
+
+
+_NEVER = sys.maxsize
 
 
 def partition_snapshots(context: IntakeContext) -> tuple[PartitionSnapshot, ...]:
     """Return a picture of every partition that is ours, by name."""
+    by_route: dict[str, tuple[Route, list[Assignment]]] = {}
     # A copy: the poll thread may change it meanwhile.
-    owned = sorted(context.owned.copy().items())
-    return tuple(_picture(context, one) for _, one in owned)
+    for route, assignment in context.owned.copy().values():
+        by_route.setdefault(route.name, (route, []))[1].append(assignment)
+    found = [one for owned in by_route.values() for one in _pictures(context, *owned)]
+    return tuple(sorted(found, key=_name))
 
 
-def _picture(context: IntakeContext, owned: OwnedPartition) -> PartitionSnapshot:
-    route, assignment = owned
+def _name(picture: PartitionSnapshot) -> TopicPartition:
+    return picture.partition
+
+
+def _pictures(
+    context: IntakeContext, route: Route, assignments: list[Assignment]
+) -> Iterator[PartitionSnapshot]:
+    size = len(assignments) if assignments[0].shared else _HOLD
+    for begin in range(0, len(assignments), size):
+        hold = assignments[begin : begin + size]
+        now_s = context.clock()
+        with route.exchange.locked():
+            shared = _seen_in_shared(hold[0].lanes) if hold[0].shared else None
+            taken = [
+                _picture(context, route, one, _seen(one) if shared is None else shared[one], now_s)
+                for one in hold
+            ]
+        # Described without the lock: a key may be of a user's type.
+        for picture, key in taken:
+            oldest = picture.oldest
+            if oldest is not None:
+                picture = replace(picture, oldest=replace(oldest, key=describe_key(key)))  # noqa: PLW2901
+            yield picture
+
+
+def _seen(assignment: Assignment) -> _Seen:
+    """Look through a partition's own lanes, once: there may be thousands."""
+    seen = _Seen()
+    seen.lanes = len(assignment.lanes)
+    for lane in assignment.lanes.values():
+        head = lane.head
+        if head is None:
+            # Just run empty; it may have got a record behind it since.
+            if lane.rest:
+                seen.least = min(seen.least, lane.rest[0].offset())
+        elif (offset := head.offset()) < seen.lane_offset:
+            seen.lane, seen.lane_offset = lane, offset
+    seen.least = min(seen.least, seen.lane_offset)
+    return seen
+
+
+def _seen_in_shared(lanes: Mapping[Hashable, Lane]) -> Mapping[Assignment, _Seen]:
+    """Look through lanes that partitions share: their records are told apart one by one."""
+    found: defaultdict[Assignment, _Seen] = defaultdict(_Seen)
+    for lane in lanes.values():
+        seen = found[lane.assignment]
+        seen.lanes += 1
+        head = lane.head
+        if head is not None and (offset := head.offset()) < seen.lane_offset:
+            seen.lane, seen.lane_offset = lane, offset
+            seen.least = min(seen.least, offset)
+        for home, message in lane.rest or ():
+            its = found[home]
+            if (offset := message.offset()) < its.least:
+                its.least = offset
+    return found
+
+
+def _picture(
+    context: IntakeContext, route: Route, assignment: Assignment, seen: _Seen, now_s: float
+) -> tuple[PartitionSnapshot, Hashable]:
+    """Return a partition's picture and its oldest record's key, which is yet to be described."""
     partition = assignment.partition
     committed = context.ledger.acknowledged(partition)
-    with route.exchange.locked() as dispatcher:
-        watermark = assignment.watermark()
-        here = list(assignment.lanes_here())
-        oldest, key = _oldest(dispatcher, assignment, here, context.clock())
-        picture = PartitionSnapshot(
-            partition=partition,
-            epoch=assignment.epoch,
-            lag_records=_lag_records(context, assignment),
-            backlog_records=assignment.backlog_records,
-            backlog_bytes=assignment.backlog_bytes,
-            parked_records=assignment.parked_records,
-            parked_bytes=assignment.parked_bytes,
-            parked_full_key=context.parked_full.get(partition),
-            lanes=len(here),
-            watermark=watermark,
-            committed=committed.next_offset if committed else None,
-            received_records=assignment.received_records,
-            finished_records=assignment.finished_records,
-            skipped_records=assignment.skipped_records,
-            dead_lettered_records=assignment.dead_lettered_records,
-            paused=partition in context.flow.paused,
-            oldest=oldest,
-        )
-    # Described without the lock: a key may be of a user's type.
-    return picture if oldest is None else replace(picture, oldest=replace(oldest, key=describe_key(key)))
+    oldest, key = _oldest(route, assignment, seen, now_s)
+    picture = PartitionSnapshot(
+        partition=partition,
+        epoch=assignment.epoch,
+        lag_records=_lag_records(context, assignment),
+        backlog_records=assignment.backlog_records,
+        backlog_bytes=assignment.backlog_bytes,
+        parked_records=assignment.parked_records,
+        parked_bytes=assignment.parked_bytes,
+        parked_full_key=context.parked_full.get(partition),
+        lanes=seen.lanes,
+        watermark=_watermark(assignment, seen),
+        committed=committed.next_offset if committed else None,
+        received_records=assignment.received_records,
+        finished_records=assignment.finished_records,
+        skipped_records=assignment.skipped_records,
+        dead_lettered_records=assignment.dead_lettered_records,
+        paused=partition in context.flow.paused,
+        oldest=oldest,
+        standstill_s=context.standstill.lasts_s(partition, assignment.received_next or 0, now_s),
+    )
+    return picture, key
+
+
+def _watermark(assignment: Assignment, seen: _Seen) -> int | None:
+    """Return `Assignment.watermark()` of what was seen."""
+    if assignment.received_next is None:
+        return None
+    lowest = min(assignment.received_next, seen.least)
+    if assignment.abandoned_from is not None:
+        lowest = min(lowest, assignment.abandoned_from)
+    if assignment.chunks:
+        lowest = min(lowest, assignment.chunks[0].first_unfinished().offset())
+    return lowest
 
 
 def _lag_records(context: IntakeContext, assignment: Assignment) -> int | None:
     end = context.owned.log_ends.get(assignment.partition)
     received = assignment.received_next
-    if end is None or received is None:
+    if end is None or received is None or context.contact.is_cut_off:
         return None
     if end <= received and context.throttle.is_recent:
         return None  # a throttled answer is empty and without an end: nobody can tell what came meanwhile
@@ -74,16 +168,14 @@ def _lag_records(context: IntakeContext, assignment: Assignment) -> int | None:
 
 
 def _oldest(
-    dispatcher: Dispatcher, assignment: Assignment, lanes: list[Lane], now_s: float
+    route: Route, assignment: Assignment, seen: _Seen, now_s: float
 ) -> tuple[Unfinished | None, Hashable]:
     """Return the oldest record without an outcome, and its key, which is yet to be described."""
-    heads = [(lane.head.offset(), lane) for lane in lanes if lane.head is not None]
-    if assignment.chunks:
-        lane = _first_of(assignment.chunks[0], dispatcher)
-        heads.append((assignment.chunks[0].first_unfinished().offset(), lane))
-    if not heads:
+    dispatcher, lane, offset = route.dispatcher, seen.lane, seen.lane_offset
+    if assignment.chunks and (first := assignment.chunks[0].first_unfinished().offset()) < offset:
+        lane, offset = _first_of(assignment.chunks[0], dispatcher), first
+    if lane is None:
         return None, None
-    offset, lane = min(heads, key=lambda pair: pair[0])
     mark = assignment.mark_at(offset)
     ticket = dispatcher.verdicts.awaited.get(lane)
     hold = dispatcher.holds.held.get(lane) or ticket
@@ -96,6 +188,7 @@ def _oldest(
         state=_waits_for(hold.decision) if hold else state,
         last_error=lane.last_error if lane.attempts else "",
         is_on_hold=hold is not None and isinstance(hold.decision, HoldHead),
+        deadline_s=route.deadline_s if lane.running else 0.0,
     )
     return oldest, lane.key
 

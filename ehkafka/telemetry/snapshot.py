@@ -5,12 +5,12 @@ Values only. `App.snapshot()` takes it from any thread; pages, terminals and met
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ehkafka.records import TopicPartition
 
 
@@ -29,6 +29,8 @@ class Unfinished:
     last_error: str = ""
     # It waits for a command, a restart or a rebalance: no time and no answer will end that.
     is_on_hold: bool = False
+    # How long its handler may take for it, where it runs and has a deadline.
+    deadline_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,8 @@ class PartitionSnapshot:
     dead_lettered_records: int
     paused: bool
     oldest: Unfinished | None
+    # Since when the log goes on and nothing of it arrives, though the partition is not paused.
+    standstill_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +119,15 @@ class Snapshot:
     chunk_records: int = 0
     # Calls on threads that run for longer than their handler's `deadline_s`.
     overdue: tuple[OverdueAttempt, ...] = ()
+    # Since any broker answered last, heartbeats included; up to 5 s too much where little goes on.
+    broker_silence_s: float = 0.0
+    # No broker can be asked, so nobody knows where the logs end: all lags are None.
+    is_cut_off: bool = False
+    # A member of a settled group that gave it no partition: it takes over when another one leaves.
+    is_standby: bool = False
+    # Since when all partitions are lost and none came back, and how many they were.
+    lost_s: float | None = None
+    lost_partitions: int = 0
     # None without a mirror.
     mirror: MirrorState | None = None
 
@@ -122,6 +135,17 @@ class Snapshot:
     def empty(cls, group: str, endpoint: str, state: str, taken_at_s: float) -> Snapshot:
         """Return the picture of an app that was never started."""
         return cls(group, endpoint, state, taken_at_s, 0.0, (), 0, 0, 0, 0, 0, 0, {})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as dicts, lists, texts and numbers, the totals included: JSON can say it."""
+        plain: dict[str, Any] = _plain(self)
+        totals = ("backlog_records", "parked_records", "lanes", "lag_records")
+        return plain | {name: getattr(self, name) for name in totals}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The counters' view cannot be pickled.
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return _snapshot, (values | {"counters": dict(self.counters)},)
 
     @property
     def backlog_records(self) -> int:
@@ -140,16 +164,41 @@ class Snapshot:
 
     @property
     def lag_records(self) -> int | None:
-        """Total lag, None until every partition's end is known."""
+        """Total lag; None until every partition's end is known, while cut off, and after a loss of all."""
+        if self.is_cut_off or self.lost_s is not None:
+            return None
         lags = [p.lag_records for p in self.partitions]
         return None if None in lags else sum(lag for lag in lags if lag is not None)
 
 
+def _snapshot(values: dict[str, Any]) -> Snapshot:
+    return Snapshot(**values | {"counters": MappingProxyType(values["counters"])})
+
+
+def _plain(value: object) -> Any:
+    """Return a value of ours with nothing in it but what JSON knows. Keys stay texts, times seconds."""
+    if is_dataclass(value):
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return value._asdict()
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, tuple | list) else value
+
+
 @dataclass(frozen=True, slots=True)
 class Health:
-    """`ok`, or the reasons why not: each a sentence that names where and what to do."""
+    """`ok`, or the reasons why not: each a sentence that names where and what to do.
+
+    `notes` say what is no trouble and yet worth knowing, such as standby.
+    """
 
     reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return {"ok": self.ok, "reasons": list(self.reasons), "notes": list(self.notes)}
 
     @property
     def ok(self) -> bool:

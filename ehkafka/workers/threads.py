@@ -16,16 +16,20 @@ from typing import TYPE_CHECKING
 
 from ehkafka.lanes.chunk import Chunk
 from ehkafka.recovery.deferral import DEFERRED
+from ehkafka.workers.batch_exchange import BatchExchange
 from ehkafka.workers.exchange import QUICK_S, Exchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
     from ehkafka.lanes.lane import Lane
     from ehkafka.recovery.pending import PendingAnswers
     from ehkafka.workers.protocol import FailureDesk, RunChunk
 
 SIZE_MAX = 10_000
+# Where workers wait for work.
+IDLE_CODE = frozenset({Exchange.sleep.__code__, BatchExchange.collect.__code__})
 # One turn of a lane ends after so many records or so much time, whichever comes first, so that every
 # other ready lane is served in a bounded time.
 TURN_RECORDS_MAX = 64
@@ -121,12 +125,12 @@ class ThreadWorkers:
         return thread in self._threads
 
     def stacks(self) -> dict[str, str]:
-        """Return the Python stack of every live worker, by thread name."""
+        """Return the Python stack of every worker that has work, by thread name."""
         frames = sys._current_frames()  # noqa: SLF001 - the documented way to see other threads' stacks
         return {
             thread.name: "".join(traceback.format_stack(frames[thread.ident]))
             for thread in self._threads
-            if thread.ident in frames
+            if thread.ident in frames and not _is_idle(frames[thread.ident])
         }
 
     def _new_threads(self, number: int) -> list[_Thread]:
@@ -280,6 +284,11 @@ class ThreadWorkers:
             self._deferrals.void(lane)
         lane.decision = self._on_failure(lane, error)
         return lane
+
+
+def _is_idle(frame: FrameType) -> bool:
+    """Tell whether a worker only waits for work: its innermost call is the exchange's, not the user's."""
+    return frame.f_code in IDLE_CODE
 
 
 class _Thread(threading.Thread):

@@ -104,3 +104,48 @@ def test_l9_no_progress_is_reported_with_the_workers_stacks(
     wait_for(lambda: recorder.count == 2)
     app.stop()
     assert len(events.of(StuckReport)) == 1
+
+
+def test_without_any_broker_health_turns_red_and_lag_is_unknown(
+    lab: Any, recorder: Any, wait_for: Any
+) -> None:
+    """Seconds after the broker died, not when its session is over; green again with its next answer."""
+    app = lab.app(recorder, unreachable_s=1.0)
+    app.start()
+    lab.produce("a")
+    wait_for(lambda: app.snapshot().lag_records == 0)
+    assert app.health().ok
+    lab.broker.take_down()
+    wait_for(lambda: app.snapshot().lag_records is None)
+    reasons = wait_for(lambda: app.health().reasons)
+    assert any(reason.startswith("No broker of 127.0.0.1 has answered since") for reason in reasons), reasons
+    lab.broker.bring_up()
+    wait_for(lambda: app.health().ok)
+    app.stop()
+
+
+def test_a_member_that_owns_nothing_is_a_healthy_standby(lab: Any, recorder: Any, wait_for: Any) -> None:
+    """Two members, one partition: one of them says that it is a standby, and its lag is 0."""
+    apps = [lab.app(recorder) for _ in range(2)]
+    for app in apps:
+        app.start()
+    wait_for(lambda: sorted(len(app.snapshot().partitions) for app in apps) == [0, 1])
+    (standby,) = [app for app in apps if not app.snapshot().partitions]
+    wait_for(lambda: standby.snapshot().is_standby)
+    health = standby.health()
+    assert health.ok
+    assert health.notes[0].startswith("standby")
+    assert standby.snapshot().lag_records == 0
+
+
+def test_a_stuck_report_shows_busy_threads_only(lab: Any, events: Any, recorder: Any, wait_for: Any) -> None:
+    """One of eight workers runs a handler: its stack is the report, not seven waits for work."""
+    gate = recorder.block(b"slow")
+    lab.produce("slow")
+    app = lab.app(recorder, stuck_s=0.4, workers=8)
+    app.add_hook(events)
+    app.start()
+    (report,) = wait_for(lambda: events.of(StuckReport))
+    assert report.stacks.count("ehkafka-Recorder-") == 1, report.stacks
+    gate.set()
+    app.stop()

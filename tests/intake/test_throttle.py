@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import ThrottleEvent
 
 from ehkafka.events import Throttled
+from ehkafka.intake.standstill import Standstill
 from ehkafka.intake.throttle import AFTERMATH_S, Throttle
 from ehkafka.intake.watch import ProgressWatch
 from ehkafka.lanes.assignment import Assignment
@@ -81,7 +82,10 @@ class Stand:
             clock=clock.now_s,
             emit=lambda _event: None,
             throttle=throttle,
+            contact=SimpleNamespace(is_cut_off=False),
+            standstill=Standstill(),
             owned=owned,
+            flow=SimpleNamespace(paused=set()),
             idle_s=5.0,
             hooks=SimpleNamespace(on_idle=lambda _partition: self.idle.set()),
             hook_threads=SimpleNamespace(submit=_run_at_once, look=lambda: None),

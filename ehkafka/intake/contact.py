@@ -1,0 +1,149 @@
+"""Whether any broker answers, and what the group has given this member. For health and the snapshot.
+
+librdkafka tells in its statistics how long ago each broker answered anything, heartbeats included. A killed
+broker is known at once by an error, a frozen or cut-off one by this silence alone: the client itself notices
+only when a request runs out of time, after a minute. Written by the poll thread alone, read from any thread.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_INTERVAL: Final = "statistics.interval.ms"
+_IDLE = re.compile(r'"rxidle": ?(\d+)')
+_JOIN_STATE = re.compile(r'"join_state": ?"([^"]*)"')
+# The group's coordinator answers these when every other member has come: that may take minutes.
+_JOINING = ("wait-join", "wait-sync")
+# Statistics so often in the time after which silence counts: an old one must not lengthen a restart.
+_LOOKS: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What one text of statistics says. `idle_s`: since the last answer of any broker; None without any."""
+
+    idle_s: float | None
+    join_state: str
+
+
+def read_statistics(text: str) -> Heard:
+    """Return what librdkafka's statistics say. Partitions, which fill most of them, are not read."""
+    brokers = text[: text.find('"topics":')]
+    group = text[max(0, text.rfind('"cgrp":')) :]
+    idles = [int(found) for found in _IDLE.findall(brokers)]
+    state = _JOIN_STATE.search(group)
+    return Heard(min(idles) / 1e6 if idles else None, state[1] if state else "")
+
+
+class Contact:
+    """When a broker answered last, and whether the group has given this member anything."""
+
+    def __init__(self, clock: Callable[[], float], unreachable_s: float = 15.0) -> None:
+        self._clock = clock
+        self.unreachable_s = unreachable_s
+        # When any broker answered last.
+        self._heard_s = clock()
+        # All connections were lost, and no answer came since.
+        self._is_down = False
+        self._seen: tuple[float, ...] = ()
+        # The group is settled and this is a member of it.
+        self._is_member = False
+        # Since when all partitions are lost and the group has given none.
+        self._lost_since_s: float | None = None
+        self.lost_partitions = 0
+
+    def with_statistics(self, properties: dict[str, Any]) -> Callable[[str], None]:
+        """Have a client with these properties tell, often enough; return its `stats_cb`.
+
+        One that the user gave is called, too.
+        """
+        given, often_ms = properties.pop("stats_cb", None), int(properties.get(_INTERVAL, 0))
+        wanted_ms = round(1000 * min(5.0, max(0.1, self.unreachable_s / _LOOKS)))
+        properties[_INTERVAL] = min(often_ms or wanted_ms, wanted_ms)
+        if given is None:
+            return self.take_statistics
+
+        def take_both(text: str) -> None:
+            self.take_statistics(text)
+            given(text)
+
+        return take_both
+
+    def take_statistics(self, text: str) -> None:
+        """Take what librdkafka tells now and then. Inside `consume()`."""
+        heard = read_statistics(text)
+        now_s = self._clock()
+        self._note_group(heard.join_state)
+        if heard.join_state in _JOINING and not self.is_unreachable:
+            self._answered(now_s)  # no answer is owed yet
+        elif heard.idle_s is not None and now_s - heard.idle_s > self._heard_s:
+            self._answered(now_s - heard.idle_s)
+
+    def _note_group(self, join_state: str) -> None:
+        """Take where the group stands: a member that gets no partition is told so by nothing else."""
+        self._is_member = join_state == "steady"
+        lost_s = self.lost_s
+        if self._is_member and lost_s is not None and lost_s > self.unreachable_s / _LOOKS:
+            self._lost_since_s, self.lost_partitions = None, 0
+
+    def look(self, *amounts: float) -> None:
+        """Count acknowledged commits and throttling as answers, where an amount has changed.
+
+        Not records: what was fetched before goes on arriving without any broker.
+        """
+        if amounts != self._seen:
+            self._seen = amounts
+            self._answered(self._clock())
+
+    def note_down(self) -> None:
+        """Hear that all connections are lost."""
+        self._is_down = True
+
+    def note_assigned(self) -> None:
+        """Hear that the group has given partitions, or none."""
+        self._lost_since_s, self.lost_partitions = None, 0
+        self._answered(self._clock())
+
+    def note_gone(self, partitions: int, *, left: int, lost: bool) -> None:
+        """Hear that so many partitions were revoked or lost, and how many are left."""
+        if not left:
+            self._is_member = False
+        if lost and not left:
+            self.lost_partitions += partitions
+            if self._lost_since_s is None:
+                self._lost_since_s = self._clock()
+
+    @property
+    def silence_s(self) -> float:
+        """Seconds since any broker answered last, a few too many where nothing but heartbeats goes on."""
+        return max(0.0, self._clock() - self._heard_s)
+
+    @property
+    def is_unreachable(self) -> bool:
+        """Whether no broker has answered for too long."""
+        return self.silence_s >= self.unreachable_s
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether nobody can know where the logs end now."""
+        return self._is_down or self.is_unreachable
+
+    @property
+    def is_member(self) -> bool:
+        """Whether this is a member of a group that is settled, as far as told."""
+        return self._is_member
+
+    @property
+    def lost_s(self) -> float | None:
+        """Seconds since all partitions were lost; None where that was not so, or some came back."""
+        since_s = self._lost_since_s
+        return None if since_s is None else self._clock() - since_s
+
+    def _answered(self, at_s: float) -> None:
+        self._heard_s = at_s
+        self._is_down = False

@@ -1,0 +1,117 @@
+"""Whether a broker answers, what the group has given, and what stands still: on virtual time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ehkafka.intake.contact import Contact, read_statistics
+from ehkafka.intake.standstill import Standstill
+from ehkafka.records import TopicPartition
+from ehkafka.testing import VirtualClock
+
+
+def statistics(*idles_us: int, join_state: str = "steady") -> str:
+    """Return what librdkafka tells, as far as it is read."""
+    brokers = ", ".join(f'"b{n}": {{ "state":"UP", "rxidle":{idle} }}' for n, idle in enumerate(idles_us))
+    topics = '"t": { "partitions":{ "0": { "rxidle":1 } } }'
+    group = f'"cgrp": {{ "state": "up", "join_state": "{join_state}" }}'
+    return f'{{ "name": "c", "brokers":{{ {brokers} }}, "topics":{{ {topics} }}, {group} }}'
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    """Return the clock of the contact."""
+    return VirtualClock()
+
+
+@pytest.fixture
+def contact(clock: VirtualClock) -> Contact:
+    """Return what counts 15 s of silence."""
+    return Contact(clock.now_s, 15.0)
+
+
+def test_one_broker_that_answers_is_contact() -> None:
+    """The latest answer counts; a broker that never answered (-1) says nothing."""
+    assert read_statistics(statistics(9_000_000, 250_000, -1)).idle_s == 0.25
+    assert read_statistics(statistics(-1)).idle_s is None
+    assert read_statistics("{}").idle_s is None
+
+
+def test_silence_counts_from_the_last_answer(contact: Contact, clock: VirtualClock) -> None:
+    """A broker that is frozen for 14 s is no reason, one that is for 15 s is."""
+    for _ in range(5):
+        clock.advance(2.5)
+        contact.take_statistics(statistics(1_000_000))
+    for looks in range(1, 6):
+        clock.advance(2.5)
+        contact.take_statistics(statistics(1_000_000 + looks * 2_500_000))
+    assert contact.silence_s == pytest.approx(13.5)
+    assert not contact.is_cut_off
+    clock.advance(1.5)
+    assert contact.is_unreachable
+    contact.take_statistics(statistics(10_000))
+    assert not contact.is_unreachable
+
+
+def test_who_waits_to_join_is_owed_no_answer_yet(contact: Contact, clock: VirtualClock) -> None:
+    """A group's coordinator may wait minutes for other members; but it ends no long silence."""
+    for _ in range(20):
+        clock.advance(2.5)
+        contact.take_statistics(statistics(50_000_000, join_state="wait-join"))
+    assert not contact.is_unreachable
+    clock.advance(15.0)
+    contact.take_statistics(statistics(65_000_000, join_state="wait-join"))
+    assert contact.is_unreachable
+
+
+def test_a_commit_is_an_answer_and_connections_that_are_lost_make_lag_unknown(contact: Contact) -> None:
+    """Nobody knows where logs end once all connections are gone, long before that is a reason."""
+    contact.look(1, 0.0)
+    contact.note_down()
+    assert contact.is_cut_off
+    assert not contact.is_unreachable
+    contact.look(1, 0.0)
+    assert contact.is_cut_off
+    contact.look(2, 0.0)
+    assert not contact.is_cut_off
+
+
+def test_lost_partitions_are_missed_until_the_group_answers(contact: Contact, clock: VirtualClock) -> None:
+    """A revoke is no loss; a loss ends with the next assignment, be it empty: then it is a standby."""
+    assert not contact.is_member
+    contact.note_assigned()
+    contact.note_gone(4, left=0, lost=False)
+    assert (contact.lost_s, contact.is_member) == (None, False)
+    contact.note_assigned()
+    contact.note_gone(3, left=0, lost=True)
+    clock.advance(20.0)
+    assert (contact.lost_s, contact.lost_partitions) == (20.0, 3)
+    contact.take_statistics(statistics(1, join_state="init"))
+    assert contact.lost_s == 20.0
+    contact.take_statistics(statistics(1))
+    assert (contact.lost_s, contact.is_member) == (None, True)
+
+
+def test_the_users_statistics_are_told_to_the_user_too(contact: Contact) -> None:
+    """Their `stats_cb` goes on being called, at least as often as they asked for."""
+    told: list[str] = []
+    properties: dict[str, Any] = {"stats_cb": told.append, "statistics.interval.ms": 60_000}
+    contact.with_statistics(properties)(statistics(1))
+    assert told == [statistics(1)]
+    assert properties == {"statistics.interval.ms": 2_500}
+
+
+def test_a_standstill_begins_when_the_log_goes_on_and_ends_with_the_next_record() -> None:
+    """Not with the last record: a log that was quiet for an hour is not late at its next record."""
+    where, standstill = TopicPartition("t", 0), Standstill()
+    standstill.look([], 0.0)
+    standstill.look([(where, 7)], 3600.0)
+    standstill.look([(where, 7)], 3610.0)
+    assert standstill.lasts_s(where, 7, 3610.0) == 10.0
+    assert standstill.lasts_s(where, 8, 3610.0) == 0.0
+    standstill.look([(where, 8)], 3611.0)
+    assert standstill.lasts_s(where, 8, 3611.0) == 0.0
+    standstill.look([], 3700.0)
+    assert standstill.lasts_s(where, 8, 3700.0) == 0.0
