@@ -21,8 +21,9 @@ def topic_names(given: _Names) -> _Names:
     names: list[str] = [given] if isinstance(given, str) else given or []
     for name in names:
         if not _TOPIC.fullmatch(name):
+            empty = "" if name.strip() else "the text is empty: "
             raise typer.BadParameter(
-                "a topic's name has 1 to 256 letters of English, digits, dots, dashes and underscores"
+                f"{empty}a topic's name has 1 to 256 letters of English, digits, dots, dashes and underscores"
             )
     return given
 

@@ -290,7 +290,7 @@ def test_fail_ends_the_app_without_a_commit(lab: Any, recorder: Any) -> None:
     lab.produce("a")
     app = lab.app(recorder, on_no_group_offsets="fail")
     app.start()
-    ends_with(app, r"no committed offset for 1 partitions \(t\[0\]\)")
+    ends_with(app, r"no committed offset for 1 partition \(t\[0\]\)")
     assert lab.committed() is None
 
 
