@@ -113,7 +113,7 @@ class Pools:
 
     def _batches(self, spec: BatchSpec, parts: HandlerParts) -> BatchWorkers:
         assert isinstance(parts.exchange, BatchExchange)
-        loop = BatchLoop(spec.name) if spec.is_async else None
+        loop = BatchLoop(spec.name, self.worker_died) if spec.is_async else None
         call = BatchCall(
             spec,
             self.middleware,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _UNREACHABLE = (
     "no broker can be reached: check host and port, a firewall or private endpoint that lets port 9093 out"
-    " (Event Hubs; its emulator and many brokers use 9092), and that the broker runs; the client keeps trying"
+    " (Event Hubs; its emulator and many brokers use 9092), and that the broker runs"
 )
 _REJECTED = (
     "the broker did not accept the credential: check that the connection string is whole and its key not"

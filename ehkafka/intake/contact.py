@@ -48,8 +48,8 @@ class Contact:
         self.unreachable_s = unreachable_s
         # When any broker answered last.
         self._heard_s = clock()
-        # All connections were lost, and no answer came since.
-        self._is_down = False
+        # When all connections were lost; None once an answer came since.
+        self._down_s: float | None = None
         self._seen: tuple[float, ...] = ()
         # The group is settled and this is a member of it.
         self._is_member = False
@@ -81,8 +81,10 @@ class Contact:
         self._note_group(heard.join_state)
         if heard.join_state in _JOINING and not self.is_unreachable:
             self._answered(now_s)  # no answer is owed yet
-        elif heard.idle_s is not None and now_s - heard.idle_s > self._heard_s:
-            self._answered(now_s - heard.idle_s)
+        elif heard.idle_s is not None:
+            self._answered(at_s := now_s - heard.idle_s)
+            if self._down_s is not None and at_s > self._down_s:
+                self._down_s = None
 
     def _note_group(self, join_state: str) -> None:
         """Take where the group stands: a member that gets no partition is told so by nothing else."""
@@ -102,7 +104,7 @@ class Contact:
 
     def note_down(self) -> None:
         """Hear that all connections are lost."""
-        self._is_down = True
+        self._down_s = self._clock()
 
     def note_assigned(self) -> None:
         """Hear that the group has given partitions, or none."""
@@ -131,7 +133,7 @@ class Contact:
     @property
     def is_cut_off(self) -> bool:
         """Whether nobody can know where the logs end now."""
-        return self._is_down or self.is_unreachable
+        return self._down_s is not None or self.is_unreachable
 
     @property
     def is_member(self) -> bool:
@@ -145,5 +147,4 @@ class Contact:
         return None if since_s is None else self._clock() - since_s
 
     def _answered(self, at_s: float) -> None:
-        self._heard_s = at_s
-        self._is_down = False
+        self._heard_s = max(at_s, self._heard_s)

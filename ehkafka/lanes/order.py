@@ -67,9 +67,12 @@ class Everything(NamedTuple):
 
 @_equal_to_its_kind_only
 class KeyFailure(NamedTuple):
-    """The order function raised, or what it returned cannot be hashed."""
+    """The order function raised, or what it returned cannot be hashed.
 
-    error: Exception
+    A SystemExit and its like are kept as well: they stop the app as they do in a handler, by name.
+    """
+
+    error: BaseException
 
     def __hash__(self) -> int:
         return id(self.error)  # an exception need not be hashable: a dataclass is not
@@ -153,7 +156,7 @@ class KeyReader:
         try:
             key = self._asked(message) if self._wrap is None else self._order_by(self._wrap(message))
             return self._without_key(message) if key is None else stand_in(key)
-        except Exception as error:
+        except BaseException as error:  # told by the failure desk: the poll thread must not die of it
             return KeyFailure(error)
 
     def _asked(self, message: Message) -> Hashable:

@@ -15,7 +15,7 @@ import traceback
 from typing import TYPE_CHECKING
 
 from ehkafka.lanes.order import describe_key
-from ehkafka.workers.asyncio_loop import new_loop
+from ehkafka.workers.asyncio_loop import new_loop, stopped_loop
 from ehkafka.workers.asyncio_stack import await_stack
 from ehkafka.workers.asyncio_tasks import TURN_RECORDS_MAX, LaneTasks
 from ehkafka.workers.loop_threads import LoopThreads
@@ -72,6 +72,7 @@ class AsyncioWorkers:
         self._tasks: LaneTasks | None = None
         self._blocking = LoopThreads()
         # A daemon: a handler that never returns must not keep the process from leaving.
+        self._name = name
         self._thread = threading.Thread(target=self._main, name=f"ehkafka-{name}-loop", daemon=True)
 
     def start(self) -> None:
@@ -143,7 +144,7 @@ class AsyncioWorkers:
                 try:
                     runner.run(self._live())
                 except BaseException as error:  # not a handler's: the engine's own, or a loop's that is gone
-                    self._died(error)
+                    self._died(stopped_loop(self._name, error) or error)
         finally:
             self._ready.set()
 

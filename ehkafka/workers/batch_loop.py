@@ -11,12 +11,12 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.workers.asyncio_loop import new_loop
+from ehkafka.workers.asyncio_loop import new_loop, stopped_loop
 from ehkafka.workers.asyncio_stack import await_stack
 from ehkafka.workers.loop_threads import LoopThreads
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable
 
 CLOSE_S = 1.0
 
@@ -24,7 +24,10 @@ CLOSE_S = 1.0
 class BatchLoop:
     """One loop on a daemon thread of its own."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, on_death: Callable[[BaseException], None]) -> None:
+        """`on_death` is told when the handler's own code has stopped the loop."""
+        self._handler = name
+        self._on_death = on_death
         self._name = f"ehkafka-{name}-loop"
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -34,8 +37,19 @@ class BatchLoop:
         """Start the loop."""
         self._loop = new_loop()
         self._blocking.attach(self._loop, self._name)
-        self._thread = threading.Thread(target=self._loop.run_forever, name=self._name, daemon=True)
+        self._thread = threading.Thread(target=self._main, args=(self._loop,), name=self._name, daemon=True)
         self._thread.start()
+
+    def _main(self, loop: asyncio.AbstractEventLoop) -> None:
+        while self._loop is loop:
+            error: BaseException = RuntimeError("Event loop stopped before its end.")
+            try:
+                loop.run_forever()
+            except BaseException as raised:  # a SystemExit in a task that the handler left behind
+                error = raised
+            if self._loop is loop:
+                # And once more round: workers wait for batches that run there, and the stop for them.
+                self._on_death(stopped_loop(self._handler, error) or error)
 
     def run(self, awaitable: Awaitable[Any]) -> Any:
         """Wait for the end of a coroutine; return what it returns and raise what it raises."""

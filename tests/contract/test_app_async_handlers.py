@@ -307,7 +307,7 @@ def test_l7_a_loop_that_dies_fails_the_app_visibly_and_soon(lab: Any, wait_for: 
     app = lab.app(handle)
     app.start()
     began_s = time.monotonic()
-    ends_with(app, ehkafka.EngineError, "SystemExit")
+    ends_with(app, ehkafka.HandlerFailedError, r"handler 'handle' .*SystemExit: 3 at .*in leaves")
     assert time.monotonic() - began_s < 8.0
     assert isinstance(left[0].exception(), SystemExit)
     assert lab.committed() in (None, 0)

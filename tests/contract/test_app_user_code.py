@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import functools
 import sys
@@ -189,3 +190,34 @@ def test_a_record_may_be_copied(lab: Any, recorder: Any, wait_for: Any) -> None:
     (record,) = recorder.records
     copied = copy.copy(record)
     assert (copied.where, copied.value(), copied.attempt) == ("t[0]@0", b"x", 1)
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_an_order_by_that_exits_stops_the_app_as_a_handler_would(
+    lab: Any, recorder: Any, kind: type[BaseException]
+) -> None:
+    """F10: no policy takes it, and no thread of ours dies of it: the handler's failure, exit code 1."""
+
+    def order(_record: Any) -> None:
+        raise kind(3)
+
+    lab.produce("a b")
+    app = lab.app(recorder, order_by=order, on_failure=ehkafka.Skip())
+    app.start()
+    ends_with(app, ehkafka.HandlerFailedError, f"Handler 'Recorder' failed at .*{kind.__name__}: 3")
+    assert lab.committed() in (None, 0)
+
+
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_an_async_handler_that_stops_its_loop_is_named(lab: Any, *, is_batch: bool) -> None:
+    """It ends the app as a failing handler does, and waits for nobody: no defect of ours."""
+
+    async def stops(_record: Any) -> None:
+        asyncio.get_running_loop().stop()
+        await asyncio.sleep(0.01)
+
+    lab.produce("a")
+    app = lab.app()
+    app.batch_handler("t", max_wait_s=0.01)(stops) if is_batch else app.handler("t")(stops)
+    app.start()
+    ends_with(app, ehkafka.HandlerFailedError, r"handler 'stops' .*loop\.stop\(\) was called there")

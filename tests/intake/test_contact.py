@@ -66,15 +66,23 @@ def test_who_waits_to_join_is_owed_no_answer_yet(contact: Contact, clock: Virtua
     assert contact.is_unreachable
 
 
-def test_a_commit_is_an_answer_and_connections_that_are_lost_make_lag_unknown(contact: Contact) -> None:
+def test_a_commit_is_an_answer_and_connections_that_are_lost_make_lag_unknown(
+    contact: Contact, clock: VirtualClock
+) -> None:
     """Nobody knows where logs end once all connections are gone, long before that is a reason."""
     contact.look(1, 0.0)
+    clock.advance(10.0)
+    contact.look(2, 0.0)
+    assert contact.silence_s == 0.0
     contact.note_down()
     assert contact.is_cut_off
     assert not contact.is_unreachable
-    contact.look(1, 0.0)
+    # A commit that was acknowledged before the loss may be seen after it.
+    contact.look(3, 0.0)
+    clock.advance(2.0)
+    contact.take_statistics(statistics(2_500_000))
     assert contact.is_cut_off
-    contact.look(2, 0.0)
+    contact.take_statistics(statistics(500_000))
     assert not contact.is_cut_off
 
 

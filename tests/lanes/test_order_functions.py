@@ -208,13 +208,14 @@ def test_an_error_without_a_hash_can_be_dispatched() -> None:
 
 
 def test_an_interrupt_in_an_order_function_is_not_a_records_failure() -> None:
-    """O12: KeyboardInterrupt is no record's fault and passes through."""
+    """O12: KeyboardInterrupt is no record's fault: it is kept as it is, and stops the app."""
 
     def interrupted(_: object) -> str:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        KeyReader(interrupted).keys([_message()])
+    (key,) = KeyReader(interrupted).keys([_message()])
+    assert isinstance(key, KeyFailure)
+    assert type(key.error) is KeyboardInterrupt
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ def _(event: Throttled) -> str:
 @sentence.register
 def _(event: ConnectionTrouble) -> str:
     step = (
-        "The client cannot go on: mend the cause and restart."
+        "The client cannot go on: fix the cause and restart."
         if event.fatal
-        else "The client goes on trying; if it lasts, check the endpoint's address, network and credentials."
+        else "The client goes on trying by itself."
     )
     return f"Connection trouble, {text(event.code)}: {ended(event.error)} {step}"
 
