@@ -14,7 +14,7 @@ from ehkafka.assembly import Assembly
 from ehkafka.endpoint.client import check_client_version
 from ehkafka.endpoint.credential_watch import CredentialWatch
 from ehkafka.errors import EhkafkaError, EndpointError, EngineError
-from ehkafka.events import AppStarted, AppStopped, HandlerResized, UserCodeFailed
+from ehkafka.events import AppStarted, AppStopped, ConnectionTrouble, HandlerResized, UserCodeFailed
 from ehkafka.intake.broker_errors import ALL_BROKERS_DOWN
 from ehkafka.intake.connection_errors import ConnectionErrors
 from ehkafka.intake.context import PartitionHooks
@@ -329,6 +329,12 @@ class Runtime:
         context = self.context
         self._connection.look(received, context.committer.acknowledged)
         context.contact.look(context.committer.acknowledged, context.throttle.total_s)
+        if context.contact.is_newly_unreachable():
+            said = (
+                f"no broker of {self.endpoint.name} has answered for {context.contact.silence_s:.0f} s: "
+                "check that the brokers run and that this host still reaches them"
+            )
+            self.bus.emit(ConnectionTrouble("silence", said, fatal=False))
         if self._connection.wants_proof():
             self.context.ledger.ask_for_proof()
 

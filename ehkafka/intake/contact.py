@@ -50,6 +50,7 @@ class Contact:
         self._heard_s = clock()
         # When all connections were lost; None once an answer came since.
         self._down_s: float | None = None
+        self._is_told = False
         self._seen: tuple[float, ...] = ()
         # The group is settled and this is a member of it.
         self._is_member = False
@@ -119,6 +120,11 @@ class Contact:
             self.lost_partitions += partitions
             if self._lost_since_s is None:
                 self._lost_since_s = self._clock()
+
+    def is_newly_unreachable(self) -> bool:
+        """Tell, once for each silence, that no broker has answered for too long."""
+        was, self._is_told = self._is_told, self.is_unreachable
+        return self._is_told and not was
 
     @property
     def silence_s(self) -> float:

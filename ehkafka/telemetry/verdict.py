@@ -64,7 +64,7 @@ def _group_reasons(snapshot: Snapshot, unreachable_s: float) -> Iterator[str]:
         yield (
             f"{were} lost and none came back since {_clock_time(snapshot.taken_at_s - lost_s)} "
             f"({lost_s:.0f} s). If the brokers answer, see who holds them: "
-            f"ehkafka owners {snapshot.group}."
+            f"ehkafka owners TOPIC --group {snapshot.group}."
         )
 
 

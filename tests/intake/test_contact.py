@@ -49,8 +49,10 @@ def test_silence_counts_from_the_last_answer(contact: Contact, clock: VirtualClo
         contact.take_statistics(statistics(1_000_000 + looks * 2_500_000))
     assert contact.silence_s == pytest.approx(13.5)
     assert not contact.is_cut_off
+    assert not contact.is_newly_unreachable()
     clock.advance(1.5)
     assert contact.is_unreachable
+    assert [contact.is_newly_unreachable() for _ in range(3)] == [True, False, False]
     contact.take_statistics(statistics(10_000))
     assert not contact.is_unreachable
 

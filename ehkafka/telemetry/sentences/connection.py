@@ -24,6 +24,8 @@ def _(event: ConnectionTrouble) -> str:
         "The client cannot go on: fix the cause and restart."
         if event.fatal
         else "The client goes on trying by itself."
+        if "check" in event.error  # the usual cause is told with what to do
+        else "The client goes on trying; if it lasts, check the endpoint's address, network and credentials."
     )
     return f"Connection trouble, {text(event.code)}: {ended(event.error)} {step}"
 
