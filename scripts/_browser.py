@@ -2,7 +2,7 @@
 
 Standard library only; runs before the tests. A machine where Chromium is missing and cannot be installed by
 `apt-get` (no root, another system) runs everything else: the page's tests then skip and say so. In CI they
-may not.
+may not. apt itself holds what it downloads to the signed digests of its package lists.
 """
 
 from __future__ import annotations

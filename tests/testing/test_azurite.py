@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import base64
 import http.client
+import http.server
+import json
 import sys
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
@@ -60,6 +64,75 @@ def test_a_failed_installation_leaves_nothing_and_tells_no_secret(path: Path, tm
         azurite_install.azurite_main()
     assert "secret" not in str(found.value)
     assert [entry.suffix for entry in (tmp_path / "cache").iterdir()] == [".lock"]
+
+
+class Registry(http.server.BaseHTTPRequestHandler):
+    """An npm registry of one package, whose file is not the one that it was."""
+
+    served: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        """Answer with the package, or with what there is of it."""
+        self.served.append(self.path)
+        body = b"something else"
+        if not self.path.endswith(".tgz"):
+            url = f"http://{self.headers['Host']}/azurite/-/azurite-3.35.0.tgz"
+            about = {"name": "azurite", "version": "3.35.0", "dist": {"tarball": url, "integrity": PINNED}}
+            body = json.dumps({"name": "azurite", "versions": {"3.35.0": about}}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_words: object) -> None:
+        """Say nothing."""
+
+
+PINNED = "sha512-" + base64.b64encode(bytes(64)).decode()
+
+
+def test_another_npm_package_than_the_pinned_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Npm itself, against a registry that offers another file: refused, named, nothing kept."""
+    azurite_install.find_node()
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    depends = {"dependencies": {"azurite": "3.35.0"}}
+    (packages / "package.json").write_text(json.dumps({"name": "x", **depends}))
+    locked = {
+        "": {"name": "x", **depends},
+        "node_modules/azurite": {"version": "3.35.0", "integrity": PINNED},
+    }
+    lock = {"name": "x", "lockfileVersion": 3, "requires": True, "packages": locked}
+    (packages / "package-lock.json").write_text(json.dumps(lock))
+    monkeypatch.setattr(azurite_install, "PACKAGES", packages)
+    monkeypatch.setenv("EHKAFKA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("npm_config_cache", str(tmp_path / "npm"))
+    monkeypatch.setenv("npm_config_fetch_retries", "0")  # npm waits 10 s and 60 s between its tries
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Registry) as registry:
+        thread = threading.Thread(target=registry.serve_forever)
+        thread.start()
+        monkeypatch.setenv("npm_config_registry", f"http://127.0.0.1:{registry.server_port}/")
+        try:
+            with pytest.raises(
+                EndpointError, match=r"^The npm package azurite came with the digest sha512-"
+            ) as one:
+                azurite_install.azurite_main()
+        finally:
+            registry.shutdown()
+            thread.join()
+    assert f"instead of {PINNED}, so it was refused and nothing was kept" in str(one.value)
+    assert [entry.suffix for entry in (tmp_path / "cache").iterdir()] == [".lock"]
+
+
+def test_the_lock_file_pins_all_of_azurite() -> None:
+    """Each package by a digest, none by an address, and Azurite in the version that is asked for."""
+    locked = json.loads((azurite_install.PACKAGES / "package-lock.json").read_text())["packages"]
+    assert locked["node_modules/azurite"]["version"] == azurite_install.AZURITE_VERSION
+    packages = [one for path, one in locked.items() if path]
+    assert all(one["integrity"].startswith("sha512-") for one in packages)
+    assert not any(one.get("resolved") for one in packages)
 
 
 def test_azurite_starts_again_on_its_port_and_empty(azurite: Azurite) -> None:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 import sys
 import threading
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,29 +17,31 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 NAMES = ("kafka_2.13.jar", "kafka-clients.jar")
+CONTENT = b"a JAR's bytes"
 
 
 class FakeMaven:
-    """Stands in for the download: writes small JARs, counts, and can fail or damage them."""
+    """Stands in for the download: writes small files, counts, and can fail or offer others."""
 
     def __init__(self) -> None:
         self.downloads = 0
         self.failures: list[Exception] = []
-        self.damaged = False
+        self.offers = dict.fromkeys(NAMES, CONTENT)
 
     def download(self, wanted: jars.JarSet, repository: Path, report: Callable[[str], None]) -> list[Path]:
         """Do what `jars._download` does, or fail."""
         self.downloads += 1
         repository.mkdir()
-        for name in NAMES:
-            with zipfile.ZipFile(repository / name, "w") as archive:
-                archive.writestr("A.class", b"code" * 100)
-        if self.damaged:
-            content = (repository / NAMES[0]).read_bytes()
-            (repository / NAMES[0]).write_bytes(content.replace(b"code", b"c0de", 1))
+        for name, content in self.offers.items():
+            (repository / name).write_bytes(content)
         if self.failures:
             raise self.failures.pop()
-        return [repository / name for name in NAMES]
+        return [repository / name for name in self.offers]
+
+
+def digest(content: bytes) -> str:
+    """Return what a file is pinned by."""
+    return hashlib.sha256(content).hexdigest()
 
 
 @pytest.fixture
@@ -45,6 +49,9 @@ def maven(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeMaven:
     """Download from a fake into a cache of the test's own."""
     fake = FakeMaven()
     monkeypatch.setattr(jars, "_download", fake.download)
+    pins = tmp_path / "digests.json"
+    pins.write_text(json.dumps({jars.KAFKA.folder: dict.fromkeys(NAMES, digest(CONTENT))}))
+    monkeypatch.setattr(jars, "DIGESTS", pins)
     monkeypatch.setenv("EHKAFKA_CACHE_DIR", str(tmp_path / "cache"))
     return fake
 
@@ -85,7 +92,7 @@ def test_a_jar_that_was_removed_or_cut_is_downloaded_again(
 ) -> None:
     """A cache that somebody tidied up is noticed before Java complains about a missing class."""
     harm(jars.kafka_jars()[0])
-    assert all(zipfile.is_zipfile(path) for path in jars.kafka_jars())
+    assert all(path.read_bytes() == CONTENT for path in jars.kafka_jars())
     assert maven.downloads == 2
 
 
@@ -103,12 +110,57 @@ def test_a_download_that_keeps_breaking_leaves_nothing(maven: FakeMaven, tmp_pat
     assert left_behind(tmp_path) == []
 
 
-def test_a_damaged_jar_is_refused(maven: FakeMaven, tmp_path: Path) -> None:
-    """Bytes that changed on the way are found before the JAR is used."""
-    maven.damaged = True
-    with pytest.raises(EndpointError, match=NAMES[0]):
+def test_another_jar_than_the_pinned_one_is_refused_deleted_and_named(
+    maven: FakeMaven, tmp_path: Path
+) -> None:
+    """Same name, same size, one byte changed: it is never used, and not asked for a second time."""
+    maven.offers[NAMES[0]] = other = CONTENT.replace(b"J", b"j")
+    with pytest.raises(EndpointError) as refused:
+        jars.kafka_jars()
+    said = str(refused.value)
+    assert said.startswith(f"{NAMES[0]} of Apache Kafka {jars.KAFKA_VERSION} came from https://")
+    assert f"SHA-256 {digest(other)} instead of {digest(CONTENT)}, so it was refused and deleted" in said
+    assert (left_behind(tmp_path), maven.downloads) == ([], 1)
+
+
+def test_a_jar_that_nobody_has_pinned_is_refused(maven: FakeMaven, tmp_path: Path) -> None:
+    """One more on the class path could be anything; one less would be missed when it runs."""
+    maven.offers["more.jar"] = CONTENT
+    with pytest.raises(EndpointError, match=r"more\.jar of .*none, for it is not pinned"):
+        jars.kafka_jars()
+    maven.offers = {NAMES[0]: CONTENT}
+    with pytest.raises(EndpointError, match=rf"{NAMES[1]} of .* is pinned and was not among"):
         jars.kafka_jars()
     assert left_behind(tmp_path) == []
+
+
+def test_a_cache_from_before_digests_is_looked_at_once(
+    maven: FakeMaven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an earlier version has put there stays if it is the right one, and is replaced if not."""
+    (jars.kafka_jars()[0].parent / jars.CHECKED).unlink()
+    jars.kafka_jars()
+    monkeypatch.setattr(jars, "_digest", None)  # not looked at again
+    jars.kafka_jars()
+    assert maven.downloads == 1
+
+
+def test_a_changed_jar_in_a_cache_from_before_digests_is_replaced(maven: FakeMaven) -> None:
+    """Its size alone would not have told."""
+    jar = jars.kafka_jars()[0]
+    (jar.parent / jars.CHECKED).unlink()
+    jar.write_bytes(CONTENT.replace(b"J", b"j"))
+    assert jars.kafka_jars()[0].read_bytes() == CONTENT
+    assert maven.downloads == 2
+
+
+@pytest.mark.parametrize("wanted", [jars.KAFKA, jars.CONNECTOR], ids=lambda one: one.name)
+def test_all_that_is_downloaded_is_pinned(wanted: jars.JarSet) -> None:
+    """A change of versions without `--pin` is noticed here and not by who runs it."""
+    pinned = jars.digests_of(wanted)
+    named = [coordinate.rstrip("!").split(":") for coordinate in wanted.coordinates]
+    assert {f"{artifact}-{version}.jar" for _, artifact, version in named} <= pinned.keys()
+    assert all(re.fullmatch("[0-9a-f]{64}", one) for one in pinned.values())
 
 
 def test_a_repository_that_cannot_be_reached_is_named(
