@@ -73,7 +73,7 @@ class Pools:
     def pool(self, spec: HandlerSpec, parts: HandlerParts) -> Pool:
         """Return the handler's workers, none of them started."""
         if spec.is_async and not isinstance(spec, BatchSpec):
-            return Pool(self._tasks(spec, parts))
+            return self._tasks(spec, parts)
         must_run_in_threads(spec, self.set_up, self.tear_down)
         if isinstance(spec, BatchSpec):
             return Pool(self._batches(spec, parts))
@@ -101,15 +101,20 @@ class Pools:
         )
         return Pool(workers, attempts)
 
-    def _tasks(self, spec: HandlerSpec, parts: HandlerParts) -> AsyncioWorkers:
-        return AsyncioWorkers(
+    def _tasks(self, spec: HandlerSpec, parts: HandlerParts) -> Pool:
+        called = (spec, self.middleware, self.history, parts.make_record)
+        invoke = make_invoke_async(*called, deadline_s=spec.deadline_s)
+        attempts = None
+        if spec.deadline_s is not None:
+            attempts = AttemptClock(spec.name, spec.deadline_s, time.monotonic)
+            invoke = attempts.timed_async(invoke)
+        workers = AsyncioWorkers(
             parts.exchange,
-            invoke=make_invoke_async(
-                spec, self.middleware, self.history, parts.make_record, deadline_s=spec.deadline_s
-            ),
+            invoke=invoke,
             tear_down=self._guarded_loop_tear_down(),
             **self._options(spec, parts),
         )
+        return Pool(workers, attempts)
 
     def _batches(self, spec: BatchSpec, parts: HandlerParts) -> BatchWorkers:
         assert isinstance(parts.exchange, BatchExchange)

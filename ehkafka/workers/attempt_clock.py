@@ -14,10 +14,14 @@ from ehkafka.lanes.order import describe_key
 from ehkafka.telemetry.snapshot import OverdueAttempt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
+    from collections.abc import Awaitable, Callable, Hashable, Iterator
 
     from ehkafka.lanes.lane import Lane
     from ehkafka.records import TopicPartition
+
+
+# What a cancelled coroutine may take for its clean-up before its call counts as overdue.
+UNWIND_S = 0.25
 
 
 @dataclass(slots=True, eq=False)
@@ -38,7 +42,7 @@ class AttemptClock:
         self._handler = handler
         self._deadline_s = deadline_s
         self._clock = clock
-        # By thread. A worker writes its own entry; others read a copy.
+        # By thread, or by lane where calls are coroutines. A worker writes its own entry; others read a copy.
         self._running: dict[int, _Attempt] = {}
 
     def timed(self, invoke: Callable[[Lane], object]) -> Callable[[Lane], object]:
@@ -55,6 +59,26 @@ class AttemptClock:
                 return invoke(lane)
             finally:
                 del running[thread.ident or 0]
+
+        return call
+
+    def timed_async(self, invoke: Callable[[Lane], Awaitable[object]]) -> Callable[[Lane], Awaitable[object]]:
+        """Return the same for coroutines: one that swallows its cancellation goes on for as long as it likes.
+
+        A cancelled call gets a moment to unwind.
+        """
+        running, clock = self._running, self._clock
+
+        async def call(lane: Lane) -> object:
+            head: Any = lane.head
+            where = lane.assignment.partition
+            task = f"{threading.current_thread().name} {where}@{head.offset()} key {describe_key(lane.key)}"
+            began_s = clock() + UNWIND_S
+            running[id(lane)] = _Attempt(where, head.offset(), lane.key, lane.attempts + 1, began_s, task)
+            try:
+                return await invoke(lane)
+            finally:
+                del running[id(lane)]
 
         return call
 

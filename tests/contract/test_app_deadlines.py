@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import threading
 from typing import Any
@@ -162,3 +163,27 @@ def test_a_deadline_that_cannot_be_is_refused_where_it_stands(wrong: Any) -> Non
     with pytest.raises(ehkafka.ConfigurationError, match="give the seconds that one call may take") as caught:
         app.handler("t", deadline_s=wrong)(lambda _record: None)
     assert f"deadline_s={wrong!r}" in str(caught.value)
+
+
+def test_f15_a_coroutine_that_swallows_its_cancellation_turns_health_red(
+    lab: Any, events: Any, wait_for: Any
+) -> None:
+    """F15: nothing can end it, so it is told with its stack, and health names it until it returns."""
+    may_end = threading.Event()
+
+    async def stubborn(_record: Any) -> None:
+        while not may_end.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+
+    lab.produce("a")
+    app = lab.app(stubborn, deadline_s=0.2)
+    app.add_hook(events)
+    app.start()
+    reasons = wait_for(lambda: app.health().reasons)
+    assert reasons[0].startswith("t[0]@0, key a: attempt 1 has run for")
+    (told,) = wait_for(lambda: events.of(AttemptOverdue))
+    assert "in stubborn" in told.stack
+    may_end.set()
+    wait_for(lambda: app.health().ok)
+    app.stop(drain="running")

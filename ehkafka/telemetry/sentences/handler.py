@@ -22,7 +22,8 @@ def _(event: AttemptOverdue) -> str:
     return (
         f"Attempt {event.attempt} of {event.partition}@{event.offset}, key {text(event.key)}, has run for "
         f"{seconds(event.running_s)} in handler {text(event.handler)}; deadline_s={event.deadline_s:g}. "
-        "A thread cannot be ended: its key and its worker wait. See the stack for where it is."
+        "A thread, or a coroutine that swallows its cancellation, cannot be ended: its key and its "
+        "worker wait. See the stack for where it is."
     )
 
 
