@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import confluent_kafka
 from _bench_bare import BATCH_RECORDS, bare_consumer
-from _bench_engine import make_app
+from _bench_engine import make_app, stop_now
 
 from ehkafka.events import PartitionPaused
 
@@ -108,7 +108,7 @@ def engine_overload(
     app.add_hook(pauses)
     _run_live(app, seconds)
     share = app._runtime.context.flow.share(len(app.snapshot().partitions))[0]  # noqa: SLF001 - no one tells it
-    app.stop(drain=False)
+    stop_now(app)
     home, began_s = hot[0] if hot else (-1, 0.0)
     result = _percentiles([age_s for partition, age_s in latencies if partition != home])
     if not hot:
