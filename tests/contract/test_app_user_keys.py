@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+import traceback
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import ehkafka
+from ehkafka.events import HandlerFailed, RecordRetried, RecordSkipped
+from ehkafka.workers.exchange import Exchange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 RECORDS = "a b a c a b d a b a"
 
@@ -35,6 +42,51 @@ class Curious:
         return self.name.decode()
 
     __repr__ = __str__
+
+
+class OwnedLock:
+    """A lock that tells its owner, who would wait for itself for ever, apart from everybody else."""
+
+    def __init__(self, entered: list[str]) -> None:
+        self._lock = threading.Lock()
+        self._owner: int | None = None
+        self._entered = entered
+
+    def acquire(self, blocking: bool = True) -> bool:
+        """Take it; refuse to wait for oneself."""
+        if blocking and self._owner == threading.get_ident():
+            self._entered.append("".join(traceback.format_stack()))
+            raise RuntimeError("user code ran under a lock of the engine")
+        if not self._lock.acquire(blocking):
+            return False
+        self._owner = threading.get_ident()
+        return True
+
+    def release(self) -> None:
+        """Let the next one have it."""
+        self._owner = None
+        self._lock.release()
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+@pytest.fixture(autouse=True)
+def owned_locks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What would wait for itself for ever fails instead, and says where."""
+    entered: list[str] = []
+    init = Exchange.__init__
+
+    def with_owned_lock(self: Exchange, *arguments: Any, **options: Any) -> None:
+        init(self, *arguments, **options)
+        self._lock = OwnedLock(entered)  # type: ignore[assignment]
+
+    monkeypatch.setattr(Exchange, "__init__", with_owned_lock)
+    yield
+    assert not entered, entered[0]
 
 
 @pytest.mark.parametrize("how", ["express", "lanes", "handler", "batch", "tuple"])
@@ -86,6 +138,59 @@ def test_a_key_whose_text_looks_at_the_app(lab: Any, recorder: Any, wait_for: An
     app.start()
     wait_for(lambda: events.of(ehkafka.events.ParkedBudgetFull))
     assert app.health() is not None
+    app.stop()
+
+
+POLICIES: dict[str, dict[str, Any]] = {
+    "hold": {"on_failure": ehkafka.Hold()},
+    "skip": {"on_failure": ehkafka.Skip()},
+    "retry": {"retry": ehkafka.Retry(attempts=2, first_s=60.0, max_s=60.0)},
+    "again": {"retry": ehkafka.Retry(attempts=2, first_s=0.01), "on_failure": ehkafka.Skip()},
+    "topic": {"on_failure": ehkafka.DeadLetter("dead")},
+    "function": {"on_failure": ehkafka.DeadLetter(lambda _letter: None)},
+    "hold its key": {"on_failure": ehkafka.DeadLetter("dead", after="hold_key")},
+}
+
+
+@pytest.mark.parametrize("kind", ["express", "lanes", "handler", "batch"])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_keys_look_at_the_app_wherever_a_failure_names_them(
+    lab: Any, kind: str, policy: str, wait_for: Any, events: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever becomes of the failed record: no key is described under a lock, nor what a stop leaves."""
+
+    class Talkative(Curious):
+        app: Any = None
+
+        def __str__(self) -> str:
+            self._look()
+            return self.name.decode()
+
+    def fail(record: Any) -> None:
+        if record.key() == b"bad":
+            raise ValueError("no luck")
+
+    def fail_batch(batch: Any) -> None:
+        for record in batch:
+            if record.key() == b"bad":
+                batch.fail(record, ValueError("no luck"))
+
+    lab.broker.create_topic("dead", 1)
+    lab.produce("bad a bad a b")
+    options: dict[str, Any] = {"order_by": lambda record: Talkative(record.key()), **POLICIES[policy]}
+    app = lab.app()
+    app.add_hook(events)
+    if kind == "batch":
+        app.batch_handler("t", max_wait_s=0.01, **options)(fail_batch)
+    else:
+        options |= {"scope": "handler"} if kind == "handler" else {"express": kind == "express"}
+        app.handler("t", **options)(fail)
+    monkeypatch.setattr(Talkative, "app", app)
+    app.start()
+    wait_for(lambda: any(events.of(one) for one in (HandlerFailed, RecordRetried, RecordSkipped)))
+    # The healthy keys; how many of the others ended by then is the policy's.
+    wait_for(lambda: app.snapshot().finished_records >= 3)
+    assert app.health().ok is (policy not in {"hold", "hold its key"})
     app.stop()
 
 
