@@ -88,7 +88,8 @@ def test_b1_a_record_larger_than_the_byte_limit_still_gets_through_alone(
     wait_for(lambda: recorder.count == 4)
     sampler.stop()
     app.stop()
-    assert sampler.bytes_max <= 5_000
+    # One record: its value and its key.
+    assert sampler.bytes_max <= 5_001
 
 
 def test_b2_only_the_partition_over_its_share_is_paused(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ehkafka.errors import HandlerFailedError
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.records import TopicPartition
 from ehkafka.recovery.decision import HoldHead
@@ -511,8 +512,10 @@ def test_a_loop_that_dies_is_told_and_leaves_its_records_unfinished(pool: Callab
     assignment = made.assign()
     made.receive(assignment, 0, [b"a", b"b"])
     made.wait(lambda: made.deaths)
-    assert isinstance(made.deaths[0], SystemExit)
-    assert assignment.context.exception() is made.deaths[0]  # type: ignore[attr-defined]
+    # The handler's fault, and so it is named; not the engine's.
+    assert isinstance(made.deaths[0], HandlerFailedError)
+    assert "SystemExit: 3" in str(made.deaths[0])
+    assert assignment.context.exception() is made.deaths[0].__cause__  # type: ignore[attr-defined]
     assert made.workers.stop(LIMIT_S) == []
     with made.exchange.locked() as dispatcher:
         dispatcher.drain(assignment, below_started=False)
