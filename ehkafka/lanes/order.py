@@ -6,6 +6,7 @@ The four named ones are recognised by the dispatcher, which then asks librdkafka
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from ehkafka.headers.partition_key import partition_key_bytes
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 Scope = Literal["partition", "handler"]
 NullKey = Literal["spread", "partition", "one_lane"]
+# Whether this thread, or task, is in a key's own `__str__`.
+_is_asking: ContextVar[bool] = ContextVar("is_asking", default=False)
 _Kind = TypeVar("_Kind", bound="tuple[Any, ...]")
 
 
@@ -200,11 +203,25 @@ def describe_key(key: Hashable) -> str:
     elif isinstance(key, KeyFailure):
         text = "(order_by failed)"
     else:
-        try:
-            text = str(key)
-        except Exception:  # the user's own class; a log line must not end the app
-            text = f"<{type(key).__name__}>"
+        text = _text_of(key)
     return text if len(text) <= 80 else f"{text[:77]}…"
+
+
+def _text_of(key: Hashable) -> str:
+    """Return what a key of the user's own class says of itself, or the class's name where it cannot.
+
+    A key that looks at the app would be asked for its text by that look, and so on until the stack is full:
+    an error that then strikes the engine in the midst of its bookkeeping, and a record is never seen again.
+    """
+    if _is_asking.get():
+        return f"<{type(key).__name__}>"
+    token = _is_asking.set(True)
+    try:
+        return str(key)
+    except Exception:  # the user's own class; a log line must not end the app
+        return f"<{type(key).__name__}>"
+    finally:
+        _is_asking.reset(token)
 
 
 def _partition_key(record: Record | Message) -> bytes | None:
