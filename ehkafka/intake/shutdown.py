@@ -80,6 +80,9 @@ class Shutdown:
         for route in self._routes:
             route.exchange.hurry()
         drained = self._drain(consumer, request)
+        if drained and request.drain == "started":
+            # A retry that comes due while the last commit is on its way would run into the end.
+            self._loop.membership.cut(context.owned, None)
         may_commit = self._commit_while_time(consumer, request)
         left = left_behind.look(list(context.owned.values()))
         # Hooks and tear-downs may need as long as the stop itself; after its deadline nobody waits for them.
@@ -127,7 +130,8 @@ class Shutdown:
         committer, ledger = self._context.committer, self._context.ledger
         wait_s = max(COMMIT_AGAIN_S, ledger.pacing.spacing_s)
         tried: dict[TopicPartition, Position] = {}
-        while time.monotonic() < request.deadline_s and not self._context.leave_now():
+        # Without partitions an answer to the last commit changes nothing: another member's count.
+        while self._context.owned and time.monotonic() < request.deadline_s and not self._context.leave_now():
             if ledger.in_flight is None:
                 positions = self._context.owned.positions()
                 dirty = ledger.dirty(positions)

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
-from ehkafka.events import AppStopped, AppStopping, RecordsLeft
+from ehkafka.events import AppStopped, AppStopping, PartitionLost, RecordRetried, RecordsLeft
+from ehkafka.progress.committer import Committer
+from ehkafka.testing import ApiKey
 from ehkafka.testing.unstolen import unstolen_s
 
 if TYPE_CHECKING:
@@ -50,6 +52,47 @@ def test_l1b_a_stop_ends_what_is_started_and_what_lies_below_it(lab: Any, events
     wait_for(lambda: again.count == 1)
     app.stop()
     assert again.offsets() == [4]
+
+
+def test_a_retry_that_comes_due_during_the_last_commit_is_not_started(
+    lab: Any, events: Any, wait_for: Any
+) -> None:
+    """L1b: a pending retry is not waited for, so it must not begin either: it would have no outcome."""
+    recorder = lab.recorder()
+    recorder.fail_at(0)
+    lab.produce("bad a b")
+    app = lab.app(recorder, retry=ehkafka.Retry(attempts=9, first_s=0.3, jitter=0), commit_interval_s=60.0)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: app.snapshot().finished_records == 2 and events.of(RecordRetried))
+    recorder.block(lambda record: record.offset() == 0)
+    lab.broker.delay_next(ApiKey.OFFSET_COMMIT, 1.0)
+    app.stop()
+    assert recorder.offsets().count(0) == 1
+    (left,) = events.of(RecordsLeft)
+    assert left.waiting_keys == 1
+    assert [event.exit_code for event in events.of(AppStopped)] == [0]
+
+
+def test_a_stop_without_partitions_does_not_wait_for_an_old_commit(
+    lab: Any, events: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L1b: what is lost cannot be committed any more, whether the broker answers the last try or not."""
+    lab.produce("a b")
+    app = lab.app(lab.recorder())
+    app.add_hook(events)
+    # A client whose broker is away behind a proxy says nothing of a commit for minutes.
+    monkeypatch.setattr(Committer, "on_commit", lambda *_: None)
+    # All later answers of the coordinator wait behind this one: the member's session ends.
+    lab.broker.delay_next(ApiKey.OFFSET_COMMIT, 12.0)
+    app.start()
+    wait_for(lambda: events.of(PartitionLost))
+    assert app._runtime.context.ledger.in_flight
+    began_s = time.monotonic()
+    app.stop(timeout_s=60.0)
+    assert time.monotonic() - began_s < 30.0
+    # The client's own close waits for those answers, beside the app.
+    wait_for(lambda: not any(one.name == "ehkafka-close" for one in threading.enumerate()))
 
 
 def test_l1d_what_does_not_fit_is_left_and_what_is_finished_above_is_saved(

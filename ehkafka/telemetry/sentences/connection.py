@@ -20,6 +20,8 @@ def _(event: Throttled) -> str:
 
 @sentence.register
 def _(event: ConnectionTrouble) -> str:
+    if event.code == "close":  # nothing is tried after it
+        return f"Connection trouble, close: {ended(event.error)}"
     step = (
         "The client cannot go on: fix the cause and restart."
         if event.fatal

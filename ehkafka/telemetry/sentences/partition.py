@@ -36,9 +36,10 @@ def _(event: PartitionRevoked) -> str:
 
 @sentence.register
 def _(event: PartitionLost) -> str:
+    who = ", perhaps by another member already" if event.abandoned_records else ""
     return (
         f"Lost {event.partition}, epoch {event.epoch}, without a last commit; "
-        f"{abandoned(event.abandoned_records)}, perhaps by another member already. "
+        f"{abandoned(event.abandoned_records)}{who}. "
         f"If this repeats, look for a blocked process or network, or raise session.timeout.ms."
     )
 
