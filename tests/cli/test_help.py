@@ -72,6 +72,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedBr
         headers = [(ORIGIN_TOPIC, b"readings"), (ORIGIN_PARTITION, b"3")]
         broker.produce("readings.dead", [(b"home-7", b"{}")], partition=0, headers=headers)
         (folder / "shop").mkdir()
+        # A package in earnest: another test's shop.py may still be on the path, and would go before a folder.
+        (folder / "shop" / "__init__.py").touch()
         (folder / "examples" / "quickstart").mkdir(parents=True)
         for file, topic in (
             ("shop/orders.py", "orders"),

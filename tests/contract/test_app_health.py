@@ -129,9 +129,10 @@ def test_a_member_that_owns_nothing_is_a_healthy_standby(lab: Any, recorder: Any
     apps = [lab.app(recorder) for _ in range(2)]
     for app in apps:
         app.start()
-    wait_for(lambda: sorted(len(app.snapshot().partitions) for app in apps) == [0, 1])
-    (standby,) = [app for app in apps if not app.snapshot().partitions]
-    wait_for(lambda: standby.snapshot().is_standby)
+    # Both are in: before, the partition may still change hands.
+    seen = [(0, True), (1, False)]
+    wait_for(lambda: sorted((len(s.partitions), s.is_standby) for s in (a.snapshot() for a in apps)) == seen)
+    (standby,) = [app for app in apps if app.snapshot().is_standby]
     health = standby.health()
     assert health.ok
     assert health.notes[0].startswith("standby")

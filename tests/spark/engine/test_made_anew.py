@@ -188,9 +188,8 @@ def test_a_running_query_begins_the_new_log_at_its_beginning(
     before = stage.facts().topic_id
     stage.make_anew()
     new = {f"new-{number}" for number in range(NEW)}
-    lab.wait_until(lambda: f"new-{NEW - 1}" in handled())
-    missing = len(new - handled())
-    assert not missing, f"FACT: {missing} of {NEW} records of the new log were never handled"
+    # All of them: the last one may be handled before others, which have another key.
+    lab.wait_until(lambda: new <= handled())
     lab.wait_until(lambda: stage.commit().offset == NEW)
     run.stop()
     assert stage.facts().topic_id not in (None, before)
