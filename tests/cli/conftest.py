@@ -118,3 +118,12 @@ def start_ehkafka(tmp_path: Path) -> Iterator[Callable[..., Running]]:
     yield start
     for running in started:
         running.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in a folder of our own, with none of our variables set."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("EHKAFKA_")]:
+        monkeypatch.delenv(name)
+    return tmp_path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,13 +18,7 @@ CONNECTION_STRING = (
 )
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in a folder of our own, with none of our variables set."""
-    monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.startswith("EHKAFKA_")]:
-        monkeypatch.delenv(name)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def write(text: str, name: str = "ehkafka.toml", mode: int = 0o600) -> Path:
