@@ -17,12 +17,13 @@ from ehkafka.checkpoints.store_mirror import checked_choice
 from ehkafka.collector import collector_set
 from ehkafka.configuration import Configurable, Configuration
 from ehkafka.errors import ConfigurationError, EngineError
+from ehkafka.history import checked_history
 from ehkafka.importing import refuse_while_importing
 from ehkafka.lifespan import start_unless_cancelled
 from ehkafka.observation import health_of_run, snapshot_of
 from ehkafka.registration import Registration
 from ehkafka.runtime import Runtime
-from ehkafka.settings import drain_of
+from ehkafka.settings import check_timeout, drain_of
 from ehkafka.signals import stop_signals
 from ehkafka.telemetry.snapshot import Health, Snapshot
 from ehkafka.workers import process_child
@@ -71,7 +72,7 @@ class App(Registration, Configurable):
     ) -> None:
         super().__init__()
         self._configuration = Configuration(group, endpoint, start, settings)
-        self._history = history
+        self._history = checked_history(history)
         self._mirror = checked_choice(mirror)
         # Guards the life cycle, not the data: two threads may start and stop.
         self._lock = threading.RLock()
@@ -167,10 +168,12 @@ class App(Registration, Configurable):
         once.
         """
         self._check_process()
+        check_timeout(timeout_s, "stop")
+        drain = None if drain is None else drain_of(drain)
         runtime = self._runtime
         if runtime is None and process_child.stop_parent is not None:
             # In a worker process, where this app is a copy that never starts.
-            process_child.stop_parent(None if drain is None else drain_of(drain), timeout_s)
+            process_child.stop_parent(drain, timeout_s)
             return
         if runtime is None or self._state == "stopped":
             return
@@ -185,6 +188,7 @@ class App(Registration, Configurable):
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the app has ended by itself; True when it has. `stop` then tells of what it died."""
+        check_timeout(timeout_s, "wait")
         runtime = self._runtime
         # A start that failed leaves a runtime that never ran.
         return runtime is None or self._state == "stopped" or runtime.wait(timeout_s)

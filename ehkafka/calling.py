@@ -11,12 +11,15 @@ import difflib
 import functools
 import inspect
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+TOPIC_CHARACTERS_MAX: Final = 256
+"""Longest name of an event hub; Apache Kafka takes 249. Source: Event Hubs docs, quotas."""
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -80,6 +83,22 @@ def made_plainly(kind: Made) -> Made:
     """Let a class say so of the arguments that it is made of."""
     kind.__init__ = plainly(kind.__init__)  # type: ignore[misc]
     return kind
+
+
+def must_be_endpoint(endpoint: object) -> None:
+    """Refuse what describes no broker. Raises `ConfigurationError` without its text, which may hold a key."""
+    if isinstance(endpoint, type) or not hasattr(endpoint, "client_properties"):
+        kind = "Endpoint, the class itself," if isinstance(endpoint, type) else type(endpoint).__name__
+        raise ConfigurationError(f"endpoint={kind} is no Endpoint; {_INSTEAD['Endpoint']}.")
+
+
+def is_topic_name(name: object) -> bool:
+    """Say whether this could be a topic's name. Which characters it may have is the broker's to tell."""
+    return (
+        isinstance(name, str)
+        and 0 < len(name.strip()) <= len(name) <= TOPIC_CHARACTERS_MAX
+        and name.isprintable()
+    )
 
 
 def _misfit(function: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str, Any]) -> Exception:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from ehkafka.calling import close_to
+from ehkafka.calling import close_to, must_be_endpoint
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.advice import consumer_advice
 from ehkafka.endpoint.environment import KEYS as ENDPOINT_KEYS
@@ -22,6 +22,8 @@ from ehkafka.endpoint.properties import consumer_properties, explain_consumer
 from ehkafka.endpoint.property_names import in_one_spelling, is_secret, shown
 from ehkafka.errors import ConfigurationError
 from ehkafka.intake.start import check_start
+from ehkafka.progress.pacing import commit_pacing
+from ehkafka.progress.saving import metadata_bytes_max
 from ehkafka.settings import MEANINGS, Settings
 from ehkafka.wording import seconds
 
@@ -51,6 +53,12 @@ _OF_ENDPOINT = "endpoint.properties."
 SETTING_NAMES = tuple(field.name for field in dataclasses.fields(Settings))
 # Options of `App.handler` that a newcomer gives to the app.
 _OF_HANDLERS = frozenset({"workers", "order_by", "retry", "on_failure", "deadline_s", "raw", "rate_limit"})
+# Why less is used than a setting asks for.
+_BOUNDS = {
+    "commit_interval_s": "Event Hubs takes few commits a second of a partition",
+    "commit_metadata_bytes_max": "the broker takes no longer metadata",
+    "drain_s": "a revoke that takes half of max.poll.interval.ms already risks the membership",
+}
 # librdkafka's properties are a section of their own.
 _SCALARS = tuple(name for name in SETTING_NAMES if name != "consumer")
 
@@ -79,7 +87,7 @@ class Configuration:
     ) -> None:
         _check_group(group)
         if endpoint is not None:
-            _check_endpoint(endpoint)
+            must_be_endpoint(endpoint)
         check_start(start)
         _check_names(given)
         self._endpoint = endpoint
@@ -124,7 +132,7 @@ class Configuration:
         consumer properties by `consumer.<name>`; `usual` is for what it does not name.
         """
         if endpoint is not None:
-            _check_endpoint(endpoint)
+            must_be_endpoint(endpoint)
             if not self.takes_endpoint:
                 raise ConfigurationError(
                     f"The endpoint is given by the app's code, and by {origins.get('endpoint', usual)} too:"
@@ -170,6 +178,7 @@ class Configuration:
         )
 
     def _explained_settings(self) -> Iterator[Effective]:
+        bounded = self._bounded()
         for name in _SCALARS:
             yield Effective(
                 "app",
@@ -177,7 +186,33 @@ class Configuration:
                 _plain(name, getattr(self.settings, name)),
                 self._origins.get(name, DEFAULT),
                 MEANINGS[name],
+                bounded.get(name, ""),
             )
+
+    def _bounded(self) -> dict[str, str]:
+        """Return what is used instead of settings that ask for more than the engine gives."""
+        settings, is_event_hubs = self.settings, self.endpoint.is_event_hubs
+        poll_ms = self._consumer_properties()["max.poll.interval.ms"]
+        used = {
+            "commit_interval_s": commit_pacing(settings, is_event_hubs=is_event_hubs).interval_s,
+            "commit_metadata_bytes_max": metadata_bytes_max(settings, is_event_hubs=is_event_hubs),
+            "drain_s": settings.drain_used_s(poll_ms),
+        }
+        return {
+            name: f"{value:g} is used, for {_BOUNDS[name]}"
+            for name, value in used.items()
+            if getattr(settings, name) not in (None, value)
+        }
+
+    def _consumer_properties(self) -> dict[str, Any]:
+        settings = self.settings
+        return consumer_properties(
+            self.endpoint,
+            settings.group,
+            settings.consumer,
+            assignor=settings.assignor,
+            instance_id=settings.instance_id,
+        )
 
     def _explained_consumer(self) -> Iterator[Effective]:
         settings = self.settings
@@ -185,7 +220,7 @@ class Configuration:
         asked = (self.endpoint, settings.group, settings.consumer)
         advice = {
             each.property: f"{each.advice} ({each.source})"
-            for each in consumer_advice(self.endpoint, consumer_properties(*asked, **membership))
+            for each in consumer_advice(self.endpoint, self._consumer_properties())
         }
         for each in explain_consumer(*asked, **membership):
             value = _plain(each.name, each.value)
@@ -268,15 +303,6 @@ def _check_group(group: object) -> None:
         raise ConfigurationError(
             "group=*** looks like a connection string: give that to Endpoint.connection_string(…), and name "
             "the consumer group here."
-        )
-
-
-def _check_endpoint(endpoint: object) -> None:
-    if isinstance(endpoint, type) or not hasattr(endpoint, "client_properties"):
-        kind = "Endpoint, the class itself," if isinstance(endpoint, type) else type(endpoint).__name__
-        raise ConfigurationError(
-            f"endpoint={kind} is no Endpoint; make one with Endpoint.kafka(…), "
-            "Endpoint.connection_string(…), Endpoint.entra(…), Endpoint.from_env() or Endpoint.embedded()."
         )
 
 

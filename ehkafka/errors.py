@@ -20,13 +20,22 @@ Every message says what happened, where, and what to do next. None carries a sec
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
+
+TEXT_CHARACTERS_MAX: Final = 2_000
+"""Longest text of an error: whatever a value that it repeats may hold."""
 
 
 class EhkafkaError(Exception):
     """Anything this package raises on purpose. `exit_code` is what `ehkafka run` ends with."""
 
     exit_code: ClassVar[int] = 1
+
+    def __str__(self) -> str:
+        """Return what happened and what to do; of a long text the begin and the end, where these stand."""
+        text, half = super().__str__(), TEXT_CHARACTERS_MAX // 2
+        left_out = len(text) - 2 * half
+        return text if left_out <= 0 else f"{text[:half]} … {left_out} characters … {text[-half:]}"
 
 
 class ConfigurationError(EhkafkaError):

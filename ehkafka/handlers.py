@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
-from ehkafka.calling import must_take, must_take_in_class
+from ehkafka.calling import TOPIC_CHARACTERS_MAX, is_topic_name, must_take, must_take_in_class
 from ehkafka.errors import ConfigurationError
 from ehkafka.headers import HeaderMode
 from ehkafka.intake.start import check_start_topics
@@ -255,10 +255,10 @@ def check_topics(topics: tuple[Any, ...], where: str) -> None:
                 f"{where}: give topics one by one, such as @app.handler('orders', 'returns'), not as a "
                 f"{type(topic).__name__}."
             )
-        if not isinstance(topic, str) or not topic.strip() or "sharedaccess" in topic.lower():
+        if not is_topic_name(topic) or "sharedaccess" in topic.lower():
             raise ConfigurationError(
-                f"{where}: give the topics it handles as non-empty names, such as @app.handler('orders'), "
-                f"not {quoted(topic).removesuffix(',')}."
+                f"{where}: give the topics it handles as non-empty names of {TOPIC_CHARACTERS_MAX} printable "
+                f"characters at most, such as @app.handler('orders'), not {quoted(topic).removesuffix(',')}."
             )
 
 

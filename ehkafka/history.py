@@ -6,7 +6,9 @@ none was. `ehkafka.testing` has the implementations (memory, JSON lines) and the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -57,3 +59,14 @@ class History(Protocol):
 
     def commit_failed(self, next_offsets: Mapping[TopicPartition, int], error: str) -> None:
         """The broker refused, or the answer never came."""
+
+
+def checked_history(history: Any) -> History | None:
+    """Return what `App(history=…)` was given. Raises `ConfigurationError`."""
+    if history is None or (callable(getattr(history, "received", None)) and not isinstance(history, type)):
+        chosen: History | None = history
+        return chosen
+    raise ConfigurationError(
+        f"App(history=…): {type(history).__name__} keeps no history; leave it out, or give one of "
+        "ehkafka.testing."
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.endpoint.client import open_admin, open_consumer
-from ehkafka.endpoint.properties import consumer_properties, producer_properties
+from ehkafka.endpoint.properties import admin_properties, consumer_properties
 from ehkafka.intake.client_log import ClientLog
 from ehkafka.intake.log_asker import LogAsker
 from ehkafka.intake.log_watch import LogWatch, refresh_s
@@ -61,7 +61,7 @@ class LogIdentity:
 
     def _open_admin(self) -> AdminClient:
         # Whatever is wrong with the connection the run's consumer tells, too.
-        properties = {**producer_properties(self._endpoint, {}), "log_level": 0}
+        properties = {**admin_properties(self._endpoint), "log_level": 0}
         return open_admin(properties, logger=ClientLog(lambda _event: None))
 
     def open_consumer(self) -> Consumer:

@@ -239,7 +239,7 @@ class Runtime:
         properties = self._reach.properties()
         self._logs.use(properties)
         # A drain that outlives the poll interval would make the group drop this member in mid-revoke.
-        self.context.drain_s = min(self.settings.drain_s, int(properties["max.poll.interval.ms"]) / 2000)
+        self.context.drain_s = self.settings.drain_used_s(int(properties["max.poll.interval.ms"]))
         take_statistics = self.context.contact.with_statistics(properties)
         return self._reach.open(
             properties,

@@ -5,7 +5,6 @@ Values only; where they come from (arguments, environment, files) is the busines
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -22,6 +21,12 @@ OnParkedFull = Literal["pause_partition", "dead_letter", "stop"]
 OnForeignMetadata = Literal["ignore", "fail"]
 OnNoGroupOffsets = Literal["mirror", "start", "fail"]
 Drain = Literal["started", "all", "running"]
+
+# Beyond these a number is a mistake of units; timers and counters of the system take more.
+_SECONDS_MAX = 366 * 86_400
+_COUNT_MAX = 1 << 50
+# confluent-kafka's `consume` takes no more.
+_MOST = {"batch_records_max": 1_000_000}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +152,10 @@ class Settings:
                 "Lower the first or raise the second."
             )
 
+    def drain_used_s(self, poll_ms: int) -> float:
+        """Return the budget of a revoke: half of `max.poll.interval.ms` at most, which ends a membership."""
+        return min(self.drain_s, poll_ms / 2000)
+
 
 MEANINGS: Mapping[str, str] = MappingProxyType(
     {
@@ -192,6 +201,15 @@ def drain_of(drain: object) -> Drain:
     raise ConfigurationError(f"drain={drain!r} is unknown; use 'started', 'all' or 'running'.")
 
 
+def check_timeout(timeout_s: object, call: str) -> None:
+    """Refuse what is no time to wait. Raises `ConfigurationError`."""
+    is_number = isinstance(timeout_s, int | float) and not isinstance(timeout_s, bool)
+    if timeout_s is not None and not (is_number and 0 <= timeout_s <= _SECONDS_MAX):  # type: ignore[operator]
+        raise ConfigurationError(
+            f"{call}(timeout_s={timeout_s!r}): give seconds from 0 to {_SECONDS_MAX}, or None."
+        )
+
+
 def check_max_age(max_age: Any) -> None:
     """Refuse what is no age. Raises `ConfigurationError`."""
     if max_age is not None and (not isinstance(max_age, timedelta) or max_age <= timedelta(0)):
@@ -206,6 +224,7 @@ def _require(settings: Settings, name: str, *, least: float, strictly: bool) -> 
     kind = "number"
     if not name.endswith("_s"):
         kind, is_number = "whole number", is_number and not isinstance(value, float)
-    if not is_number or not math.isfinite(value) or value < least or (strictly and value == least):
-        bound = f"above {least}" if strictly else f"{least} or more"
+    most = _MOST.get(name, _SECONDS_MAX if name.endswith("_s") else _COUNT_MAX)
+    if not is_number or not least <= value <= most or (strictly and value == least):
+        bound = f"above {least} and up to {most}" if strictly else f"from {least} to {most}"
         raise ConfigurationError(f"{name}={value!r}: it must be a {kind} {bound}.")

@@ -29,6 +29,7 @@ from ehkafka.checkpoints.store import (
     StoreMissingError,
     StoreUnavailableError,
 )
+from ehkafka.errors import ConfigurationError
 from ehkafka.wording import ended, seconds
 
 if TYPE_CHECKING:
@@ -50,7 +51,10 @@ class FileStore:
     """Keeps blobs below an existing folder."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self._folder = Path(folder).expanduser().absolute()
+        path = os.fspath(folder) if isinstance(folder, str | os.PathLike) else None
+        if not isinstance(path, str) or not path or "\0" in path:
+            raise ConfigurationError(f"FileStore: {folder!r:.80} is no path of a folder; give one.")
+        self._folder = Path(path).expanduser().absolute()
 
     @property
     def name(self) -> str:

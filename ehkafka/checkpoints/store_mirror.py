@@ -44,21 +44,26 @@ class StoreMirror:
     def __post_init__(self) -> None:
         """Refuse what cannot work. Raises `ConfigurationError`."""
         check_interval(self.interval_s, "StoreMirror")
+        if isinstance(self.store, type) or not callable(getattr(self.store, "list_blobs", None)):
+            raise ConfigurationError(
+                f"StoreMirror(store=…): {type(self.store).__name__} is no store; give a FileStore(…) or an "
+                "object with the methods of CheckpointStore."
+            )
 
     def open_store(self) -> CheckpointStore:
         """Return the store that was given."""
         return self.store
 
 
-def checked_choice(mirror: Any) -> MirrorChoice | None:
-    """Return what `App(mirror=…)` was given. Raises `ConfigurationError`."""
+def checked_choice(mirror: Any, who: str = "App") -> MirrorChoice | None:
+    """Return what `App(mirror=…)`, or another's, was given. Raises `ConfigurationError`."""
     if mirror is None or (callable(getattr(mirror, "open_store", None)) and not isinstance(mirror, type)):
         chosen: MirrorChoice | None = mirror
         return chosen
     # Not its repr: a connection string may have been given in its place.
     raise ConfigurationError(
-        f"App(mirror=…): a {type(mirror).__name__} is no mirror; give a BlobMirror(…), or a StoreMirror with "
-        "a store of your own."
+        f"{who}(mirror=…): {type(mirror).__name__} is no mirror; give a BlobMirror(…), or a StoreMirror "
+        "with a store of your own."
     )
 
 

@@ -41,6 +41,8 @@ class Choices:
                 f"Consumer: sync_commit={self.sync_commit!r} is unknown; use 'acknowledged', which waits for "
                 "the broker, or 'deferred', which returns at once."
             )
+        if not isinstance(self.contiguous, bool):
+            raise ConfigurationError(f"Consumer: contiguous={self.contiguous!r:.80}: give True or False.")
         for name in ("unmarked_records_max", "unmarked_bytes_max"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:

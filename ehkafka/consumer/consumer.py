@@ -21,6 +21,7 @@ from ehkafka.consumer.polling import PollingConsumer
 from ehkafka.consumer.rebalances import Rebalances
 from ehkafka.consumer.turns import CLOSE_WAIT_S
 from ehkafka.endpoint.client import initialise_consumer
+from ehkafka.endpoint.text import check_client_texts, check_topics
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -101,8 +102,10 @@ class Consumer(PollingConsumer):
         given = config[0] if config else {}
         if self._is_open or len(config) > 1 or not isinstance(given, dict):
             super().__init__(*config, **properties)
-        if str(flattened(given, properties).get("group.id", "none")) in {"", "None"}:
-            # confluent-kafka would abort the process.
+        asked = flattened(given, properties)
+        # confluent-kafka would abort the process.
+        check_client_texts(asked, "Consumer")
+        if str(asked.get("group.id", "none")).strip() in {"", "None"}:
             raise ValueError("Failed to create consumer: group.id must be set")
         parts = self._parts = Parts(
             given,
@@ -180,25 +183,30 @@ class Consumer(PollingConsumer):
     def subscribe(self, topics: list[str], *callbacks: Any, **named: Any) -> None:
         """See `confluent_kafka.Consumer.subscribe`."""
         given = dict(zip(("on_assign", "on_revoke", "on_lost"), callbacks, strict=False)) | named
+        if isinstance(topics, list):
+            # confluent-kafka takes whatever has a text, and ends the process for what librdkafka cannot read.
+            topics = list(map(str, topics))
+            check_topics(topics, "Consumer.subscribe")
         parts = self._parts
         is_understood = isinstance(topics, list) and len(callbacks) <= len(_REBALANCE_CALLBACKS)
         is_understood &= given.keys() <= _REBALANCE_CALLBACKS and all(map(callable, given.values()))
         if not is_understood or not self._is_open:
             super().subscribe(topics, *callbacks, **named)
             return
-        names = list(map(str, topics))  # confluent-kafka takes whatever has a text
-        parts.mirror.subscribed(names)
+        parts.mirror.subscribed(topics)
         if parts.endpoint is not None:
-            parts.endpoint.prepare_topics(name for name in names if not name.startswith("^"))
-        super().subscribe(names, **self._rebalances.callbacks(given))
+            parts.endpoint.prepare_topics(name for name in topics if not name.startswith("^"))
+        super().subscribe(topics, **self._rebalances.callbacks(given))
 
     def assign(self, partitions: list[KafkaPartition]) -> None:
         """See `confluent_kafka.Consumer.assign`."""
+        _check(partitions, "assign")
         super().assign(partitions)
         self._rebalances.assigned(partitions, anew=True)
 
     def incremental_assign(self, partitions: list[KafkaPartition]) -> None:
         """See `confluent_kafka.Consumer.incremental_assign`."""
+        _check(partitions, "incremental_assign")
         super().incremental_assign(partitions)
         self._rebalances.assigned(partitions, anew=False)
 
@@ -299,3 +307,8 @@ class Consumer(PollingConsumer):
 
 def _names(partitions: Sequence[KafkaPartition]) -> list[TopicPartition]:
     return [TopicPartition(p.topic, p.partition) for p in partitions]
+
+
+def _check(partitions: Any, what: str) -> None:
+    if isinstance(partitions, list):
+        check_topics([p.topic for p in partitions if isinstance(p, KafkaPartition)], f"Consumer.{what}")

@@ -30,6 +30,8 @@ class DeserializingConsumer(KafkaDeserializingConsumer[Any, Any], _Chosen):
 
     def __init__(self, conf: dict[str, Any], **choices: Any) -> None:
         self._choices = choices
+        if not isinstance(conf, dict):
+            raise TypeError("expected configuration dict")  # as confluent-kafka's other classes say
         super().__init__(conf)
 
     def __exit__(

@@ -6,6 +6,7 @@ which `Consumer(as_confluent=…)` switches it off.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -13,7 +14,7 @@ from ehkafka.errors import ConfigurationError
 from ehkafka.events.consumer import DropInDeviated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
 
     from ehkafka.events import Event
 
@@ -45,6 +46,11 @@ class Deviating:
     def __init__(self, as_confluent: Collection[Deviation], emit: Callable[[Event], None]) -> None:
         known = get_args(Deviation)
         given = [as_confluent] if isinstance(as_confluent, str) else as_confluent
+        if not isinstance(given, Collection):
+            raise ConfigurationError(
+                f"Consumer: as_confluent is of type {type(given).__name__}; give a list of names, some of "
+                f"{', '.join(known)}."
+            )
         if unknown := [name for name in given if name not in known]:
             raise ConfigurationError(
                 f"Consumer: as_confluent={unknown[0]!r} is unknown; use some of {', '.join(known)}."

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka.cimpl import Consumer as KafkaConsumer
 
+from ehkafka.calling import must_be_endpoint
+from ehkafka.checkpoints.store_mirror import checked_choice
 from ehkafka.consumer.anew import Anew
 from ehkafka.consumer.auto_commit import AutoCommit
 from ehkafka.consumer.choices import Choices, auto_commit_s, flattened, is_true
@@ -28,7 +30,7 @@ from ehkafka.consumer.telling import Telling
 from ehkafka.consumer.turns import Turns
 from ehkafka.endpoint.client import check_client_version
 from ehkafka.endpoint.credential_watch import CredentialWatch
-from ehkafka.endpoint.drop_in import drop_in_properties, endpoint_of
+from ehkafka.endpoint.drop_in import check_drop_in, drop_in_properties, endpoint_of
 from ehkafka.endpoint.limits import COMMIT_INTERVAL_S_MIN
 from ehkafka.errors import ConfigurationError
 from ehkafka.progress.committer import Committer
@@ -74,7 +76,11 @@ class Parts:
         **choices: Any,
     ) -> None:
         """Raise `ConfigurationError` for what cannot work."""
+        if endpoint is not None:
+            must_be_endpoint(endpoint)
+        mirror = checked_choice(mirror, "Consumer")
         asked = flattened(config, more)
+        check_drop_in(asked)
         self.telling = Telling()
         self.deviating = Deviating(as_confluent, self.telling.emit)
         self.choices = Choices(

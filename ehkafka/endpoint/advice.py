@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.endpoint import limits
 from ehkafka.endpoint.bootstrap import bootstrap_hosts, is_loopback
 from ehkafka.endpoint.property_names import shown
-from ehkafka.endpoint.refusals import is_false, whole_number
+from ehkafka.endpoint.refusals import UNCHECKED, is_false, whole_number
 from ehkafka.events import SettingAdvice
 from ehkafka.wording import ended
 
@@ -81,8 +81,25 @@ def _idle_connections(properties: Mapping[str, Any]) -> Iterator[SettingAdvice]:
 
 
 def _produce_on_event_hubs(properties: Mapping[str, Any]) -> Iterator[SettingAdvice]:
-    if properties["request.timeout.ms"] < limits.REQUEST_TIMEOUT_MS_RECOMMENDED:
+    timeout_ms, least = properties["request.timeout.ms"], limits.IDEMPOTENT_REQUEST_TIMEOUT_MS_MIN
+    if timeout_ms < least and not is_false(properties.get("enable.idempotence", False)):
+        yield _advice(
+            properties,
+            "request.timeout.ms",
+            f"Event Hubs requires {least} or more of an idempotent producer, as ours is, or it may forget the"
+            f" producer's id. Set {least}, or leave it out",
+            limits.CLIENT_SETTINGS_SOURCE,
+        )
+    elif timeout_ms < limits.REQUEST_TIMEOUT_MS_RECOMMENDED:
         yield _recommended(properties, "request.timeout.ms", "The service itself may take 20 s")
+    if str(properties.get("compression.type", "none")).strip().lower() == "gzip":
+        yield _advice(
+            properties,
+            "compression.type",
+            "the Premium and Dedicated tiers alone take gzip; Basic and Standard refuse what is compressed."
+            " Leave it out unless you know the tier",
+            limits.OVERVIEW_SOURCE,
+        )
     if "message.max.bytes" in properties:
         size_bytes = whole_number("message.max.bytes", properties["message.max.bytes"])
         below = limits.PRODUCE_REQUEST_BYTES_BELOW
@@ -121,10 +138,7 @@ def _security(endpoint: Endpoint, properties: Mapping[str, Any]) -> Iterator[Set
 
 def _unchecked_certificates(properties: Mapping[str, Any]) -> Iterator[SettingAdvice]:
     exposed = "whoever is in between can read the key and the records. Leave it out, and name your own"
-    for name, is_off in (
-        ("enable.ssl.certificate.verification", is_false),
-        ("ssl.endpoint.identification.algorithm", lambda value: str(value).strip().lower() == "none"),
-    ):
+    for name, is_off in UNCHECKED.items():
         if name in properties and is_off(properties[name]):
             yield _advice(
                 properties,

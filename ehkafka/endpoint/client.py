@@ -16,8 +16,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import Consumer, Producer
 
 from ehkafka.endpoint.causes import CAUSE_UNKNOWN, CAUSES
+from ehkafka.endpoint.known_names import KNOWN
 from ehkafka.endpoint.limits import CLIENT_VERSION_MIN, CLIENT_VERSIONS_BROKEN
-from ehkafka.endpoint.property_names import SUGGESTED, is_secret
+from ehkafka.endpoint.property_names import is_secret
 from ehkafka.endpoint.token_source import TokenSource
 from ehkafka.errors import ConfigurationError
 from ehkafka.wording import ended
@@ -118,7 +119,7 @@ def _explained(said: str, properties: Mapping[str, Any]) -> str:
     if unknown is None:
         return f"{_struck(' '.join(said.split()), properties)}. Correct or leave out that property."
     name = _struck(unknown["name"], properties)
-    close = difflib.get_close_matches(name, SUGGESTED, n=1, cutoff=0.75)
+    close = difflib.get_close_matches(name, KNOWN, n=1, cutoff=0.75)
     hint = f"did you mean {close[0]}?" if close else "see librdkafka's CONFIGURATION.md for the names."
     return f"librdkafka knows no property {name!r}; {hint}"
 

@@ -44,6 +44,14 @@ def endpoint_of(config: Mapping[str, Any]) -> Endpoint | None:
     return Endpoint.kafka(servers) if any(map(is_event_hubs_host, hosts)) else None
 
 
+def check_drop_in(config: Mapping[str, Any]) -> None:
+    """Refuse what is unsafe, whatever a program asks to be left alone. Raises `ConfigurationError`."""
+    servers = next((config[name] for name in _NAMES if config.get(name)), None)
+    if isinstance(servers, str) and "UseDevelopmentEmulator=true" not in str(config.get("sasl.password")):
+        is_namespace = endpoint_of(config) is not None
+        refusals.check_trust({**config, "bootstrap.servers": servers}, is_namespace=is_namespace)
+
+
 def drop_in_properties(endpoint: Endpoint, config: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a consumer of this endpoint needs with a program's properties, secrets in the clear.
 
@@ -53,6 +61,8 @@ def drop_in_properties(endpoint: Endpoint, config: Mapping[str, Any]) -> dict[st
     connection = endpoint.client_properties()
     refusals.check_connection(connection, asked)
     result = {**connection, **asked}
+    if endpoint.kind != "emulator":
+        refusals.check_trust(result, is_namespace=endpoint.kind == "event-hubs")
     if endpoint.is_event_hubs or endpoint.kind == "embedded":
         set_timings(result, is_embedded=endpoint.kind == "embedded")
         result.setdefault("client.id", client_name())

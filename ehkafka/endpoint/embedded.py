@@ -8,12 +8,13 @@ It must never be reached from the hot path.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from ehkafka.testing.embedded import EmbeddedBroker
 
@@ -25,6 +26,10 @@ class SharedBroker:
     """One embedded broker for all who hold the endpoint; `partitions` is what a new topic gets."""
 
     def __init__(self, topics: Mapping[str, int], partitions: int) -> None:
+        from ehkafka.testing.embedded import check_count, check_topics  # noqa: PLC0415 - tests and demos only
+
+        check_topics(topics)
+        check_count(partitions, "A topic")
         self._lock = threading.Lock()
         # Written and read under the lock only.
         self._topics = dict(topics)
@@ -39,6 +44,8 @@ class SharedBroker:
 
     def prepare(self, topics: Iterable[str]) -> None:
         """Create the topics that do not exist; those that do stay as they are."""
+        if isinstance(topics, str) or not isinstance(topics, Iterable):
+            raise ConfigurationError(f"prepare_topics: {type(topics).__name__} is no list of topics' names.")
         with self._lock:
             broker = self._started()
             for topic in topics:

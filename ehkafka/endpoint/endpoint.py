@@ -19,7 +19,8 @@ from ehkafka.endpoint.credential_source import credential_source
 from ehkafka.endpoint.embedded import SharedBroker
 from ehkafka.endpoint.entra import EntraConnection
 from ehkafka.endpoint.environment import ADDITIONS, chosen_way, missing_hint, read_variables
-from ehkafka.endpoint.property_names import in_one_spelling
+from ehkafka.endpoint.property_names import check_mapping, in_one_spelling
+from ehkafka.endpoint.refusals import check_trust
 from ehkafka.errors import ConfigurationError
 from ehkafka.secret import HiddenProperties
 
@@ -63,6 +64,12 @@ class Endpoint:
     _properties: Mapping[str, Any]
     _broker: SharedBroker | None = None
     _entra: EntraConnection | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse to leave a namespace's certificate unchecked. Raises `ConfigurationError`."""
+        if self.kind in {"event-hubs", "kafka"}:
+            properties = {"bootstrap.servers": self.name, **self._properties}
+            check_trust(properties, is_namespace=self.kind == "event-hubs")
 
     @classmethod
     @plainly
@@ -162,6 +169,12 @@ class Endpoint:
         so on. An empty variable counts as not set. Raises `ConfigurationError` that never holds a value.
         """
         environ = os.environ if environ is None else environ
+        check_mapping(environ, "Endpoint.from_env: the environment")
+        if not isinstance(prefix, str):
+            raise ConfigurationError(
+                f"Endpoint.from_env: prefix is of type {type(prefix).__name__}; give what the variables "
+                "begin with, such as 'EHKAFKA_'."
+            )
         variables = read_variables(environ, prefix)
         try:
             return cls.from_settings(
@@ -184,6 +197,7 @@ class Endpoint:
         One of `connection_string`, `connection_string_file`, `namespace` (with `credential`, `client_id`)
         and `bootstrap`. `named` says in errors what the user calls a setting. Raises `ConfigurationError`.
         """
+        check_mapping(settings, "Endpoint.from_settings: the settings")
         way = chosen_way(settings, named)
         value = settings[way]
         try:
@@ -209,12 +223,7 @@ class Endpoint:
         `topics` maps names to partition counts; a subscribed topic that is not among them is made with
         `partitions`. Several apps may share the endpoint; `close()` stops the broker for all of them.
         """
-        for count in (partitions, *(topics or {}).values()):
-            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-                raise ConfigurationError(
-                    f"Endpoint.embedded: a topic has 1 or more partitions, not {count!r}"
-                )
-        broker = SharedBroker(topics or {}, partitions)
+        broker = SharedBroker({} if topics is None else topics, partitions)
         return cls(
             name="embedded",
             kind="embedded",
@@ -243,7 +252,10 @@ class Endpoint:
         return {**service, **self._connect(), **self._properties}
 
     def prepare_topics(self, topics: Iterable[str]) -> None:
-        """Create what is missing of these topics on an embedded broker; elsewhere do nothing."""
+        """Create what is missing of these topics on an embedded broker; elsewhere do nothing.
+
+        Raises `ConfigurationError` for what is no topic's name.
+        """
         if self._broker is not None:
             self._broker.prepare(topics)
 

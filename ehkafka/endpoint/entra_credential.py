@@ -77,8 +77,11 @@ def checked_credential(
 ) -> tuple[str, Any]:
     """Return a credential's name, and the object if one was given. Raises `ConfigurationError` by `who`."""
     names = get_args(CredentialName)
-    if client_id is not None and (not isinstance(client_id, str) or not client_id.strip()):
-        raise ConfigurationError(f"{who}: client_id is empty or no text; leave it out, or give the id")
+    if client_id is not None and not _is_id(client_id):
+        raise ConfigurationError(
+            f"{who}: client_id is no id, such as 12345678-1234-1234-1234-123456789abc; leave it out, or "
+            "give the identity's"
+        )
     name = "default" if credential is None else credential
     if isinstance(name, str):
         if name not in names:
@@ -167,3 +170,7 @@ _BUILDERS: dict[str, Callable[[str | None, str], Any]] = {
 def _authority(host: str) -> dict[str, str]:
     # azure-identity's own variable wins: it may name a private cloud.
     return {} if os.environ.get("AZURE_AUTHORITY_HOST") else {"authority": host}
+
+
+def _is_id(client_id: object) -> bool:
+    return isinstance(client_id, str) and client_id.isprintable() and 0 < len(client_id.strip()) <= 256

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 CLIENT_SETTINGS_SOURCE = "Event Hubs docs, Apache Kafka client configurations"
 QUOTAS_SOURCE = "Event Hubs docs, quotas"
 FAQ_SOURCE = "Event Hubs docs, frequently asked questions"
+OVERVIEW_SOURCE = "Event Hubs docs, Apache Kafka overview"
 EMULATOR_SOURCE = "Event Hubs docs, emulator"
 KAFKA_CONSUMER_SOURCE = "Apache Kafka docs, consumer configurations"
 LIBRDKAFKA_SOURCE = "librdkafka, CONFIGURATION.md"
@@ -62,6 +63,9 @@ Source: client configurations."""
 REQUEST_TIMEOUT_MS_RECOMMENDED = 60_000
 """A producer's `request.timeout.ms` to use. Source: client configurations."""
 
+IDEMPOTENT_REQUEST_TIMEOUT_MS_MIN = 60_000
+"""Least `request.timeout.ms` of an idempotent producer. Source: client configurations."""
+
 PRODUCE_REQUEST_BYTES_BELOW = 1_046_528
 """The service closes the connection on a produce request of this size or more (Dedicated clusters with
 large messages aside). librdkafka's default `message.max.bytes` of 1 000 000 is below it.
@@ -106,6 +110,10 @@ COMMIT_IDLE_S = 6 * 3600.0
 """After so long an unchanged position is committed again. How long Event Hubs keeps committed offsets is
 not documented (azure-event-hubs-for-kafka#254); the shortest default of any Apache Kafka broker was a day
 (before 2.0; 7 days since), so three of four such commits may fail."""
+
+KAFKA_TEXT_BYTES_MAX = 32_767
+"""Longest text, a group's name among them, that a request can carry: its length is a signed 16-bit number.
+Source: the Kafka protocol."""
 
 GROUP_NAME_CHARACTERS_MAX = 256
 """Longest name of a consumer group. Source: quotas."""

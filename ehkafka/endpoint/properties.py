@@ -217,6 +217,15 @@ def producer_properties(endpoint: Endpoint, overrides: Mapping[str, Any]) -> dic
     return result
 
 
+def admin_properties(endpoint: Endpoint) -> dict[str, Any]:
+    """Return the properties of a client that only asks, secrets in the clear.
+
+    librdkafka makes a producer of it, which would ask the broker for a producer's id. Raises
+    `ConfigurationError` as `producer_properties` does.
+    """
+    return producer_properties(endpoint, {}) | {"enable.idempotence": False}
+
+
 def letter_properties(
     endpoint: Endpoint, consumer: Mapping[str, Any], *, is_plain: bool = False
 ) -> dict[str, Any]:
@@ -243,7 +252,10 @@ def _asked(endpoint: Endpoint, overrides: Mapping[str, Any]) -> dict[str, Any]:
     chosen = in_one_spelling(overrides, "App(consumer=…)")
     connection = endpoint.client_properties()
     refusals.check_connection(connection, chosen)
-    return {**connection, **chosen}
+    result = {**connection, **chosen}
+    if endpoint.kind != "emulator":
+        refusals.check_trust(result, is_namespace=endpoint.kind == "event-hubs")
+    return result
 
 
 def _consumer_owned(group: str, assignor: str, instance_id: str | None) -> tuple[Owned, ...]:

@@ -1,4 +1,4 @@
-"""What we know of librdkafka's property names: aliases, secrets, and names worth suggesting.
+"""What we know of librdkafka's property names: aliases, and which hold secrets.
 
 Pure. Brings a mapping given by a user into one spelling, so that two layers laid over one another
 cannot hold the same property twice. Called by `Endpoint` and by `properties`.
@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from ehkafka.endpoint.known_names import may_be_secret, meant_by
+from ehkafka.endpoint.text import check_text
 from ehkafka.errors import ConfigurationError
 
 Value: TypeAlias = "str | int | float | bool | Callable[..., Any]"
@@ -27,82 +29,6 @@ ALIASES: Mapping[str, str] = {
     "max.in.flight": "max.in.flight.requests.per.connection",
 }
 """librdkafka's second names → the name that we use."""
-
-SUGGESTED = [
-    "acks",
-    "allow.auto.create.topics",
-    "auto.offset.reset",
-    "batch.num.messages",
-    "batch.size",
-    "bootstrap.servers",
-    "broker.address.family",
-    "check.crcs",
-    "client.dns.lookup",
-    "client.id",
-    "client.rack",
-    "compression.type",
-    "connections.max.idle.ms",
-    "debug",
-    "enable.auto.commit",
-    "enable.auto.offset.store",
-    "enable.idempotence",
-    "enable.partition.eof",
-    "enable.ssl.certificate.verification",
-    "error_cb",
-    "fetch.error.backoff.ms",
-    "fetch.max.bytes",
-    "fetch.min.bytes",
-    "fetch.queue.backoff.ms",
-    "fetch.wait.max.ms",
-    "group.id",
-    "group.instance.id",
-    "group.protocol",
-    "heartbeat.interval.ms",
-    "isolation.level",
-    "linger.ms",
-    "log.connection.close",
-    "log_level",
-    "max.in.flight.requests.per.connection",
-    "max.partition.fetch.bytes",
-    "max.poll.interval.ms",
-    "message.max.bytes",
-    "message.timeout.ms",
-    "metadata.max.age.ms",
-    "oauth_cb",
-    "partition.assignment.strategy",
-    "partitioner",
-    "queue.buffering.max.kbytes",
-    "queue.buffering.max.messages",
-    "queued.max.messages.kbytes",
-    "queued.min.messages",
-    "receive.message.max.bytes",
-    "reconnect.backoff.max.ms",
-    "reconnect.backoff.ms",
-    "request.timeout.ms",
-    "retries",
-    "retry.backoff.ms",
-    "sasl.mechanisms",
-    "sasl.oauthbearer.config",
-    "sasl.password",
-    "sasl.username",
-    "security.protocol",
-    "session.timeout.ms",
-    "socket.connection.setup.timeout.ms",
-    "socket.keepalive.enable",
-    "socket.nagle.disable",
-    "socket.timeout.ms",
-    "ssl.ca.location",
-    "ssl.ca.pem",
-    "ssl.certificate.location",
-    "ssl.key.location",
-    "ssl.key.password",
-    "ssl.keystore.location",
-    "statistics.interval.ms",
-    "stats_cb",
-    "throttle_cb",
-    "topic.metadata.refresh.interval.ms",
-]
-"""Names that a typo may have meant; the common ones, in no way all of them."""
 
 _SECRET_MARKS = (
     "password",
@@ -131,7 +57,7 @@ def is_secret(name: str, value: object = None) -> bool:
     lower = name.lower()
     if lower == _URL:
         return not (isinstance(value, str) and _PLAIN_URL.fullmatch(value))
-    return lower != _FILE and any(mark in lower for mark in _SECRET_MARKS)
+    return lower != _FILE and (any(mark in lower for mark in _SECRET_MARKS) or may_be_secret(lower))
 
 
 def shown(name: str, value: object) -> str:
@@ -141,15 +67,21 @@ def shown(name: str, value: object) -> str:
     return "***" if hidden else f"{value!r:.80}"
 
 
+def check_mapping(given: object, what: str) -> None:
+    """Refuse what has no names. Raises `ConfigurationError` without its text, which may hold a key."""
+    if not isinstance(given, Mapping):
+        kind = f"{'are' if what.endswith('s') else 'is'} of type {type(given).__name__}"
+        raise ConfigurationError(f"{what} {kind}, not a mapping of names: give {{'name': value}}.")
+    for name in given:
+        if not isinstance(name, str):
+            raise ConfigurationError(f"{what}: a name is {type(name).__name__}, not text.")
+
+
 def in_one_spelling(properties: Mapping[str, Value] | None, origin: str) -> dict[str, Any]:
     """Copy the properties under the names that we use. Raises ConfigurationError for a bad name or value."""
     if properties is None:
         return {}
-    if not isinstance(properties, Mapping):
-        raise ConfigurationError(
-            f"{origin}: the properties are a {type(properties).__name__}, not a mapping of names: give "
-            "{'name': value}."
-        )
+    check_mapping(properties, f"{origin}: the properties")
     result: dict[str, Any] = {}
     for given, value in properties.items():
         _check_item(given, value, origin)
@@ -163,9 +95,12 @@ def in_one_spelling(properties: Mapping[str, Value] | None, origin: str) -> dict
     return result
 
 
-def _check_item(name: object, value: object, origin: str) -> None:
-    if not isinstance(name, str):
-        raise ConfigurationError(f"{origin}: a property's name is {type(name).__name__}, not text")
+def _check_item(name: str, value: object, origin: str) -> None:
+    check_text(name, f"{origin}: a property's name")
+    if (meant := meant_by(name)) is not None:
+        raise ConfigurationError(f"{origin}: librdkafka knows no property {name!r}; did you mean {meant}?")
+    if isinstance(value, str):
+        check_text(value, f"{origin}: the value of {name}")
     if name == "default.topic.config":
         # Its entries would slip past every check below.
         raise ConfigurationError(

@@ -12,16 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.endpoint import limits
 from ehkafka.endpoint.bootstrap import bootstrap_hosts, is_loopback
+from ehkafka.endpoint.connection_string import USERNAME
 from ehkafka.endpoint.property_names import shown
+from ehkafka.endpoint.text import is_utf_8
 from ehkafka.errors import ConfigurationError
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
 _TRUE = frozenset({"true", "t", "1"})
 _FALSE = frozenset({"false", "f", "0"})
 _INSTANCE_ID = re.compile(r"[A-Za-z0-9._-]{1,249}")
+UNCHECKED: Mapping[str, Callable[[object], bool]] = {
+    "enable.ssl.certificate.verification": lambda value: _as_text(value) == "false",
+    "ssl.endpoint.identification.algorithm": lambda value: _as_text(value) == "none",
+}
+"""Properties with which a broker's certificate is not checked, or not for its host → whether they say so."""
+
 _CONNECTION = (
     "bootstrap.servers",
     "security.protocol",
@@ -90,18 +98,48 @@ def check_connection(endpoint: Mapping[str, Any], overrides: Mapping[str, Any]) 
             )
 
 
+def check_trust(properties: Mapping[str, Any], *, is_namespace: bool) -> None:
+    """Refuse to send a namespace's key or token to whoever answers: the broker's certificate is checked.
+
+    A namespace under another name is known by its user. On this machine anything goes, for a tunnel or a
+    proxy has a certificate of its own.
+    """
+    if not is_namespace and properties.get("sasl.username") != USERNAME:
+        return
+    protocol = str(properties.get("security.protocol", "sasl_ssl")).strip().lower()
+    if "ssl" not in protocol or all(map(is_loopback, bootstrap_hosts(properties["bootstrap.servers"]))):
+        return
+    for name, is_off in UNCHECKED.items():
+        if name in properties and is_off(properties[name]):
+            raise refusal(
+                name,
+                properties[name],
+                "whoever is in between would get the key or token of your namespace, and every record",
+                "Leave it out, and for a proxy with a certificate of your own authority set ssl.ca.location",
+            )
+
+
 def check_group(group: object, *, is_event_hubs: bool) -> None:
     """Refuse a group that is missing, malformed or longer than the service takes."""
     if not isinstance(group, str) or not group.strip():
         raise refusal(
             "group.id", group, "the group is missing", "Give the app its consumer group: App(group=…)"
         )
+    if not is_utf_8(group):
+        raise refusal("group.id", group, "it is not UTF-8", "Correct the name")
     if group != group.strip() or not group.isprintable():
         raise refusal(
             "group.id",
             group,
             "it begins or ends with a space or holds a control character",
             "Correct the name",
+        )
+    if (size_bytes := len(group.encode())) > limits.KAFKA_TEXT_BYTES_MAX:
+        raise refusal(
+            "group.id",
+            group,
+            f"it has {size_bytes} bytes and Kafka's protocol carries {limits.KAFKA_TEXT_BYTES_MAX}",
+            "Choose a shorter name",
         )
     if "sharedaccesskey" in group.lower():
         raise refusal("group.id", group, "it holds a connection string", "Give the name of the group")

@@ -17,7 +17,7 @@ from ehkafka.checks.group import NOT_YET, read_commits
 from ehkafka.checks.inspection import CLOSE_S, Inspection, close_within
 from ehkafka.checks.way_in import enter, reach_topic, told
 from ehkafka.endpoint.client import check_client_version, describe_error, open_admin
-from ehkafka.endpoint.properties import producer_properties
+from ehkafka.endpoint.properties import admin_properties
 from ehkafka.errors import ConfigurationError, EndpointError, GroupInUseError
 from ehkafka.intake.client_log import ClientLog
 from ehkafka.intake.log_bounds import log_bounds
@@ -120,7 +120,7 @@ class GroupOffsets:
             return {}
         named = {TopicPartition(self.topic, n): one for n, one in checkpoints.items()}
         topics = {self.topic} if any(one.topic_id is not None for one in checkpoints.values()) else set()
-        ids = TopicIds(partial(open_admin, producer_properties(self.target.endpoint, {}), logger=_SILENT))
+        ids = TopicIds(partial(open_admin, admin_properties(self.target.endpoint), logger=_SILENT))
         consumer = self._inspection.open(witness_properties(self._inspection.properties))
         try:
             judged = prove(consumer, named, ids.ask(topics), self.timeout_s)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from ehkafka.endpoint.properties import producer_properties
+from ehkafka.endpoint.properties import admin_properties
 from ehkafka.intake.client_log import ClientLog
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Member:
 
 def members_of(target: Target, group: str, topic: str, timeout_s: float) -> list[Member] | None:
     """Return the members; None when the broker does not say."""
-    admin = AdminClient(producer_properties(target.endpoint, {}), logger=ClientLog(lambda _event: None))
+    admin = AdminClient(admin_properties(target.endpoint), logger=ClientLog(lambda _event: None))
     try:
         found = admin.describe_consumer_groups([group], request_timeout=timeout_s)[group].result()
     except KafkaException as error:

@@ -10,7 +10,7 @@ from collections.abc import Callable  # noqa: TC003 - read by dataclasses at run
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from ehkafka.calling import made_plainly
+from ehkafka.calling import is_topic_name, made_plainly
 from ehkafka.errors import ConfigurationError
 from ehkafka.recovery.decision import AfterDeadLetter
 from ehkafka.wording import ended
@@ -76,7 +76,7 @@ class DeadLetter:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work. Raises `ConfigurationError`."""
-        if not callable(self.to) and (not isinstance(self.to, str) or not self.to.strip()):
+        if not callable(self.to) and not is_topic_name(self.to):
             raise _refused("to", self.to, "give the dead-letter topic's name, or a function of a letter")
         if self.after not in get_args(AfterDeadLetter):
             raise _refused("after", self.after, f"use one of {', '.join(get_args(AfterDeadLetter))}")

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from ehkafka.endpoint.client import describe_error
-from ehkafka.endpoint.properties import producer_properties
+from ehkafka.endpoint.properties import admin_properties
 from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.intake.client_log import ClientLog
 from ehkafka.wording import ended
@@ -32,7 +32,7 @@ _NOT_TOLD = {
 
 def refuse_if_joined(target: Target, group: str, timeout_s: float) -> None:
     """Raise `ConfigurationError` where the group has a member, `EndpointError` where the broker is away."""
-    admin = AdminClient(producer_properties(target.endpoint, {}), logger=ClientLog(lambda _event: None))
+    admin = AdminClient(admin_properties(target.endpoint), logger=ClientLog(lambda _event: None))
     try:
         found = admin.describe_consumer_groups([group], request_timeout=timeout_s)[group].result()
     except KafkaException as error:

@@ -5,7 +5,7 @@ Exceptions by mechanism, not by meaning: none is an `EhkafkaError`, and none is 
 
 from __future__ import annotations
 
-import math
+from ehkafka.recovery.retry import DELAY_S_MAX
 
 
 class RecordSignal(Exception):  # noqa: N818 - it tells an intention, not an error
@@ -15,14 +15,17 @@ class RecordSignal(Exception):  # noqa: N818 - it tells an intention, not an err
 class RetryLater(RecordSignal):
     """Call the handler for this record again after `after_s` seconds; its key waits, others do not.
 
-    The handler's own wish: it is not counted against `Retry(attempts=…)`, though `record.attempt` grows.
+    `after_s` is a week at most. The handler's own wish: it is not counted against `Retry(attempts=…)`, though
+    `record.attempt` grows.
     """
 
     def __init__(self, after_s: float, reason: str = "the handler asked for it") -> None:
         if isinstance(after_s, bool) or not isinstance(after_s, int | float):
             raise TypeError(f"RetryLater(after_s={after_s!r}): give a number of seconds")
-        if not math.isfinite(after_s) or after_s < 0:
-            raise ValueError(f"RetryLater(after_s={after_s!r}): give 0 or more seconds")
+        if not 0 <= after_s <= DELAY_S_MAX:
+            raise ValueError(
+                f"RetryLater(after_s={after_s!r}): give seconds from 0 to {DELAY_S_MAX:.0f}, a week"
+            )
         super().__init__(reason)
         self.after_s = float(after_s)
         self.reason = reason

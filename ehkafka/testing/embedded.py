@@ -18,7 +18,8 @@ It is no Apache Kafka (seen with librdkafka 2.16):
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Self
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from confluent_kafka import KafkaError
 
@@ -29,7 +30,7 @@ from ehkafka.testing.mock_cluster import EmbeddedBrokerError, MockCluster
 from ehkafka.testing.wire_requests import TrackedRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from types import TracebackType
 
     from ehkafka.testing.topics import Headers, KeyAndValue
@@ -41,6 +42,7 @@ DEFAULT_PARTITIONS: Final = 16
 _ALL_BROKERS: Final = -1
 _NO_LEADER: Final = -1
 _REPLICAS_MAX: Final = 3
+_PARTITIONS_MAX: Final = 10_000
 _TOPIC_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -61,9 +63,8 @@ class EmbeddedBroker:
         if brokers < 1:
             raise ConfigurationError(f"An embedded broker needs at least 1 broker, not {brokers}.")
         self._brokers = brokers
+        check_topics({} if topics is None else topics)
         self._topics_at_start = dict(topics or {})
-        for name, partitions in self._topics_at_start.items():
-            _check_topic(name, partitions)
         self._cluster: MockCluster | None = None
         self._answers: AnswerQueues | None = None
         self._tracking = False
@@ -123,7 +124,7 @@ class EmbeddedBroker:
 
     def create_topic(self, name: str, partitions: int = DEFAULT_PARTITIONS) -> None:
         """Create a topic; raise if it exists already."""
-        _check_topic(name, partitions)
+        check_topic(name, partitions)
         replicas = min(_REPLICAS_MAX, self._brokers)
         self._call("rd_kafka_mock_topic_create", name.encode(), partitions, replicas)
         self._topics[name] = partitions
@@ -280,11 +281,34 @@ class EmbeddedBroker:
             )
 
 
-def _check_topic(name: str, partitions: int) -> None:
-    if not _TOPIC_NAME.fullmatch(name):
-        raise ConfigurationError(f"{name!r} is no topic name: 1 to 249 of letters, digits, '.', '_' and '-'.")
-    if partitions < 1:
-        raise ConfigurationError(f"Topic {name} needs at least 1 partition, not {partitions}.")
+def check_topics(topics: Any) -> None:
+    """Refuse what is no mapping of topic names to partition counts. Raises `ConfigurationError`."""
+    if not isinstance(topics, Mapping):
+        raise ConfigurationError(
+            f"The embedded broker's topics are of type {type(topics).__name__}: give names and partition "
+            "counts, {'orders': 16}."
+        )
+    for name, partitions in topics.items():
+        check_topic(name, partitions)
+
+
+def check_topic(name: Any, partitions: Any) -> None:
+    """Refuse what no broker makes a topic of. Raises `ConfigurationError`."""
+    if not isinstance(name, str) or not _TOPIC_NAME.fullmatch(name):
+        raise ConfigurationError(
+            f"{name!r:.80} is no topic name: 1 to 249 of letters, digits, '.', '_' and '-'."
+        )
+    check_count(partitions, f"Topic {name}")
+
+
+def check_count(partitions: Any, what: str) -> None:
+    """Refuse what is no number of partitions. Raises `ConfigurationError`."""
+    if (
+        isinstance(partitions, bool)
+        or not isinstance(partitions, int)
+        or not 1 <= partitions <= _PARTITIONS_MAX
+    ):
+        raise ConfigurationError(f"{what} needs 1 to {_PARTITIONS_MAX} partitions, not {partitions!r:.80}.")
 
 
 def _milliseconds(duration_s: float) -> int:

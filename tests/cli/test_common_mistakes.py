@@ -162,7 +162,7 @@ MISTAKES: list[tuple[str, str, list[str]]] = [
         ["time zone"],
     ),
     ("a setting as text", "app = make(stop_s='25')", ["stop_s='25'", "a number"]),
-    ("a negative setting", "app = make(stop_s=-1)", ["stop_s=-1", "0 or more"]),
+    ("a negative setting", "app = make(stop_s=-1)", ["stop_s=-1", "from 0 to"]),
     ("a deadline that is no number", on("deadline_s=float('nan')"), ["deadline_s=nan", "above 0"]),
     # Functions that are asked something.
     ("an order by name", on("order_by='customer'"), ["order_by='customer'", "by_key", "lambda record"]),
@@ -191,11 +191,15 @@ MISTAKES: list[tuple[str, str, list[str]]] = [
         ["a lambda", "top level of a module"],
     ),
     # The endpoint, and secrets.
-    ("an endpoint as text", "app = make(endpoint='localhost:9092')", ["endpoint=str", "Endpoint.kafka(…)"]),
+    (
+        "an endpoint as text",
+        "app = make(endpoint='localhost:9092')",
+        ["endpoint=str", "Endpoint.kafka('host:9092')"],
+    ),
     (
         "an endpoint that is the class",
         "app = make(endpoint=Endpoint)",
-        ["the class itself", "Endpoint.kafka(…)"],
+        ["the class itself", "Endpoint.kafka('host:9092')"],
     ),
     (
         "an endpoint by its class",

@@ -386,3 +386,19 @@ def test_a_group_has_to_be_named(broker: EmbeddedBroker) -> None:
     ended = CliRunner().invoke(cli, ["lag", "t", "--endpoint", broker.bootstrap])
     assert ended.exit_code == 2
     assert "--group" in ended.stderr
+
+
+def test_who_only_looks_or_commits_asks_for_no_producer_id(broker: EmbeddedBroker) -> None:
+    """Admin clients are producers to librdkafka, and a service that forgets ids has each of them to keep."""
+    broker.track_requests()
+    for command in (
+        ["offsets", "show", "t"],
+        ["offsets", "reset", "t", "--to", "earliest", "--yes", "--watch-for", "0"],
+        ["lag", "t"],
+        ["owners", "t"],
+    ):
+        ehkafka(broker, *command)
+    for command in (["dlq", "list", "t"], ["dlq", "redrive", "t"], ["tail", "t", "--limit", "1"], ["check"]):
+        CliRunner().invoke(cli, [*command, "--endpoint", broker.bootstrap, "--timeout", "5"])
+    assert len(broker.requests(ApiKey.METADATA)) > 8
+    assert broker.requests(ApiKey.INIT_PRODUCER_ID) == []

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
 from collections.abc import Callable
@@ -7,16 +8,18 @@ from typing import Any
 
 import confluent_kafka
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, cimpl
 
 from ehkafka.endpoint import Endpoint, causes
 from ehkafka.endpoint.client import check_client_version, describe_error, open_consumer, open_producer
+from ehkafka.endpoint.known_names import KNOWN, OF_CONFLUENT
 from ehkafka.endpoint.properties import consumer_properties, producer_properties
-from ehkafka.endpoint.property_names import ALIASES, SUGGESTED
+from ehkafka.endpoint.property_names import ALIASES
 from ehkafka.errors import ConfigurationError
 
 Hidden = Callable[..., None]
 UNREACHABLE = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
+LIBRARY = ctypes.CDLL(cimpl.__file__)
 CALLBACKS = {"error_cb", "stats_cb", "throttle_cb", "oauth_cb"}
 
 
@@ -193,12 +196,26 @@ def test_a_description_steers_no_terminal() -> None:
     assert "\\x1b]0;owned\\x07" in said
 
 
-@pytest.mark.parametrize("name", sorted({*SUGGESTED, *ALIASES, *ALIASES.values()} - CALLBACKS))
-def test_every_name_we_suggest_is_librdkafkas(name: str) -> None:
+@pytest.mark.parametrize("name", sorted({*KNOWN, *ALIASES, *ALIASES.values()} - CALLBACKS - OF_CONFLUENT))
+def test_every_name_we_know_is_librdkafkas(name: str) -> None:
     """A wrong value is refused as invalid, never as an unknown property."""
     said = ""
     try:
         confluent_kafka.Producer({name: "", "logger": _Silent()})
-    except confluent_kafka.KafkaException as error:
+    except (confluent_kafka.KafkaException, TypeError, ValueError, AttributeError) as error:
         said = str(error)
     assert "No such configuration property" not in said
+
+
+def test_every_name_of_librdkafka_is_known() -> None:
+    """Else the slip of another name would be suggested in its place, or its value hidden."""
+    found = set()
+    for kind in ("rd_kafka_conf", "rd_kafka_topic_conf"):
+        make, dump = getattr(LIBRARY, f"{kind}_new"), getattr(LIBRARY, f"{kind}_dump")
+        make.restype, dump.restype = ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p)
+        dump.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t)]
+        count = ctypes.c_size_t()
+        names = dump(make(), ctypes.byref(count))
+        found |= {(names[number] or b"").decode() for number in range(0, count.value, 2)}
+    assert len(found) > 100
+    assert found - KNOWN == set()

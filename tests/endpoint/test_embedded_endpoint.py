@@ -93,7 +93,7 @@ def test_a_closed_embedded_endpoint_says_so() -> None:
 )
 def test_partition_counts_are_checked_at_once(topics: Any, partitions: Any) -> None:
     """A count that no topic can have is refused where it was written, not at first use."""
-    with pytest.raises(ConfigurationError, match="1 or more partitions"):
+    with pytest.raises(ConfigurationError, match="needs 1 to 10000 partitions"):
         Endpoint.embedded(topics, partitions=partitions)
 
 

@@ -66,7 +66,7 @@ def test_a_second_name_of_a_property_is_the_same_property() -> None:
         ({"acks": 1, "request.required.acks": 0}, "acks is given twice"),
         ({"bootstrap.servers": "other:9092"}, "bootstrap.servers differs"),
         ({"metadata.broker.list": "other:9092"}, "bootstrap.servers differs"),
-        ([("acks", 1)], "properties are a list"),
+        ([("acks", 1)], "properties are of type list"),
     ],
 )
 def test_a_malformed_property_is_refused_by_name(properties: Any, said: str) -> None:

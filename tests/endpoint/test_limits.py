@@ -137,7 +137,8 @@ def test_unchecked_certificates_are_told(overrides: dict[str, Any], name: str) -
     """Without the check anybody in between reads the key; on this machine there is nobody in between."""
     encrypted = {"security.protocol": "SSL", **overrides}
     assert advised(PLAIN, encrypted) == [name]
-    assert advised(HUBS, overrides) == [name]
+    with pytest.raises(ConfigurationError, match=f"{name}=.* is refused: whoever is in between"):
+        advised(HUBS, overrides)
     assert advised(Endpoint.kafka("localhost:9093"), encrypted) == []
     assert advised(PLAIN, overrides) == [], "nothing is encrypted"
 
@@ -171,6 +172,9 @@ def test_a_namespace_without_tls_is_told_or_refused() -> None:
     ("overrides", "name"),
     [
         ({"request.timeout.ms": 20_001}, "request.timeout.ms"),
+        ({"request.timeout.ms": 59_999}, "request.timeout.ms"),
+        ({"compression.type": "gzip"}, "compression.type"),
+        ({"compression.codec": "GZIP"}, "compression.type"),
         ({"message.max.bytes": "1046528"}, "message.max.bytes"),
         ({"metadata.max.age.ms": 200_000}, "metadata.max.age.ms"),
     ],
@@ -179,6 +183,15 @@ def test_a_producer_is_advised_on_event_hubs(overrides: dict[str, Any], name: st
     """Permitted, or permitted on Dedicated clusters alone: told."""
     assert [a.property for a in producer_advice(HUBS, producer_properties(HUBS, overrides))] == [name]
     assert producer_advice(PLAIN, producer_properties(PLAIN, overrides)) == []
+
+
+def test_an_idempotent_producer_is_told_why_its_time_matters() -> None:
+    """Documented for idempotence; the tiers that lack compression are named."""
+    (said,) = producer_advice(HUBS, producer_properties(HUBS, {"request.timeout.ms": 30_000}))
+    assert "forget the producer's id" in said.advice
+    (said,) = producer_advice(HUBS, producer_properties(HUBS, {"compression.type": "gzip"}))
+    assert "Basic and Standard refuse" in said.advice
+    assert producer_advice(HUBS, producer_properties(HUBS, {"request.timeout.ms": 60_000})) == []
 
 
 def test_a_produce_request_that_no_tier_takes_is_refused() -> None:

@@ -215,6 +215,8 @@ def test_the_limits_themselves_are_permitted(overrides: dict[str, int]) -> None:
         (5, "the group is missing"),
         (" home", "begins or ends with a space"),
         ("ho\0me", "control character"),
+        ("caf\udce9", "it is not UTF-8"),
+        ("ä" * 16_384, "it has 32768 bytes and Kafka's protocol carries 32767"),
     ],
 )
 def test_a_group_that_no_broker_takes_is_refused(group: Any, said: str) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ehkafka.endpoint.property_names import SUGGESTED, is_secret, shown
+from ehkafka.endpoint import Endpoint
+from ehkafka.endpoint.known_names import KNOWN, meant_by
+from ehkafka.endpoint.property_names import in_one_spelling, is_secret, shown
+from ehkafka.errors import ConfigurationError
 
 
 @pytest.mark.parametrize(
@@ -85,12 +88,72 @@ def test_a_plain_address_of_tokens_is_no_secret() -> None:
     assert is_secret("sasl.password", plain)
 
 
-def test_few_of_the_common_properties_are_secrets() -> None:
+def test_few_of_the_known_properties_are_secrets() -> None:
     """A mark that fits too much would hide settings that people look for."""
-    assert [name for name in SUGGESTED if is_secret(name)] == [
+    assert sorted(name for name in KNOWN if is_secret(name)) == [
+        "https.ca.pem",
+        "oauthbearer_token_refresh_cb",
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+        "sasl.oauthbearer.assertion.private.key.pem",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.client.secret",
         "sasl.oauthbearer.config",
+        "sasl.oauthbearer.token.endpoint.url",
         "sasl.password",
         "sasl.username",
         "ssl.ca.pem",
+        "ssl.certificate.pem",
         "ssl.key.password",
+        "ssl.key.pem",
+        "ssl.keystore.password",
+        "ssl_key",
     ]
+
+
+MISSPELT = [
+    ("sasl.pasword", "sasl.password"),
+    ("sasl.passwrod", "sasl.password"),
+    ("sasl.Password", "sasl.password"),
+    ("sasl_password", "sasl.password"),
+    ("sasl-password", "sasl.password"),
+    ("sasl.usrname", "sasl.username"),
+    ("ssl.key.pasword", "ssl.key.password"),
+    ("session.timeout.m", "session.timeout.ms"),
+    ("boostrap.servers", "bootstrap.servers"),
+    ("max.pol.interval.ms", "max.poll.interval.ms"),
+]
+
+
+@pytest.mark.parametrize(("name", "meant"), MISSPELT)
+def test_a_misspelt_name_is_refused_and_its_value_hidden(name: str, meant: str) -> None:
+    """In every layer of properties, before anything is opened; a secret's value is not repeated."""
+    for give in (
+        lambda: in_one_spelling({name: "hunter22"}, "App(consumer=…)"),
+        lambda: Endpoint.kafka("localhost:9092", {name: "hunter22"}),
+    ):
+        with pytest.raises(ConfigurationError, match=f"did you mean {meant}") as refused:
+            give()
+        assert "hunter22" not in str(refused.value)
+    if is_secret(meant):
+        assert shown(name, "hunter22") == "***"
+
+
+@pytest.mark.parametrize(
+    "name", ["sasl.pwd", "my.secret", "ssl.new.thing", "api-token", "sasl.new.option", "auth.passwd"]
+)
+def test_an_unknown_name_that_may_be_a_secret_hides_its_value(name: str) -> None:
+    """Librdkafka refuses the name; until then nobody knows what the value is."""
+    assert shown(name, "hunter22") == "***"
+
+
+@pytest.mark.parametrize("name", sorted(KNOWN))
+def test_no_known_name_is_taken_for_a_slip(name: str) -> None:
+    """Whatever it looks like."""
+    assert meant_by(name) is None
+
+
+@pytest.mark.parametrize("name", ["some.new.option", "fetch.new.thing", "x", ""])
+def test_a_name_of_its_own_is_left_to_librdkafka(name: str) -> None:
+    """A later one may know it."""
+    assert meant_by(name) is None
+    assert not is_secret(name)
