@@ -187,7 +187,11 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
     (events.StaleResult(READINGS_0, 3, 2), ["readings[0]", "epoch 3", "2 records", "redelivered"]),
     (
         events.ConnectionTrouble("_TRANSPORT", "broker down", fatal=False),
-        ["_TRANSPORT", "broker down", "check"],
+        ["trouble, _TRANSPORT: broker down", "check"],
+    ),
+    (
+        events.ConnectionTrouble("_RESOLVE", "_RESOLVE (no such host): check it", fatal=False),
+        ["trouble: _RESOLVE (no such host)"],
     ),
     (events.CredentialRotated("file /run/key"), ["/run/key", "next authentication"]),
     (

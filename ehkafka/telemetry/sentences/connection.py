@@ -29,7 +29,9 @@ def _(event: ConnectionTrouble) -> str:
         if "check" in event.error  # the usual cause is told with what to do
         else "The client goes on trying; if it lasts, check the endpoint's address, network and credentials."
     )
-    return f"Connection trouble, {text(event.code)}: {ended(event.error)} {step}"
+    # librdkafka's errors are explained with their name in front.
+    name = "" if event.error.startswith(event.code) else f", {text(event.code)}"
+    return f"Connection trouble{name}: {ended(event.error)} {step}"
 
 
 @sentence.register
