@@ -24,6 +24,7 @@ from ehkafka.records import TopicPartition
 from ehkafka.spark.source import bounds
 from ehkafka.spark.source.client import client_properties
 from ehkafka.spark.source.log_ids import LogIds
+from ehkafka.spark.source.log_records import LogRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
     from confluent_kafka.admin import ClusterMetadata  # type: ignore[attr-defined]
 
+    from ehkafka.spark.source.log_records import Readings
+    from ehkafka.spark.source.offsets import Positions
     from ehkafka.spark.source.options import SourceOptions
 
     _Answer = TypeVar("_Answer")
@@ -60,6 +63,7 @@ class Log:
         self._timeout_s = min(TIMEOUT_S, options.timeout_s)
         self._inspection: Inspection | None = None
         self._ids: LogIds | None = None
+        self._records = LogRecords(options)
         self._known: tuple[TopicPartition, ...] = ()
         self._refresh_at_s = 0.0
 
@@ -107,6 +111,14 @@ class Log:
         self.begin_ids()
         assert self._ids is not None
         return self._ids.now(known)
+
+    def is_look_due(self) -> bool:
+        """Tell whether records were last read a minute ago, or not yet."""
+        return self._records.is_due()
+
+    def records(self, first: Positions, then: Positions) -> tuple[Readings, Readings]:
+        """Return what the logs have at these offsets, `then` read after `first`; both within 5 s."""
+        return self._records.read(first, then)
 
     def topics(self) -> tuple[str, ...]:
         """Return the topics' names. Raises `ConfigurationError` when nothing names one."""

@@ -81,13 +81,15 @@ class LogIds:
         facts = {TopicPartition(topic, 0): LogFacts(topic_id=one) for topic, one in known.items()}
         return self._asker.ask(facts, reads=False)
 
-    def _properties(self) -> dict[str, Any]:
-        options = self._options
-        return {**client_properties(options.endpoint.endpoint(), options.group), "log_level": 0}
-
     def _open_admin(self) -> AdminClient:
         # Whatever is wrong with the connection the driver's consumer tells, too.
-        return open_admin(self._properties(), logger=ClientLog(lambda _event: None))
+        return open_admin(quiet_properties(self._options), logger=ClientLog(lambda _event: None))
 
     def _open_consumer(self) -> Consumer:
-        return open_consumer(witness_properties(self._properties()), logger=ClientLog(lambda _event: None))
+        properties = witness_properties(quiet_properties(self._options))
+        return open_consumer(properties, logger=ClientLog(lambda _event: None))
+
+
+def quiet_properties(options: SourceOptions) -> dict[str, Any]:
+    """Return the properties of a client beside the driver's own, which tells what goes wrong."""
+    return {**client_properties(options.endpoint.endpoint(), options.group), "log_level": 0}

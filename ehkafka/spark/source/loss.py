@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.errors import OffsetGapError
 from ehkafka.intake.same_log import id_text
-from ehkafka.wording import ended
+from ehkafka.wording import counted, ended
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ehkafka.records import TopicPartition
 
 _LOG = logging.getLogger("ehkafka.spark")
@@ -93,19 +95,28 @@ class PartitionsGone(NamedTuple):
 
 
 class LogsReplaced(NamedTuple):
-    """Topics that were deleted and made anew under their names: each with its id before and its id now."""
+    """Topics that were deleted and made anew under their names, and what tells: clauses of a sentence."""
 
-    topics: tuple[tuple[str, bytes, bytes], ...]
+    reasons: tuple[str, ...]
 
     def settle(self, *, fail: bool, advice: GapAdvice = OF_A_QUERY) -> None:
         """Raise `OffsetGapError`, or warn and begin with the new log, as `failOnDataLoss` says."""
-        said = (
-            f"topic {t!r} had the id {id_text(was)} and has {id_text(now)} now" for t, was, now in self.topics
-        )
         text = (
-            f"The query's positions belong to another log: {', '.join(said)}. It was deleted and made again"
-            " under its name, and to go on by number could skip records"
+            f"The query's positions belong to another log: {', '.join(self.reasons)}. It was deleted and made"
+            " again under its name, and to go on by number could skip records"
         )
         if fail:
             raise OffsetGapError(f"{ended(text)} {advice.logs}")
         _LOG.warning("%s. The query reads the new log from its beginning (failOnDataLoss=false).", text)
+
+
+def id_replaced(topic: str, was: bytes, now: bytes) -> str:
+    """Return what tells by its id that a topic was made anew."""
+    return f"topic {topic!r} had the id {id_text(was)} and has {id_text(now)} now"
+
+
+def records_replaced(topic: str, reasons: Mapping[TopicPartition, str]) -> str:
+    """Return what tells by records that a topic was made anew: `reasons` by partition, the first one said."""
+    first = min(reasons)
+    more = f", and so in {counted(len(reasons) - 1, 'more partition')}" if len(reasons) > 1 else ""
+    return f"topic {topic!r} holds other records (in {first}: {reasons[first]}{more})"

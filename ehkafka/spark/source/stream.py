@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.source import begin, planning
-from ehkafka.spark.source.loss import LogsReplaced, Loss, PartitionsGone
+from ehkafka.spark.source.loss import LogsReplaced, Loss, PartitionsGone, id_replaced
 from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.spark.source.start import AtGroup, AtOffsets, AtWord
+from ehkafka.spark.source.witnesses import RecordLog, Witnesses
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ehkafka.spark.source.planning import Piece
 
 
-class StreamLog(begin.Bounds, Protocol):
+class StreamLog(begin.Bounds, RecordLog, Protocol):
     """What a stream asks of the broker."""
 
     def topics(self) -> tuple[str, ...]:
@@ -59,6 +60,7 @@ class Stream:
         # The logs' ends as last seen, for the query's progress.
         self._seen: dict[TopicPartition, int] = {}
         self._is_checked = False
+        self._witnesses = Witnesses(log)
 
     def initial(self) -> dict[str, Any]:
         """Return what Spark takes as the offset before batch 0."""
@@ -77,19 +79,21 @@ class Stream:
         ids = self._log.first_ids()
         begun = self._resolved_begin(partitions) if start.is_unresolved else None
         positions = dict(start.positions) if begun is None else begun
-        ends = self._seen = self._log.ends(partitions)
+        before, self._seen = self._seen, self._log.ends(partitions)
         anew: dict[TopicPartition, int] = {}
-        if start.topic_ids and not (self._is_checked and ends == positions):
-            # After the ends were: they are of the topics with these ids.
-            replaced = self._replaced(start.topic_ids)
-            ids = {**ids, **start.topic_ids, **replaced}
-            if replaced:
-                positions, ends, anew = self._in_new_logs(positions, replaced)
-                self._seen = ends
+        ids, replaced = self._ids_after(start, ids, is_idle=self._seen == positions)
+        tentative = self._planned(positions, self._seen, limit_records)
+        is_shorter = any(end < max(before.get(p, 0), positions.get(p, 0)) for p, end in self._seen.items())
+        replaced |= self._witnesses.look(start, tentative, ids, is_urgent=is_shorter)
+        if replaced:
+            self._settle(LogsReplaced(tuple(replaced[topic] for topic in sorted(replaced))))
+            positions, self._seen, anew = self._in_new_logs(positions, replaced)
+            planned = self._planned(positions, self._seen, limit_records)
+            self._witnesses.begin({p: end for p, end in planned.items() if p in anew}, ids)
+        ends = self._seen
         added, moved = self._moved(positions, ends)
         anew |= moved
-        starts = {one: at for one, at in (positions | added | moved).items() if one in ends}
-        ends = planning.limited(starts, self._up_to_target(starts, ends), limit_records)
+        ends = self._planned(positions | added | moved, ends, limit_records)
         if begun is None and ends == start.positions and not anew:
             return dict(start_json)
         # A log that begins at 0 goes without saying.
@@ -144,15 +148,31 @@ class Stream:
     ) -> StreamOffset:
         read = {one.topic for one in ends}
         topic_ids = {topic: one for topic, one in ids.items() if topic in read}
-        return StreamOffset(ends, begun, self._group(), topic_ids=topic_ids, anew=anew)
+        witnesses = self._witnesses.beside(ends, topic_ids)
+        group = self._group()
+        return StreamOffset(ends, begun, group, topic_ids=topic_ids, anew=anew, witnesses=witnesses)
 
-    def _replaced(self, known: Mapping[str, bytes]) -> dict[str, bytes]:
-        """Return the topics that have another id than the positions, with it. Settles that they have."""
+    def _ids_after(
+        self, start: StreamOffset, first: Mapping[str, bytes], *, is_idle: bool
+    ) -> tuple[Mapping[str, bytes], dict[str, str]]:
+        """Return the topics' ids, and which topics have another one than `start`, and what tells.
+
+        After the ends were asked for: they are of the topics with these ids.
+        """
+        known = start.topic_ids
+        if not known or (self._is_checked and is_idle):
+            return {**first, **known}, {}
         now = self._log.ids_now({topic: known[topic] for topic in self._log.topics() if topic in known})
-        replaced = {topic: one for topic, one in sorted(now.items()) if one != known[topic]}
-        if replaced:
-            self._settle(LogsReplaced(tuple((topic, known[topic], one) for topic, one in replaced.items())))
-        return replaced
+        replaced = {topic: one for topic, one in now.items() if one != known[topic]}
+        said = {topic: id_replaced(topic, known[topic], one) for topic, one in replaced.items()}
+        return {**first, **known, **replaced}, said
+
+    def _planned(
+        self, positions: Positions, ends: Positions, limit_records: int | None
+    ) -> dict[TopicPartition, int]:
+        """Return where a batch ends that begins at these positions."""
+        starts = {one: positions.get(one, 0) for one in ends}
+        return planning.limited(starts, self._up_to_target(starts, ends), limit_records)
 
     def _in_new_logs(
         self, positions: Positions, replaced: Collection[str]

@@ -227,6 +227,8 @@ def test_a_stop_before_the_first_batch_leaves_a_checkpoint_that_goes_on(tmp_path
         ends=lambda asked: dict.fromkeys(asked, 9),
         begin_ids=lambda: None,
         first_ids=dict,
+        is_look_due=lambda: True,
+        records=lambda _first, _then: ({}, {}),
     )
     engine = reader.EngineReader(options_from(given), reader.EngineJob("job", b"", str(stop_file)))
     stream = engine._stream = Stream(engine.options, log)  # type: ignore[arg-type]

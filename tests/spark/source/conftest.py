@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ehkafka.intake.same_log import Reading
 from ehkafka.records import TopicPartition
 from ehkafka.spark.engine.follow import STARTS_MAX
 from ehkafka.spark.source.consumers import close_idle
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from ehkafka.spark.source.offsets import Positions
     from ehkafka.spark.source.options import SourceOptions
 
 Rows = list[tuple[int, int]]
@@ -44,6 +46,15 @@ class FakeLog:
     new: set[TopicPartition] = field(default_factory=set)
     # The topics' ids; a topic without one has none that the broker tells.
     ids: dict[str, bytes] = field(default_factory=dict)
+
+    # When the first record of each topic was written, in ms since 1970: one a millisecond follows.
+    written_ms: dict[str, int] = field(default_factory=dict)
+    # Offsets that no record has any more, or that are read too late.
+    holes: set[tuple[TopicPartition, int]] = field(default_factory=set)
+    unread: set[TopicPartition] = field(default_factory=set)
+    is_due: bool = True
+    # What becomes of the logs between the two readings of a look.
+    in_between: Callable[[], object] = lambda: None
 
     # What is to be there at the next look that asks anew.
     grow_late: Callable[[], object] = lambda: None
@@ -84,8 +95,35 @@ class FakeLog:
         """Delete the topic and make it again, with an id and logs of its own."""
         for partition in [one for one in self.last if one.topic == topic]:
             del self.first[partition], self.last[partition]
-        self.ids[topic] = bytes(reversed(self.ids[topic]))
+        if topic in self.ids:
+            self.ids[topic] = bytes(reversed(self.ids[topic]))
+        self.written_ms[topic] = self.written_ms.get(topic, 1000) + 86_400_000
         self.grow(topic, *ends)
+
+    def is_look_due(self) -> bool:
+        """Whether a minute has passed, as the test says."""
+        return self.is_due
+
+    def records(self, first: Positions, then: Positions) -> tuple[Any, Any]:
+        """Read records; noted in `asked` with the numbers of both."""
+        if first or then:
+            self.asked.append(f"records {len(first)} {len(then)}")
+            self.is_due = False
+        fresh = self._read(first)
+        self.in_between()
+        return fresh, self._read(then)
+
+    def _read(self, offsets: Positions) -> dict[TopicPartition, Reading]:
+        return {one: self._reading(one, at) for one, at in offsets.items() if one not in self.unread}
+
+    def _reading(self, partition: TopicPartition, at: int) -> Reading:
+        if at >= self.last[partition]:
+            return Reading(None, self.last[partition])
+        while (partition, at) in self.holes:
+            at += 1
+        if not self.first[partition] <= at < self.last[partition]:
+            return Reading(None)
+        return Reading((at, self.written_ms.get(partition.topic, 1000) + at))
 
     def starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """First offsets; noted in `asked`."""
@@ -168,6 +206,12 @@ class Queries:
         for partition, count in enumerate(counts):
             if count:
                 self._broker.produce("readings", [(b"k", b"v")] * count, partition=partition)
+
+    def make_anew(self, *counts: int) -> None:
+        """Delete the topic, make it again, and write so many records to each partition."""
+        self._broker.delete_topic("readings")
+        self._broker.create_topic("readings", 2)
+        self.produce(*counts)
 
     def start(self, *, sink: Sink | None = None, now: bool = True, **given: str) -> tuple[Sink, Any]:
         """Run a query; return what it has read, and the query. `now` ends it when all is read.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ehkafka import ConfigurationError
 from ehkafka.records import TopicPartition
-from ehkafka.spark.source.offsets import StreamOffset, decode, encode, read
+from ehkafka.spark.source.offsets import StreamOffset, decode, encode, is_sayable, read
 
 POSITIONS = st.dictionaries(
     st.builds(TopicPartition, st.sampled_from(["a", "b.c", "Z-1"]), st.integers(0, 30)),
@@ -31,16 +31,24 @@ def test_equal_positions_have_equal_text(positions: dict[TopicPartition, int], r
 IDS = st.dictionaries(st.sampled_from(["a", "b.c", "Z-1"]), st.binary(min_size=16, max_size=16))
 
 
-@given(POSITIONS, st.none() | POSITIONS, st.none() | st.text(), IDS, POSITIONS)
+WITNESSES = st.dictionaries(
+    st.builds(TopicPartition, st.sampled_from(["a", "b.c", "Z-1"]), st.integers(0, 600)),
+    st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 2**48 - 1)),
+    max_size=20,
+)
+
+
+@given(POSITIONS, st.none() | POSITIONS, st.none() | st.text(), IDS, POSITIONS, WITNESSES)
 def test_an_offset_is_read_as_it_was_written(
     positions: dict[TopicPartition, int],
     start: dict[TopicPartition, int] | None,
     group: str | None,
     ids: dict[str, bytes],
     anew: dict[TopicPartition, int],
+    witnesses: dict[TopicPartition, tuple[int, int]],
 ) -> None:
-    """Positions, the first batch's start, the group, ids and where new logs begin come back through JSON."""
-    offset = StreamOffset(positions, start, group, topic_ids=ids, anew=anew)
+    """Positions, the first batch's start, the group, and what tells its logs come back through JSON."""
+    offset = StreamOffset(positions, start, group, topic_ids=ids, anew=anew, witnesses=witnesses)
     text = json.dumps(offset.to_json())
     assert read(text) == offset
     assert decode(text) == positions
@@ -55,6 +63,34 @@ def test_equal_ids_have_equal_text(ids: dict[str, bytes]) -> None:
         StreamOffset(topic_ids=ids).to_json()
     )
     assert StreamOffset({TopicPartition("a", 0): 3}).to_json() == {"a": {"0": 3}}
+
+
+@given(WITNESSES, st.randoms())
+def test_equal_witnesses_have_equal_text(
+    witnesses: dict[TopicPartition, tuple[int, int]], random: object
+) -> None:
+    """Trap: as positions do; all of them can be said, and an offset without any is written as before."""
+    items = list(witnesses.items())
+    random.shuffle(items)  # type: ignore[attr-defined]
+    assert all(map(is_sayable, witnesses.values()))
+    assert json.dumps(StreamOffset(witnesses=dict(items)).to_json()) == json.dumps(
+        StreamOffset(witnesses=witnesses).to_json()
+    )
+
+
+@pytest.mark.parametrize("witness", [(-1, 0), (2**63, 0), (0, -1), (0, 2**48)])
+def test_a_record_of_an_impossible_moment_is_not_carried(witness: tuple[int, int]) -> None:
+    """A producer may write any 64 bits as a timestamp, and it must not end the query."""
+    assert not is_sayable(witness)
+
+
+def test_the_witnesses_of_many_partitions_take_little_room() -> None:
+    """Five hundred of them: less than the positions that they stand beside."""
+    partitions = [TopicPartition("readings", number) for number in range(500)]
+    positions = dict.fromkeys(partitions, 3_000_000_000)
+    witnesses = dict.fromkeys(partitions, (2_999_999_998, 1_790_000_000_000))
+    alone = len(json.dumps(StreamOffset(positions).to_json()))
+    assert len(json.dumps(StreamOffset(positions, witnesses=witnesses).to_json())) < 2 * alone
 
 
 def test_the_shape_is_the_jvm_connectors() -> None:
@@ -75,6 +111,17 @@ def test_the_shape_is_the_jvm_connectors() -> None:
             '{"#topics": {"a": 1}}',
             '{"#topics": {"a": "x"}}',
             '{"#anew": []}',
+            '{"#witness": []}',
+            '{"#witness": {"a": 1}}',
+            '{"#witness": {"a": ""}}',
+            '{"#witness": {"a": "x"}}',
+            '{"#witness": {"a": "\u00e9\u00e9\u00e9\u00e9"}}',
+            '{"#witness": {"a": "AAAAAAAAAAA"}}',  # no filling
+            '{"#witness": {"a": "AAAAAAAAAA=="}}',  # cut in the timestamp
+            '{"#witness": {"a": "gAAAAAAAAAAA"}}',  # a number in more bytes than it needs
+            '{"#witness": {"a": "AAAAAAAAAAAAAAAAAAAAAA=="}}',  # one partition twice
+            '{"#witness": {"a": "/////////////////////w=="}}',  # another alphabet
+            '{"#witness": {"a": "____________________"}}',  # a number without an end
             '{"sourceVersion": {"version": 1}}',
         ),
     ],
