@@ -104,9 +104,10 @@ class CheckpointFolder:
         starts = [one.start for one in begun if one.start is not None]
         finished = [ends[number] for number in done if number in ends]
         if not finished:
+            # Not its record, which may lie behind where it began: nothing of that has been handled.
             return Standing(starts[0], (starts[0],), begun[0].topic_ids) if starts else None
-        positions = (one.positions for one in finished)
-        return Standing(finished[-1].positions, (*starts, *positions), finished[-1].topic_ids)
+        last, positions = finished[-1], (one.positions for one in finished)
+        return Standing(last.positions, (*starts, *positions), last.topic_ids, last.witnesses)
 
     @contextmanager
     def _told(self) -> Iterator[None]:

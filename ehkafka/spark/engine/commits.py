@@ -17,6 +17,7 @@ from ehkafka.offsets.group import LIVE
 from ehkafka.progress.commit_errors import CommitError, classify
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import NOTHING_KNOWN
+from ehkafka.spark.engine.advance import is_another_log, position_after
 from ehkafka.spark.engine.holding import LOOK_TIMEOUT_S
 from ehkafka.wording import ended
 
@@ -93,18 +94,21 @@ class Commits:
         self._holding.settled()
         return keeps_marks
 
-    def note(self, ended: StreamOffset, lasts: Mapping[TopicPartition, LastRecord]) -> None:
-        """Take where a finished batch ended; it is committed at the next tick, with its topics' ids."""
+    def note(self, ended: StreamOffset, lasts: Mapping[TopicPartition, LastRecord] | None) -> None:
+        """Take where a finished batch ended; it is committed at the next tick, with its topics' ids.
+
+        `lasts` are the last records that were handled, None where the query has read nothing since.
+        """
         for partition, end in ended.positions.items():
-            before, topic_id = self._positions.get(partition), ended.topic_ids.get(partition.topic)
+            before = self._positions.get(partition)
             if before is None:  # the topic has grown
                 self._begin_epoch(partition, Position(_EPOCH, end), None)
-            elif end < before.next_offset or _is_another(before, partition, ended):  # its log was made anew
+            elif is_another_log(before, partition, ended, is_batch=lasts is not None):
                 facts = before.facts.of_no_log()
                 self._begin_epoch(partition, Position(before.epoch + 1, end, facts=facts), None)
             elif end == before.next_offset:
                 continue
-            at = _after(self._positions[partition], end, lasts.get(partition), topic_id)
+            at = position_after(self._positions[partition], partition, ended, (lasts or {}).get(partition))
             self._positions[partition] = self._marked(at)
 
     def serve(self, timeout_s: float) -> None:
@@ -283,19 +287,3 @@ def with_step(error: EhkafkaError) -> EhkafkaError:
         "read with this group (Apache Kafka: an ACL for READ on the group and its topics; Event Hubs: the "
         "role Azure Event Hubs Data Receiver, or a key with Listen), and start again."
     )
-
-
-def _is_another(before: Position, partition: TopicPartition, ended: StreamOffset) -> bool:
-    """Tell whether a batch has begun another log with its beginning; once."""
-    return partition in ended.anew and before.facts.topic_id != ended.topic_ids.get(partition.topic)
-
-
-def _after(before: Position, end: int, last: LastRecord | None, topic_id: bytes | None) -> Position:
-    # Another id than was known, and no new beginning: the next start is to find the commit disproved.
-    facts = before.facts._replace(topic_id=before.facts.topic_id or topic_id)
-    if last is not None and last.timestamp_ms is not None:
-        facts = facts._replace(witness=(last.offset, last.timestamp_ms))
-    # A commit carries the epoch of the very record before it.
-    is_before = last is not None and last.offset == end - 1
-    epoch = last.leader_epoch if last is not None and is_before else None
-    return before._replace(next_offset=end, leader_epoch=epoch, facts=facts)

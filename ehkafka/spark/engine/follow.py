@@ -199,7 +199,7 @@ class Follower:
                 self.counts = {name: self.counts[name] + result.counts[name] for name in COUNTS}
             source = progress["sources"][0]
             end = offset_of(source.get("endOffset"))
-            self._group.commits.note(end, {} if result is None else result.lasts)
+            self._group.commits.note(end, None if result is None else result.lasts)
             if result is not None:
                 took_ms = progress.get("durationMs", {}).get("triggerExecution", 0)
                 latest = offset_of(source.get("latestOffset")).positions

@@ -31,6 +31,7 @@ from ehkafka.recovery.policy import DeadLetter
 from ehkafka.resetting import reset_group
 from ehkafka.spark.engine.begins import in_new_logs, inside_the_logs, logs_of, offsets_of
 from ehkafka.spark.engine.commits import Commits, in_use, with_step
+from ehkafka.spark.engine.disproof import Disproof
 from ehkafka.spark.engine.holder import Commit
 from ehkafka.spark.engine.holding import Holding
 from ehkafka.spark.engine.marks import Mark
@@ -92,6 +93,9 @@ class Group:
         # Its thread asks at the start alone: a run on Spark tells logs by its offsets.
         self._identity = LogIdentity(parts.endpoint, parts.settings, bus, on_death=lambda _error: None)
         self._identity.attach(self._context)
+        self._context.positions.disproved = Disproof(
+            self._context.positions.disproved, self._identity.open_consumer
+        )
         self._mirroring.attach(self._context, self._identity)
         self._credential = CredentialWatch(parts.endpoint.credential, bus.emit)
         self._reach = Reach(
@@ -156,8 +160,8 @@ class Group:
         """
         reasons = self._context.positions.disproved(
             {
-                partition: LogFacts(topic_id=standing.topic_ids.get(partition.topic))
-                for partition in standing.finished.keys() & self._logs.keys()
+                one: LogFacts(topic_id=standing.topic_ids.get(one.topic), witness=standing.witnesses.get(one))
+                for one in standing.finished.keys() & self._logs.keys()
             }
         )
         return in_new_logs(standing.finished, reasons, self._logs, self._context, told=self.disproved)

@@ -16,6 +16,7 @@ from ehkafka.wording import ended
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ehkafka.intake.same_log import WitnessRecord
     from ehkafka.records import TopicPartition
     from ehkafka.spark.engine.holder import Commit
 
@@ -28,12 +29,14 @@ _NAMED = 3
 class Standing:
     """What a checkpoint says: where the last finished batch ended, and where all those it remembers ended.
 
-    `ends` includes where the first one began, if that is remembered; `topic_ids` tell the logs of `finished`.
+    `ends` includes where the first one began, if that is remembered; `topic_ids` tell the logs of `finished`,
+    or `witnesses` do, one record of each.
     """
 
     finished: Positions
     ends: tuple[Positions, ...]
     topic_ids: Mapping[str, bytes] = field(default_factory=dict)
+    witnesses: Mapping[TopicPartition, WitnessRecord] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,7 @@ def test_a_topic_made_anew_is_read_from_its_beginning(
     broker.create_topic("t", 4)
     total = produced(40)
     group_commits(before)  # the embedded broker forgets them with the topic
-    with pytest.raises(OffsetGapError, match=r"made anew.*new_checkpoint=True"):
+    with pytest.raises(OffsetGapError, match=r"made again under its name.*new_checkpoint=True"):
         app.run_on_spark(spark, available_now=True, checkpoint=where)
     journal.path.unlink()
     app = app_at(on_out_of_range="earliest")
