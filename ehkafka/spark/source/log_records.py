@@ -51,7 +51,8 @@ class LogRecords:
     def read(self, first: Positions, then: Positions) -> tuple[Readings, Readings]:
         """Return what the logs have at these offsets, `then` after `first`, as far as read in five seconds.
 
-        `first` has half of the time. An error is no answer: the driver's own client tells of it, too.
+        `first` has half of the time where there is `then`. An error is no answer: the driver's own client
+        tells of it, too.
         """
         if not (first or then):
             return {}, {}
@@ -72,7 +73,7 @@ class LogRecords:
 
 def _read(consumer: Consumer, first: Positions, then: Positions) -> tuple[Readings, Readings]:
     ends_s = time.monotonic() + READ_S
-    before = read_witnesses(consumer, first, READ_S / 2)
+    before = read_witnesses(consumer, first, READ_S / 2 if then else READ_S)
     if before:
         # What was read is paused, and would stay so whatever is assigned next.
         consumer.resume([KafkaPartition(*partition) for partition in before])

@@ -23,6 +23,7 @@ from ehkafka.spark.engine import disproof
 from ehkafka.spark.engine.advance import is_another_log, position_after
 from ehkafka.spark.engine.disproof import Disproof
 from ehkafka.spark.engine.group import Group
+from ehkafka.spark.engine.hand_over import Standing
 from ehkafka.spark.engine.marks import Mark
 from ehkafka.spark.engine.results import LastRecord
 from ehkafka.spark.source.offsets import StreamOffset
@@ -186,6 +187,23 @@ def test_a_group_commit_of_another_log_does_not_decide(
     run = open_group(on_out_of_range="earliest")
     assert run.claim(run.begin()).starts == dict.fromkeys((TopicPartition("t", n) for n in range(4)), 0)
     assert [offset for offset, _ in group_commits().values()] == [0, 0, 0, 0]
+
+
+def test_a_checkpoint_of_another_log_takes_the_group_to_the_new_one(
+    open_group: Callable[..., Group], produced: Any
+) -> None:
+    """Its commits were deleted with the topic; at the checkpoint's place the group would be in the middle."""
+    produced(400)
+    at = {T0: 50, T1: 50}
+    standing = Standing(at, (at,), witnesses={T0: (48, 1_500_000_000_000)})
+    group = open_group()
+    group.begin({"t"})
+    with pytest.raises(OffsetGapError, match=r"t\[0\].*record at 48 was of 2017-.*new_checkpoint=True"):
+        group.begin_over(standing)
+    group = open_group(on_out_of_range="earliest")
+    group.begin({"t"})
+    assert group.begin_over(standing) == {T0: 0, T1: 0}
+    assert group.begin_over(Standing(at, (at,))) == {}, "FACT: what is not known disproved a checkpoint"
 
 
 QUICK = """

@@ -40,6 +40,25 @@ def test_records_are_read_twice_by_one_client(
     assert not records.is_due()
 
 
+def test_five_seconds_are_for_all(
+    options: Callable[..., SourceOptions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a token comes late there is time for what is carried; a first look has all of it."""
+    given: list[float] = []
+
+    def read(_consumer: object, _offsets: object, timeout_s: float) -> dict[TopicPartition, object]:
+        given.append(timeout_s)
+        return {}
+
+    monkeypatch.setattr(log_records, "read_witnesses", read)
+    records = LogRecords(options())
+    records.read({P0: 8}, {P0: 3})
+    assert given[0] == log_records.READ_S / 2
+    assert log_records.READ_S / 2 < given[1] <= log_records.READ_S
+    records.read({P0: 8}, {})
+    assert given[2] == log_records.READ_S
+
+
 def test_a_broker_that_does_not_answer_tells_nothing(options: Callable[..., SourceOptions]) -> None:
     """Within its five seconds, without an error: the driver's own client is who tells of it."""
     records = LogRecords(options(**{"kafka.bootstrap.servers": "127.0.0.1:1"}))
