@@ -1,0 +1,347 @@
+"""What the drop-in's guard asks, believes and does about logs that were made anew: by hand, without a broker.
+
+The mutants below take single guards out and have to be noticed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import textwrap
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import OFFSET_STORED, KafkaError
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from ehkafka.consumer import log_guard
+from ehkafka.consumer.log_guard import LogGuard
+from ehkafka.consumer.positions import Returned
+from ehkafka.intake.gap import LogBounds
+from ehkafka.intake.log_asker import CommitsQuestion, Question
+from ehkafka.progress.metadata import LogFacts, moved
+from ehkafka.records import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from ehkafka.events import LogReplaced
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+ID, OTHER_ID = b"\x01" * 16, b"\x02" * 16
+COMMITTED = 50
+LOG = LogBounds(0, 80)
+
+
+class Program:
+    """One guard with a clock and an asking thread of the test's own."""
+
+    patch: pytest.MonkeyPatch
+
+    def __init__(self, *, begins_anew: bool = True, is_on: bool = True, **config: Any) -> None:
+        self.now_s = 100.0
+        self.questions: list[Question] = []
+        self.readings: list[CommitsQuestion] = []
+        self.told: list[LogReplaced] = []
+        asker = SimpleNamespace(ask=self._ask, read_commits=self._read_commits, stop=lambda: None)
+        self.patch.setattr(log_guard, "LogAsker", lambda *_parts: asker)
+        self.patch.setattr(log_guard, "time", SimpleNamespace(monotonic=lambda: self.now_s))
+        config = {name if name == "oauth_cb" else name.replace("_", "."): v for name, v in config.items()}
+        emit: Any = self.told.append
+        self.guard = LogGuard(config, Returned(), emit, is_on=is_on, begins_anew=begins_anew)
+
+    def _ask(
+        self, facts: Mapping[TopicPartition, LogFacts], *, reads: bool = True, wants_bounds: bool = False
+    ) -> Question:
+        self.questions.append(Question(facts, reads, wants_bounds=wants_bounds))
+        return self.questions[-1]
+
+    def _read_commits(self, partitions: Collection[TopicPartition]) -> CommitsQuestion:
+        self.readings.append(CommitsQuestion(partitions))
+        return self.readings[-1]
+
+    def look(self, after_s: float = 0.5) -> dict[TopicPartition, int]:
+        """Let time pass and the polling thread come round."""
+        self.now_s += after_s
+        return self.guard.look(self.now_s)
+
+    def answer_commits(self, *partitions: TopicPartition, can_read: bool = True) -> None:
+        """Answer the last question for commits: these were made with the topic's first id."""
+        text = moved(COMMITTED, LogFacts(topic_id=ID))
+        commits = {p: KafkaPartition(*p, COMMITTED, text) for p in partitions}
+        self.readings[-1].commits = commits if can_read else None
+        self.readings[-1].done.set()
+
+    def answer(self, topic_id: bytes, log: LogBounds = LOG) -> None:
+        """Answer the last question about logs."""
+        question = self.questions[-1]
+        question.ids = {"t": topic_id}
+        question.bounds = dict.fromkeys(question.facts, log)
+        question.has_ids.set()
+        question.done.set()
+
+    def begin(self, *partitions: TopicPartition) -> None:
+        """Begin these at the group's commits, and learn what those say."""
+        self.guard.begun(partitions)
+        self.look()
+        self.answer_commits(*partitions)
+        self.look()
+
+    def replace(self, log: LogBounds = LOG) -> dict[TopicPartition, int]:
+        """Let the broker say that the topic is another one; return where partitions are to begin anew."""
+        self.answer(OTHER_ID, log)
+        return self.look()
+
+
+@pytest.fixture(autouse=True)
+def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the programs replace what they need to."""
+    monkeypatch.setattr(Program, "patch", monkeypatch, raising=False)
+
+
+def _a_new_log_begins_as_the_reset_says() -> None:
+    program = Program(auto_offset_reset="Earliest")
+    program.begin(P0)
+    assert program.replace(LogBounds(7, 80)) == {P0: 7}
+    (told,) = program.told
+    assert (told.action, told.resumed_at, told.next_offset, told.lost_records) == (
+        "earliest",
+        7,
+        COMMITTED,
+        0,
+    )
+
+
+def _error_begins_where_no_log_is() -> None:
+    program = Program(auto_offset_reset="error")
+    program.begin(P0)
+    assert program.replace()[P0] > 2**60
+    assert (program.told[0].action, program.told[0].resumed_at) == ("error", None)
+
+
+def _latest_would_skip_more_and_moves_nothing() -> None:
+    program = Program()
+    program.begin(P0)
+    assert program.replace(LogBounds(10, 80)) == {}
+    (told,) = program.told
+    assert (told.action, told.resumed_at, told.lost_records) == ("none", COMMITTED, COMMITTED - 10)
+
+
+def _what_lies_behind_the_new_logs_end_is_not_counted_as_lost() -> None:
+    program = Program()
+    program.begin(P0)
+    program.replace(LogBounds(10, 30))
+    assert program.told[0].lost_records == 20
+
+
+def _without_a_guard_of_ours_the_position_stays() -> None:
+    program = Program(begins_anew=False, auto_offset_reset="earliest")
+    program.begin(P0)
+    assert program.replace() == {}
+    assert (program.told[0].action, program.told[0].resumed_at) == ("none", COMMITTED)
+
+
+def _commits_that_cannot_be_read_are_asked_again_later() -> None:
+    program = Program()
+    program.guard.begun([P0])
+    program.look()
+    program.answer_commits(can_read=False)
+    program.look()
+    program.look(5.0)
+    assert len(program.readings) == 1
+    program.look(6.0)
+    assert len(program.readings) == 2
+
+
+def _commits_of_an_earlier_assignment_are_not_learned() -> None:
+    program = Program()
+    program.guard.begun([P0, P1])
+    program.look()
+    program.guard.ended([P0, P1])
+    program.guard.begun([P0])
+    program.answer_commits(P0, P1)
+    program.look()
+    assert program.guard.facts.carried(P0).topic_id is None
+    assert program.guard.facts.carried(P1).topic_id is None
+    assert [list(one.partitions) for one in program.readings] == [[P0, P1], [P0]]
+
+
+def _a_place_of_the_programs_own_belongs_to_no_log() -> None:
+    program = Program(auto_offset_reset="earliest")
+    program.begin(P0, P1)
+    program.guard.placed([KafkaPartition("t", 0, 3), KafkaPartition("t", 1, OFFSET_STORED)])
+    assert program.guard.facts.carried(P0).topic_id is None
+    assert program.guard.facts.carried(P1).topic_id == ID
+
+
+def _a_place_at_the_very_commit_keeps_its_log() -> None:
+    program = Program(auto_offset_reset="earliest")
+    program.begin(P0)
+    program.guard.placed([KafkaPartition("t", 0, COMMITTED)])
+    assert program.guard.facts.carried(P0).topic_id == ID
+
+
+def _a_partition_that_is_not_ours_is_placed_by_nobody() -> None:
+    program = Program()
+    program.begin(P0)
+    program.guard.placed([KafkaPartition("t", 1, 3)])
+    assert P1 not in program.guard.facts.now()
+
+
+def _brokers_that_were_away_are_asked() -> None:
+    program = Program()
+    program.begin(P0)
+    program.answer(ID)
+    program.look()
+    program.guard.hears(KafkaError(KafkaError._TRANSPORT))
+    program.look()
+    assert len(program.questions) == 1
+    program.guard.hears(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+    program.look()
+    assert len(program.questions) == 2
+
+
+def _a_program_with_its_own_tokens_is_left_alone() -> None:
+    program = Program(begins_anew=False, oauth_cb=print)
+    program.guard.begun([P0])
+    assert program.look() == {}
+    assert (program.readings, program.questions) == ([], [])
+    assert not program.guard.is_on
+
+
+def _it_looks_twice_a_second() -> None:
+    program = Program()
+    program.begin(P0)
+    program.answer(OTHER_ID)
+    assert program.look(0.1) == {}
+    assert program.told == []
+    program.look()
+    assert len(program.told) == 1
+
+
+def _a_replaced_log_is_told_once() -> None:
+    program = Program(auto_offset_reset="earliest")
+    program.begin(P0)
+    program.replace()
+    program.guard.begun_anew(P0)
+    program.guard.hears(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+    program.look()
+    program.replace()
+    assert len(program.told) == 1
+    assert program.guard.facts.carried(P0).topic_id == OTHER_ID
+
+
+SCENARIOS = (
+    _a_new_log_begins_as_the_reset_says,
+    _error_begins_where_no_log_is,
+    _latest_would_skip_more_and_moves_nothing,
+    _what_lies_behind_the_new_logs_end_is_not_counted_as_lost,
+    _without_a_guard_of_ours_the_position_stays,
+    _commits_that_cannot_be_read_are_asked_again_later,
+    _commits_of_an_earlier_assignment_are_not_learned,
+    _a_place_of_the_programs_own_belongs_to_no_log,
+    _a_place_at_the_very_commit_keeps_its_log,
+    _a_partition_that_is_not_ours_is_placed_by_nobody,
+    _brokers_that_were_away_are_asked,
+    _a_program_with_its_own_tokens_is_left_alone,
+    _it_looks_twice_a_second,
+    _a_replaced_log_is_told_once,
+)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.__name__.strip("_"))
+def test_a_drop_ins_logs_are_guarded(scenario: Callable[[], None]) -> None:
+    """One decision each."""
+    scenario()
+
+
+@pytest.mark.parametrize(
+    ("method", "guard", "without", "noticed_by"),
+    [
+        (
+            LogGuard.__init__,
+            "is_on and (begins_anew or ",
+            "is_on and (True or ",
+            _a_program_with_its_own_tokens_is_left_alone,
+        ),
+        (LogGuard.placed, " and self.facts.epoch(partition) is not None", "", None),
+        (LogGuard.placed, "at.offset not in (OFFSET_STORED, OFFSET_INVALID) and ", "", None),
+        (LogGuard.placed, "if known != at.offset:", "if True:", _a_place_at_the_very_commit_keeps_its_log),
+        (
+            LogGuard.placed,
+            "self.facts.carry(partition, self.facts.carried(partition).of_no_log())",
+            "pass",
+            _a_place_of_the_programs_own_belongs_to_no_log,
+        ),
+        (LogGuard.begun_anew, "self.facts.carry(partition, facts)", "pass", _a_replaced_log_is_told_once),
+        (
+            LogGuard.hears,
+            "if error.code() == KafkaError._ALL_BROKERS_DOWN:",
+            "if True:",
+            _brokers_that_were_away_are_asked,
+        ),
+        (LogGuard.look, " or now_s < self._next_look_s", "", _it_looks_twice_a_second),
+        (
+            LogGuard._read_commits,
+            "self._not_before_s = now_s + _AGAIN_S",
+            "pass",
+            _commits_that_cannot_be_read_are_asked_again_later,
+        ),
+        (
+            LogGuard._read_commits,
+            " if still.get(p) == epoch",
+            "",
+            _commits_of_an_earlier_assignment_are_not_learned,
+        ),
+        (
+            LogGuard._replaced,
+            " if self._begins_anew else None",
+            "",
+            _without_a_guard_of_ours_the_position_stays,
+        ),
+        (
+            LogGuard._replaced,
+            "offset is None and ",
+            "",
+            _a_new_log_begins_as_the_reset_says,
+        ),
+        (
+            LogGuard._replaced,
+            "min(next_offset, log.end)",
+            "next_offset",
+            _what_lies_behind_the_new_logs_end_is_not_counted_as_lost,
+        ),
+        (
+            LogGuard._begin_at,
+            'if self._reset == "error" else None',
+            "",
+            _latest_would_skip_more_and_moves_nothing,
+        ),
+    ],
+    ids=lambda one: getattr(one, "__name__", None),
+)
+def test_a_guard_that_is_taken_out_is_noticed(
+    method: Callable[..., Any],
+    guard: str,
+    without: str,
+    noticed_by: Callable[[], None] | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The tests above hold each of them."""
+    source = textwrap.dedent(inspect.getsource(method))
+    assert source.count(guard) == 1, f"the guard is not there any more: {guard}"
+    code = "from __future__ import annotations\n" + source.replace(guard, without)
+    made: dict[str, Any] = {}
+    exec(compile(code, "<mutant>", "exec"), vars(sys.modules[method.__module__]), made)
+    monkeypatch.setattr(LogGuard, method.__name__, made[method.__name__])
+    scenarios = SCENARIOS if noticed_by is None else (noticed_by,)
+    assert any(map(_fails, scenarios))
+
+
+def _fails(scenario: Callable[[], None]) -> bool:
+    try:
+        scenario()
+    except (AssertionError, KeyError):
+        return True
+    return False
