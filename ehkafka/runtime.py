@@ -327,7 +327,7 @@ class Runtime:
         self._credential.apply()
         received = sum(route.dispatcher.received_records for route in self._routes)
         context = self.context
-        self._connection.look(received, context.committer.acknowledged)
+        self._connection.look(received, context.committer.acknowledged, context.contact.up_at_s)
         context.contact.look(context.committer.acknowledged, context.throttle.total_s)
         if context.contact.is_newly_unreachable():
             said = (

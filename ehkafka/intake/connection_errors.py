@@ -55,9 +55,16 @@ class ConnectionErrors:
             self._told_s[error.code()] = now_s
             self._tell(error)
 
-    def look(self, received_records: int, acknowledged_commits: int) -> None:
-        """End the trouble where records or an acknowledged commit have come since. Now and then."""
+    def look(self, received_records: int, acknowledged_commits: int, up_at_s: float = float("-inf")) -> None:
+        """End the trouble where a connection came up, or records or an acknowledged commit have come since.
+
+        Now and then. `up_at_s` is when a broker accepted this client last: an idle app's only sign, where its
+        group has committed nothing that could be sent again.
+        """
         if self._last is None:
+            return
+        if up_at_s > self._last[0]:
+            self._last = None
             return
         now = (received_records, acknowledged_commits)
         if self._seen is None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _INTERVAL: Final = "statistics.interval.ms"
 _IDLE = re.compile(r'"rxidle": ?(\d+)')
+# A connection is up once the broker has accepted the login.
+_UP = re.compile(r'"state": ?"UP", ?"stateage": ?(\d+)')
 _JOIN_STATE = re.compile(r'"join_state": ?"([^"]*)"')
 # The group's coordinator answers these when every other member has come: that may take minutes.
 _JOINING = ("wait-join", "wait-sync")
@@ -25,10 +27,14 @@ _LOOKS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What one text of statistics says. `idle_s`: since the last answer of any broker; None without any."""
+    """What one text of statistics says. `idle_s`: since the last answer of any broker; None without any.
+
+    `up_s`: for how long the newest connection has been up; None without any.
+    """
 
     idle_s: float | None
     join_state: str
+    up_s: float | None = None
 
 
 def read_statistics(text: str) -> Heard:
@@ -36,8 +42,11 @@ def read_statistics(text: str) -> Heard:
     brokers = text[: text.find('"topics":')]
     group = text[max(0, text.rfind('"cgrp":')) :]
     idles = [int(found) for found in _IDLE.findall(brokers)]
+    ages = [int(found) for found in _UP.findall(brokers)]
     state = _JOIN_STATE.search(group)
-    return Heard(min(idles) / 1e6 if idles else None, state[1] if state else "")
+    return Heard(
+        min(idles) / 1e6 if idles else None, state[1] if state else "", min(ages) / 1e6 if ages else None
+    )
 
 
 class Contact:
@@ -48,6 +57,8 @@ class Contact:
         self.unreachable_s = unreachable_s
         # When any broker answered last.
         self._heard_s = clock()
+        # When a connection came up last, its login accepted.
+        self.up_at_s = float("-inf")
         # When all connections were lost; None once an answer came since.
         self._down_s: float | None = None
         self._is_told = False
@@ -80,6 +91,8 @@ class Contact:
         heard = read_statistics(text)
         now_s = self._clock()
         self._note_group(heard.join_state)
+        if heard.up_s is not None:
+            self.up_at_s = max(self.up_at_s, now_s - heard.up_s)
         if heard.join_state in _JOINING and not self.is_unreachable:
             self._answered(now_s)  # no answer is owed yet
         elif heard.idle_s is not None:

@@ -94,3 +94,17 @@ def test_an_answer_is_asked_for_a_few_times_after_the_last_error(
     errors.look(2, 1)
     clock.advance(5.0)
     assert not errors.wants_proof()
+
+
+def test_a_connection_that_came_up_since_ends_a_refusal(
+    errors: ConnectionErrors, clock: VirtualClock
+) -> None:
+    """An idle app whose group has committed nothing: no record comes, and there is no commit to repeat."""
+    errors.look(0, 0, up_at_s=clock.now_s())
+    clock.advance(5.0)
+    errors.hear(REFUSED)
+    errors.look(0, 0, up_at_s=clock.now_s() - 5.0)
+    assert errors.trouble is not None, "that connection was up before"
+    clock.advance(1.0)
+    errors.look(0, 0, up_at_s=clock.now_s())
+    assert errors.trouble is None

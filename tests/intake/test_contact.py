@@ -39,6 +39,23 @@ def test_one_broker_that_answers_is_contact() -> None:
     assert read_statistics("{}").idle_s is None
 
 
+def test_the_newest_connection_is_known(contact: Contact, clock: VirtualClock) -> None:
+    """By what librdkafka says of each broker: one that still logs in is not up."""
+    brokers = (
+        '"a/1":{ "state":"UP", "stateage":9000000, "rxidle":1 },'
+        ' "b/2":{ "state":"AUTH_REQ", "stateage":1000, "rxidle":2 },'
+        ' "GroupCoordinator":{"state":"UP","stateage":4000000,"rxidle":3}'
+    )
+    text = f'{{ "brokers":{{ {brokers} }}, "topics":{{}}, "cgrp": {{"state":"up","stateage":7}} }}'
+    assert read_statistics(text).up_s == 4.0
+    assert read_statistics(statistics(1)).up_s is None
+    clock.advance(100.0)
+    contact.take_statistics(text)
+    assert contact.up_at_s == pytest.approx(clock.now_s() - 4.0)
+    contact.take_statistics(statistics(1))
+    assert contact.up_at_s == pytest.approx(clock.now_s() - 4.0)
+
+
 def test_silence_counts_from_the_last_answer(contact: Contact, clock: VirtualClock) -> None:
     """A broker that is frozen for 14 s is no reason, one that is for 15 s is."""
     for _ in range(5):

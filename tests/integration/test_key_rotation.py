@@ -180,6 +180,29 @@ def test_a_rotated_key_is_taken_up_from_a_file_and_from_a_callable_without_a_res
         assert verdict.ok, verdict.report()
 
 
+def test_an_idle_app_that_never_committed_is_healthy_soon_after_a_rotation(
+    guarded: GuardedBroker, stage_on: Callable[..., Any], eventually: Callable[..., None], tmp_path: Path
+) -> None:
+    """No record comes and there is no commit to send again: the connection that came up is the sign."""
+    authority, path = tmp_path / "ca.pem", tmp_path / "key"
+    authority.write_bytes(IDENTITY.ca_pem)
+    path.write_text(secret(OLD_KEY))
+    subject = Subject(stage_on(guarded, 4), path, authority)
+    subject.app.start()
+    eventually(lambda: len(subject.app.snapshot().partitions) == 4, "the group", 30.0)
+    guarded.accept_only(NEW_KEY)
+    eventually(subject.events.refusals, "a refusal of the old key", 20.0)
+    assert "did not accept the credential" in str(subject.app.health().reasons)
+    path.write_text(secret(NEW_KEY))
+    eventually(lambda: subject.events.of(CredentialRotated), "the new key", 10.0)
+    refused = len(subject.events.refusals())
+    # librdkafka may be refused once more, and waits up to 10 s between two tries.
+    eventually(lambda: subject.app.health().ok, "health", 14.0)
+    assert len(subject.events.refusals()) <= refused + 1
+    assert subject.app.snapshot().finished_records == 0
+    subject.app.stop()
+
+
 def assert_hidden(shown: Iterable[str]) -> None:
     """Fail if eight characters in a row of a key are shown."""
     text = "\n".join(shown)
