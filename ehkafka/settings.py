@@ -38,8 +38,8 @@ class Settings:
     kills. What a stop finishes says `drain`: what was `started`, and what lies below it in its partition if
     that fits into `stop_s`; `all` that was received (or True); only what is `running` now (or False). The
     backlog is what was received and has no outcome; bytes are those of values, keys and headers. A commit
-    goes out every second, and on Apache Kafka as soon as 100 outcomes are not committed, 50 ms after the last one at the
-    earliest and more where working it out takes long; `commit_interval_s` or `commit_every_records`
+    goes out every second, and on Apache Kafka as soon as 100 outcomes are not committed, 50 ms after the last
+    one at the earliest and more where working it out takes long; `commit_interval_s` or `commit_every_records`
     replaces that pace. On Event Hubs commits
     are at least 1 s apart whatever `commit_interval_s` and `commit_every_records` say, and unchanged
     positions are sent again every `commit_idle_s` (6 h there by default, elsewhere never). `stuck_s` is
