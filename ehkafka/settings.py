@@ -39,8 +39,8 @@ class Settings:
     that fits into `stop_s`; `all` that was received (or True); only what is `running` now (or False). The
     backlog is what was received and has no outcome; bytes are those of values, keys and headers. A commit
     goes out every second, and on Apache Kafka as soon as 100 outcomes are not committed, 50 ms after the last
-    one at the earliest and more where working it out takes long; `commit_interval_s` or `commit_every_records`
-    replaces that pace. On Event Hubs commits
+    one at the earliest and more where working it out takes long; `commit_interval_s` or
+    `commit_every_records` replaces that pace. On Event Hubs commits
     are at least 1 s apart whatever `commit_interval_s` and `commit_every_records` say, and unchanged
     positions are sent again every `commit_idle_s` (6 h there by default, elsewhere never). `stuck_s` is
     the age at which an unfinished record, or lag without progress, turns health red. `unreachable_s` is
