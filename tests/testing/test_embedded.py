@@ -175,10 +175,10 @@ def test_a_broker_left_open_neither_hangs_the_exit_nor_a_forked_child() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (lambda _: EmbeddedBroker({"orders": 0}), "at least 1 partition, not 0"),
+        (lambda _: EmbeddedBroker({"orders": 0}), "needs 1 to 10000 partitions, not 0"),
         (lambda _: EmbeddedBroker({"no/name": 1}), "no topic name"),
         (lambda _: EmbeddedBroker(brokers=0), "at least 1 broker"),
-        (lambda broker: broker.create_topic("more", -1), "at least 1 partition, not -1"),
+        (lambda broker: broker.create_topic("more", -1), "needs 1 to 10000 partitions, not -1"),
         (lambda broker: broker.take_down(2), "There is no broker 2; ids run from 1 to 1"),
         (lambda broker: broker.fail_next(ApiKey.FETCH, 1, broker_id=2), "There is no broker 2"),
         (lambda broker: broker.set_coordinator("g", 0), "There is no broker 0"),
