@@ -18,9 +18,7 @@ import importlib
 import typing
 
 if typing.TYPE_CHECKING:
-    from ehkafka.adapting import adapt
     from ehkafka.app import App
-    from ehkafka.batches import Batch
     from ehkafka.checkpoints.blob_mirror import BlobMirror
     from ehkafka.consumer import Consumer, DeserializingConsumer
     from ehkafka.endpoint import Endpoint
@@ -38,13 +36,15 @@ if typing.TYPE_CHECKING:
         TopicNotFoundError,
     )
     from ehkafka.events import Event, Hook
+    from ehkafka.handlers.adapt import adapt
     from ehkafka.lanes.order import by_key, by_partition, by_topic_partition, unordered
     from ehkafka.records import Record, TopicPartition
-    from ehkafka.recovery.deferral import Deferred, defer
+    from ehkafka.records.batch import Batch
+    from ehkafka.records.deferral import Deferred, defer
+    from ehkafka.records.signals import RejectRecord, RetryLater, SkipRecord
     from ehkafka.recovery.letter import Letter
     from ehkafka.recovery.policy import DeadLetter, Hold, Skip, Stop
     from ehkafka.recovery.retry import Retry
-    from ehkafka.recovery.signals import RejectRecord, RetryLater, SkipRecord
     from ehkafka.telemetry.snapshot import Health, PartitionSnapshot, Snapshot
     from ehkafka.workers.processes import Processes
 
@@ -97,9 +97,7 @@ __all__ = [
 # Where each name lives. Loaded when it is asked for: many processes need little of the package, such as those
 # that read for Spark.
 _HOMES: dict[str, tuple[str, ...]] = {
-    "adapting": ("adapt",),
     "app": ("App",),
-    "batches": ("Batch",),
     "checkpoints.blob_mirror": ("BlobMirror",),
     "consumer": (
         "Consumer",
@@ -123,6 +121,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "Event",
         "Hook",
     ),
+    "handlers.adapt": ("adapt",),
     "lanes.order": (
         "by_key",
         "by_partition",
@@ -133,9 +132,15 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "Record",
         "TopicPartition",
     ),
-    "recovery.deferral": (
+    "records.batch": ("Batch",),
+    "records.deferral": (
         "Deferred",
         "defer",
+    ),
+    "records.signals": (
+        "RejectRecord",
+        "RetryLater",
+        "SkipRecord",
     ),
     "recovery.letter": ("Letter",),
     "recovery.policy": (
@@ -145,11 +150,6 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "Stop",
     ),
     "recovery.retry": ("Retry",),
-    "recovery.signals": (
-        "RejectRecord",
-        "RetryLater",
-        "SkipRecord",
-    ),
     "telemetry.snapshot": (
         "Health",
         "PartitionSnapshot",
@@ -161,8 +161,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 # Rooms that `dir` shows. Each other part of the package is there too when it is asked for.
 _ROOMS = frozenset(
     {
+        "app",
         "checkpoints",
-        "configuration",
         "endpoint",
         "errors",
         "events",

@@ -16,12 +16,12 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.batches import Batch
 from ehkafka.errors import ConfigurationError
 from ehkafka.headers.taking import take_headers
 from ehkafka.records import Record
-from ehkafka.recovery.deferral import is_deferred
-from ehkafka.recovery.signals import RecordSignal
+from ehkafka.records.batch import Batch
+from ehkafka.records.deferral import is_deferred
+from ehkafka.records.signals import RecordSignal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

@@ -23,10 +23,10 @@ from _bench_tables import write_report
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from ehkafka.embedded.topics import produce
 from ehkafka.testing.commit_throttle import CommitThrottle
 from ehkafka.testing.kafka import KafkaBroker
 from ehkafka.testing.kafka_properties import Listener
-from ehkafka.testing.topics import produce
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -143,7 +143,7 @@ def express() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         wanted = os.environ.get("EHKAFKA_EXPRESS")
         if wanted:
-            patch.setattr("ehkafka.express.ON_BY_DEFAULT", wanted != "0")
+            patch.setattr("ehkafka.handlers.chunk_call.ON_BY_DEFAULT", wanted != "0")
         if wanted == "always":
             patch.setattr("ehkafka.lanes.express_mode.QUICK_S", float("inf"))
             patch.setattr("ehkafka.lanes.express_mode.SLOW_S", float("inf"))

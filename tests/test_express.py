@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.batch_handlers import BatchSpec
-from ehkafka.express import make_run_chunk, may_express
-from ehkafka.handlers import HandlerSpec
+from ehkafka.handlers.batch import BatchSpec
+from ehkafka.handlers.chunk_call import make_run_chunk, may_express
+from ehkafka.handlers.spec import HandlerSpec
 from ehkafka.lanes.assignment import Assignment
 from ehkafka.lanes.chunk import Chunk
 from ehkafka.lanes.order import KeyReader, by_key, by_partition, by_topic_partition, unordered
 from ehkafka.records import Record, TopicPartition
-from ehkafka.recovery.deferral import DEFERRED
+from ehkafka.records.deferral import DEFERRED
 from ehkafka.testing.simulated_message import SimulatedMessage
 from ehkafka.workers.processes import Processes
 
@@ -65,13 +65,13 @@ def test_plain_functions_may_whatever_their_order(order_by: Any) -> None:
 )
 def test_handlers_whose_keys_are_needed_may_not(spec: HandlerSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every record then goes through the lane of its key."""
-    monkeypatch.setattr("ehkafka.express.ON_BY_DEFAULT", False)
+    monkeypatch.setattr("ehkafka.handlers.chunk_call.ON_BY_DEFAULT", False)
     assert not may_express(spec)
 
 
 def test_an_interpreter_without_exact_iterators_has_no_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commits must not rest on a hint."""
-    monkeypatch.setattr("ehkafka.express.can_tell", lambda: False)
+    monkeypatch.setattr("ehkafka.handlers.chunk_call.can_tell", lambda: False)
     assert not may_express(spec_of(plain))
 
 

@@ -17,7 +17,7 @@ from ehkafka.checkpoints.store import StoreForbiddenError
 from ehkafka.checkpoints.store_mirror import INTERVAL_S, check_interval
 from ehkafka.endpoint.entra_credential import build_credential, checked_credential
 from ehkafka.errors import ConfigurationError
-from ehkafka.secret import Secret
+from ehkafka.settings.secret import Secret
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import orjson
 
 from ehkafka.checkpoints.checkpoint import Checkpoint, CommitMetadata, Ownership, Ranges
 from ehkafka.progress.metadata import TOPIC_ID_BYTES
-from ehkafka.reset_name import RESET_NAME
+from ehkafka.settings.reset_name import RESET_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -63,3 +63,14 @@ class Ownership:
     is_released: bool = False
     group: str = ""
     topic: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorState:
+    """How far the mirror is behind the commits. `error` is None while its store takes writes."""
+
+    store: str
+    behind_partitions: int
+    # Of the partition that has waited longest.
+    behind_s: float
+    error: str | None

@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ehkafka.checkpoints.checkpoint import MirrorState
 from ehkafka.checkpoints.mirror_book import MirrorBook
 from ehkafka.checkpoints.mirror_work import MirrorWork
 from ehkafka.checkpoints.outage import Outage
@@ -20,7 +21,6 @@ from ehkafka.checkpoints.owner_book import OwnerBook
 from ehkafka.checkpoints.store import StoreError, StoreUnavailableError
 from ehkafka.errors import said
 from ehkafka.events.mirror import MirrorLeftBehind, MirrorRecovered, MirrorUnavailable
-from ehkafka.telemetry.snapshot import MirrorState
 from ehkafka.wording import ended, seconds
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.checks.finding import SETTINGS_CODE, Finding, Trouble
 from ehkafka.checks.inspection import trouble
+from ehkafka.endpoint.broker_errors import EXPLAINING
 from ehkafka.errors import ConfigurationError
-from ehkafka.intake.broker_errors import EXPLAINING
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer

@@ -16,7 +16,7 @@ from ehkafka.checks.finding import Trouble
 from ehkafka.endpoint.bootstrap import bootstrap_addresses
 from ehkafka.endpoint.causes import CAUSE_UNKNOWN, CAUSES
 from ehkafka.endpoint.client import open_consumer
-from ehkafka.intake.client_log import ClientLog
+from ehkafka.endpoint.client_log import ClientLog
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import ClusterMetadata  # type: ignore[attr-defined]
 
     from ehkafka.checks.target import Target
-    from ehkafka.intake.gap import LogBounds
+    from ehkafka.positions.gap import LogBounds
     from ehkafka.records import TopicPartition
 
 CLOSE_S = 3.0

@@ -8,13 +8,13 @@ from confluent_kafka import KafkaException
 
 from ehkafka.checks.finding import Finding, NotMeasured, Trouble
 from ehkafka.checks.inspection import trouble
-from ehkafka.intake.log_bounds import log_bounds
+from ehkafka.positions.log_bounds import log_bounds
 from ehkafka.records import TopicPartition
 from ehkafka.wording import counted
 
 if TYPE_CHECKING:
     from ehkafka.checks.inspection import Inspection
-    from ehkafka.intake.gap import LogBounds
+    from ehkafka.positions.gap import LogBounds
 
 _NAMED = 5
 

@@ -4,20 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from ehkafka.endpoint.properties import consumer_properties
-from ehkafka.secret import HiddenProperties
+from ehkafka.settings.secret import HiddenProperties
 
 if TYPE_CHECKING:
-    from ehkafka.app import App
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
     from ehkafka.endpoint.properties import Assignor
+    from ehkafka.settings import Settings
 
 OWN_GROUP = "ehkafka-check"
 """The group that a look without the user's group uses, and the only one that is ever committed to.
 One fixed name, because Event Hubs takes 1000 groups in a namespace."""
+
+
+class AnApp(Protocol):
+    """What is read of an `App`."""
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """How it reaches the broker."""
+
+    @property
+    def settings(self) -> Settings:
+        """Its settings."""
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics of all its handlers."""
+
+    @property
+    def mirror(self) -> MirrorChoice | None:
+        """The mirror that it was given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +60,7 @@ class Target:
     mirror: MirrorChoice | None = None
 
     @classmethod
-    def of_app(cls, app: App, *, group: str | None = None, topics: tuple[str, ...] = ()) -> Self:
+    def of_app(cls, app: AnApp, *, group: str | None = None, topics: tuple[str, ...] = ()) -> Self:
         """Return what the app would use; a group or topics given here take the place of its own."""
         settings = app.settings
         return cls(

@@ -17,8 +17,8 @@ from ehkafka.checks.target import as_own_group
 from ehkafka.checks.way_in import enter, reach_topic
 from ehkafka.endpoint.client import check_client_version, describe_error
 from ehkafka.errors import ConfigurationError, EndpointError, OffsetGapError
-from ehkafka.intake.log_bounds import log_bounds
-from ehkafka.intake.start import check_start, start_offsets
+from ehkafka.positions.log_bounds import log_bounds
+from ehkafka.positions.start import check_start, start_offsets
 from ehkafka.records import TopicPartition, record_type
 from ehkafka.wording import ended
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
     from ehkafka.checks.target import Target
-    from ehkafka.intake.gap import LogBounds
-    from ehkafka.intake.start import Start
+    from ehkafka.positions.gap import LogBounds
+    from ehkafka.positions.start import Start
     from ehkafka.records import Record
 
 BATCH_RECORDS = 500

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ehkafka import App, ConfigurationError, EhkafkaError
-from ehkafka.error_stack import place_of
-from ehkafka.importing import importing
+from ehkafka.app.importing import importing
+from ehkafka.wording.error_stack import place_of
 
 if TYPE_CHECKING:
     from types import ModuleType

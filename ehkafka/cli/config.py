@@ -15,8 +15,8 @@ from ehkafka.cli.app_path import load_app
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ehkafka.app.configuration import Effective
     from ehkafka.cli.settings_given import Given
-    from ehkafka.configuration import Effective
 
 MISSING = "missing"
 # What an app's code has to give, and so stands in for it when there is no app.

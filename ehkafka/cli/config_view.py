@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from ehkafka.app.configuration import Effective
     from ehkafka.cli.config import Shown
-    from ehkafka.configuration import Effective
 
 TITLES: Final = {
     "endpoint": "Endpoint",

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from ehkafka import Record
     from ehkafka.checks import Target
     from ehkafka.cli.dlq_commands import Letters
-    from ehkafka.recovery.redrive import Redrive
-    from ehkafka.recovery.redrive_count import RedriveCount
+    from ehkafka.redrive.order import RedriveCount
+    from ehkafka.redrive.redrive import Redrive
 
 _PLACE = re.compile(r"(?P<partition>\d{1,9})@(?P<offset>\d{1,18})", re.ASCII)
 

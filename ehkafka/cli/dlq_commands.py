@@ -138,7 +138,7 @@ def redrive_letters(
     """Bring dead letters back to the topic and partition that they came from."""
     from ehkafka.cli import dlq as work  # noqa: PLC0415 - `run` needs none of it
     from ehkafka.cli.check_target import chosen_target  # noqa: PLC0415
-    from ehkafka.recovery.redrive import Redrive  # noqa: PLC0415
+    from ehkafka.redrive.redrive import Redrive  # noqa: PLC0415
 
     with reported(debug=of.debug):
         redrive = Redrive(

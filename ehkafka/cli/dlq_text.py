@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ehkafka import Record
     from ehkafka.recovery.fate import Fate
-    from ehkafka.recovery.redrive_count import RedriveCount
+    from ehkafka.redrive.order import RedriveCount
 
 FOLLOWED = "(followed its key)"
 TEXT_CHARACTERS_MAX = 100

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 import ehkafka
-from ehkafka.error_stack import place_of
+from ehkafka.wording.error_stack import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

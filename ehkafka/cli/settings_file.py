@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ehkafka import ConfigurationError
+from ehkafka.app.configuration import ENDPOINT_KEYS, is_secret, shown
 from ehkafka.cli.settings_layer import Layer, close_to
 from ehkafka.cli.settings_model import TYPES, checked
 from ehkafka.cli.settings_unasked import check_unasked
-from ehkafka.configuration import ENDPOINT_KEYS, is_secret, shown
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:

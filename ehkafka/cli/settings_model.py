@@ -14,8 +14,8 @@ from pydantic import BeforeValidator, TypeAdapter, ValidationError, create_model
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from ehkafka import ConfigurationError
+from ehkafka.app.configuration import shown
 from ehkafka.cli.settings_text import duration, reset_choice, start_position
-from ehkafka.configuration import shown
 from ehkafka.settings import Settings
 from ehkafka.wording import ended
 

@@ -14,7 +14,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ehkafka import ConfigurationError
-from ehkafka.configuration import ENDPOINT_WAYS, in_one_spelling, is_secret
+from ehkafka.app.configuration import ENDPOINT_WAYS, in_one_spelling, is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic_settings import EnvSettingsSource
 
 from ehkafka import ConfigurationError
+from ehkafka.app.configuration import ENDPOINT_KEYS, is_secret, property_name, read_variables
 from ehkafka.cli.settings_layer import Layer, close_to
 from ehkafka.cli.settings_model import PREFIX, TYPES, AppVariables, checked
-from ehkafka.configuration import ENDPOINT_KEYS, is_secret, property_name, read_variables
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ehkafka.consumer.positions import Returned
-    from ehkafka.intake.same_log import WitnessRecord
+    from ehkafka.positions.same_log import WitnessRecord
     from ehkafka.progress.ledger import Position
     from ehkafka.records import TopicPartition
 

@@ -19,13 +19,13 @@ from confluent_kafka import OFFSET_INVALID, OFFSET_STORED, KafkaError
 from ehkafka.consumer.carried_facts import CarriedFacts
 from ehkafka.endpoint.client import open_admin, open_consumer
 from ehkafka.events import LogReplaced
-from ehkafka.intake.log_asker import LogAsker
 from ehkafka.intake.log_watch import LogWatch, refresh_s
-from ehkafka.intake.topic_ids import TopicIds
-from ehkafka.intake.witness import witness_properties
+from ehkafka.positions.log_asker import LogAsker
+from ehkafka.positions.topic_ids import TopicIds
+from ehkafka.positions.witness import witness_properties
 from ehkafka.progress.metadata import NOTHING_KNOWN, facts_of
 from ehkafka.records import TopicPartition
-from ehkafka.secret import HiddenProperties
+from ehkafka.settings.secret import HiddenProperties
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from ehkafka.consumer.positions import Returned
     from ehkafka.events import Event
-    from ehkafka.intake.gap import LogBounds
-    from ehkafka.intake.log_asker import CommitsQuestion
+    from ehkafka.positions.gap import LogBounds
+    from ehkafka.positions.log_asker import CommitsQuestion
     from ehkafka.progress.metadata import LogFacts
 
 LOOK_S: Final = 0.5

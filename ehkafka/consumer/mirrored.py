@@ -14,9 +14,9 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.checkpoints.layout import Layout
 from ehkafka.checkpoints.mirror import Mirror
-from ehkafka.intake.mirror_start import MirrorEvidence, MirrorStart
-from ehkafka.mirroring import check_topics, run_name
+from ehkafka.positions.mirror_start import MirrorEvidence, MirrorStart
 from ehkafka.records import TopicPartition
+from ehkafka.run.mirroring import check_topics, run_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
     from ehkafka.events import Event
-    from ehkafka.intake.log_asker import LogAsker
+    from ehkafka.positions.log_asker import LogAsker
     from ehkafka.progress.committer import Committer
     from ehkafka.progress.metadata import LogFacts
     from ehkafka.progress.position import Progress

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka.cimpl import Consumer as KafkaConsumer
 
-from ehkafka.calling import must_be_endpoint
 from ehkafka.checkpoints.store_mirror import checked_choice
 from ehkafka.consumer.anew import Anew
 from ehkafka.consumer.auto_commit import AutoCommit
@@ -35,7 +34,8 @@ from ehkafka.endpoint.limits import COMMIT_INTERVAL_S_MIN
 from ehkafka.errors import ConfigurationError
 from ehkafka.progress.committer import Committer
 from ehkafka.progress.ledger import CommitLedger, CommitPacing
-from ehkafka.secret import HiddenProperties
+from ehkafka.settings.secret import HiddenProperties
+from ehkafka.wording.calling import must_be_endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

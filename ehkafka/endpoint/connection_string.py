@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from ehkafka.endpoint.bootstrap import is_event_hubs_host
 from ehkafka.errors import ConfigurationError
-from ehkafka.secret import Secret
+from ehkafka.settings.secret import Secret
 
 # The literal user name that Event Hubs wants beside the whole string as password.
 USERNAME = "$ConnectionString"

@@ -16,7 +16,7 @@ from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from ehkafka.endpoint.credential_source import CredentialSource
-    from ehkafka.secret import Secret
+    from ehkafka.settings.secret import Secret
 
 # What a new client waits for a callable before it takes the string read last.
 REFRESH_S = 5.0

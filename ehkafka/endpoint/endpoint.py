@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
-from ehkafka.calling import made_plainly, plainly
+from ehkafka.embedded.shared import SharedBroker
 from ehkafka.endpoint.bootstrap import bootstrap_hosts, is_event_hubs_host, is_loopback
 from ehkafka.endpoint.connection_string import ConnectionString
 from ehkafka.endpoint.credential_rotation import RotatingCredential
 from ehkafka.endpoint.credential_source import credential_source
-from ehkafka.endpoint.embedded import SharedBroker
 from ehkafka.endpoint.entra import EntraConnection
 from ehkafka.endpoint.environment import ADDITIONS, chosen_way, missing_hint, read_variables
 from ehkafka.endpoint.property_names import check_mapping, in_one_spelling
 from ehkafka.endpoint.refusals import check_trust
 from ehkafka.errors import ConfigurationError
-from ehkafka.secret import HiddenProperties
+from ehkafka.settings.secret import HiddenProperties
+from ehkafka.wording.calling import made_plainly, plainly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -11,7 +11,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from ehkafka.secret import Secret
+from ehkafka.settings.secret import Secret
 
 # RFC 6750 allows less; a NUL would end the text in C, a line break would forge the message to the broker.
 _VISIBLE = re.compile(r"[\x21-\x7e]+")

@@ -31,7 +31,6 @@ from ehkafka.events.commit import (
 )
 from ehkafka.events.connection import ClientLogged, ConnectionTrouble, Throttled
 from ehkafka.events.consumer import DropInDeviated, MarksMissing
-from ehkafka.events.counters import CounterName
 from ehkafka.events.credential import (
     CredentialRotated,
     CredentialUnusable,
@@ -44,7 +43,7 @@ from ehkafka.events.dead_letter import (
     DeadLetterProducerReplaced,
     RecordDeadLettered,
 )
-from ehkafka.events.event import Event
+from ehkafka.events.event import CounterName, Event, Hook
 from ehkafka.events.handler import (
     AttemptOverdue,
     HandlerResized,
@@ -55,7 +54,6 @@ from ehkafka.events.handler import (
     WorkerProcessDied,
     WorkersLogNothing,
 )
-from ehkafka.events.hook import Hook
 from ehkafka.events.mirror import (
     MirrorContested,
     MirrorForeign,

@@ -1,12 +1,12 @@
-"""What every event is."""
+"""What every event is, what takes them, and the counters beside them."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 
-from ehkafka.error_stack import place_of
+from ehkafka.wording.error_stack import place_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +36,27 @@ class Failure(Event):
 def raised(error: BaseException) -> dict[str, Any]:
     """Return what a `Failure` tells of an error, for its keyword arguments."""
     return {"place": place_of(error), "exception": error}
+
+
+class Hook(Protocol):
+    """Receives every event, one at a time, on the telemetry thread.
+
+    It may block or raise: the data path never waits for it. An error is logged once per hook and kind
+    of error and counted in `hook_errors`; events that a slow hook makes overflow are counted in
+    `events_dropped`.
+    """
+
+    def on_event(self, event: Event, /) -> None:
+        """Take one event."""
+
+
+# Beside the one that each kind of event has under its class name.
+CounterName = Literal[
+    "events_dropped",
+    "hook_errors",
+    "pause_refused",
+    "records_lost",
+    "records_restored",
+    "records_too_old",
+    "records_unassigned",
+]

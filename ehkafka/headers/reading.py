@@ -17,7 +17,7 @@ from ehkafka.headers.taking import take_headers
 if TYPE_CHECKING:
     from ehkafka.headers.amqp_types import Value
     from ehkafka.headers.modes import HeaderMode
-    from ehkafka.records import Message
+    from ehkafka.headers.taking import Headed
 
 ANNOTATION_PREFIX: Final = "x-opt-"
 """Names of AMQP message annotations begin so: what the service, not the application, says of an event."""
@@ -27,7 +27,7 @@ CONTENT_TYPE_HEADER: Final = "content-type"
 _AVRO_WITH_SCHEMA = "avro/binary+"
 
 
-def properties(message: Message, mode: HeaderMode = "auto", *, event_hubs: bool = True) -> dict[str, Value]:
+def properties(message: Headed, mode: HeaderMode = "auto", *, event_hubs: bool = True) -> dict[str, Value]:
     """Return the decoded headers without the service's annotations (`x-opt-…`), as `EventData.properties`.
 
     Of several headers of one name the last counts. `mode` and `event_hubs` are explained in
@@ -39,7 +39,7 @@ def properties(message: Message, mode: HeaderMode = "auto", *, event_hubs: bool 
 
 
 def system_properties(
-    message: Message, mode: HeaderMode = "auto", *, event_hubs: bool = True
+    message: Headed, mode: HeaderMode = "auto", *, event_hubs: bool = True
 ) -> dict[str, Value]:
     """Return decoded annotations (`x-opt-…`) and standard properties, as `EventData.system_properties`."""
     headers = take_headers(message)
@@ -51,7 +51,7 @@ def system_properties(
     }
 
 
-def partition_key(message: Message) -> str | bytes | None:
+def partition_key(message: Headed) -> str | bytes | None:
     """Return the partition key of an AMQP or HTTPS producer, else the record's key; text if it is UTF-8."""
     key = partition_key_bytes(take_headers(message))
     if key is None:
@@ -64,7 +64,7 @@ def partition_key(message: Message) -> str | bytes | None:
         return key
 
 
-def content_type(message: Message) -> str | None:
+def content_type(message: Headed) -> str | None:
     """Return the last `content-type` header in any case of letters; `None` if there is none or it is no text.
 
     The service and Kafka producers write it as UTF-8; an AMQP string is understood, too.
@@ -77,7 +77,7 @@ def content_type(message: Message) -> str | None:
     return None
 
 
-def schema_id(message: Message) -> str | None:
+def schema_id(message: Headed) -> str | None:
     """Return the schema's id in the Azure schema registry: the `<id>` of content type `avro/binary+<id>`."""
     said = (content_type(message) or "").strip()
     if not said.lower().startswith(_AVRO_WITH_SCHEMA):

@@ -15,14 +15,14 @@ from ehkafka.headers.taking import have_headers, take_headers
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ehkafka.records import Message, Record
+    from ehkafka.headers.taking import Headed
 
 
 # Keys that are no longer than this on average: none of them says much about the next batch's largest record.
 SHORT_KEY_BYTES = 64
 
 
-def size_of(message: Message | Record) -> int:
+def size_of(message: Headed) -> int:
     """Return the bytes of one record."""
     key = message.key()
     size = len(message) if key is None else len(message) + len(key)
@@ -30,7 +30,7 @@ def size_of(message: Message | Record) -> int:
     return size + _headers_size(headers) if headers else size
 
 
-def sizes_of(messages: Sequence[Message]) -> list[int]:
+def sizes_of(messages: Sequence[Headed]) -> list[int]:
     """Return the bytes of each record; all are of one type, as those of a batch are."""
     if not messages:
         return []
@@ -44,7 +44,7 @@ def sizes_of(messages: Sequence[Message]) -> list[int]:
     return sizes
 
 
-def total_and_largest(messages: Sequence[Message]) -> tuple[int, int]:
+def total_and_largest(messages: Sequence[Headed]) -> tuple[int, int]:
     """Return the bytes of all records together, and of the largest: without its key where keys are short.
 
     Half the price of `sizes_of`, for records that nobody needs to know one by one.

@@ -9,18 +9,30 @@ poll thread and on workers, and the message is mended for those who ask it thems
 from __future__ import annotations
 
 from operator import length_hint
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ehkafka.records import Headers, Message, Record
+Headers = list[tuple[str, bytes | None]]
 
 # What `repr` says where C left out an object; a name's would begin with a quotation mark.
 _NO_NAME = "(<NULL>"
 
 
-def take_headers(message: Message | Record) -> Headers:
+class Headed(Protocol):
+    """What this room reads of a `Message` or a `Record`."""
+
+    def key(self) -> bytes | None:
+        """Return the key, `None` when there is none."""
+
+    def headers(self) -> Headers | None:
+        """Return the headers in order; `None` or an empty list without any."""
+
+    def __len__(self) -> int: ...
+
+
+def take_headers(message: Headed) -> Headers:
     """Return the headers in order, an empty list when there are none.
 
     A name that is no UTF-8 has U+FFFD for what cannot be read. Where a message has several such names, the
@@ -32,7 +44,7 @@ def take_headers(message: Message | Record) -> Headers:
         return _mended(message, error)
 
 
-def have_headers(messages: Sequence[Message]) -> bool:
+def have_headers(messages: Sequence[Headed]) -> bool:
     """Tell whether any of these messages, all of one type, has a header; no name is touched."""
     kind: Any = type(messages[0])
     left = iter(messages)

@@ -1,4 +1,4 @@
 """Intake: the poll thread, sole owner of the `Consumer`, and what it decides by.
 
-`flow` and `rebalance` are pure; `poll_loop` is the thread; `start` turns start positions into offsets.
+`flow` and `epochs` are pure; `poll_loop` is the thread. Where a partition begins is `positions`' business.
 """

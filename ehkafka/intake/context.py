@@ -5,25 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ehkafka.intake.epochs import Epochs
 from ehkafka.intake.owned import OwnedPartitions
-from ehkafka.intake.rebalance import Epochs
-from ehkafka.intake.restore import Restore
 from ehkafka.intake.standstill import Standstill
+from ehkafka.positions.restore import Restore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import CounterName, Event
-    from ehkafka.history import History
+    from ehkafka.events.history import History
     from ehkafka.intake.contact import Contact
     from ehkafka.intake.flow import FlowControl
     from ehkafka.intake.hook_threads import HookThreads
     from ehkafka.intake.log_watch import LogWatch
     from ehkafka.intake.max_age import AgeLimits
-    from ehkafka.intake.positions import PositionFinder
     from ehkafka.intake.throttle import Throttle
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.positions.finder import PositionFinder
     from ehkafka.progress.committer import Committer
     from ehkafka.progress.ledger import CommitLedger
     from ehkafka.records import TopicPartition

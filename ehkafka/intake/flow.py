@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.lane import Lane
     from ehkafka.records import TopicPartition
 
 # Taken for the size of the next record before any was seen: the largest that Event Hubs' standard tiers
@@ -191,3 +193,11 @@ class FlowControl:
         """Drop a partition that was revoked or lost: a later assignment starts unpaused."""
         self.paused.discard(partition)
         self.parked_full.discard(partition)
+
+
+def largest_lane(assignment: Assignment) -> Lane | None:
+    """Return the longest lane if it holds half of what is unfinished. Caller has the lock."""
+    longest = max(assignment.lanes.values(), key=len, default=None)
+    if longest is None or 2 * len(longest) < assignment.unfinished_records:
+        return None
+    return longest

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ehkafka.intake.same_log import disproof
-from ehkafka.intake.topic_ids import ASK_S
+from ehkafka.positions.same_log import disproof
+from ehkafka.positions.topic_ids import ASK_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ehkafka.intake.log_asker import LogAsker, Question
     from ehkafka.intake.watched import WatchedLog, WatchedLogs
+    from ehkafka.positions.log_asker import LogAsker, Question
     from ehkafka.progress.metadata import LogFacts
     from ehkafka.records import TopicPartition
 

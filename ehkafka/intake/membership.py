@@ -16,7 +16,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from ehkafka.errors import EhkafkaError, EngineError
 from ehkafka.events import PartitionAssigned, PartitionLost, PartitionRevoked
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
-from ehkafka.intake.restore import stored
+from ehkafka.positions.restore import stored
 from ehkafka.records import TopicPartition
 from ehkafka.workers.protocol import Cancelling
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     from ehkafka.intake.context import IntakeContext
     from ehkafka.intake.hook_threads import HookCall
-    from ehkafka.intake.positions import Begin
-    from ehkafka.intake.restore import Restored
     from ehkafka.intake.route import Route
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.cuts import Work
+    from ehkafka.positions.finder import Begin
+    from ehkafka.positions.restore import Restored
     from ehkafka.progress.ledger import Position
     from ehkafka.progress.saving import Look
 

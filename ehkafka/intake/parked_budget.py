@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from ehkafka.errors import HandlerFailedError
 from ehkafka.events import ParkedBudgetFull
 from ehkafka.headers.size import sizes_of
+from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.order import describe_key
-from ehkafka.recovery.decision import HoldHead
 from ehkafka.wording import counted
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from confluent_kafka.cimpl import Message as KafkaMessage
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
+from ehkafka.endpoint.broker_errors import ALL_BROKERS_DOWN, NO_SUCH_OFFSET, UNMENDED, ends_app
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EngineError
 from ehkafka.events import ConnectionTrouble, PartitionPaused, PartitionResumed, ProgressIgnored
 from ehkafka.headers.size import sizes_of, total_and_largest
-from ehkafka.intake.broker_errors import ALL_BROKERS_DOWN, NO_SUCH_OFFSET, UNMENDED, ends_app
-from ehkafka.intake.largest_lane import largest_lane
+from ehkafka.intake.flow import largest_lane
 from ehkafka.intake.log_ends import LogEnds
 from ehkafka.intake.membership import Membership
 from ehkafka.intake.parked_budget import ParkedBudget

@@ -20,19 +20,19 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.events import ConnectionTrouble
-from ehkafka.intake.another_log import AnotherLog
-from ehkafka.intake.gap import Gap
-from ehkafka.intake.log_bounds import log_bounds
-from ehkafka.intake.positions import Begin
+from ehkafka.positions.another_log import AnotherLog
+from ehkafka.positions.finder import Begin
+from ehkafka.positions.gap import Gap
+from ehkafka.positions.log_bounds import log_bounds
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
     from ehkafka.intake.context import IntakeContext
-    from ehkafka.intake.gap import LogBounds
     from ehkafka.intake.membership import Membership
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.positions.gap import LogBounds
     from ehkafka.records import Message
     from ehkafka.settings import OutOfRange
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ehkafka.intake.owned import OwnedPartitions
-    from ehkafka.intake.same_log import WitnessRecord
+    from ehkafka.positions.same_log import WitnessRecord
     from ehkafka.progress.metadata import LogFacts
     from ehkafka.records import TopicPartition
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Hashable, Iterator, Sequence
 
     from ehkafka.lanes.chunk import Chunk
+    from ehkafka.lanes.decision import AfterDeadLetter
     from ehkafka.records import Message, TopicPartition
-    from ehkafka.recovery.decision import AfterDeadLetter
 
 TIMESTAMP_NOT_AVAILABLE = 0
 # Enough for what ends between two commits that follow the outcomes.

@@ -22,21 +22,21 @@ from typing import TYPE_CHECKING
 from ehkafka.headers.size import sizes_of
 from ehkafka.lanes.assignment import Assignment
 from ehkafka.lanes.cuts import Cuts
+from ehkafka.lanes.decision import AwaitHead, HoldHead
 from ehkafka.lanes.express import Express
 from ehkafka.lanes.holds import Holds
 from ehkafka.lanes.lane import Lane, SharedLane
 from ehkafka.lanes.verdicts import Verdicts
-from ehkafka.recovery.decision import AwaitHead, HoldHead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 
     from ehkafka.lanes.chunk import Chunk
     from ehkafka.lanes.cuts import Work
+    from ehkafka.lanes.decision import AfterDeadLetter
     from ehkafka.lanes.finished import FinishedBefore
     from ehkafka.lanes.order import KeyReader, Scope
     from ehkafka.records import Message, TopicPartition
-    from ehkafka.recovery.decision import AfterDeadLetter
 
 
 class Dispatcher:

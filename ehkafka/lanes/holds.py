@@ -11,8 +11,8 @@ import heapq
 import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
+from ehkafka.lanes.decision import Decision, HoldHead
 from ehkafka.records import Outcome
-from ehkafka.recovery.decision import Decision, HoldHead
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.received import Received
     from ehkafka.records import Message
-    from ehkafka.recovery.decision import Decision
 
 
 class Lane:

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, Ticket
 from ehkafka.lanes.order import Apart, KeyFailure
 from ehkafka.records import Outcome
-from ehkafka.recovery.decision import AwaitHead, HoldHead, RetryHead, Ticket
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ehkafka.lanes.decision import Decision, Verdict
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.lane import Lane
-    from ehkafka.recovery.decision import Decision, Verdict
 
 # Keys that are remembered to be held or diverted, in one assignment. Past it a dead-lettered record stays
 # on hold in its lane, so that its key cannot go on as if nothing had happened.

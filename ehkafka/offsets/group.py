@@ -17,14 +17,14 @@ from ehkafka.checks.group import NOT_YET, read_commits
 from ehkafka.checks.inspection import CLOSE_S, Inspection, close_within
 from ehkafka.checks.way_in import enter, reach_topic, told
 from ehkafka.endpoint.client import check_client_version, describe_error, open_admin
+from ehkafka.endpoint.client_log import ClientLog
 from ehkafka.endpoint.properties import admin_properties
 from ehkafka.errors import ConfigurationError, EndpointError, GroupInUseError
-from ehkafka.intake.client_log import ClientLog
-from ehkafka.intake.log_bounds import log_bounds
-from ehkafka.intake.start import start_offsets
-from ehkafka.intake.topic_ids import TopicIds
-from ehkafka.intake.witness import prove, witness_properties
 from ehkafka.offsets.view import PartitionView
+from ehkafka.positions.log_bounds import log_bounds
+from ehkafka.positions.start import start_offsets
+from ehkafka.positions.topic_ids import TopicIds
+from ehkafka.positions.witness import prove, witness_properties
 from ehkafka.progress.metadata import Unusable, decode, facts_of, moved
 from ehkafka.progress.ranges import count_offsets
 from ehkafka.records import TopicPartition
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from ehkafka.checkpoints.checkpoint import Checkpoint
     from ehkafka.checks.target import Target
-    from ehkafka.intake.gap import LogBounds
-    from ehkafka.intake.start import Start
+    from ehkafka.positions.gap import LogBounds
+    from ehkafka.positions.start import Start
 
 _PAUSE_S = 0.005
 _SILENT = ClientLog(lambda _event: None)

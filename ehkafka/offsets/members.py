@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from ehkafka.endpoint.client_log import ClientLog
 from ehkafka.endpoint.properties import admin_properties
-from ehkafka.intake.client_log import ClientLog
 
 if TYPE_CHECKING:
     from ehkafka.checks.target import Target

@@ -14,8 +14,8 @@ from ehkafka.offsets.view import outside
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ehkafka.intake.gap import LogBounds
     from ehkafka.offsets.view import PartitionView
+    from ehkafka.positions.gap import LogBounds
 
 KEPT_NOTE: Final = "kept"
 NO_PARTITION: Final = "the topic has no such partition"

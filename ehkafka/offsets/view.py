@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ehkafka.intake.gap import LogBounds
+    from ehkafka.positions.gap import LogBounds
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
     from ehkafka.events import Event
-    from ehkafka.history import History
+    from ehkafka.events.history import History
     from ehkafka.progress.ledger import CommitLedger, Position
     from ehkafka.progress.position import Progress
     from ehkafka.progress.saving import ProgressSaver

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from ehkafka.progress.ranges import Ranges, SavedRanges, count_offsets, read_ranges, write_ranges
 from ehkafka.progress.ranges_forms import read_varint, varint
-from ehkafka.reset_name import RESET_NAME
+from ehkafka.settings.reset_name import RESET_NAME
 
 VERSION = 2
 # Kafka's protocol has no longer strings.

@@ -12,29 +12,29 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ehkafka.error_stack import stack_of
 from ehkafka.errors import ConfigurationError, HandlerFailedError, said
 from ehkafka.events import HandlerFailed, RecordRetried, RecordSkipped, UserCodeFailed
 from ehkafka.events.event import raised
+from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 from ehkafka.lanes.order import KeyFailure, describe_key
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Record, own_copy
-from ehkafka.recovery.decision import AwaitHead, HoldHead, RetryHead, SkipHead
+from ehkafka.records.signals import RejectRecord, RetryLater, SkipRecord
 from ehkafka.recovery.flood import FloodGauge
 from ehkafka.recovery.letter import letter_of
 from ehkafka.recovery.policy import DeadLetter, FailurePolicy, Hold, Skip
 from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction, delay_of_function
-from ehkafka.recovery.signals import RejectRecord, RetryLater, SkipRecord
 from ehkafka.wording import ended
+from ehkafka.wording.error_stack import stack_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import Event
-    from ehkafka.history import History
+    from ehkafka.events.history import History
+    from ehkafka.lanes.decision import Decision, Ticket
     from ehkafka.lanes.lane import Lane
-    from ehkafka.recovery.decision import Decision, Ticket
     from ehkafka.recovery.letter import Letter
 
 # What `App.on_error` may answer; None leaves it to the failure policy.

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.error_stack import kind_of
 from ehkafka.headers.taking import take_headers
+from ehkafka.wording.error_stack import kind_of
 
 if TYPE_CHECKING:
     from ehkafka.records import Message, TopicPartition

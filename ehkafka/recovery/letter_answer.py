@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.events import Event
-    from ehkafka.history import History
-    from ehkafka.recovery.decision import Ticket, Verdict
+    from ehkafka.events.history import History
+    from ehkafka.lanes.decision import Ticket, Verdict
     from ehkafka.recovery.letter import Letter
 
 

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from ehkafka.errors import said
 from ehkafka.events import DeadLetterFailed
 from ehkafka.events.event import raised
+from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.order import describe_key
-from ehkafka.recovery.decision import HoldHead
 from ehkafka.recovery.letter_answer import answer_safe
-from ehkafka.workers.unrun import must_have_run
+from ehkafka.recovery.unrun import must_have_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.events import Event
-    from ehkafka.history import History
-    from ehkafka.recovery.decision import Ticket, Verdict
+    from ehkafka.events.history import History
+    from ehkafka.lanes.decision import Ticket, Verdict
     from ehkafka.recovery.letter import Letter
     from ehkafka.recovery.policy import DeadLetter
 

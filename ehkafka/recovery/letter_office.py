@@ -25,8 +25,8 @@ from ehkafka.endpoint.client import describe_error
 from ehkafka.endpoint.properties import LETTER_BYTES
 from ehkafka.errors import EhkafkaError, said
 from ehkafka.events import DeadLetterFailed
+from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.order import describe_key
-from ehkafka.recovery.decision import HoldHead
 from ehkafka.recovery.letter import shorter
 from ehkafka.recovery.letter_answer import answer_safe
 from ehkafka.recovery.letter_producer import ID_S
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.events import Event
-    from ehkafka.history import History
-    from ehkafka.recovery.decision import Ticket, Verdict
+    from ehkafka.events.history import History
+    from ehkafka.lanes.decision import Ticket, Verdict
     from ehkafka.recovery.letter import Letter
     from ehkafka.recovery.letter_producer import LetterProducer
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ehkafka.events import Event
-    from ehkafka.history import History
-    from ehkafka.recovery.decision import Ticket, Verdict
+    from ehkafka.events.history import History
+    from ehkafka.lanes.decision import Ticket, Verdict
     from ehkafka.recovery.desk import LetterBox
     from ehkafka.recovery.letter import Letter
     from ehkafka.recovery.letter_office import LetterOffice

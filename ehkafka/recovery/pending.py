@@ -13,22 +13,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ehkafka.events import DeferredAnswerDropped, UserCodeFailed
+from ehkafka.lanes.decision import AwaitHead, HoldHead
 from ehkafka.lanes.order import describe_key
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Outcome
-from ehkafka.recovery.decision import AwaitHead, HoldHead
-from ehkafka.recovery.deferral import DEFERRED, add_keeper
+from ehkafka.records.deferral import DEFERRED, add_keeper
 from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from ehkafka.events import Event
-    from ehkafka.history import History
+    from ehkafka.events.history import History
+    from ehkafka.lanes.decision import Decision, Ticket, Verdict
     from ehkafka.lanes.lane import Lane
     from ehkafka.records import Message, TopicPartition
-    from ehkafka.recovery.decision import Decision, Ticket, Verdict
-    from ehkafka.recovery.deferral import Deferred, State
+    from ehkafka.records.deferral import Deferred, State
 
     Complete = Callable[[Ticket, Verdict], None]
 

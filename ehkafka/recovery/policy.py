@@ -10,10 +10,10 @@ from collections.abc import Callable  # noqa: TC003 - read by dataclasses at run
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from ehkafka.calling import is_topic_name, made_plainly
 from ehkafka.errors import ConfigurationError
-from ehkafka.recovery.decision import AfterDeadLetter
+from ehkafka.lanes.decision import AfterDeadLetter
 from ehkafka.wording import ended
+from ehkafka.wording.calling import is_topic_name, made_plainly
 
 OnLimit = Literal["stop", "hold"]
 

@@ -10,15 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ehkafka.calling import made_plainly
 from ehkafka.errors import ConfigurationError
+from ehkafka.records.signals import DELAY_S_MAX
 from ehkafka.wording import ended
+from ehkafka.wording.calling import made_plainly
 
 # Answers `None` where the record is to be given up, else the seconds until the next attempt.
 RetryFunction = Callable[[Any, int, Exception], float | None]
-
-# A retry later than this is a mistake of units: nobody keeps a partition's commit back for a week.
-DELAY_S_MAX = 7 * 24 * 3600.0
 
 Errors = type[Exception] | tuple[type[Exception], ...]
 

@@ -17,8 +17,8 @@ from ehkafka.wording import ended
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ehkafka.lanes.decision import Ticket
     from ehkafka.records import TopicPartition
-    from ehkafka.recovery.decision import Ticket
 
 LATE_S: Final = 10.0
 """How long a letter may wait for its answer before that is told."""

@@ -15,8 +15,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from ehkafka.cache_directory import cache_directory
 from ehkafka.errors import MissingExtraError
+from ehkafka.spark.cache_directory import cache_directory
 from ehkafka.spark.java import JAVA_VERSION_MIN, machine_javas, wheel_java
 
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.endpoint.entra_namespace import EntraNamespace
 from ehkafka.errors import ConfigurationError
-from ehkafka.secret import HiddenProperties
+from ehkafka.settings.secret import HiddenProperties
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

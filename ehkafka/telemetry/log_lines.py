@@ -12,12 +12,12 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from ehkafka import events
-from ehkafka.error_stack import kind_of, stack_of
 from ehkafka.events.event import Failure
 from ehkafka.records import TopicPartition
 from ehkafka.telemetry.rebalance_lines import GATHER_S, Gathered, fields_of_many, sentence_of_many
 from ehkafka.telemetry.sentences import sentence
 from ehkafka.telemetry.thinning import WINDOW_S, Thinning
+from ehkafka.wording.error_stack import kind_of, stack_of
 
 if TYPE_CHECKING:
     import logging

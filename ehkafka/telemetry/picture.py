@@ -11,9 +11,9 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ehkafka.lanes.decision import HoldHead, RetryHead
 from ehkafka.lanes.lane import Lane
 from ehkafka.lanes.order import describe_key
-from ehkafka.recovery.decision import HoldHead, RetryHead
 from ehkafka.telemetry.snapshot import PartitionSnapshot, Unfinished
 from ehkafka.wording import seconds
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from ehkafka.intake.route import Route
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.chunk import Chunk
+    from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.records import TopicPartition
-    from ehkafka.recovery.decision import Decision
 
 
 # Partitions looked at in one hold of a route's lock: workers that wait for it do so for a millisecond.

@@ -11,7 +11,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ehkafka.checkpoints.checkpoint import MirrorState
     from ehkafka.records import TopicPartition
+    from ehkafka.workers.attempt_clock import OverdueAttempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +33,6 @@ class Unfinished:
     is_on_hold: bool = False
     # How long its handler may take for it, where it runs and has a deadline.
     deadline_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class OverdueAttempt:
-    """A call of a handler on a thread that runs for longer than its deadline."""
-
-    handler: str
-    partition: TopicPartition
-    offset: int
-    key: str
-    attempt: int
-    running_s: float
-    deadline_s: float
-    # The worker thread's name.
-    worker: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +66,6 @@ class PartitionSnapshot:
     oldest: Unfinished | None
     # Since when the log goes on and nothing of it arrives, though the partition is not paused.
     standstill_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class MirrorState:
-    """How far the mirror is behind the commits. `error` is None while its store takes writes."""
-
-    store: str
-    behind_partitions: int
-    # Of the partition that has waited longest.
-    behind_s: float
-    error: str | None
 
 
 @dataclass(frozen=True, slots=True)

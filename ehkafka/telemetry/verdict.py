@@ -10,7 +10,8 @@ from ehkafka.telemetry.snapshot import Health
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ehkafka.telemetry.snapshot import OverdueAttempt, PartitionSnapshot, Snapshot
+    from ehkafka.telemetry.snapshot import PartitionSnapshot, Snapshot
+    from ehkafka.workers.attempt_clock import OverdueAttempt
 
 # A poll loop that has not come round for so long is stuck or starved.
 POLL_SILENCE_S = 15.0

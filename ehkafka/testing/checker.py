@@ -29,8 +29,8 @@ The measures, each with what exactly is counted:
 - **cross-epoch overlap**: a start while an older or newer epoch of the partition, in whatever living
   process, runs a record of the same key. Reported, with the records in flight when epochs ended.
 - **mirror ahead**: a mirrored next_offset above every acknowledged commit and start position.
-- **protocol breach**: an event that the protocol of `ehkafka.history` rules out, such as a start without
-  a receipt. Late events are those of an epoch that has ended; they are no violation.
+- **protocol breach**: an event that the protocol of `ehkafka.events.history` rules out, such as a start
+  without a receipt. Late events are those of an epoch that has ended; they are no violation.
 
 Memory: what is unfinished, the keys started since the oldest unfinished record of each epoch, and the
 holes in the offsets finished. Single-threaded; `CheckingHistory` is the way in for many threads.

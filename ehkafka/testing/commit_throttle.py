@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from ehkafka.embedded.requests import ApiKey
 from ehkafka.testing.tcp_link import Link, Streams
 from ehkafka.testing.tcp_proxy import TcpProxy
-from ehkafka.testing.wire_requests import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class RecordingHistory(ABC):
-    """An `ehkafka.history.History` that turns each call into an event and stores it.
+    """An `ehkafka.events.history.History` that turns each call into an event and stores it.
 
     Beside the engine's calls it takes those of a test harness: `produced`, `dead_lettered`, `mirrored`,
     `process_started`, `process_stopped`, `process_killed`.

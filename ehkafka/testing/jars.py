@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ehkafka.cache_directory import cache_directory
 from ehkafka.errors import EhkafkaError, EndpointError, MissingExtraError
+from ehkafka.spark.cache_directory import cache_directory
 from ehkafka.testing.java import INSTALL_HINT, find_java
 
 if TYPE_CHECKING:

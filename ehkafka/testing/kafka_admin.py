@@ -15,8 +15,8 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic, TopicPartition
 
+from ehkafka.embedded import topics
 from ehkafka.errors import EndpointError
-from ehkafka.testing import topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

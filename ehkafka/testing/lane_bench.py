@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Container, Hashable, Sequence
 
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.lane import Lane
     from ehkafka.lanes.order import NullKey, Scope
-    from ehkafka.recovery.decision import Decision
 
 
 class LaneBench:

@@ -14,7 +14,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ehkafka.testing.embedded import EmbeddedBroker
+    from ehkafka.embedded.broker import EmbeddedBroker
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def embedded_broker(embedded_broker_factory: Callable[..., EmbeddedBroker]) -> E
 @pytest.fixture
 def embedded_broker_factory() -> Iterator[Callable[..., EmbeddedBroker]]:
     """Start local Kafka clusters: takes what `EmbeddedBroker` takes, closes them when the test ends."""
-    from ehkafka.testing.embedded import EmbeddedBroker  # noqa: PLC0415 - see above
+    from ehkafka.embedded.broker import EmbeddedBroker  # noqa: PLC0415 - see above
 
     with ExitStack() as running:
 

@@ -10,13 +10,13 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ehkafka.intake.epochs import Epochs
 from ehkafka.intake.flow import FlowControl, FlowLimits
-from ehkafka.intake.rebalance import Epochs
+from ehkafka.lanes.decision import AwaitHead, SkipHead
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.order import KeyReader, by_key
 from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
 from ehkafka.records import Outcome
-from ehkafka.recovery.decision import AwaitHead, SkipHead
 from ehkafka.testing.simulated_group import CommitRefusal
 from ehkafka.testing.simulated_handover import Handover
 from ehkafka.testing.simulated_ranges import FinishedOffsets
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.chunk import Chunk
+    from ehkafka.lanes.decision import Decision, Ticket, Verdict
     from ehkafka.lanes.express import Express
     from ehkafka.lanes.lane import Lane
     from ehkafka.records import Message, TopicPartition
-    from ehkafka.recovery.decision import Decision, Ticket, Verdict
     from ehkafka.testing.simulator import Simulation
 
 Refusals = dict["TopicPartition", CommitRefusal]

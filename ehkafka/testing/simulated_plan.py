@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, get_args
 
-from ehkafka.recovery.decision import AfterDeadLetter
+from ehkafka.lanes.decision import AfterDeadLetter
 
 if TYPE_CHECKING:
     from ehkafka.lanes.order import NullKey, Scope

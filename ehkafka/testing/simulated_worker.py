@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ehkafka.lanes.chunk import Chunk
+from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 from ehkafka.lanes.lane import Lane
-from ehkafka.recovery.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.lanes.assignment import Assignment
-    from ehkafka.recovery.decision import Decision
+    from ehkafka.lanes.decision import Decision
     from ehkafka.testing.clock import Timer
     from ehkafka.testing.simulated_member import SimulatedMember
 

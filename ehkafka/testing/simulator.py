@@ -14,8 +14,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ehkafka.lanes.decision import AwaitHead
 from ehkafka.records import Outcome
-from ehkafka.recovery.decision import AwaitHead
 from ehkafka.testing.checker import Checker
 from ehkafka.testing.clock import VirtualClock
 from ehkafka.testing.simulated_chaos import Chaos
@@ -29,10 +29,10 @@ from ehkafka.testing.verdict import FORBIDDEN, Measure, Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ehkafka.lanes.decision import Decision
+    from ehkafka.lanes.decision import Verdict as Answer
     from ehkafka.progress.ledger import Position
     from ehkafka.records import TopicPartition
-    from ehkafka.recovery.decision import Decision
-    from ehkafka.recovery.decision import Verdict as Answer
     from ehkafka.testing.simulated_member import Refusals
 
 # After the faults have ended, all must be done and committed within so much virtual time.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import importlib
 
-from ehkafka.error_stack import place_of
 from ehkafka.errors import HandlerFailedError, said
+from ehkafka.wording.error_stack import place_of
 
 
 def new_loop() -> asyncio.AbstractEventLoop:

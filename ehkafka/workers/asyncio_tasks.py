@@ -17,10 +17,10 @@ import time
 from contextvars import copy_context
 from typing import TYPE_CHECKING
 
-from ehkafka.recovery.decision import HoldHead
-from ehkafka.recovery.deferral import DEFERRED
+from ehkafka.lanes.decision import HoldHead
+from ehkafka.records.deferral import DEFERRED
+from ehkafka.recovery.unrun import must_have_run
 from ehkafka.workers.asyncio_gate import LoopGate
-from ehkafka.workers.unrun import must_have_run
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.order import describe_key
-from ehkafka.telemetry.snapshot import OverdueAttempt
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Iterator
@@ -22,6 +21,21 @@ if TYPE_CHECKING:
 
 # What a cancelled coroutine may take for its clean-up before its call counts as overdue.
 UNWIND_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class OverdueAttempt:
+    """A call of a handler on a thread that runs for longer than its deadline."""
+
+    handler: str
+    partition: TopicPartition
+    offset: int
+    key: str
+    attempt: int
+    running_s: float
+    deadline_s: float
+    # The worker thread's name.
+    worker: str
 
 
 @dataclass(slots=True, eq=False)

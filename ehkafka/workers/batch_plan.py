@@ -20,10 +20,10 @@ from ehkafka.lanes.lane import SharedLane
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.lane import Lane
     from ehkafka.records import Message
-    from ehkafka.recovery.decision import Decision
 
 # Narrowed lanes known before the first look for those that are gone.
 _NARROWED_MIN = 1024

@@ -14,7 +14,7 @@ from ehkafka.errors import said
 from ehkafka.events import BatchRaised
 from ehkafka.events.event import raised
 from ehkafka.lanes.order import KeyFailure
-from ehkafka.recovery.signals import RetryLater
+from ehkafka.records.signals import RetryLater
 from ehkafka.workers.threads import ThreadWorkers
 
 if TYPE_CHECKING:

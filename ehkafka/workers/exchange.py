@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.chunk import Chunk
     from ehkafka.lanes.cuts import Work
+    from ehkafka.lanes.decision import Ticket, Verdict
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.lane import Lane
     from ehkafka.records import Message
-    from ehkafka.recovery.decision import Ticket, Verdict
     from ehkafka.workers.rate import Pace
 
 # Handlers cheaper than this run one after another on one thread faster than on two.

@@ -14,7 +14,7 @@ from ehkafka.workers.process_message import lane_fields
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ehkafka.history import History
+    from ehkafka.events.history import History
     from ehkafka.lanes.lane import Lane
     from ehkafka.records import Message
     from ehkafka.workers.process_message import LaneFields

@@ -23,7 +23,7 @@ from multiprocessing import spawn
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ehkafka.errors import ConfigurationError, said
-from ehkafka.recovery.deferral import refuse_to_defer
+from ehkafka.records.deferral import refuse_to_defer
 from ehkafka.wording import ended
 from ehkafka.workers import process_pipe as pipe
 from ehkafka.workers.process_failure import pack_error

@@ -13,8 +13,8 @@ import pickle
 import traceback
 from typing import Any, NamedTuple
 
-from ehkafka.error_stack import RemoteTraceback, place_of, stack_of
 from ehkafka.errors import said
+from ehkafka.wording.error_stack import RemoteTraceback, place_of, stack_of
 
 # A pickled exception or a traceback longer than this says no more than its type and text.
 PICKLED_BYTES_MAX = 1 << 20

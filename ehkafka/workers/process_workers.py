@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ehkafka.events import Event
-    from ehkafka.history import History
+    from ehkafka.events.history import History
     from ehkafka.workers.exchange import Exchange
     from ehkafka.workers.process_pipe import Frame
     from ehkafka.workers.processes import Processes

@@ -9,8 +9,8 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from ehkafka.calling import made_plainly
 from ehkafka.errors import ConfigurationError
+from ehkafka.wording.calling import made_plainly
 
 # A process costs some 50 MB and a thread of the parent; more than this is a mistake of units.
 PROCESSES_MAX = 1_000

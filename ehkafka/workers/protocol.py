@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     import threading
 
     from ehkafka.lanes.chunk import Chunk
+    from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.lane import Lane
-    from ehkafka.recovery.decision import Decision
 
 # Calls the user's handler for a lane's head. Raises what the handler raises.
 Invoke = "Callable[[Lane], object]"

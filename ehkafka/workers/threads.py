@@ -15,7 +15,7 @@ import traceback
 from typing import TYPE_CHECKING
 
 from ehkafka.lanes.chunk import Chunk
-from ehkafka.recovery.deferral import DEFERRED
+from ehkafka.records.deferral import DEFERRED
 from ehkafka.workers.batch_exchange import BatchExchange
 from ehkafka.workers.exchange import QUICK_S, Exchange
 

@@ -45,14 +45,14 @@ def test_a_part_of_the_package_does_not_load_the_whole() -> None:
         "from ehkafka import *; print(App.__module__, TopicPartition.__module__)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.split() == ["ehkafka.app", "ehkafka.records"]
+    assert found.stdout.split() == ["ehkafka.app.app", "ehkafka.records.message"]
 
 
 def test_each_part_of_the_package_is_there_after_a_bare_import() -> None:
     """As when the package loaded all of them itself; what is no part is an AttributeError."""
     code = (
         "import ehkafka\n"
-        "for part in ('lanes', 'workers', 'app', 'consumer', 'recovery', 'intake', 'runtime'):\n"
+        "for part in ('lanes', 'workers', 'app', 'consumer', 'recovery', 'intake', 'run'):\n"
         "    assert getattr(ehkafka, part).__name__ == f'ehkafka.{part}'\n"
         "for name in ('nothing', '__wrapped__', 'lanes.order', 'no.thing'):\n"
         "    assert not hasattr(ehkafka, name)"
@@ -63,12 +63,12 @@ def test_each_part_of_the_package_is_there_after_a_bare_import() -> None:
 def test_a_part_that_lacks_a_module_says_which() -> None:
     """A part that cannot be loaded is there, so it is no AttributeError that is raised."""
     code = (
-        "import sys, ehkafka; sys.modules['ehkafka.registration'] = None\n"
+        "import sys, ehkafka; sys.modules['ehkafka.app.registration'] = None\n"
         "try: ehkafka.app\n"
         "except ModuleNotFoundError as error: print(error.name)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.split() == ["ehkafka.registration"]
+    assert found.stdout.split() == ["ehkafka.app.registration"]
 
 
 def test_every_public_name_is_documented() -> None:

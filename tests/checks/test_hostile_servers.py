@@ -12,7 +12,7 @@ import pytest
 
 import ehkafka
 from ehkafka.checks import CheckResult, Report, Status, Target, run_checks
-from ehkafka.testing.embedded import EmbeddedBroker
+from ehkafka.embedded.broker import EmbeddedBroker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

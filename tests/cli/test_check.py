@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from ehkafka.checks import CheckResult, Report, Status
 from ehkafka.cli.check import show_end, show_line, show_row
 from ehkafka.cli.commands import cli
-from ehkafka.testing.embedded import EmbeddedBroker
-from ehkafka.testing.wire_requests import ApiKey
+from ehkafka.embedded.broker import EmbeddedBroker
+from ehkafka.embedded.requests import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,11 +17,11 @@ from typer.testing import CliRunner
 from ehkafka import ConfigurationError, Endpoint, EndpointError, TopicNotFoundError
 from ehkafka.checks import Target
 from ehkafka.cli.commands import cli
-from ehkafka.recovery import redrive_writer
+from ehkafka.embedded.broker import EmbeddedBroker
+from ehkafka.embedded.requests import ApiKey
 from ehkafka.recovery.fate import LetterFilter
-from ehkafka.recovery.redrive import Redrive
-from ehkafka.testing.embedded import EmbeddedBroker
-from ehkafka.testing.wire_requests import ApiKey
+from ehkafka.redrive import writer as redrive_writer
+from ehkafka.redrive.redrive import Redrive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -298,7 +298,7 @@ def test_f14_nothing_is_committed_above_what_is_acknowledged(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F14: while the broker holds its answer back, the group stays where it is."""
-    monkeypatch.setattr("ehkafka.recovery.redrive_run.COMMIT_S", 0.05)
+    monkeypatch.setattr("ehkafka.redrive.run.COMMIT_S", 0.05)
     bury(broker, 0)
     broker.delay_next(ApiKey.PRODUCE, 1.0)
     seen: list[Any] = []

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 import ehkafka
 from ehkafka.cli.commands import cli
 from ehkafka.cli.exits import CODES
+from ehkafka.embedded.broker import EmbeddedBroker
 from ehkafka.recovery.letter import ORIGIN_PARTITION, ORIGIN_TOPIC
-from ehkafka.testing.embedded import EmbeddedBroker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

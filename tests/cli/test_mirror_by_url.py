@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import ehkafka
 from ehkafka.checkpoints.layout import Layout
 from ehkafka.cli.commands import cli
-from ehkafka.testing.embedded import EmbeddedBroker
+from ehkafka.embedded.broker import EmbeddedBroker
 from ehkafka.testing.identity_endpoint import IdentityEndpoint
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from ehkafka.checkpoints.formats_folder import CheckpointFolder
 from ehkafka.checkpoints.layout import Layout
 from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.cli.commands import cli
-from ehkafka.testing.embedded import EmbeddedBroker
-from ehkafka.testing.topics import commits
-from ehkafka.testing.wire_requests import ApiKey
+from ehkafka.embedded.broker import EmbeddedBroker
+from ehkafka.embedded.requests import ApiKey
+from ehkafka.embedded.topics import commits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

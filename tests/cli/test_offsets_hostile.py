@@ -17,9 +17,9 @@ from ehkafka.checkpoints.file_store import FileStore
 from ehkafka.checkpoints.formats_folder import CheckpointFolder
 from ehkafka.checkpoints.layout import Layout
 from ehkafka.cli.commands import cli
+from ehkafka.embedded.broker import EmbeddedBroker
+from ehkafka.embedded.topics import commits, produce
 from ehkafka.progress.metadata import MOVED, LogFacts, encode
-from ehkafka.testing.embedded import EmbeddedBroker
-from ehkafka.testing.topics import commits, produce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ehkafka
-from ehkafka.error_stack import place_of
+from ehkafka.wording.error_stack import place_of
 
 if TYPE_CHECKING:
     import subprocess

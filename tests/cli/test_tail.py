@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 from ehkafka.cli.commands import cli
 from ehkafka.cli.tail_from import parse_from
+from ehkafka.embedded.broker import EmbeddedBroker
+from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import ConfigurationError
-from ehkafka.testing.embedded import EmbeddedBroker
-from ehkafka.testing.wire_requests import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

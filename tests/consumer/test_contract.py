@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.testing import EmbeddedBroker, topics
+from ehkafka.embedded import topics
+from ehkafka.testing import EmbeddedBroker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,8 +18,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from ehkafka.consumer import log_guard
 from ehkafka.consumer.log_guard import LogGuard
 from ehkafka.consumer.positions import Returned
-from ehkafka.intake.gap import LogBounds
-from ehkafka.intake.log_asker import CommitsQuestion, Question
+from ehkafka.positions.gap import LogBounds
+from ehkafka.positions.log_asker import CommitsQuestion, Question
 from ehkafka.progress.metadata import LogFacts, moved
 from ehkafka.records import TopicPartition
 

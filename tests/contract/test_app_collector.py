@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
-from ehkafka.collector import collector_set
+from ehkafka.run.collector import collector_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,7 +10,7 @@ import pytest
 
 import ehkafka
 from ehkafka.events import DeferredAnswerDropped, HandlerFailed, StaleResult, UserCodeFailed
-from ehkafka.recovery.deferral import DEFERRED
+from ehkafka.records.deferral import DEFERRED
 from ehkafka.testing.simulated_message import SimulatedMessage
 
 

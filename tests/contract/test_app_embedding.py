@@ -169,7 +169,7 @@ def test_the_embedded_endpoint_makes_its_topics_and_is_shared(wait_for: Any) -> 
         app = ehkafka.App(group="g", endpoint=endpoint, start="earliest")
         app.handler("fresh")(lambda record: handled.append(record.offset()))
         app.start()
-        from ehkafka.testing import topics  # noqa: PLC0415
+        from ehkafka.embedded import topics  # noqa: PLC0415
 
         topics.produce(endpoint.client_properties()["bootstrap.servers"], "fresh", [("k", "v")] * 3)
         wait_for(lambda: len(handled) == 3)

@@ -11,8 +11,8 @@ from confluent_kafka import KafkaError
 
 import ehkafka
 from ehkafka.events import AppStopped
-from ehkafka.observation import commit_trouble
 from ehkafka.records import TopicPartition
+from ehkafka.run.observation import commit_trouble
 from ehkafka.testing import ApiKey
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def test_a_stop_that_breaks_is_told_as_what_it_is(
     def broken(*_: Any) -> None:
         raise RuntimeError("out of luck")
 
-    monkeypatch.setattr("ehkafka.intake.shutdown.tell_stale", broken)
+    monkeypatch.setattr("ehkafka.run.shutdown.tell_stale", broken)
     assert ended(app, events) == (70, 70)
 
 

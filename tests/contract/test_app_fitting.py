@@ -11,8 +11,8 @@ from unittest import mock
 import pytest
 
 import ehkafka
-from ehkafka import calling
-from ehkafka.calling import must_take, plainly
+from ehkafka.wording import calling
+from ehkafka.wording.calling import must_take, plainly
 
 
 def plain(record: Any) -> None:

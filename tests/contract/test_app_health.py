@@ -42,7 +42,7 @@ def test_l7_a_failing_rebalance_callback_fails_the_app_visibly(
     def broken(*_arguments: Any) -> None:
         raise RuntimeError("no epoch")
 
-    monkeypatch.setattr("ehkafka.intake.rebalance.Epochs.begin", broken)
+    monkeypatch.setattr("ehkafka.intake.epochs.Epochs.begin", broken)
     app.start()
     assert app.wait(10.0)
     with pytest.raises(ehkafka.EngineError, match="no epoch"):

@@ -12,9 +12,9 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka
+from ehkafka.embedded.topics import produce
 from ehkafka.events import OffsetGap, PartitionAssigned, RecordsTooOld
 from ehkafka.progress.metadata import LogFacts, encode, facts_of
-from ehkafka.testing.topics import produce
 
 ASSIGNORS = pytest.mark.parametrize("assignor", ["default", "cooperative-sticky"])
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.connection_string import ConnectionString
 from ehkafka.errors import ConfigurationError
-from ehkafka.secret import Secret
+from ehkafka.settings.secret import Secret
 
 Hidden = Callable[..., None]
 

@@ -7,12 +7,12 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from ehkafka.embedded import broker as embedded
+from ehkafka.embedded.mock_cluster import EmbeddedBrokerError
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.client import open_consumer, open_producer
 from ehkafka.endpoint.properties import consumer_properties, producer_properties
 from ehkafka.errors import ConfigurationError
-from ehkafka.testing import embedded
-from ehkafka.testing.mock_cluster import EmbeddedBrokerError
 
 
 def partition_counts(endpoint: Endpoint) -> dict[str, int]:

@@ -21,12 +21,12 @@ from azure.eventhub._pyamqp._encode import encode_payload, encode_value
 from azure.eventhub._pyamqp.message import Message
 from azure.eventhub._pyamqp.types import TYPE, VALUE, AMQPTypes
 
+from ehkafka.embedded.topics import produce
 from ehkafka.errors import EhkafkaError
 from ehkafka.testing.identity_endpoint import IdentityEndpoint
 from ehkafka.testing.kafka import KafkaBroker
 from ehkafka.testing.kafka_properties import Listener
 from ehkafka.testing.ports import free_ports
-from ehkafka.testing.topics import produce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,13 +13,13 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from ehkafka.checkpoints.body import read_checkpoint
 from ehkafka.checkpoints.file_store import FileStore
 from ehkafka.checkpoints.layout import Layout
+from ehkafka.embedded.topics import commits
 from ehkafka.progress.metadata import CommitMetadata, decode
 from ehkafka.progress.saving import EVENT_HUBS_METADATA_BYTES_MAX
 from ehkafka.records import TopicPartition
 from ehkafka.testing import read_history
 from ehkafka.testing.history_event import CommitFailed, Finished, Started
 from ehkafka.testing.processes import MemberProcess
-from ehkafka.testing.topics import commits
 
 if TYPE_CHECKING:
     from collections.abc import Callable

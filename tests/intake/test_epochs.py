@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ehkafka.intake.rebalance import Epochs
+from ehkafka.intake.epochs import Epochs
 from ehkafka.records import TopicPartition
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)

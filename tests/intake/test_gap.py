@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ehkafka.intake.gap import Gap, LogBounds
+from ehkafka.positions.gap import Gap, LogBounds
 from ehkafka.records import TopicPartition
 
 P0 = TopicPartition("t", 0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ehkafka.intake.interruptible import interruptible
+from ehkafka.run.reach import interruptible
 
 TIMEOUT_S = 20.0
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from ehkafka.intake.log_asker import Question
 from ehkafka.intake.log_watch import STANDSTILL_S, LogWatch
-from ehkafka.intake.same_log import Reading
 from ehkafka.intake.watched import OwnedLogs
+from ehkafka.positions.log_asker import Question
+from ehkafka.positions.same_log import Reading
 from ehkafka.progress.metadata import LogFacts
 from ehkafka.records import TopicPartition
 

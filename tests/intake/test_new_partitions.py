@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from ehkafka.intake.positions import COPIES_MAX, PositionFinder
+from ehkafka.positions.finder import COPIES_MAX, PositionFinder
 from ehkafka.progress.metadata import LogFacts, encode, moved
 from ehkafka.records import TopicPartition
 

@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.errors import EndpointError
 from ehkafka.events import ConnectionTrouble
-from ehkafka.intake.positions import PositionFinder
+from ehkafka.positions.finder import PositionFinder
 from ehkafka.records import TopicPartition
 
 P0 = TopicPartition("t", 0)
@@ -53,7 +53,7 @@ def test_a_topic_that_was_just_made_is_waited_for() -> None:
 
 def test_a_leader_that_never_comes_ends_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """After the last try the app hears what was said."""
-    monkeypatch.setattr("ehkafka.intake.positions.AGAIN_S", 0.0)
+    monkeypatch.setattr("ehkafka.positions.finder.AGAIN_S", 0.0)
     consumer: Any = JustMade(60.0)
     with pytest.raises(EndpointError, match=r"in 7 tries: NOT_LEADER_FOR_PARTITION"):
         finder([]).find(consumer, [P0])

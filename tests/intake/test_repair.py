@@ -19,8 +19,8 @@ from ehkafka.testing.lane_bench import LaneBench
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ehkafka.intake.positions import Begin
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.positions.finder import Begin
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -10,8 +10,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.errors import EndpointError
 from ehkafka.events import ProgressIgnored
-from ehkafka.intake.positions import Begin
-from ehkafka.intake.restore import GroupCommit, Restore, stored
+from ehkafka.positions.finder import Begin
+from ehkafka.positions.restore import GroupCommit, Restore, stored
 from ehkafka.progress.metadata import MOVED, ON_SPARK, LogFacts, encode
 from ehkafka.progress.position import Progress
 from ehkafka.records import TopicPartition

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ehkafka.checkpoints.checkpoint import Checkpoint
-from ehkafka.intake.gap import LogBounds
-from ehkafka.intake.same_log import Reading, disproof, judge
+from ehkafka.positions.gap import LogBounds
+from ehkafka.positions.same_log import Reading, disproof, judge
 from ehkafka.progress.metadata import LogFacts
 
 ID, OTHER_ID = b"\x01" * 16, b"\x02" * 16

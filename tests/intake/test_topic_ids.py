@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from ehkafka.intake.topic_ids import TopicIds
+from ehkafka.positions.topic_ids import TopicIds
 
 ANSWERED = bytes([0xFF] * 8 + [0] * 7 + [1])
 

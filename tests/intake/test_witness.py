@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ehkafka.endpoint.client import open_consumer
-from ehkafka.intake.same_log import Reading
-from ehkafka.intake.witness import read_witnesses, witness_properties
+from ehkafka.positions.same_log import Reading
+from ehkafka.positions.witness import read_witnesses, witness_properties
 from ehkafka.records import TopicPartition
 from ehkafka.testing import EmbeddedBroker
 

@@ -48,7 +48,7 @@ class Replaced:
 @pytest.fixture
 def asks_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let apps ask each second whose log they read. The client would see that the topic is gone meanwhile."""
-    monkeypatch.setattr("ehkafka.log_identity.refresh_s", lambda _properties: 1.0)
+    monkeypatch.setattr("ehkafka.run.log_identity.refresh_s", lambda _properties: 1.0)
 
 
 @pytest.fixture

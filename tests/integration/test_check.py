@@ -22,11 +22,11 @@ from typer.testing import CliRunner
 import ehkafka
 from ehkafka.checks import Report, Status, Target, run_checks
 from ehkafka.cli.commands import cli
+from ehkafka.embedded.topics import produce
 from ehkafka.errors import EhkafkaError
 from ehkafka.testing.kafka import KafkaBroker
 from ehkafka.testing.kafka_properties import Listener
 from ehkafka.testing.server_identity import issue_identity
-from ehkafka.testing.topics import produce
 from ehkafka.testing.unsecured_token import unsecured_token
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 import ehkafka
-from ehkafka.testing.topics import produce
+from ehkafka.embedded.topics import produce
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,11 +15,11 @@ from ehkafka.checkpoints import outage
 from ehkafka.checkpoints.body import read_checkpoint
 from ehkafka.checkpoints.memory_store import MemoryStore
 from ehkafka.checkpoints.store_mirror import StoreMirror
+from ehkafka.embedded.topics import produce
 from ehkafka.events import MirrorUsed
 from ehkafka.testing import read_history
 from ehkafka.testing.bad_store import BadStore
 from ehkafka.testing.history_event import Started
-from ehkafka.testing.topics import produce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.testing.topics import produce
+from ehkafka.embedded.topics import produce
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 import ehkafka
 from ehkafka.checks import Target
-from ehkafka.recovery.redrive import Redrive
+from ehkafka.redrive.redrive import Redrive
 from ehkafka.testing import Checker
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Producer
 
+from ehkafka.embedded.topics import commits, produce
 from ehkafka.events import OffsetGap
-from ehkafka.testing.topics import commits, produce
 
 if TYPE_CHECKING:
     from collections.abc import Callable

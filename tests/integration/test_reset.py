@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ehkafka.embedded.topics import produce
 from ehkafka.errors import GroupInUseError
 from ehkafka.testing.history_event import Finished
 from ehkafka.testing.history_file import read_history
-from ehkafka.testing.topics import produce
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 import ehkafka
+from ehkafka.embedded.topics import commits, produce
 from ehkafka.progress.metadata import CommitMetadata, decode
-from ehkafka.testing.topics import commits, produce
 
 if TYPE_CHECKING:
     from collections.abc import Callable

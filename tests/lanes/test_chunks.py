@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from ehkafka.lanes.chunk import Chunk, can_tell, left_in
+from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.express import READY_LANES_MIN
 from ehkafka.lanes.order import KeyFailure
-from ehkafka.recovery.decision import AwaitHead, HoldHead, RetryHead
 from ehkafka.testing.lane_bench import LaneBench
 
 if TYPE_CHECKING:

@@ -16,18 +16,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from ehkafka.lanes.chunk import Chunk
+from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.order import KeyFailure, KeyReader, by_key
 from ehkafka.records import Outcome, TopicPartition
-from ehkafka.recovery.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 from ehkafka.testing.simulated_message import SimulatedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.decision import Decision, Ticket
     from ehkafka.lanes.lane import Lane
-    from ehkafka.recovery.decision import Decision, Ticket
 
 PARTITIONS = 2
 WORKERS = 3

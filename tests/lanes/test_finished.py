@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.finished import FinishedBefore
 from ehkafka.records import TopicPartition
-from ehkafka.recovery.decision import HoldHead
 from ehkafka.testing.lane_bench import LaneBench
 
 P0 = TopicPartition("t", 0)

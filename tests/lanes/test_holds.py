@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ehkafka.recovery.decision import HoldHead, RetryHead
+from ehkafka.lanes.decision import HoldHead, RetryHead
 from ehkafka.testing.lane_bench import LaneBench
 
 

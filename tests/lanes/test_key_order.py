@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
+from ehkafka.lanes.decision import HoldHead, RetryHead
 from ehkafka.lanes.order import by_partition
-from ehkafka.recovery.decision import HoldHead, RetryHead
 from ehkafka.testing.lane_bench import LaneBench
 from ehkafka.testing.simulated_message import SimulatedMessage
 

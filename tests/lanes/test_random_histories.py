@@ -12,14 +12,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
 
+from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 from ehkafka.records import Outcome
-from ehkafka.recovery.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 from ehkafka.testing.lane_bench import LaneBench
 
 if TYPE_CHECKING:
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.decision import Decision, Ticket, Verdict
     from ehkafka.lanes.lane import Lane
-    from ehkafka.recovery.decision import Decision, Ticket, Verdict
 
 PARTITIONS = 3
 partitions = st.integers(0, PARTITIONS - 1)

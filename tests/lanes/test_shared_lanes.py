@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ehkafka.recovery.decision import HoldHead, RetryHead, SkipHead
+from ehkafka.lanes.decision import HoldHead, RetryHead, SkipHead
 from ehkafka.testing.lane_bench import LaneBench
 
 

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ehkafka.lanes.cuts import Work
+from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead
 from ehkafka.records import Outcome
-from ehkafka.recovery.decision import AwaitHead, HoldHead, RetryHead
 from ehkafka.testing.lane_bench import LaneBench
 
 if TYPE_CHECKING:
-    from ehkafka.recovery.decision import Decision
+    from ehkafka.lanes.decision import Decision
 
 
 class Asked:

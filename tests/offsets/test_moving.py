@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from ehkafka.errors import GroupInUseError, OffsetGapError
-from ehkafka.intake.gap import LogBounds
 from ehkafka.offsets.members import Member
 from ehkafka.offsets.moving import move
 from ehkafka.offsets.plan import planned
 from ehkafka.offsets.view import LagReport, PartitionView
+from ehkafka.positions.gap import LogBounds
 
 WHERE = "home, topic t, group g"
 

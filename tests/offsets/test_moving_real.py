@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import ehkafka
 from ehkafka.cli.commands import cli
-from ehkafka.testing.topics import commits, produce
+from ehkafka.embedded.topics import commits, produce
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ehkafka.checkpoints.checkpoint import Ownership
-from ehkafka.intake.gap import LogBounds
 from ehkafka.offsets.members import Member
 from ehkafka.offsets.owners import LATE_S, SILENT_S, OwnerRow, owner_rows
 from ehkafka.offsets.view import PartitionView
+from ehkafka.positions.gap import LogBounds
 
 NOW_MS = 1_800_000_000_000
 VIEWS = {0: PartitionView(0, LogBounds(0, 10), 10)}

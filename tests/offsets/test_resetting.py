@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from ehkafka import resetting
 from ehkafka.endpoint import Endpoint
 from ehkafka.errors import ConfigurationError, GroupInUseError
 from ehkafka.events import GroupReset, GroupWatched
 from ehkafka.offsets.members import Member
 from ehkafka.progress.metadata import CLAIM, LogFacts, claim, encode, facts_of
+from ehkafka.run import resetting
 from ehkafka.settings import Settings
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.errors import GroupInUseError
-from ehkafka.intake.gap import LogBounds
 from ehkafka.offsets.moving import move
 from ehkafka.offsets.plan import planned
 from ehkafka.offsets.view import PartitionView
+from ehkafka.positions.gap import LogBounds
 
 if TYPE_CHECKING:
     from ehkafka.offsets.members import Member

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
+from ehkafka.lanes.decision import RetryHead, SkipHead
 from ehkafka.lanes.dispatcher import Dispatcher
-from ehkafka.records import Record, TopicPartition
-from ehkafka.recovery import deferral
-from ehkafka.recovery.decision import RetryHead, SkipHead
-from ehkafka.recovery.deferral import DEFERRED, Deferred, defer, is_deferred
+from ehkafka.records import Record, TopicPartition, deferral
+from ehkafka.records.deferral import DEFERRED, Deferred, defer, is_deferred
 from ehkafka.recovery.pending import PendingAnswers
 from ehkafka.testing.clock import VirtualClock
 from ehkafka.testing.simulated_message import SimulatedMessage

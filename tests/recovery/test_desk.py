@@ -8,11 +8,11 @@ import pytest
 
 from ehkafka.errors import HandlerFailedError
 from ehkafka.events import HandlerFailed, RecordRetried, RecordSkipped, UserCodeFailed
+from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 from ehkafka.lanes.order import KeyFailure
-from ehkafka.recovery.decision import AwaitHead, HoldHead, RetryHead, SkipHead
+from ehkafka.records.signals import RejectRecord, RetryLater, SkipRecord
 from ehkafka.recovery.policy import DeadLetter, Hold, Skip, Stop
 from ehkafka.recovery.retry import Retry
-from ehkafka.recovery.signals import RejectRecord, RetryLater, SkipRecord
 
 FOR_EVER = Retry(attempts=None, first_s=1.0, jitter=0.0)
 ERROR = ValueError("no luck")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.error_stack import STACK_BYTES_MAX, RemoteTraceback, place_of, stack_of
 from ehkafka.errors import said
 from ehkafka.records import Record
 from ehkafka.testing.simulated_message import SimulatedMessage
+from ehkafka.wording.error_stack import STACK_BYTES_MAX, RemoteTraceback, place_of, stack_of
 from ehkafka.workers.process_failure import pack_error, unpack_error
 
 if TYPE_CHECKING:
@@ -67,14 +67,14 @@ def test_a_users_installed_package_is_the_users_code(tmp_path: Path, monkeypatch
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(source)
     monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.setattr("ehkafka.error_stack._OWN", str(folder / "ehkafka_like"))
+    monkeypatch.setattr("ehkafka.wording.error_stack._OWN", str(folder / "ehkafka_like"))
     import ehkafka_like  # noqa: PLC0415 - made above
     import homes  # noqa: PLC0415
 
     def run() -> None:
         ehkafka_like.call(homes.handle)
 
-    monkeypatch.setattr("ehkafka.error_stack._STANDARD", (__file__, "/nowhere"))
+    monkeypatch.setattr("ehkafka.wording.error_stack._STANDARD", (__file__, "/nowhere"))
     assert place_of(caught(run)) == f"{folder}/homes/__init__.py:3 in handle"
     for name in ("homes", "drivers", "ehkafka_like"):
         sys.modules.pop(name, None)

@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.events import ConnectionTrouble, DeadLetterFailed, RecordDeadLettered
+from ehkafka.lanes.decision import HoldHead
 from ehkafka.records import Outcome
-from ehkafka.recovery.decision import HoldHead
 from ehkafka.recovery.letter_function import FunctionBox
 from ehkafka.recovery.policy import DeadLetter
 

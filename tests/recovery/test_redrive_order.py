@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ehkafka.records import Record
-from ehkafka.recovery.redrive_order import AHEAD_RECORDS_MAX, MergedLetters, SafeBelow
+from ehkafka.redrive.order import AHEAD_RECORDS_MAX, MergedLetters, SafeBelow
 from ehkafka.testing.simulated_message import SimulatedMessage
 
 

@@ -10,11 +10,12 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from ehkafka import Endpoint, EndpointError
 from ehkafka.checks import Target
+from ehkafka.embedded.broker import EmbeddedBroker
+from ehkafka.embedded.requests import ApiKey
 from ehkafka.records import TopicPartition as Partition
-from ehkafka.recovery import redrive_writer, replacement
-from ehkafka.recovery.redrive_writer import Homecoming, HomeWriter
-from ehkafka.testing.embedded import EmbeddedBroker
-from ehkafka.testing.wire_requests import ApiKey
+from ehkafka.recovery import replacement
+from ehkafka.redrive import writer as redrive_writer
+from ehkafka.redrive.writer import Homecoming, HomeWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ehkafka.recovery.signals import RejectRecord, RetryLater, SkipRecord
+from ehkafka.records.signals import RejectRecord, RetryLater, SkipRecord
 
 
 @pytest.mark.parametrize("after_s", [-1, float("nan"), float("inf"), True, "5", None])

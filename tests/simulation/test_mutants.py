@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ehkafka.intake.epochs import Epochs
 from ehkafka.intake.flow import FlowControl, FlowLimits
-from ehkafka.intake.rebalance import Epochs
 from ehkafka.lanes.assignment import Assignment
 from ehkafka.lanes.chunk import Chunk
 from ehkafka.lanes.cuts import Cuts
+from ehkafka.lanes.decision import AwaitHead, RetryHead
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.express import Express
 from ehkafka.lanes.finished import Extent, FinishedBefore
@@ -29,7 +30,6 @@ from ehkafka.progress.known import Known
 from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
 from ehkafka.progress.saving import Detail, ProgressSaver
 from ehkafka.records import Outcome, TopicPartition
-from ehkafka.recovery.decision import AwaitHead, RetryHead
 from ehkafka.testing.lane_bench import LaneBench
 from ehkafka.testing.simulated_plan import SimulationPlan
 from ehkafka.testing.simulator import simulate

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from ehkafka.testing.topics import produce
+from ehkafka.embedded.topics import produce
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 import ehkafka
+from ehkafka.embedded.topics import produce
 from ehkafka.errors import ConfigurationError, EhkafkaError
 from ehkafka.spark.jvm_options import kafka_options
 from ehkafka.testing.kafka_properties import Listener
 from ehkafka.testing.server_identity import issue_identity
-from ehkafka.testing.topics import produce
 from ehkafka.testing.unsecured_token import unsecured_token
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ehkafka.testing.topics import committed, produce
+from ehkafka.embedded.topics import committed, produce
 
 if TYPE_CHECKING:
     from ehkafka.testing.azurite import Azurite

@@ -23,7 +23,7 @@ from ehkafka.testing.history_file import JsonLinesHistory, encode_event, read_hi
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ehkafka.history import History
+    from ehkafka.events.history import History
 
 P0 = TopicPartition("readings", 0)
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from ehkafka.embedded.topics import commits, committed, produce
 from ehkafka.errors import EndpointError, TopicNotFoundError
 from ehkafka.testing import ApiKey
-from ehkafka.testing.topics import commits, committed, produce
 
 if TYPE_CHECKING:
     from collections.abc import Callable

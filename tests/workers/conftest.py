@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ehkafka.lanes.decision import RetryHead
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.lane import Lane
 from ehkafka.lanes.order import KeyReader
 from ehkafka.records import TopicPartition
-from ehkafka.recovery.decision import RetryHead
 from ehkafka.testing.simulated_message import SimulatedMessage
 from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.threads import ThreadWorkers

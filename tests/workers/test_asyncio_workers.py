@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.errors import HandlerFailedError
+from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.records import TopicPartition
-from ehkafka.recovery.decision import HoldHead
 from ehkafka.testing.simulated_message import SimulatedMessage
 from ehkafka.workers import asyncio_loop
 from ehkafka.workers.asyncio_gate import LoopGate

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ehkafka.lanes.decision import HoldHead, RetryHead
 from ehkafka.records import Outcome
-from ehkafka.recovery.decision import HoldHead, RetryHead
 from ehkafka.testing.lane_bench import LaneBench
 from ehkafka.workers.batch_plan import BatchLimits, BatchPlan
 

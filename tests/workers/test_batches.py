@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ehkafka import Batch, Record
-from ehkafka.batches import Failed, Skipped, results_of
+from ehkafka.records.batch import Failed, Skipped, results_of
 from ehkafka.testing.simulated_message import SimulatedMessage
 
 

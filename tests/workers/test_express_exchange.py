@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ehkafka.lanes.decision import AwaitHead
 from ehkafka.lanes.express_mode import MEMORY_RECORDS, PAUSE_MIN_S, ExpressMode
 from ehkafka.records import Outcome
-from ehkafka.recovery.decision import AwaitHead
 from ehkafka.workers.exchange import STEAL_S, Exchange
 
 if TYPE_CHECKING:

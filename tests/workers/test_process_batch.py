@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.recovery.decision import HoldHead
+from ehkafka.lanes.decision import HoldHead
 from ehkafka.testing.lane_bench import LaneBench
 from ehkafka.workers import process_pipe as pipe
 from ehkafka.workers.process_batch import Batch, BatchSize

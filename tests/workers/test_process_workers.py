@@ -19,10 +19,10 @@ import pytest
 
 from ehkafka.errors import ConfigurationError, WorkerDiedError
 from ehkafka.events import WorkerProcessDied, WorkersLogNothing
-from ehkafka.invoking import HandlerCall
+from ehkafka.handlers.call import HandlerCall
+from ehkafka.lanes.decision import RetryHead
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.records import Record, TopicPartition
-from ehkafka.recovery.decision import RetryHead
 from ehkafka.testing.simulated_message import SimulatedMessage
 from ehkafka.testing.unstolen import unstolen_s
 from ehkafka.workers import process_worker
@@ -437,7 +437,7 @@ PROGRAM = """
 import sys, time
 sys.path.insert(0, {code!r})
 import process_handlers
-from ehkafka.invoking import HandlerCall
+from ehkafka.handlers.call import HandlerCall
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.records import Record, TopicPartition
 from ehkafka.testing.simulated_message import SimulatedMessage

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
     from ehkafka.events import Hook
-    from ehkafka.handlers import HandlerSpec
-    from ehkafka.history import History
+    from ehkafka.events.history import History
+    from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.intake.context import PartitionHooks
     from ehkafka.settings import Settings
 

@@ -11,9 +11,9 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaException
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError, OffsetGapError
-from ehkafka.intake.another_log import AnotherLog
-from ehkafka.intake.gap import Gap
-from ehkafka.intake.log_bounds import log_bounds
+from ehkafka.positions.another_log import AnotherLog
+from ehkafka.positions.gap import Gap
+from ehkafka.positions.log_bounds import log_bounds
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
     from ehkafka.intake.context import IntakeContext
-    from ehkafka.intake.gap import LogBounds
-    from ehkafka.intake.positions import Begin
+    from ehkafka.positions.finder import Begin
+    from ehkafka.positions.gap import LogBounds
     from ehkafka.records import TopicPartition
     from ehkafka.settings import OutOfRange
 

@@ -9,10 +9,10 @@ import os
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.signals import stop_signals
+from ehkafka.run.signals import stop_signals
 from ehkafka.spark.engine.choices import SparkChoices
 from ehkafka.spark.engine.refusals import check_app, check_version
 from ehkafka.spark.engine.shipment import Shipment, pack
@@ -20,11 +20,11 @@ from ehkafka.spark.engine.way_in import ADVICE_FOR_COMMAND, way_in_options
 from ehkafka.spark.java_home import find_java_home
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
-    from ehkafka.app import App
+    from ehkafka.spark.engine.app_parts import AppParts
     from ehkafka.spark.engine.run import SparkRun
 
 _WAIT_S = 0.5
@@ -34,8 +34,18 @@ _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
+class AnApp(Protocol):
+    """What a command needs of an `App`."""
+
+    def _parts_for_spark(self) -> AppParts: ...
+
+    @property
+    def run_on_spark(self) -> Callable[..., SparkRun]:
+        """Run the handlers inside the tasks of a Spark query, and return at once."""
+
+
 def run_until_stopped(
-    app: App, *, master: str | None, conf: Mapping[str, str], files: tuple[Path, ...] = (), **choices: Any
+    app: AnApp, *, master: str | None, conf: Mapping[str, str], files: tuple[Path, ...] = (), **choices: Any
 ) -> SparkRun:
     """Run an app on Spark until a signal stops it or it ends. Raises what is wrong, or what ended it.
 

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError
-from ehkafka.intake.witness import read_witnesses
+from ehkafka.positions.witness import read_witnesses
 from ehkafka.spark.source.loss import records_replaced
 from ehkafka.spark.source.witnesses import made_anew
 from ehkafka.wording import ended
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Consumer
 
-    from ehkafka.intake.same_log import Reading, WitnessRecord
+    from ehkafka.positions.same_log import Reading, WitnessRecord
     from ehkafka.progress.metadata import LogFacts
     from ehkafka.records import TopicPartition
 

@@ -10,8 +10,8 @@ import re
 from typing import TYPE_CHECKING
 
 from ehkafka import errors
-from ehkafka.error_stack import place_of
 from ehkafka.errors import EhkafkaError, EngineError
+from ehkafka.wording.error_stack import place_of
 
 if TYPE_CHECKING:
     from typing import Final

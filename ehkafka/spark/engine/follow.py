@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.errors import AbandonedError, EhkafkaError, EngineError, said
 from ehkafka.events import AppStopped, AppStopping
-from ehkafka.run_errors import death_of
+from ehkafka.run.endings import death_of
 from ehkafka.spark.engine.failures import failure_of
 from ehkafka.spark.engine.java_errors import is_of_java, java_says
 from ehkafka.spark.engine.last_tasks import await_tasks

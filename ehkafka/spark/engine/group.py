@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import KafkaException
 
-from ehkafka.assembly import Assembly
 from ehkafka.checks.target import Target
 from ehkafka.endpoint.client import check_client_version, describe_error
 from ehkafka.endpoint.credential_watch import CredentialWatch
 from ehkafka.errors import EndpointError
 from ehkafka.intake.context import PartitionHooks
-from ehkafka.log_identity import LogIdentity
-from ehkafka.mirroring import Mirroring, run_name
 from ehkafka.offsets.members import members_of
 from ehkafka.progress.metadata import LogFacts
 from ehkafka.progress.saving import metadata_bytes_max
-from ehkafka.reach import Reach
 from ehkafka.records import TopicPartition
 from ehkafka.recovery.policy import DeadLetter
-from ehkafka.resetting import reset_group
+from ehkafka.run.assembly import Assembly
+from ehkafka.run.log_identity import LogIdentity
+from ehkafka.run.mirroring import Mirroring, run_name
+from ehkafka.run.reach import Reach
+from ehkafka.run.resetting import reset_group
 from ehkafka.spark.engine.begins import in_new_logs, inside_the_logs, logs_of, offsets_of
 from ehkafka.spark.engine.commits import Commits, in_use, with_step
 from ehkafka.spark.engine.disproof import Disproof

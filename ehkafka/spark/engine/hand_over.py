@@ -16,7 +16,7 @@ from ehkafka.wording import ended
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ehkafka.intake.same_log import WitnessRecord
+    from ehkafka.positions.same_log import WitnessRecord
     from ehkafka.records import TopicPartition
     from ehkafka.spark.engine.holder import Commit
 

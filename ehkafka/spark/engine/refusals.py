@@ -17,7 +17,7 @@ from ehkafka.workers.processes import Processes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ehkafka.handlers import HandlerSpec
+    from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.settings import Settings
     from ehkafka.spark.engine.app_parts import AppParts
     from ehkafka.spark.source.options import SourceOptions

@@ -22,7 +22,7 @@ from ehkafka.workers.processes import Processes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ehkafka.handlers import HandlerSpec
+    from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.spark.engine.app_parts import AppParts
 
 # What of the settings counts where records are handled. None of it may be secret.

@@ -14,12 +14,12 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ehkafka.assembly import Assembly
 from ehkafka.errors import EhkafkaError, said
 from ehkafka.events import UserCodeFailed, UserCodeLeft
 from ehkafka.intake.max_age import AgeLimits
 from ehkafka.recovery.desk import StopWords
-from ehkafka.run_errors import death_of
+from ehkafka.run.assembly import Assembly
+from ehkafka.run.endings import death_of
 from ehkafka.spark.engine.partition_work import PartitionWork
 from ehkafka.spark.engine.task_watch import TaskWatch
 from ehkafka.telemetry.bus import EventBus

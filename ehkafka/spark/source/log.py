@@ -17,8 +17,8 @@ from ehkafka.checks.way_in import enter, reach_topic
 from ehkafka.endpoint.causes import LEADER_MOVES
 from ehkafka.endpoint.client import check_client_version, describe_error
 from ehkafka.errors import ConfigurationError, EndpointError, TopicNotFoundError
-from ehkafka.intake.first_counts import FirstCounts
 from ehkafka.offsets.group import GroupOffsets
+from ehkafka.positions.first_counts import FirstCounts
 from ehkafka.progress.metadata import facts_of
 from ehkafka.records import TopicPartition
 from ehkafka.spark.source import bounds

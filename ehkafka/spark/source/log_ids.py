@@ -1,6 +1,6 @@
 """The topics' ids as the broker tells them to a query: by these a topic made anew is told from the old one.
 
-Asked on a thread of its own (`intake.log_asker`). Used in Spark's planning process, by one thread, which
+Asked on a thread of its own (`positions.log_asker`). Used in Spark's planning process, by one thread, which
 waits for an answer within a bound, and for a broker that was silent no more than once a minute.
 """
 
@@ -10,10 +10,10 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.endpoint.client import open_admin, open_consumer
-from ehkafka.intake.client_log import ClientLog
-from ehkafka.intake.log_asker import LogAsker
-from ehkafka.intake.topic_ids import ASK_S, TopicIds
-from ehkafka.intake.witness import witness_properties
+from ehkafka.endpoint.client_log import ClientLog
+from ehkafka.positions.log_asker import LogAsker
+from ehkafka.positions.topic_ids import ASK_S, TopicIds
+from ehkafka.positions.witness import witness_properties
 from ehkafka.progress.metadata import LogFacts
 from ehkafka.records import TopicPartition
 from ehkafka.spark.source.client import client_properties
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
     from confluent_kafka.admin import AdminClient
 
-    from ehkafka.intake.log_asker import Question
+    from ehkafka.positions.log_asker import Question
     from ehkafka.spark.source.options import SourceOptions
 
 FIRST_S: Final = 1.0

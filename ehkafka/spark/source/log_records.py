@@ -13,9 +13,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.client import describe_error, open_consumer
+from ehkafka.endpoint.client_log import ClientLog
 from ehkafka.errors import EhkafkaError
-from ehkafka.intake.client_log import ClientLog
-from ehkafka.intake.witness import READ_S, read_witnesses, witness_properties
+from ehkafka.positions.witness import READ_S, read_witnesses, witness_properties
 from ehkafka.spark.source.log_ids import quiet_properties
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Consumer
 
-    from ehkafka.intake.same_log import Reading
+    from ehkafka.positions.same_log import Reading
     from ehkafka.records import TopicPartition
     from ehkafka.spark.source.offsets import Positions
     from ehkafka.spark.source.options import SourceOptions

@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.errors import OffsetGapError
-from ehkafka.intake.same_log import id_text
+from ehkafka.positions.same_log import id_text
 from ehkafka.wording import counted, ended
 
 if TYPE_CHECKING:

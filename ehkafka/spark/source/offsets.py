@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.intake.same_log import WitnessRecord
+from ehkafka.positions.same_log import WitnessRecord
 from ehkafka.progress.ranges_forms import read_varint, varint
 from ehkafka.records import TopicPartition
 

@@ -17,11 +17,11 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.cimpl import Message
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
-from ehkafka.collector import collector_set
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError, TopicNotFoundError
 from ehkafka.headers.size import sizes_of
 from ehkafka.records import TopicPartition
+from ehkafka.run.collector import collector_set
 from ehkafka.spark.source.bounds import log_bounds
 from ehkafka.spark.source.consumers import borrowed
 from ehkafka.spark.source.loss import Loss

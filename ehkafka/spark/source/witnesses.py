@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from ehkafka.intake.same_log import disproof
+from ehkafka.positions.same_log import disproof
 from ehkafka.progress.metadata import LogFacts
 from ehkafka.spark.source.loss import records_replaced
 from ehkafka.spark.source.offsets import is_sayable
@@ -18,7 +18,7 @@ from ehkafka.spark.source.offsets import is_sayable
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from ehkafka.intake.same_log import Reading, WitnessRecord
+    from ehkafka.positions.same_log import Reading, WitnessRecord
     from ehkafka.records import TopicPartition
     from ehkafka.spark.source.offsets import Positions, StreamOffset
 

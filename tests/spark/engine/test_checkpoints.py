@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
+from ehkafka.embedded.topics import committed
 from ehkafka.errors import ConfigurationError, OffsetGapError
 from ehkafka.progress.metadata import MOVED
 from ehkafka.spark.engine.checkpoint_folder import CheckpointFolder, Identity
-from ehkafka.testing.topics import committed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

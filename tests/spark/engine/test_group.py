@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import EndpointError, GroupInUseError, OffsetGapError
 from ehkafka.events import CommitFailed, ConnectionTrouble, OffsetGap
 from ehkafka.progress.committer import Committer
@@ -22,7 +23,6 @@ from ehkafka.spark.engine.marks import Mark
 from ehkafka.spark.engine.reservation import give_back, reserve
 from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.telemetry.bus import EventBus
-from ehkafka.testing.wire_requests import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaError
 
+from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import AbandonedError, HandlerFailedError
 from ehkafka.spark.engine import follow
 from ehkafka.spark.engine.last_tasks import await_tasks
-from ehkafka.testing.wire_requests import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka
+from ehkafka.embedded.topics import produce
 from ehkafka.errors import OffsetGapError
 from ehkafka.events import LogReplaced
 from ehkafka.progress.metadata import LogFacts, facts_of
@@ -24,7 +25,6 @@ from ehkafka.spark.engine.marks import Mark
 from ehkafka.spark.engine.results import LastRecord
 from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.telemetry.bus import EventBus
-from ehkafka.testing.topics import produce
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka  # noqa: TC001 - handlers are looked at
 from ehkafka.errors import EndpointError, OffsetGapError
-from ehkafka.intake.same_log import Reading
+from ehkafka.positions.same_log import Reading
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import LogFacts, facts_of
 from ehkafka.records import TopicPartition

@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from ehkafka import resetting
 from ehkafka.events import GroupReset
 from ehkafka.records import TopicPartition
+from ehkafka.run import resetting
 from ehkafka.spark.engine.group import Group
 from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.telemetry.bus import EventBus

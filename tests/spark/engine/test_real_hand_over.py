@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
+from ehkafka.embedded.topics import produce
 from ehkafka.errors import GroupInUseError
-from ehkafka.testing.topics import produce
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
+from ehkafka.embedded.topics import produce
 from ehkafka.errors import EngineError, HandlerFailedError
 from ehkafka.testing import Verdict
-from ehkafka.testing.topics import produce
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

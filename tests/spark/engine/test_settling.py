@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.errors import GroupInUseError
-from ehkafka.intake.first_counts import FirstCounts
+from ehkafka.positions.first_counts import FirstCounts
 from ehkafka.progress.committer import Committer
 from ehkafka.progress.ledger import CommitLedger, CommitPacing
 from ehkafka.records import TopicPartition

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.intake.same_log import Reading
+from ehkafka.positions.same_log import Reading
 from ehkafka.records import TopicPartition
 from ehkafka.spark.engine.follow import STARTS_MAX
 from ehkafka.spark.source.consumers import close_idle

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka import OffsetGapError
+from ehkafka.embedded.topics import produce
 from ehkafka.records import TopicPartition
 from ehkafka.spark.source.consumers import close_idle
 from ehkafka.spark.source.log import Log
@@ -22,7 +23,6 @@ from ehkafka.spark.source.options import options_from
 from ehkafka.spark.source.planning import Piece
 from ehkafka.spark.source.reading import messages
 from ehkafka.spark.source.stream import Stream
-from ehkafka.testing.topics import produce
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

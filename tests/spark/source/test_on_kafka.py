@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 from confluent_kafka import Producer
 
+from ehkafka.embedded.topics import produce
 from ehkafka.errors import ConfigurationError, EhkafkaError
 from ehkafka.records import TopicPartition
 from ehkafka.spark.source import begin
@@ -23,7 +24,6 @@ from ehkafka.testing.identity_endpoint import IdentityEndpoint
 from ehkafka.testing.kafka import KafkaBroker
 from ehkafka.testing.kafka_properties import Listener
 from ehkafka.testing.server_identity import issue_identity
-from ehkafka.testing.topics import produce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,11 +14,11 @@ from confluent_kafka import KafkaError
 pytest.importorskip("pyspark")
 
 from ehkafka import ConfigurationError, EndpointError
+from ehkafka.embedded.requests import ApiKey
 from ehkafka.spark.source.batch_reader import SourceBatchReader
 from ehkafka.spark.source.data_source import EhkafkaDataSource
 from ehkafka.spark.source.early_stream_reader import EarlyStreamReader
 from ehkafka.spark.source.stream_reader import SourceStreamReader
-from ehkafka.testing.wire_requests import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,10 +12,10 @@ import pytest
 from confluent_kafka import KafkaError, Message
 
 from ehkafka import ConfigurationError, EndpointError, OffsetGapError
+from ehkafka.embedded.requests import ApiKey
 from ehkafka.spark.source import consumers, reading
 from ehkafka.spark.source.planning import Piece
 from ehkafka.spark.source.reading import messages
-from ehkafka.testing.wire_requests import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ehkafka import OffsetGapError
-from ehkafka.intake.same_log import Reading
+from ehkafka.positions.same_log import Reading
 from ehkafka.records import TopicPartition
 from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.spark.source.options import options_from

@@ -1,0 +1,385 @@
+"""The app: what was registered with its decorators (`registration`), and the life cycle around it.
+
+Knows the runtime and nothing below it. All methods may be called from any thread unless said otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Literal
+
+from ehkafka.app.configuration import Configurable, Configuration
+from ehkafka.app.importing import refuse_while_importing
+from ehkafka.app.lifespan import start_unless_cancelled
+from ehkafka.app.registration import Registration
+from ehkafka.checkpoints.store_mirror import checked_choice
+from ehkafka.errors import ConfigurationError, EngineError
+from ehkafka.events.history import checked_history
+from ehkafka.run.collector import collector_set
+from ehkafka.run.observation import health_of_run, snapshot_of
+from ehkafka.run.runtime import Runtime
+from ehkafka.run.signals import stop_signals
+from ehkafka.settings import check_timeout, drain_of
+from ehkafka.telemetry.snapshot import Health, Snapshot
+from ehkafka.wording.calling import plainly
+from ehkafka.workers import process_child
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from pyspark.sql import SparkSession
+
+    from ehkafka.checkpoints.store_mirror import MirrorChoice
+    from ehkafka.endpoint import Endpoint
+    from ehkafka.events.history import History
+    from ehkafka.settings import Drain
+    from ehkafka.spark.engine.app_parts import AppParts
+    from ehkafka.spark.engine.run import SparkRun
+
+State = Literal["new", "starting", "running", "stopping", "stopped"]
+
+# How long `stop` waits beyond its own time-out for the threads to end.
+STOP_SLACK_S = 5.0
+
+
+class App(Registration, Configurable):
+    """A consumer group's member: handlers, and one consumer that feeds them.
+
+    `group` and `endpoint` say whose records; `start` where a group without a committed offset begins
+    (`"earliest"`, `"latest"`, an offset, a datetime, a timedelta back, a mapping of partitions to these, or
+    a callable `(topic, partition) -> position`; `ehkafka.positions.start` has the rules); there is no default
+    for it. Without `endpoint`, it is chosen by the environment (`Endpoint.from_env`) when it is first
+    needed. `mirror` keeps a copy of the commits elsewhere (`BlobMirror`). All further settings are those of
+    `ehkafka.settings.Settings`. Raises `ConfigurationError` for what cannot work.
+    """
+
+    @plainly
+    def __init__(
+        self,
+        *,
+        group: str,
+        endpoint: Endpoint | None = None,
+        start: Any = None,
+        history: History | None = None,
+        mirror: MirrorChoice | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__()
+        self._configuration = Configuration(group, endpoint, start, settings)
+        self._history = checked_history(history)
+        self._mirror = checked_choice(mirror)
+        # Guards the life cycle, not the data: two threads may start and stop.
+        self._lock = threading.RLock()
+        self._runtime: Runtime | None = None
+        self._state: State = "new"
+        self._process_id = os.getpid()
+        # Who is inside `start`; only that thread compares itself with it.
+        self._starter: threading.Thread | None = None
+        # The name of a signal that came during `run`. Main thread only.
+        self._early_signal: str | None = None
+
+    # --- life cycle --------------------------------------------------------------------------------
+
+    @plainly
+    def run(self, *, gc_freeze: bool = False, gc_threshold: int | None = None) -> None:
+        """Start, wait until the end, and raise what ended the app, if it was an error.
+
+        In the main thread SIGINT and SIGTERM stop it: the first drains, the second leaves at once. One that
+        comes during the start lets that end first, and a second one raises `KeyboardInterrupt`; so does the
+        first while the broker or a token is waited for.
+
+        `gc_freeze` leaves what exists after the start out of Python's garbage collections, `gc_threshold` is
+        how many new objects make one (Python's own: 700). Both are for the whole process, until this returns.
+        """
+        refuse_while_importing()
+        collector = collector_set(freeze=gc_freeze, threshold=gc_threshold)
+        # Before the start: from its last moments on records are handled, and a signal must not cut them off.
+        with stop_signals(self._stop_on_signal, self._leave_on_signal):
+            self._early_signal = None
+            self.start()
+            runtime = self._runtime
+            assert runtime is not None
+            if self._early_signal is not None:
+                runtime.request_stop(self._early_signal)
+            with collector:
+                # In slices: a wait without end would keep signals from being handled on some platforms.
+                while not runtime.wait(0.5):
+                    pass
+        self._finish()
+
+    def _stop_on_signal(self, name: str) -> None:
+        # In the main thread, between two of its bytecodes. Until the start is over the runtime may be the
+        # one of the last run.
+        self._early_signal = name
+        runtime = self._runtime
+        if runtime is None:
+            return
+        if self._state == "running":
+            runtime.request_stop(name)
+        elif self._state == "starting" and runtime.is_reaching:
+            raise KeyboardInterrupt
+
+    def _leave_on_signal(self) -> None:
+        if self._state != "running" or self._runtime is None:
+            raise KeyboardInterrupt
+        self._runtime.leave_now()
+
+    def start(self) -> None:
+        """Reach the broker, start the threads, subscribe; returns at once. Raises what is wrong."""
+        refuse_while_importing()
+        with self._lock:
+            self._check_process()
+            self._must_be_at_rest()
+            if not self._specs:
+                raise ConfigurationError("The app has no handler; register one with @app.handler('topic').")
+            self._state, self._starter = "starting", threading.current_thread()
+            try:
+                with ExitStack() as undo:
+                    self._runtime = runtime = self._make_runtime()
+                    runtime.start(lambda: self._call_on_start(undo))
+                    undo.pop_all()
+            except BaseException:
+                self._state = "stopped"
+                raise
+            finally:
+                self._starter = None
+            self._state = "running"
+
+    @plainly
+    def stop(self, *, drain: Drain | bool | None = None, timeout_s: float | None = None) -> None:
+        """Stop and wait for the end; raise what ended the app, if it was an error.
+
+        Nothing more is received. What is finished first, within `timeout_s` seconds, says `drain`:
+        `"started"` what is started, and what lies below it in its partition if that fits, so that nobody
+        repeats anything; else what was finished above the commits is saved with them; `"all"`, or True,
+        all that was received; `"running"`, or False, what runs now. By default both are the settings'
+        (`drain`, `stop_s`). Records never started, and keys that wait for a retry or by `Hold`, are left, and
+        one line says so (`RecordsLeft`). Raises `AbandonedError` when a started record had no outcome in
+        time, when the last commit failed, and when finished records could not be saved.
+
+        A stopped or never started app stays as it is. Called from code that the app runs (handlers, hooks,
+        callables, functions for dead letters; in worker processes, too), it asks for the stop and returns at
+        once.
+        """
+        self._check_process()
+        check_timeout(timeout_s, "stop")
+        drain = None if drain is None else drain_of(drain)
+        runtime = self._runtime
+        if runtime is None and process_child.stop_parent is not None:
+            # In a worker process, where this app is a copy that never starts.
+            process_child.stop_parent(drain, timeout_s)
+            return
+        if runtime is None or self._state == "stopped":
+            return
+        request = runtime.request_stop("stop() was called", drain=drain, timeout_s=timeout_s)
+        here = threading.current_thread()
+        if here is self._starter or runtime.owns(here):
+            return  # it would wait for itself
+        limit_s = max(0.0, request.deadline_s - time.monotonic()) + STOP_SLACK_S
+        if not runtime.wait(limit_s):
+            raise EngineError(f"The app did not end within {limit_s:.0f} s. Please report it.")
+        self._finish()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the app has ended by itself; True when it has. `stop` then tells of what it died."""
+        check_timeout(timeout_s, "wait")
+        runtime = self._runtime
+        # A start that failed leaves a runtime that never ran.
+        return runtime is None or self._state == "stopped" or runtime.wait(timeout_s)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        await start_unless_cancelled(self.start, self.stop)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.stop)
+
+    def run_on_spark(
+        self,
+        spark: SparkSession,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        new_checkpoint: bool = False,
+        available_now: bool = False,
+        interval_s: float | None = None,
+        max_records_per_batch: int = 200_000,
+        source_options: Mapping[str, str] | None = None,
+        folders: tuple[str, ...] = (),
+    ) -> SparkRun:
+        """Run the handlers inside the tasks of a Spark query, and return at once.
+
+        The same order per key, retries and dead letters; commits to the group and the mirror after each
+        finished batch. `SparkChoices` (in `ehkafka.spark.engine.choices`) says what the arguments are. Raises
+        `ConfigurationError` for what cannot run there, `GroupInUseError` while a consumer holds the group.
+        """
+        refuse_while_importing()
+        from ehkafka.spark.engine.choices import SparkChoices  # noqa: PLC0415 - not for an app that runs here
+        from ehkafka.spark.engine.start import start_on_spark  # noqa: PLC0415 - likewise
+
+        self._must_be_at_rest()
+        choices = SparkChoices(
+            checkpoint=checkpoint,
+            new_checkpoint=new_checkpoint,
+            available_now=available_now,
+            interval_s=interval_s,
+            max_records_per_batch=max_records_per_batch,
+            source_options=source_options,
+            folders=folders,
+        )
+        return start_on_spark(self._parts_for_spark(), spark, choices)
+
+    @plainly
+    def resize(self, handler: str, *, workers: int) -> None:
+        """Change how many workers a handler has while the app runs; `handler` is its function's name.
+
+        New threads run `on_worker_start` before this returns; surplus ones leave when idle, or after their
+        turn. It holds until the stop. Raises `ConfigurationError`, or what `on_worker_start` raises: then the
+        number is as before.
+        """
+        runtime = self._runtime
+        if runtime is None or self.state != "running":
+            raise ConfigurationError(
+                f"resize({handler!r}): the app is {self.state}; set workers= where the handler is registered."
+            )
+        with self._lock:
+            runtime.resize(handler, workers)
+
+    # --- what it shows -----------------------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """Where the app is in its life."""
+        runtime = self._runtime
+        if self._state == "running" and runtime is not None:
+            if runtime.is_done:
+                return "stopped"
+            if runtime.is_stopping:
+                return "stopping"
+        return self._state
+
+    @property
+    def mirror(self) -> MirrorChoice | None:
+        """The mirror that the app was given."""
+        return self._mirror
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics of all handlers, sorted."""
+        return tuple(sorted({topic for spec in self._specs for topic in spec.topics}))
+
+    def snapshot(self) -> Snapshot:
+        """Return an immutable picture of the app as it is now. Takes microseconds per live lane."""
+        runtime = self._runtime
+        if runtime is None:
+            endpoint = self._configuration.endpoint_name
+            return Snapshot.empty(self.settings.group, endpoint, self.state, time.time())
+        return snapshot_of(runtime, self.state)
+
+    def health(self) -> Health:
+        """Return whether all is well, else the reasons: each names where and what it waits for."""
+        runtime = self._runtime
+        snapshot = self.snapshot()
+        if runtime is None:
+            return Health((f"The app is {snapshot.state}.",))
+        return health_of_run(runtime, snapshot)
+
+    # --- inside ------------------------------------------------------------------------------------
+
+    def _make_runtime(self) -> Runtime:
+        return Runtime(
+            self.endpoint,
+            self.settings,
+            self._specs,
+            middleware=self._middleware,
+            hooks=self._partition_hooks,
+            on_error=self._on_error,
+            worker_set_up=self._worker_set_up,
+            worker_tear_down=self._worker_tear_down,
+            event_hooks=self._event_hooks,
+            history=self._history,
+            mirror=self._mirror,
+        )
+
+    def _parts_for_spark(self) -> AppParts:
+        from ehkafka.spark.engine.app_parts import AppParts  # noqa: PLC0415 - not for an app that runs here
+
+        return AppParts(
+            endpoint=self.endpoint,
+            settings=self.settings,
+            specs=tuple(self._specs),
+            middleware=tuple(self._middleware),
+            partition_hooks=self._partition_hooks,
+            on_error=self._on_error,
+            on_start=tuple(self._on_start),
+            on_stop=tuple(self._on_stop),
+            worker_set_up=self._worker_set_up,
+            worker_tear_down=self._worker_tear_down,
+            event_hooks=tuple(self._event_hooks),
+            history=self._history,
+            mirror=self._mirror,
+        )
+
+    def _finish(self) -> None:
+        """Run the on_stop functions once and raise what ended the run, if it was an error."""
+        with self._lock:
+            runtime = self._runtime
+            if runtime is None or self._state == "stopped":
+                return
+            self._state = "stopped"
+            try:
+                self._call_on_stop()
+            finally:
+                if runtime.failure is not None:
+                    raise runtime.failure
+
+    def _call_on_start(self, undo: ExitStack) -> None:
+        """Run the on_start functions; from then on `undo` runs the on_stop functions."""
+        for function in self._on_start:
+            function()
+        undo.callback(self._call_on_stop)
+
+    def _call_on_stop(self) -> None:
+        # Last registered first, and each one: what one of them raises must not leave the others' pools open.
+        with ExitStack() as functions:
+            for function in self._on_stop:
+                functions.callback(function)
+
+    def _must_be_new(self, what: str) -> None:
+        if self._state not in ("new", "stopped"):
+            raise ConfigurationError(f"The app is {self._state}: register the {what} before the start.")
+
+    def _must_be_at_rest(self) -> None:
+        if self._state == "running" and self.state == "stopped":
+            raise ConfigurationError(
+                "The app has ended by itself; call stop() before the next start: it runs the on_stop "
+                "functions and raises what ended the app."
+            )
+        if self._state not in ("new", "stopped"):
+            raise ConfigurationError(f"The app is {self._state}; start it once, or after it has stopped.")
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process_id:
+            if self._state == "new":
+                self._process_id = os.getpid()
+            else:
+                raise ConfigurationError(
+                    "The process forked after the app was started: its threads and sockets did not come "
+                    "along. Make the app in the child, or start it after the fork."
+                )

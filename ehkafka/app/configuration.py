@@ -1,0 +1,324 @@
+"""An app's settings and endpoint with the origin of each: code, variable, file, flag or default.
+
+`Configuration` belongs to one app, is changed before the start and in one thread only, and read by any.
+`explain` shows what is in effect without a secret. It opens no client; asking an endpoint for its
+properties may start an embedded broker or read a key, as the start of the app would.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from ehkafka.endpoint import Endpoint
+from ehkafka.endpoint.advice import consumer_advice
+from ehkafka.endpoint.environment import KEYS as ENDPOINT_KEYS
+from ehkafka.endpoint.environment import WAYS as ENDPOINT_WAYS
+from ehkafka.endpoint.environment import property_name, read_variables
+from ehkafka.endpoint.properties import consumer_properties, explain_consumer
+from ehkafka.endpoint.property_names import in_one_spelling, is_secret, shown
+from ehkafka.errors import ConfigurationError
+from ehkafka.positions.start import check_start
+from ehkafka.progress.pacing import commit_pacing
+from ehkafka.progress.saving import metadata_bytes_max
+from ehkafka.settings import MEANINGS, Settings
+from ehkafka.wording import seconds
+from ehkafka.wording.calling import close_to, must_be_endpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ehkafka.endpoint.properties import Explained
+
+# What a reader of files and variables needs beside the two classes; `cli/` imports it from here.
+__all__ = [
+    "ENDPOINT_KEYS",
+    "ENDPOINT_WAYS",
+    "Configurable",
+    "Configuration",
+    "Effective",
+    "in_one_spelling",
+    "is_secret",
+    "property_name",
+    "read_variables",
+    "shown",
+]
+
+CODE = "code"
+DEFAULT = "default"
+ENVIRONMENT = "environment"
+_OF_ENDPOINT = "endpoint.properties."
+SETTING_NAMES = tuple(field.name for field in dataclasses.fields(Settings))
+# Options of `App.handler` that a newcomer gives to the app.
+_OF_HANDLERS = frozenset({"workers", "order_by", "retry", "on_failure", "deadline_s", "raw", "rate_limit"})
+# Why less is used than a setting asks for.
+_BOUNDS = {
+    "commit_interval_s": "Event Hubs takes few commits a second of a partition",
+    "commit_metadata_bytes_max": "the broker takes no longer metadata",
+    "drain_s": "a revoke that takes half of max.poll.interval.ms already risks the membership",
+}
+# librdkafka's properties are a section of their own.
+_SCALARS = tuple(name for name in SETTING_NAMES if name != "consumer")
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """One value in effect, safe to show: `***` stands for a secret.
+
+    `origin` names the place that decided it (a variable, `file: key`, a flag, `code`, `default`, `engine`
+    for what only the engine sets, `endpoint`); `reason` is one line, `advice` what speaks against it.
+    """
+
+    section: Literal["endpoint", "app", "consumer"]
+    name: str
+    value: str | float | bool | None
+    origin: str
+    reason: str
+    advice: str = ""
+
+
+class Configuration:
+    """What an app was given, checked. Raises `ConfigurationError` for what cannot work."""
+
+    def __init__(
+        self, group: object, endpoint: Endpoint | None, start: Any, given: Mapping[str, Any]
+    ) -> None:
+        _check_group(group)
+        if endpoint is not None:
+            must_be_endpoint(endpoint)
+        check_start(start)
+        _check_names(given)
+        self._endpoint = endpoint
+        self.settings = Settings(group=group, start=start, **given)  # type: ignore[arg-type]
+        self._origins = dict.fromkeys(("group", "start", *given), CODE)
+        if endpoint is not None:
+            self._origins["endpoint"] = CODE
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The app's endpoint; if its code gave none, the environment's, chosen at the first look."""
+        if self._endpoint is None:
+            self._endpoint = Endpoint.from_env()
+            self._origins["endpoint"] = ENVIRONMENT
+        return self._endpoint
+
+    @property
+    def endpoint_name(self) -> str:
+        """The endpoint's name if it is chosen by now."""
+        return "not chosen yet" if self._endpoint is None else self._endpoint.name
+
+    def own_topics(self) -> tuple[str, ...]:
+        """Return what a handler takes that names no topic: the one of the endpoint, if it has one."""
+        try:
+            topic = self.endpoint.default_topic
+        except ConfigurationError as error:
+            error.args = (f"A handler without topics takes the endpoint's own, so it is needed now. {error}",)
+            raise
+        return () if topic is None else (topic,)
+
+    @property
+    def takes_endpoint(self) -> bool:
+        """True when the app's code left the endpoint open."""
+        return self._origins.get("endpoint") != CODE
+
+    def change(
+        self, endpoint: Endpoint | None, changes: Mapping[str, Any], origins: Mapping[str, str], usual: str
+    ) -> None:
+        """Lay other settings over these; nothing changes when one of them is refused.
+
+        `consumer` adds to the properties that are there. `origins` says where each came from, those of
+        consumer properties by `consumer.<name>`; `usual` is for what it does not name.
+        """
+        if endpoint is not None:
+            must_be_endpoint(endpoint)
+            if not self.takes_endpoint:
+                raise ConfigurationError(
+                    f"The endpoint is given by the app's code, and by {origins.get('endpoint', usual)} too:"
+                    " leave one of them out. App(…) without endpoint= takes the other."
+                )
+        _check_names(changes)
+        settings = self._changed(changes)
+        self.settings = settings
+        if endpoint is not None:
+            self._endpoint = endpoint
+        named = [name for name in ("endpoint", *changes) if name != "endpoint" or endpoint is not None]
+        named += [f"consumer.{name}" for name in in_one_spelling(changes.get("consumer"), "consumer")]
+        self._origins |= {name: origins.get(name, usual) for name in named}
+        if endpoint is not None:
+            self._origins |= {
+                name: origin for name, origin in origins.items() if name.startswith(_OF_ENDPOINT)
+            }
+
+    def explain(self) -> tuple[Effective, ...]:
+        """Return all values in effect. Raises `ConfigurationError` for what the start would refuse."""
+        return (*self._explained_endpoint(), *self._explained_settings(), *self._explained_consumer())
+
+    def _changed(self, changes: Mapping[str, Any]) -> Settings:
+        if "group" in changes:
+            _check_group(changes["group"])
+        if "start" in changes:
+            check_start(changes["start"])
+        changes = dict(changes)
+        if "consumer" in changes:
+            changes["consumer"] = {
+                **in_one_spelling(self.settings.consumer, "App(consumer=…)"),
+                **in_one_spelling(changes["consumer"], "consumer"),
+            }
+        return dataclasses.replace(self.settings, **changes)
+
+    def _explained_endpoint(self) -> Iterator[Effective]:
+        endpoint = self.endpoint
+        origin = self._origins["endpoint"]
+        yield Effective("endpoint", "kind", endpoint.kind, origin, "decides whose limits apply")
+        yield Effective("endpoint", "name", endpoint.name, origin, "the broker, in logs and pages")
+        yield Effective(
+            "endpoint", "default_topic", endpoint.default_topic, origin, "of handlers that name no topic"
+        )
+
+    def _explained_settings(self) -> Iterator[Effective]:
+        bounded = self._bounded()
+        for name in _SCALARS:
+            yield Effective(
+                "app",
+                name,
+                _plain(name, getattr(self.settings, name)),
+                self._origins.get(name, DEFAULT),
+                MEANINGS[name],
+                bounded.get(name, ""),
+            )
+
+    def _bounded(self) -> dict[str, str]:
+        """Return what is used instead of settings that ask for more than the engine gives."""
+        settings, is_event_hubs = self.settings, self.endpoint.is_event_hubs
+        poll_ms = self._consumer_properties()["max.poll.interval.ms"]
+        used = {
+            "commit_interval_s": commit_pacing(settings, is_event_hubs=is_event_hubs).interval_s,
+            "commit_metadata_bytes_max": metadata_bytes_max(settings, is_event_hubs=is_event_hubs),
+            "drain_s": settings.drain_used_s(poll_ms),
+        }
+        return {
+            name: f"{value:g} is used, for {_BOUNDS[name]}"
+            for name, value in used.items()
+            if getattr(settings, name) not in (None, value)
+        }
+
+    def _consumer_properties(self) -> dict[str, Any]:
+        settings = self.settings
+        return consumer_properties(
+            self.endpoint,
+            settings.group,
+            settings.consumer,
+            assignor=settings.assignor,
+            instance_id=settings.instance_id,
+        )
+
+    def _explained_consumer(self) -> Iterator[Effective]:
+        settings = self.settings
+        membership: dict[str, Any] = {"assignor": settings.assignor, "instance_id": settings.instance_id}
+        asked = (self.endpoint, settings.group, settings.consumer)
+        advice = {
+            each.property: f"{each.advice} ({each.source})"
+            for each in consumer_advice(self.endpoint, self._consumer_properties())
+        }
+        for each in explain_consumer(*asked, **membership):
+            value = _plain(each.name, each.value)
+            yield Effective(
+                "consumer", each.name, value, self._origin_of(each), each.reason, advice.get(each.name, "")
+            )
+
+    def _origin_of(self, explained: Explained) -> str:
+        if explained.layer == "app":
+            return self._origins.get(f"consumer.{explained.name}", CODE)
+        if explained.layer == "endpoint":
+            return self._origins.get(_OF_ENDPOINT + explained.name, explained.layer)
+        return explained.layer
+
+
+class Configurable:
+    """What an app can do with its settings; the part of `App` that needs nothing of its life cycle."""
+
+    _configuration: Configuration
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in effect."""
+        return self._configuration.settings
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The endpoint; if none was given, the environment's. Raises `ConfigurationError` without either."""
+        return self._configuration.endpoint
+
+    @property
+    def takes_endpoint(self) -> bool:
+        """True when the code gave no endpoint, so that `configure` or the environment may."""
+        return self._configuration.takes_endpoint
+
+    def configure(
+        self,
+        *,
+        endpoint: Endpoint | None = None,
+        origins: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> None:
+        """Lay other settings over the app's own, before the start; `ehkafka run` does so with a file's.
+
+        `settings` are those of `ehkafka.settings.Settings`; `consumer` adds to the properties given
+        before. `endpoint` is taken only by an app that was made without one. `origins` names where each
+        comes from, for `configuration()`. Raises `ConfigurationError`, and then nothing has changed.
+        """
+        self._must_be_new("settings")
+        self._configuration.change(endpoint, settings, origins or {}, "configure()")
+
+    def configuration(self) -> tuple[Effective, ...]:
+        """Return every value in effect, where it came from and why, secrets as `***`.
+
+        The librdkafka properties of the consumer are among them. Raises what the start would raise.
+        """
+        return self._configuration.explain()
+
+    def _must_be_new(self, what: str) -> None:
+        """Refuse a change after the start."""
+        raise NotImplementedError
+
+
+def _plain(name: str, value: object) -> str | float | bool | None:
+    """Return a value as it may be shown and written as JSON."""
+    text = shown(name, value)
+    if text == "***" or value is None or isinstance(value, bool | int | float):
+        return text if text == "***" else value  # type: ignore[return-value]
+    if isinstance(value, timedelta):
+        return f"{seconds(value.total_seconds())}"
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(getattr(value, "__name__", value))
+
+
+def _check_group(group: object) -> None:
+    if not isinstance(group, str) or not group.strip():
+        raise ConfigurationError("group is missing: name the consumer group that this app belongs to.")
+    if "sharedaccess" in group.lower():
+        raise ConfigurationError(
+            "group=*** looks like a connection string: give that to Endpoint.connection_string(…), and name "
+            "the consumer group here."
+        )
+
+
+def _check_names(given: Mapping[str, Any]) -> None:
+    unknown = sorted(set(given) - set(SETTING_NAMES))
+    if not unknown:
+        return
+    name = unknown[0]
+    if name in _OF_HANDLERS:
+        raise ConfigurationError(
+            f"Unknown setting {name}: it belongs to one handler, so write @app.handler('orders', {name}=…)."
+        )
+    meant = close_to(name, (*SETTING_NAMES, "endpoint", "mirror"))
+    if meant is not None:
+        raise ConfigurationError(f"Unknown setting {name}: did you mean {meant}?")
+    raise ConfigurationError(
+        f"Unknown setting {', '.join(unknown)}: librdkafka's properties go into consumer={{…}}, and the "
+        f"app's own settings are {', '.join(sorted(SETTING_NAMES))}."
+    )

@@ -1,0 +1,320 @@
+"""Registration: what an app is told before it starts, by decorators and calls. The part of `App` for that.
+
+Checks each thing at once, so that a mistake is an exception where it stands. Starts nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.handlers.batch import BatchSpec
+from ehkafka.handlers.spec import (
+    HandlerSpec,
+    check_topics,
+    must_answer,
+    must_be_callable,
+    named,
+)
+from ehkafka.intake.context import PartitionHooks
+from ehkafka.lanes.order import NullKey, Scope, by_key
+from ehkafka.positions.start import check_start
+from ehkafka.recovery.policy import FailurePolicy, Stop
+from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction
+from ehkafka.wording.calling import must_take, plainly
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+    from datetime import timedelta
+
+    from ehkafka.app.configuration import Configuration
+    from ehkafka.events import Hook
+    from ehkafka.headers import HeaderMode
+    from ehkafka.workers.processes import Processes
+
+Function = TypeVar("Function", bound="Callable[..., Any]")
+
+
+class Registration:
+    """Handlers, middleware and hooks of one app."""
+
+    _configuration: Configuration
+
+    def __init__(self) -> None:
+        self._specs: list[HandlerSpec] = []
+        self._middleware: list[Any] = []
+        self._partition_hooks = PartitionHooks()
+        self._on_error: Callable[..., Any] | None = None
+        self._on_start: list[Callable[[], Any]] = []
+        self._on_stop: list[Callable[[], Any]] = []
+        self._worker_set_up: Callable[[], None] | None = None
+        self._worker_tear_down: Callable[[], None] | None = None
+        self._event_hooks: list[Hook] = []
+
+    @plainly
+    def handler(
+        self,
+        *topics: str,
+        order_by: Callable[..., Hashable] = by_key,
+        scope: Scope = "partition",
+        null_key: NullKey = "spread",
+        workers: int | Processes = 16,
+        raw: bool = False,
+        headers: HeaderMode = "auto",
+        start: Any = None,
+        max_age: timedelta | None = None,
+        retry: Retry | RetryFunction = NO_RETRY,
+        on_failure: FailurePolicy | None = None,
+        deadline_s: float | None = None,
+        rate_limit: float | None = None,
+        rate_burst: int | None = None,
+        express: bool | None = None,
+    ) -> Callable[[Function], Function]:
+        """Register a function `(record)`, or a class with `process(record)`, as the topics' handler.
+
+        Without topics, the endpoint's own (`EntityPath`) is taken. Records of equal `order_by` keys are
+        handled one after another, in order; others side by side, on `workers` threads, or as so many tasks of
+        one event loop where the function, or `process`, is an `async def`; with `workers=Processes(4)` in as
+        many processes, for what is bound by the CPU. A class gets one
+        instance per partition, with `open(partition)` and `close(reason)` around it where it has them.
+        `raw` hands over confluent's `Message` itself. `headers` says how `Record.properties` decodes:
+        `"auto"` (on Event Hubs AMQP values or text, elsewhere text), `"amqp"`, or `"raw"` for the bytes;
+        `ehkafka.headers.modes` has the rules. `start` and `max_age` go before the app's own for these topics.
+        A record whose handler raised is tried again as `retry` says, while its key waits and others do not;
+        when no attempt is left, `on_failure` decides.
+
+        `deadline_s` is how long one call may take: a coroutine is then cancelled and a process ended, which
+        fails the attempt; a thread cannot be ended, so it is reported and health turns red. `rate_limit` is
+        how many calls start in a second, retries included, `rate_burst` how many at once after a rest (a
+        tenth of a second's, 1 at least, if not given).
+
+        `express` lets plain functions of a few microseconds run at several times the speed: while they are
+        quick, records go to them in chunks, and keys are looked at only where one takes long, waits or
+        fails. The order is the same. `ehkafka.handlers.chunk_call.may_express` says where it can be;
+        elsewhere, and with False, every record goes through the lane of its key. Raises `ConfigurationError`.
+        """
+        _check_decorated(topics, "handler")
+        if start is not None:
+            check_start(start)
+        named = topics or self._configuration.own_topics()
+
+        def register(function: Function) -> Function:
+            self._must_be_new("handler")
+            spec = HandlerSpec(
+                topics=named,
+                function=function,
+                order_by=order_by,
+                scope=scope,
+                null_key=null_key,
+                workers=workers,
+                raw=raw,
+                headers=headers,
+                start=start,
+                max_age=max_age,
+                retry=retry,
+                on_failure=Stop() if on_failure is None else on_failure,
+                deadline_s=deadline_s,
+                rate_limit=rate_limit,
+                rate_burst=rate_burst,
+                express=express,
+            )
+            self._add(spec)
+            return function
+
+        return register
+
+    @plainly
+    def batch_handler(
+        self,
+        *topics: str,
+        max_records: int = 500,
+        min_records: int | None = None,
+        max_bytes: int | None = None,
+        max_wait_s: float = 1.0,
+        workers: int = 4,
+        order_by: Callable[..., Hashable] = by_key,
+        scope: Scope = "partition",
+        null_key: NullKey = "spread",
+        unique_keys: bool = False,
+        headers: HeaderMode = "auto",
+        start: Any = None,
+        max_age: timedelta | None = None,
+        retry: Retry | RetryFunction = NO_RETRY,
+        on_failure: FailurePolicy | None = None,
+    ) -> Callable[[Function], Function]:
+        """Register a function `(batch)` as the topics' handler, called with many records at once.
+
+        A batch goes when `max_records` or `max_bytes` (of values) are there, or `max_wait_s` seconds after
+        its first record came. `min_records` are enough to go at once, if given: 1 waits for nothing. A
+        stop or a revoke waits for no more. Batches that run at the same time, one for each of `workers`
+        threads, never share a key; within one, a key's records stand in order, or with `unique_keys` there
+        is one at most. With `scope="handler"` it is one at most, too.
+
+        A function that returns has finished every record for which it called neither `batch.fail(record,
+        error)` nor `batch.skip(record, reason)`; see `Batch`. One that raises has finished nothing: while
+        the batch has more than one record, nobody knows which is to blame, so it spends no attempt and
+        comes again in halves, until the record that makes the function raise stands alone. That one then
+        takes the way of any failed record: `retry`, then `on_failure`. `RetryLater` lets the whole batch
+        come again later. Middleware gets the batch in place of a record. An `async def` runs on an event
+        loop of the handler's own, `workers` batches at a time.
+
+        The other arguments are those of `handler`. Raises `ConfigurationError`.
+        """
+        _check_decorated(topics, "batch_handler")
+        if start is not None:
+            check_start(start)
+        named = topics or self._configuration.own_topics()
+
+        def register(function: Function) -> Function:
+            self._must_be_new("batch handler")
+            self._add(
+                BatchSpec(
+                    topics=named,
+                    function=function,
+                    max_records=max_records,
+                    min_records=min_records,
+                    max_bytes=max_bytes,
+                    max_wait_s=max_wait_s,
+                    unique_keys=unique_keys,
+                    order_by=order_by,
+                    scope=scope,
+                    null_key=null_key,
+                    workers=workers,
+                    headers=headers,
+                    start=start,
+                    max_age=max_age,
+                    retry=retry,
+                    on_failure=Stop() if on_failure is None else on_failure,
+                )
+            )
+            return function
+
+        return register
+
+    def _add(self, spec: HandlerSpec) -> None:
+        taken = {topic: other.name for other in self._specs for topic in other.topics}
+        for topic in spec.topics:
+            if topic in taken:
+                raise ConfigurationError(
+                    f"Topic {topic!r} has the handler {taken[topic]!r} already, so {spec.name!r} cannot take "
+                    "it, too, one handler per topic: let one handler call the other, or give each an app "
+                    "with a group of its own."
+                )
+        self._specs.append(spec)
+
+    @plainly
+    def use(self, middleware: Function) -> Function:
+        """Wrap every handler in `middleware(record, call_next)`; the first one used is the outermost.
+
+        Around `async def` handlers it is an `async def`, too, and awaits `call_next(record)`.
+        """
+        self._must_be_new("middleware")
+        must_be_callable(middleware, "middleware")
+        must_take(middleware, ("record", "call_next"), f"middleware {named(middleware)}")
+        self._middleware.append(middleware)
+        return middleware
+
+    @plainly
+    def on_start(self, function: Function) -> Function:
+        """Call a function in the thread that starts the app: the broker is reached, no record came yet.
+
+        May be a decorator.
+        """
+        self._must_be_new("on_start")
+        must_answer(function, (), "on_start")
+        self._on_start.append(function)
+        return function
+
+    @plainly
+    def on_stop(self, function: Function) -> Function:
+        """Call a function after the last record, if the on_start functions ran; last registered first."""
+        self._must_be_new("on_stop")
+        must_answer(function, (), "on_stop")
+        self._on_stop.append(function)
+        return function
+
+    @plainly
+    def on_worker_start(self, function: Function) -> Function:
+        """Call a function in each worker thread before its first record.
+
+        For `async def` handlers it runs once in the handler's event loop, and may be an `async def` itself.
+        """
+        self._must_be_new("on_worker_start")
+        must_be_callable(function, "on_worker_start")
+        must_take(function, (), "on_worker_start")
+        self._worker_set_up = function
+        return function
+
+    @plainly
+    def on_worker_stop(self, function: Function) -> Function:
+        """Call a function in each worker thread, or event loop, after its last record."""
+        self._must_be_new("on_worker_stop")
+        must_be_callable(function, "on_worker_stop")
+        must_take(function, (), "on_worker_stop")
+        self._worker_tear_down = function
+        return function
+
+    @plainly
+    def on_error(self, function: Function) -> Function:
+        """Let `function(kind, partition, record, error)` hear of errors and answer them.
+
+        `kind` is `handler` (called on the worker's thread) or `connection` (partition and record are
+        None; called for errors that librdkafka keeps trying to mend). It may answer `"continue"` (a
+        failed record is then held: its key waits, nothing is committed past it), `"stop"`, or None to
+        leave the decision to `on_failure`.
+        """
+        self._must_be_new("on_error")
+        must_answer(function, ("kind", "partition", "record", "error"), "on_error")
+        self._on_error = function
+        return function
+
+    @plainly
+    def on_assigned(self, function: Function) -> Function:
+        """Call `function(partition)` on the hook thread before the first record of an assignment."""
+        return self._set_partition_hook("on_assigned", function)
+
+    @plainly
+    def on_revoked(self, function: Function) -> Function:
+        """Call `function(partition, reason)` after the last record; reason: `revoked` or `stopped`."""
+        return self._set_partition_hook("on_revoked", function)
+
+    @plainly
+    def on_lost(self, function: Function) -> Function:
+        """Call `function(partition)` when a partition was lost: another member may have it already."""
+        return self._set_partition_hook("on_lost", function)
+
+    @plainly
+    def on_idle(self, function: Function) -> Function:
+        """Call `function(partition)` once when nothing has come for `idle_s` and all is finished."""
+        return self._set_partition_hook("on_idle", function)
+
+    @plainly
+    def add_hook(self, hook: Hook) -> None:
+        """Hand every event of the catalogue (`ehkafka.events`) to `hook.on_event(event)`."""
+        self._must_be_new("hook")
+        if isinstance(hook, type) or not callable(getattr(hook, "on_event", None)):
+            raise ConfigurationError(
+                f"add_hook: {named(hook)} has no method on_event(event): give an object that has one."
+            )
+        must_take(hook.on_event, ("event",), "add_hook: on_event")
+        self._event_hooks.append(hook)
+
+    def _set_partition_hook(self, name: str, function: Function) -> Function:
+        self._must_be_new(name)
+        must_answer(function, ("partition", "reason") if name == "on_revoked" else ("partition",), name)
+        setattr(self._partition_hooks, name, function)
+        return function
+
+    def _must_be_new(self, what: str) -> None:
+        """Refuse a change of what runs. Raises `ConfigurationError`."""
+        raise NotImplementedError
+
+
+def _check_decorated(topics: tuple[Any, ...], decorator: str) -> None:
+    """Refuse a decorator without parentheses, which is given the function for a topic."""
+    if len(topics) == 1 and callable(topics[0]):
+        raise ConfigurationError(
+            f"@app.{decorator} stands without parentheses: write @app.{decorator}('orders') above "
+            f"{named(topics[0])}, with the topics that it handles."
+        )
+    check_topics(topics, f"@app.{decorator}")

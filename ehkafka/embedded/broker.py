@@ -1,0 +1,317 @@
+"""An embedded Kafka broker: librdkafka's mock cluster, in this process, up in milliseconds.
+
+Responsible for topics, faults and the request log of one local cluster, in names a test
+can read. It must never reach beyond 127.0.0.1. Called by tests, the pytest plugin and
+demos, on any thread; `close` only when no other thread still calls.
+
+It is no Apache Kafka (seen with librdkafka 2.16):
+
+- no SASL, TLS, admin requests, quotas or limit on commit metadata;
+- a partition drops its oldest records beyond 5 MiB or 100 000 batches, without a word;
+- no look-up of offsets by time: the answer is always the end of the partition;
+- `group.instance.id` is no identity: nobody is fenced, a restart is a new member;
+- a group whose members disagree on their first assignor aborts the whole process;
+- once a group has had a member, only members can commit for it, even after all have left;
+- a commit that carries an older leader epoch than the partition's is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from confluent_kafka import KafkaError
+
+from ehkafka.embedded import topics as topic_io
+from ehkafka.embedded.answers import AnswerQueues
+from ehkafka.embedded.mock_cluster import EmbeddedBrokerError, MockCluster
+from ehkafka.embedded.requests import TrackedRequest
+from ehkafka.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from ehkafka.embedded.requests import ApiKey
+    from ehkafka.embedded.topics import Headers, KeyAndValue
+
+DEFAULT_PARTITIONS: Final = 16
+"""Partitions of a topic whose count a test does not care about."""
+
+_ALL_BROKERS: Final = -1
+_NO_LEADER: Final = -1
+_REPLICAS_MAX: Final = 3
+_PARTITIONS_MAX: Final = 10_000
+_TOPIC_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+class EmbeddedBroker:
+    """A local Kafka cluster for tests.
+
+    ```python
+    with EmbeddedBroker({"orders": 4}) as broker:
+        broker.produce("orders", [("a", b"1"), ("b", b"2")])
+        broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.COORDINATOR_NOT_AVAILABLE)
+    ```
+
+    `topics` maps names to partition counts. Broker ids run from 1 to `brokers`. A topic that
+    a client makes by producing to it gets librdkafka's 4 partitions; create it here instead.
+    """
+
+    def __init__(self, topics: Mapping[str, int] | None = None, *, brokers: int = 1) -> None:
+        if brokers < 1:
+            raise ConfigurationError(f"An embedded broker needs at least 1 broker, not {brokers}.")
+        self._brokers = brokers
+        check_topics({} if topics is None else topics)
+        self._topics_at_start = dict(topics or {})
+        self._cluster: MockCluster | None = None
+        self._answers: AnswerQueues | None = None
+        self._tracking = False
+        self._topics: dict[str, int] = {}
+
+    # Life
+
+    def start(self) -> Self:
+        """Start the cluster with the topics given at construction; no-op while it runs."""
+        if self._cluster is None:
+            self._cluster = MockCluster(self._brokers)
+            self._answers = AnswerQueues(self._cluster, self._brokers)
+            self._tracking = False
+            self._topics.clear()
+            self._call("rd_kafka_mock_group_initial_rebalance_delay_ms", 0)
+            for name, partitions in self._topics_at_start.items():
+                self.create_topic(name, partitions)
+        return self
+
+    def close(self) -> None:
+        """End the cluster, its threads and its data; no-op if it does not run."""
+        if self._cluster is not None:
+            self._cluster.destroy()
+            self._cluster = self._answers = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        where = self.bootstrap if self._cluster else "closed"
+        return f"<EmbeddedBroker {where} topics={self._topics}>"
+
+    @property
+    def bootstrap(self) -> str:
+        """What `bootstrap.servers` takes."""
+        return self._running().bootstrap
+
+    @property
+    def consumer_properties(self) -> dict[str, str | int]:
+        """What a group member here should set: the address, and time-outs that keep rebalances short.
+
+        Whenever a member joins or leaves, the mock cluster waits the session time-out less
+        one second before it forms the group again: 44 s with librdkafka's default.
+        """
+        return {
+            "bootstrap.servers": self.bootstrap,
+            "session.timeout.ms": 1_500,
+            "heartbeat.interval.ms": 100,
+        }
+
+    # Topics
+
+    def create_topic(self, name: str, partitions: int = DEFAULT_PARTITIONS) -> None:
+        """Create a topic; raise if it exists already."""
+        check_topic(name, partitions)
+        replicas = min(_REPLICAS_MAX, self._brokers)
+        self._call("rd_kafka_mock_topic_create", name.encode(), partitions, replicas)
+        self._topics[name] = partitions
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with its records and its groups' commits."""
+        self._check_partition(name, 0)
+        self._call("rd_kafka_mock_topic_delete", name.encode())
+        del self._topics[name]
+
+    def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
+        """Let the partition's log begin at `before_offset`, as retention would."""
+        self._check_partition(topic, partition)
+        if before_offset < 0:
+            raise ConfigurationError(f"before_offset is {before_offset}; offsets begin at 0.")
+        self._call("rd_kafka_mock_partition_delete_records", topic.encode(), partition, before_offset)
+
+    def set_topic_error(self, topic: str, code: int) -> None:
+        """Report error `code` for the topic in metadata from now on; 0 ends it."""
+        self._check_partition(topic, 0)
+        self._call("rd_kafka_mock_topic_set_error", topic.encode(), code)
+
+    def produce(
+        self,
+        topic: str,
+        records: Iterable[KeyAndValue],
+        *,
+        partition: int | None = None,
+        headers: Headers | None = None,
+    ) -> int:
+        """Produce the records and wait for their acknowledgements; return how many.
+
+        The topic is made with 16 partitions if this broker has none of that name.
+        """
+        if topic not in self._topics:
+            try:
+                self.create_topic(topic)
+            except EmbeddedBrokerError as refusal:
+                # A client made it by producing to it.
+                if refusal.code != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
+        return topic_io.produce(self.bootstrap, topic, records, partition=partition, headers=headers)
+
+    def committed(self, group: str, topic: str) -> dict[int, int | None]:
+        """Return the group's committed next_offset of each partition, `None` where it has none."""
+        return topic_io.committed(self.bootstrap, group, topic)
+
+    # Faults in answers
+
+    def fail_next(self, api_key: ApiKey, *codes: int, broker_id: int | None = None) -> None:
+        """Answer the next requests of this type with these errors, one each; 0 lets one pass.
+
+        Counted over the whole cluster, or on broker `broker_id`. `KafkaError._TRANSPORT`
+        closes the connection instead of answering.
+        """
+        self._prepared().fail(api_key, codes, broker_id)
+
+    def delay_next(
+        self, api_key: ApiKey, delay_s: float, *, times: int = 1, code: int = 0, broker_id: int | None = None
+    ) -> None:
+        """Hold back the next `times` answers of this type by `delay_s` each, with error `code` if not 0.
+
+        Without an error the request takes effect at once; only the client learns of it late.
+        Later answers on the connection wait too: a commit held back beyond the session
+        time-out (1.5 s with `consumer_properties`) costs the member its heartbeats.
+        Counted on each broker, or on `broker_id` alone.
+        """
+        self._prepared().delay(api_key, _milliseconds(delay_s), times, code, broker_id)
+
+    def clear_failures(self, api_key: ApiKey) -> None:
+        """Withdraw what `fail_next` has left; raise if a broker's own queue holds answers, which stay."""
+        self._prepared().clear(api_key)
+
+    def disable(self, api_key: ApiKey) -> None:
+        """Have this type of request no more, as brokers of older versions: for clients that connect now."""
+        self._call("rd_kafka_mock_set_apiversion", int(api_key), -1, -1)
+
+    # Faults of brokers
+
+    def take_down(self, broker_id: int | None = None) -> None:
+        """Cut every connection of one broker, or of all, and refuse new ones. Leaders stay where they are."""
+        self._call("rd_kafka_mock_broker_set_down", self._one_or_all(broker_id))
+
+    def bring_up(self, broker_id: int | None = None) -> None:
+        """Accept connections again."""
+        self._call("rd_kafka_mock_broker_set_up", self._one_or_all(broker_id))
+
+    def set_rtt(self, rtt_s: float, broker_id: int | None = None) -> None:
+        """Hold back every answer of one broker, or of all, by `rtt_s`; 0 ends it."""
+        self._call("rd_kafka_mock_broker_set_rtt", self._one_or_all(broker_id), _milliseconds(rtt_s))
+
+    def advertise(self, host: str, port: int, broker_id: int = 1) -> None:
+        """Name another address for a broker in metadata, such as a proxy's before it."""
+        self._check_broker(broker_id)
+        self._call("rd_kafka_mock_broker_set_host_port", broker_id, host.encode(), port)
+
+    def move_leader(self, topic: str, partition: int, broker_id: int | None) -> None:
+        """Make `broker_id` the partition's leader; `None` leaves it without one."""
+        self._check_partition(topic, partition)
+        leader = _NO_LEADER if broker_id is None else self._check_broker(broker_id)
+        self._call("rd_kafka_mock_partition_set_leader", topic.encode(), partition, leader)
+
+    def set_coordinator(self, group: str, broker_id: int) -> None:
+        """Make `broker_id` the group's coordinator."""
+        self._check_broker(broker_id)
+        self._call("rd_kafka_mock_coordinator_set", b"group", group.encode(), broker_id)
+
+    # What was asked
+
+    def track_requests(self) -> None:
+        """Note every request from now on, and forget those noted before."""
+        self._call("rd_kafka_mock_start_request_tracking")
+        self._tracking = True
+
+    def requests(self, api_key: ApiKey | None = None) -> list[TrackedRequest]:
+        """Return the requests noted since `track_requests`, oldest first; of one type, or all."""
+        noted = self._running().requests()
+        if not self._tracking:
+            raise EmbeddedBrokerError("No request was noted. Call track_requests() before the part to watch.")
+        requests = (TrackedRequest.from_wire(*one) for one in noted)
+        return [one for one in requests if api_key is None or one.api_key == api_key]
+
+    def _running(self) -> MockCluster:
+        if self._cluster is None:
+            raise EmbeddedBrokerError(
+                "The embedded broker is not running. Use it in a with block, or call start()."
+            )
+        return self._cluster
+
+    def _prepared(self) -> AnswerQueues:
+        self._running()
+        assert self._answers is not None
+        return self._answers
+
+    def _call(self, name: str, *arguments: object) -> None:
+        self._running().call(name, *arguments)
+
+    def _one_or_all(self, broker_id: int | None) -> int:
+        return _ALL_BROKERS if broker_id is None else self._check_broker(broker_id)
+
+    def _check_broker(self, broker_id: int) -> int:
+        if not 1 <= broker_id <= self._brokers:
+            raise ConfigurationError(f"There is no broker {broker_id}; ids run from 1 to {self._brokers}.")
+        return broker_id
+
+    def _check_partition(self, topic: str, partition: int) -> None:
+        # librdkafka would create a topic that it does not know, and trust any number.
+        self._running()
+        if topic not in self._topics:
+            raise ConfigurationError(f"Topic {topic!r} was not made by this broker; call create_topic first.")
+        if not 0 <= partition < self._topics[topic]:
+            raise ConfigurationError(
+                f"Topic {topic} has no partition {partition}; it has 0 to {self._topics[topic] - 1}."
+            )
+
+
+def check_topics(topics: Any) -> None:
+    """Refuse what is no mapping of topic names to partition counts. Raises `ConfigurationError`."""
+    if not isinstance(topics, Mapping):
+        raise ConfigurationError(
+            f"The embedded broker's topics are of type {type(topics).__name__}: give names and partition "
+            "counts, {'orders': 16}."
+        )
+    for name, partitions in topics.items():
+        check_topic(name, partitions)
+
+
+def check_topic(name: Any, partitions: Any) -> None:
+    """Refuse what no broker makes a topic of. Raises `ConfigurationError`."""
+    if not isinstance(name, str) or not _TOPIC_NAME.fullmatch(name):
+        raise ConfigurationError(
+            f"{name!r:.80} is no topic name: 1 to 249 of letters, digits, '.', '_' and '-'."
+        )
+    check_count(partitions, f"Topic {name}")
+
+
+def check_count(partitions: Any, what: str) -> None:
+    """Refuse what is no number of partitions. Raises `ConfigurationError`."""
+    if (
+        isinstance(partitions, bool)
+        or not isinstance(partitions, int)
+        or not 1 <= partitions <= _PARTITIONS_MAX
+    ):
+        raise ConfigurationError(f"{what} needs 1 to {_PARTITIONS_MAX} partitions, not {partitions!r:.80}.")
+
+
+def _milliseconds(duration_s: float) -> int:
+    if duration_s < 0:
+        raise ConfigurationError(f"A delay cannot be negative, but {duration_s} s was given.")
+    return round(duration_s * 1000)

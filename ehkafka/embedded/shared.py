@@ -1,0 +1,84 @@
+"""Owns the life of the embedded broker behind `Endpoint.embedded()`.
+
+Starts it on first use, stops it on close, and makes missing topics. Shared by every app and
+producer that was given the same endpoint; any thread may call it, one lock guards all its fields.
+It must never be reached from the hot path.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ehkafka.embedded.broker import EmbeddedBroker
+
+# Kafka's protocol; its name in the client would have to be imported from there.
+_TOPIC_ALREADY_EXISTS = 36
+
+
+class SharedBroker:
+    """One embedded broker for all who hold the endpoint; `partitions` is what a new topic gets."""
+
+    def __init__(self, topics: Mapping[str, int], partitions: int) -> None:
+        from ehkafka.embedded.broker import check_count, check_topics  # noqa: PLC0415 - tests and demos only
+
+        check_topics(topics)
+        check_count(partitions, "A topic")
+        self._lock = threading.Lock()
+        # Written and read under the lock only.
+        self._topics = dict(topics)
+        self._partitions = partitions
+        self._broker: EmbeddedBroker | None = None
+        self._closed = False
+
+    def client_properties(self) -> dict[str, Any]:
+        """Return the broker's address, starting it on the first call."""
+        with self._lock:
+            return {"bootstrap.servers": self._started().bootstrap}
+
+    def prepare(self, topics: Iterable[str]) -> None:
+        """Create the topics that do not exist; those that do stay as they are."""
+        if isinstance(topics, str) or not isinstance(topics, Iterable):
+            raise ConfigurationError(f"prepare_topics: {type(topics).__name__} is no list of topics' names.")
+        with self._lock:
+            broker = self._started()
+            for topic in topics:
+                _create(broker, topic, self._partitions)
+
+    def close(self) -> None:
+        """Stop the broker; its records are gone. A second call does nothing."""
+        with self._lock:
+            broker, self._broker, self._closed = self._broker, None, True
+            if broker is not None:
+                broker.close()
+
+    def _started(self) -> EmbeddedBroker:
+        if self._closed:
+            # A fresh, empty broker would look like lost records.
+            raise ConfigurationError(
+                "the embedded endpoint was closed and its records are gone; make a new Endpoint.embedded()"
+            )
+        if self._broker is None:
+            from ehkafka.embedded.broker import EmbeddedBroker  # noqa: PLC0415 - tests and demos only
+
+            broker = EmbeddedBroker(self._topics)
+            broker.start()
+            self._broker = broker
+        return self._broker
+
+
+def _create(broker: EmbeddedBroker, topic: str, partitions: int) -> None:
+    from ehkafka.embedded.mock_cluster import EmbeddedBrokerError  # noqa: PLC0415 - tests and demos only
+
+    try:
+        broker.create_topic(topic, partitions)
+    except EmbeddedBrokerError as refusal:
+        # Given at the start, prepared by another app, or made by a producer that came first.
+        if refusal.code != _TOPIC_ALREADY_EXISTS:
+            raise

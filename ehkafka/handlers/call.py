@@ -1,0 +1,308 @@
+"""How a handler's function is called for a lane's head: records, middleware, history; plain and async.
+
+Built once when the app starts, on the hot path ever after. Called by workers only, on their threads; what
+is returned raises what the handler raises.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.handlers.spec import is_async
+from ehkafka.lanes.order import KeyFailure, by_key
+from ehkafka.lanes.received import Received
+from ehkafka.lanes.user_keys import users_key
+from ehkafka.records import Record
+from ehkafka.records.deferral import is_deferred
+from ehkafka.recovery.unrun import must_have_run
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from ehkafka.events.history import History
+    from ehkafka.handlers.spec import HandlerSpec
+    from ehkafka.lanes.lane import Lane
+    from ehkafka.records import Message
+
+    InvokeAsync = Callable[[Lane], Awaitable[object]]
+
+Middleware = "Callable[[Record, Callable[[Record], object]], object]"
+
+
+def make_invoke(
+    spec: HandlerSpec,
+    middleware: Sequence[Any],
+    history: History | None,
+    make_record: type[Record] = Record,
+) -> Callable[[Lane], object]:
+    """Return the function that workers call for a lane's head. Raises `ConfigurationError`."""
+    _must_be_of_a_kind(spec, middleware)
+    build = _for_class if spec.is_class else _for_function
+    invoke = build(spec, middleware, make_record)
+    if spec.order_by is not by_key:
+        invoke = _failing_without_key(invoke)
+    return invoke if history is None else _recorded(invoke, history)
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerCall:
+    """A function with its middleware, made to be pickled: `bind` gives what a worker process calls."""
+
+    function: Callable[[Any], object]
+    middleware: tuple[Any, ...]
+    make_record: type[Record]
+
+    def bind(self) -> Callable[[Message, int], None]:
+        """Return what is called with each message and its attempt."""
+        handler = _with_middleware(_really_run(self.function), self.middleware)
+        make_record = self.make_record
+
+        def call(message: Message, attempt: int) -> None:
+            if (result := handler(make_record(message, attempt))) is not None:
+                must_have_run(result)
+
+        return call
+
+
+def make_call(spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]) -> HandlerCall:
+    """Return how a function handler is called in another process. Raises `ConfigurationError`."""
+    _must_be_of_a_kind(spec, middleware)
+    return HandlerCall(spec.function, tuple(middleware), make_record)
+
+
+def _for_function(
+    spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]
+) -> Callable[[Lane], object]:
+    handler = with_middleware(spec.function, middleware)
+
+    def call(lane: Lane) -> None:
+        if (result := handler(make_record(lane.head, lane.attempts + 1))) is not None:  # type: ignore[arg-type]
+            must_have_run(result)
+
+    def call_raw(lane: Lane) -> None:
+        lane.received = Received.of(lane.head)
+        must_have_run(handler(lane.head))
+
+    return call_raw if spec.raw else call
+
+
+def _for_class(
+    spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]
+) -> Callable[[Lane], object]:
+    def process(lane: Lane) -> None:
+        handler = with_middleware(lane.assignment.context.process, middleware)  # type: ignore[attr-defined]
+        must_have_run(handler(_given(lane, make_record, raw=spec.raw)))
+
+    return process
+
+
+def _given(lane: Lane, make_record: type[Record], *, raw: bool) -> Any:
+    """Return what a handler is given of a lane's head."""
+    if not raw:
+        return make_record(lane.head, lane.attempts + 1)  # type: ignore[arg-type]
+    lane.received = Received.of(lane.head)
+    return lane.head
+
+
+def _really_run(handler: Callable[[Any], object]) -> Callable[[Any], object]:
+    def run(record: Any) -> object:
+        must_have_run(result := handler(record))
+        return result
+
+    return run
+
+
+def must_run_in_threads(spec: HandlerSpec, *hooks: Any) -> None:
+    """Refuse worker hooks that need an event loop where a handler has none. Raises `ConfigurationError`."""
+    for hook in hooks:
+        if hook is not None and is_async(hook):
+            raise ConfigurationError(
+                f"on_worker_start and on_worker_stop run in the workers of every handler: "
+                f"{getattr(hook, '__name__', hook)!r} is an async def, but handler {spec.name!r} is a plain "
+                "function and has no event loop. Write it as a plain function, or give the handlers an app "
+                "each."
+            )
+
+
+def _of_its_kind(spec: HandlerSpec, middleware: Sequence[Any]) -> Sequence[Any]:
+    """Return middleware as it goes around this handler. Raises `ConfigurationError`."""
+    if spec.is_async:
+        middleware = [getattr(one, "for_async", one) for one in middleware]  # ready-made ones do for both
+    _must_be_of_a_kind(spec, middleware)
+    return middleware
+
+
+def _must_be_of_a_kind(spec: HandlerSpec, middleware: Sequence[Any]) -> None:
+    """Refuse middleware that cannot wrap this handler: a plain one cannot wait for an async one's end."""
+    for one in middleware:
+        if is_async(one) != spec.is_async:
+            own, its = (
+                ("an async def", "a plain function")
+                if spec.is_async
+                else ("a plain function", "an async def")
+            )
+            raise ConfigurationError(
+                f"middleware {getattr(one, '__name__', one)!r} is {its}, but handler {spec.name!r} is {own}: "
+                "middleware wraps all handlers of an app and must be of their kind. Write it as "
+                f"{own}, or give the handlers an app each."
+            )
+
+
+def with_middleware(handler: Callable[[Any], object], middleware: Sequence[Any]) -> Callable[[Any], object]:
+    """Return a function in its middleware, the first one outermost. Refuses results that nobody would run."""
+    if middleware:
+        handler = _really_run(handler)
+    return _with_middleware(handler, middleware)
+
+
+def _with_middleware(handler: Callable[[Any], object], middleware: Sequence[Any]) -> Callable[[Any], object]:
+    for wrap in reversed(middleware):
+        handler = _wrapped(wrap, handler)
+    return handler
+
+
+def _wrapped(wrap: Callable[..., object], call_next: Callable[[Any], object]) -> Callable[[Any], object]:
+    return lambda record: wrap(record, call_next)
+
+
+def _failing_without_key(invoke: Callable[[Lane], object]) -> Callable[[Lane], object]:
+    def guarded(lane: Lane) -> object:
+        if isinstance(lane.key, KeyFailure):
+            raise lane.key.error
+        return invoke(lane)
+
+    return guarded
+
+
+def _recorded(invoke: Callable[[Lane], object], history: History) -> Callable[[Lane], object]:
+    def recorded(lane: Lane) -> None:
+        assignment, head = lane.assignment, lane.head
+        assert head is not None
+        what = (assignment.partition, assignment.epoch, head.offset(), users_key(lane.key), lane.attempts + 1)
+        history.started(*what)
+        try:
+            invoke(lane)
+        except BaseException:
+            history.finished(*what, "failed")
+            raise
+        if not is_deferred(head):  # else its answer is the end, told by `recovery.pending`
+            history.finished(*what, "finished")
+
+    return recorded
+
+
+def make_invoke_async(
+    spec: HandlerSpec,
+    middleware: Sequence[Any],
+    history: History | None,
+    make_record: type[Record] = Record,
+    *,
+    deadline_s: float | None = None,
+) -> InvokeAsync:
+    """Return the coroutine function that asyncio workers await for a lane's head.
+
+    A call that takes longer than `deadline_s` is cancelled and fails with a `TimeoutError`. Raises
+    `ConfigurationError`.
+    """
+    middleware = _of_its_kind(spec, middleware)
+    invoke = _for_class_async(spec, middleware, make_record)
+    if not spec.is_class:
+        invoke = _for_function_async(spec, middleware, make_record)
+    if deadline_s is not None:
+        invoke = _within_async(invoke, deadline_s)
+    if spec.order_by is not by_key:
+        invoke = _failing_without_key_async(invoke)
+    return invoke if history is None else _recorded_async(invoke, history)
+
+
+def _for_function_async(
+    spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]
+) -> InvokeAsync:
+    function = spec.function
+    handler: Any = _with_middleware(_really_run_async(function) if middleware else function, middleware)
+
+    # No coroutine of its own: whoever awaits the handler's looks at its result, too.
+    def call(lane: Lane) -> Awaitable[object]:
+        return handler(make_record(lane.head, lane.attempts + 1))  # type: ignore[arg-type, no-any-return]
+
+    def call_raw(lane: Lane) -> Awaitable[object]:
+        lane.received = Received.of(lane.head)
+        return handler(lane.head)  # type: ignore[no-any-return]
+
+    return call_raw if spec.raw else call
+
+
+def _for_class_async(spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]) -> InvokeAsync:
+    def process(lane: Lane) -> Awaitable[object]:
+        record = _given(lane, make_record, raw=spec.raw)
+        function = lane.assignment.context.process  # type: ignore[attr-defined]
+        handler: Any = _with_middleware(_really_run_async(function) if middleware else function, middleware)
+        return handler(record)  # type: ignore[no-any-return]
+
+    return process
+
+
+def _really_run_async(handler: Callable[[Any], Awaitable[object]]) -> Callable[[Any], object]:
+    async def run(record: Any) -> object:
+        must_have_run(result := await handler(record))
+        return result
+
+    return run
+
+
+def _failing_without_key_async(invoke: InvokeAsync) -> InvokeAsync:
+    async def guarded(lane: Lane) -> object:
+        if isinstance(lane.key, KeyFailure):
+            raise lane.key.error
+        return await invoke(lane)
+
+    return guarded
+
+
+def _within_async(invoke: InvokeAsync, deadline_s: float) -> InvokeAsync:
+    async def within(lane: Lane) -> object:
+        limit = asyncio.timeout(deadline_s)
+        try:
+            async with limit:
+                return await invoke(lane)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise  # the handler's own
+            raise TimeoutError(
+                f"the call took longer than deadline_s={deadline_s:g} and was cancelled"
+            ) from error
+
+    return within
+
+
+def _recorded_async(invoke: InvokeAsync, history: History) -> InvokeAsync:
+    async def recorded(lane: Lane) -> None:
+        assignment, head = lane.assignment, lane.head
+        assert head is not None
+        what = (assignment.partition, assignment.epoch, head.offset(), users_key(lane.key), lane.attempts + 1)
+        history.started(*what)
+        try:
+            if (result := await invoke(lane)) is not None:
+                must_have_run(result)
+        except BaseException:
+            history.finished(*what, "failed")
+            raise
+        if not is_deferred(head):
+            history.finished(*what, "finished")
+
+    return recorded
+
+
+def make_batch_function(spec: HandlerSpec, middleware: Sequence[Any]) -> Callable[[Any], Any]:
+    """Return what batch workers call with a batch, the function in its middleware; async if that is.
+
+    Raises `ConfigurationError`.
+    """
+    middleware = _of_its_kind(spec, middleware)
+    really_run: Any = _really_run_async if spec.is_async else _really_run
+    # Outside, too: a middleware may give a coroutine in place of what it does.
+    function: Callable[[Any], Any] = really_run(_with_middleware(really_run(spec.function), middleware))
+    return function

@@ -1,0 +1,144 @@
+"""Express for a handler: whether its records may go in chunks, and how they are called then.
+
+Decided and built once when the app starts; `make_run_chunk`'s result is on the hot path ever after, called
+by workers on their threads. It raises what the handler raises.
+"""
+
+from __future__ import annotations
+
+from sys import getrefcount
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.handlers.batch import BatchSpec
+from ehkafka.handlers.call import with_middleware
+from ehkafka.lanes.chunk import can_tell
+from ehkafka.lanes.user_keys import users_key
+from ehkafka.records.deferral import DEFERRED, is_deferred
+from ehkafka.recovery.unrun import must_have_run
+from ehkafka.workers.processes import Processes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Sequence
+
+    from ehkafka.events.history import History
+    from ehkafka.handlers.spec import HandlerSpec
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.chunk import Chunk
+    from ehkafka.lanes.order import KeyReader
+    from ehkafka.records import Message, Record
+    from ehkafka.workers.protocol import RunChunk
+
+# What `handler(express=None)` means.
+ON_BY_DEFAULT = True
+
+
+def may_express(spec: HandlerSpec) -> bool:
+    """Tell whether a handler's records may go in chunks. What may change while it runs: `needs_lanes`."""
+    wanted = ON_BY_DEFAULT if spec.express is None else spec.express
+    return (
+        wanted
+        # Only there a chunk can be emptied in one step, and an iterator tells exactly how far it is.
+        and can_tell()
+        # Threads only: tasks are suspended in the middle of a record, processes and batches take several.
+        and not (isinstance(spec, BatchSpec) or isinstance(spec.workers, Processes) or spec.is_async)
+        # A key's lane would be of several partitions, whose chunks know nothing of each other.
+        and spec.scope == "partition"
+        # Lanes are lent one record at a time, for a token each.
+        and spec.rate_limit is None
+        # Each call's beginning is noted with its key.
+        and spec.deadline_s is None
+    )
+
+
+def make_run_chunk(
+    spec: HandlerSpec,
+    middleware: Sequence[Any],
+    history: History | None,
+    make_record: type[Record],
+    reader: KeyReader,
+) -> RunChunk:
+    """Return what calls a handler for one record of a chunk after another."""
+
+    def handler_of(assignment: Assignment) -> Callable[[Any], object]:
+        function = assignment.context.process if spec.is_class else spec.function  # type: ignore[attr-defined]
+        return with_middleware(function, middleware)
+
+    def run(chunk: Chunk) -> bool:
+        assert chunk.iterator is not None
+        return _run_records(handler_of(chunk.assignment), chunk.iterator, make_record)
+
+    def run_raw(chunk: Chunk) -> bool:
+        assert chunk.iterator is not None
+        chunk.remember()
+        return _run_messages(handler_of(chunk.assignment), chunk.iterator)
+
+    if history is None:
+        return run_raw if spec.raw else run
+    tell, make = history, None if spec.raw else make_record
+
+    def run_recorded(chunk: Chunk) -> bool:
+        assert chunk.iterator is not None
+        known = None if chunk.keys is None else iter(chunk.keys)
+        if spec.raw:
+            chunk.remember()
+
+        def key_of(message: Message) -> Hashable:
+            return reader.keys([message])[0] if known is None else users_key(next(known))
+
+        call = _recorded(chunk.assignment, handler_of(chunk.assignment), tell, key_of, make)
+        return _run_messages(call, chunk.iterator)
+
+    return run_recorded
+
+
+def _run_messages(handler: Callable[[Any], object], messages: Iterator[Message]) -> bool:
+    for message in messages:
+        if (result := handler(message)) is not None:
+            must_have_run(result)
+        if DEFERRED:
+            return True
+    return False
+
+
+def _run_records(
+    handler: Callable[[Any], object], messages: Iterator[Message], make_record: type[Record]
+) -> bool:
+    """Make a record only where the handler has kept the last one: making one costs more than all the rest."""
+    record: Any = None
+    alone = 0
+    for message in messages:
+        # More references than when it was new: somebody keeps it. Nothing has less than none (see None).
+        if getrefcount(record) > alone:
+            record = make_record(message)
+            alone = getrefcount(record)
+        else:
+            record._message = message  # noqa: SLF001 - as `__init__` does
+            record.attempt = 1
+        if (result := handler(record)) is not None:
+            must_have_run(result)
+            result = None  # may be the record itself
+        if DEFERRED:
+            return True
+    return False
+
+
+def _recorded(
+    assignment: Assignment,
+    handler: Callable[[Any], object],
+    history: History,
+    key_of: Callable[[Message], Hashable],
+    make_record: type[Record] | None,
+) -> Callable[[Message], None]:
+    def recorded(message: Message) -> None:
+        key = key_of(message)
+        what = (assignment.partition, assignment.epoch, message.offset(), key, 1)
+        history.started(*what)
+        try:
+            must_have_run(handler(message if make_record is None else make_record(message)))
+        except BaseException:
+            history.finished(*what, "failed")
+            raise
+        if not is_deferred(message):  # else its answer is the end, told by `recovery.pending`
+            history.finished(*what, "finished")
+
+    return recorded

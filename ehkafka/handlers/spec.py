@@ -1,0 +1,293 @@
+"""Registered handlers: what a decorator was given, checked.
+
+Values and pure functions; the runtime turns each spec into a route when the app starts. How a handler's
+function is called is `call`'s.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.headers import HeaderMode
+from ehkafka.lanes.order import NullKey, Scope, by_key
+from ehkafka.positions.start import check_start_topics
+from ehkafka.records.deferral import DEADLINE_S_MAX
+from ehkafka.recovery.policy import DeadLetter, FailurePolicy, Stop
+from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction
+from ehkafka.settings import check_max_age
+from ehkafka.settings.secret import quoted
+from ehkafka.wording.calling import TOPIC_CHARACTERS_MAX, is_topic_name, must_take, must_take_in_class
+from ehkafka.workers.processes import Processes, is_nameless
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+    from datetime import timedelta
+
+WORKERS_MAX = 10_000
+# Tasks of one event loop.
+TASKS_MAX = 100_000
+# One call in an hour · more than one process can make.
+RATE_MIN = 1 / 3600
+RATE_MAX = 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerSpec:
+    """One handler of an app. `function` is a callable, or a class with `process(record)`."""
+
+    topics: tuple[str, ...]
+    function: Any
+    order_by: Callable[..., Hashable] = by_key
+    scope: Scope = "partition"
+    null_key: NullKey = "spread"
+    workers: int | Processes = 16
+    raw: bool = False
+    headers: HeaderMode = "auto"
+    start: Any = None
+    max_age: timedelta | None = None
+    retry: Retry | RetryFunction = NO_RETRY
+    on_failure: FailurePolicy = field(default_factory=Stop)
+    deadline_s: float | None = None
+    rate_limit: float | None = None
+    rate_burst: int | None = None
+    express: bool | None = None
+
+    # What it is called with.
+    argument: ClassVar[str] = "record"
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run. Raises `ConfigurationError`."""
+        where = f"handler {self.name!r}"
+        if not self.topics:
+            raise ConfigurationError(
+                f"{where}: give the topics it handles, such as @app.handler('orders'), since its endpoint "
+                "names none (a connection string does with EntityPath=…)."
+            )
+        check_topics(self.topics, where)
+        if not callable(self.function):
+            raise ConfigurationError(
+                f"{where}: {quoted(self.function)} is not callable: decorate a function or a class."
+            )
+        if self.is_class and not callable(getattr(self.function, "process", None)):
+            raise ConfigurationError(
+                f"{where}: the class has no method process(record): give it one, or decorate a function."
+            )
+        if is_generator(self._called):
+            raise ConfigurationError(
+                f"{where}: it contains yield, so that calling it would run nothing of it: leave the yield "
+                "out."
+            )
+        self._check_arguments(where)
+        if not callable(self.order_by):
+            raise ConfigurationError(
+                f"{where}: order_by={quoted(self.order_by)} is not callable: give by_key, by_partition, "
+                "unordered or a function of a record, such as lambda record: record.json()['id']."
+            )
+        must_answer(self.order_by, ("record",), f"{where}: order_by={named(self.order_by)}")
+        if self.scope not in get_args(Scope):
+            raise ConfigurationError(f"{where}: scope={self.scope!r}; use one of {get_args(Scope)}.")
+        if self.null_key not in get_args(NullKey):
+            raise ConfigurationError(f"{where}: null_key={self.null_key!r}; use one of {get_args(NullKey)}.")
+        if type(self.raw) is not bool:
+            raise ConfigurationError(f"{where}: raw={self.raw!r}; use True or False.")
+        if self.express is not None and type(self.express) is not bool:
+            raise ConfigurationError(f"{where}: express={self.express!r}; use True, False or None.")
+        if self.headers not in get_args(HeaderMode):
+            raise ConfigurationError(f"{where}: headers={self.headers!r}; use one of {get_args(HeaderMode)}.")
+        self._check_workers(where)
+        self._check_opening(where)
+        check_max_age(self.max_age)
+        check_start_topics(self.start, self.topics)
+        self._check_recovery(where)
+        self._check_limits(where)
+
+    def _check_arguments(self, where: str) -> None:
+        given = ("message",) if self.raw is True else (self.argument,)
+        if not self.is_class:
+            kind = "async def" if self.is_async else "def"
+            right = f"write {kind} {self.name}({given[0]}), and open what else it needs in on_worker_start"
+            must_take(self.function, given, where, instead=right if self.name.isidentifier() else "")
+            return
+        make = "it is made once for each partition, so leave them out and use open(partition)"
+        must_take(self.function, (), f"{where}: the class", instead=make)
+        must_take_in_class(self.function, "process", given, f"{where}: process")
+        must_take_in_class(self.function, "open", ("partition",), f"{where}: open")
+        must_take_in_class(self.function, "close", ("reason",), f"{where}: close")
+
+    def _check_workers(self, where: str) -> None:
+        if isinstance(self.workers, Processes):
+            self._check_processes(where)
+            return
+        workers_max = TASKS_MAX if self.is_async else WORKERS_MAX
+        if type(self.workers) is not int or not 1 <= self.workers <= workers_max:
+            raise ConfigurationError(
+                f"{where}: workers={quoted(self.workers)}; use a number from 1 to {workers_max}, or "
+                "Processes(…)."
+            )
+
+    def _check_processes(self, where: str) -> None:
+        unfit = {
+            "raw=True hands over confluent's Message, which cannot be pickled for processes; take the "
+            "Record, which has the same methods": self.raw,
+            "a class handler keeps an instance for each partition, and processes share the partitions; use a "
+            "function, with what it keeps opened in on_worker_start": self.is_class,
+            "an async def needs an event loop, and processes have none; use a plain function, and open its "
+            "clients in on_worker_start": self.is_async,
+            "a lambda, or a function inside another one, cannot be pickled for processes, which import it by "
+            "name; put it at the top level of a module": is_nameless(self.function),
+        }
+        for reason in (reason for reason, is_so in unfit.items() if is_so):
+            raise ConfigurationError(
+                f"{where}: workers={self.workers!r}: {reason}, or use threads: workers=16."
+            )
+
+    def _check_opening(self, where: str) -> None:
+        for name in ("open", "close"):
+            if self.is_class and is_async(getattr(self.function, name, None)):
+                raise ConfigurationError(
+                    f"{where}: its {name}() is an async def, but is called on the hook thread, where no "
+                    "event loop runs. Make it a plain function; open what belongs to the loop in "
+                    "on_worker_start."
+                )
+
+    def _check_recovery(self, where: str) -> None:
+        if not isinstance(self.on_failure, FailurePolicy):
+            raise ConfigurationError(
+                f"{where}: on_failure={quoted(self.on_failure)}; use Stop(), Hold(), Skip() or DeadLetter(…)."
+            )
+        if not isinstance(self.retry, Retry) and (inspect.isclass(self.retry) or not callable(self.retry)):
+            raise ConfigurationError(
+                f"{where}: retry={quoted(self.retry)}; use Retry(attempts=…), or a function "
+                "(record, attempt, error) that returns the seconds until the next attempt or None."
+            )
+        if not isinstance(self.retry, Retry):
+            must_answer(self.retry, ("record", "attempt", "error"), f"{where}: retry={named(self.retry)}")
+        if isinstance(self.on_failure, DeadLetter) and callable(self.on_failure.to):
+            what = f"{where}: on_failure=DeadLetter({named(self.on_failure.to)})"
+            must_answer(self.on_failure.to, ("letter",), what)
+        if isinstance(self.on_failure, DeadLetter) and self.on_failure.to in self.topics:
+            raise ConfigurationError(
+                f"{where}: its dead letters would go to {self.on_failure.to!r}, which it handles itself; "
+                "each would come back and fail again: give another topic."
+            )
+
+    def _check_limits(self, where: str) -> None:
+        if self.deadline_s is not None and not _is_within(self.deadline_s, DEADLINE_S_MAX):
+            raise ConfigurationError(
+                f"{where}: deadline_s={self.deadline_s!r}; give the seconds that one call may take, above 0 "
+                f"and up to {DEADLINE_S_MAX:.0f}, or None for no limit."
+            )
+        if self.rate_limit is not None and not _is_within(self.rate_limit, RATE_MAX, least=RATE_MIN):
+            raise ConfigurationError(
+                f"{where}: rate_limit={self.rate_limit!r}; give the calls per second, from {RATE_MIN:g} to "
+                f"{RATE_MAX:.0f}, or None for no limit."
+            )
+        burst = self.rate_burst
+        if burst is None:
+            return
+        if self.rate_limit is None:
+            raise ConfigurationError(f"{where}: rate_burst={burst!r} means nothing without rate_limit=.")
+        if type(burst) is not int or not 1 <= burst <= RATE_MAX:
+            raise ConfigurationError(
+                f"{where}: rate_burst={burst!r}; give how many calls may come at once after a rest, a whole "
+                f"number from 1 to {RATE_MAX:.0f}."
+            )
+
+    @property
+    def name(self) -> str:
+        """The function's or class's own name, for threads, logs and errors."""
+        return getattr(self.function, "__name__", None) or type(self.function).__name__
+
+    @property
+    def is_class(self) -> bool:
+        """True when each partition gets an instance of its own."""
+        return inspect.isclass(self.function)
+
+    @property
+    def is_async(self) -> bool:
+        """True when its calls are awaited, on asyncio workers."""
+        return is_async(self._called)
+
+    @property
+    def _called(self) -> Any:
+        return self.function.process if self.is_class else self.function
+
+
+def _is_within(value: object, most: float, *, least: float = 0.0) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and math.isfinite(value) and 0 < value <= most and value >= least  # type: ignore[arg-type,operator]
+
+
+def is_async(function: Any) -> bool:
+    """Tell whether calling it gives a coroutine, also for an object with an async `__call__`."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - its kind is asked, not whether it is there
+    )
+
+
+def is_generator(function: Any) -> bool:
+    """Tell whether calling it would run nothing of it before somebody iterates."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return any(
+        inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one)
+        for one in (function, getattr(function, "__call__", None))  # noqa: B004 - its kind is asked
+    )
+
+
+def named(function: Any) -> str:
+    """Return a function's name for a message: a repr may show what it was made with."""
+    return getattr(function, "__name__", None) or type(function).__name__
+
+
+def check_topics(topics: tuple[Any, ...], where: str) -> None:
+    """Refuse what is no name of a topic. Raises `ConfigurationError`."""
+    for topic in topics:
+        if isinstance(topic, list | tuple | set | frozenset):
+            raise ConfigurationError(
+                f"{where}: give topics one by one, such as @app.handler('orders', 'returns'), not as a "
+                f"{type(topic).__name__}."
+            )
+        if not is_topic_name(topic) or "sharedaccess" in topic.lower():
+            raise ConfigurationError(
+                f"{where}: give the topics it handles as non-empty names of {TOPIC_CHARACTERS_MAX} printable "
+                f"characters at most, such as @app.handler('orders'), not {quoted(topic).removesuffix(',')}."
+            )
+
+
+def must_answer(function: Any, given: tuple[str, ...], what: str) -> None:
+    """Refuse a function whose result nobody could take for an answer, or that cannot be called so."""
+    must_be_plain(function, what)
+    must_take(function, given, what)
+
+
+def must_be_callable(function: Any, what: str) -> None:
+    """Refuse what cannot be called. Raises `ConfigurationError` naming `what` it was given for."""
+    if not callable(function):
+        raise ConfigurationError(
+            f"{what}: a {type(function).__name__} cannot be called: give a function, by its name and without "
+            "parentheses."
+        )
+    if is_generator(function):
+        raise ConfigurationError(
+            f"{what}: {named(function)} contains yield, so that calling it would run nothing of it: give "
+            "a plain function without it."
+        )
+
+
+def must_be_plain(function: Any, what: str) -> None:
+    """Refuse what is no plain function. Raises `ConfigurationError` naming `what` it was given for."""
+    must_be_callable(function, what)
+    if is_async(function):
+        raise ConfigurationError(
+            f"{what}: an async def is called here without an event loop, so that nothing of it would run: "
+            "give a plain function, and open what async handlers share in on_worker_start, which runs on "
+            "their loop."
+        )

@@ -1,0 +1,273 @@
+"""Where an epoch begins: at the group's commit if there is one, else at the start position.
+
+On the poll thread, inside the assign callback; asks the broker and may wait for it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from confluent_kafka import OFFSET_BEGINNING, KafkaException
+from confluent_kafka.cimpl import TopicPartition as KafkaPartition
+
+from ehkafka.endpoint.client import describe_error
+from ehkafka.errors import EndpointError
+from ehkafka.events import ConnectionTrouble
+from ehkafka.positions.another_log import AnotherLog
+from ehkafka.positions.first_counts import FirstCounts
+from ehkafka.positions.gap import Gap
+from ehkafka.positions.log_bounds import log_bounds
+from ehkafka.positions.start import start_offsets
+from ehkafka.progress.metadata import NOTHING_KNOWN, LogFacts, facts_of
+from ehkafka.records import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from confluent_kafka import Consumer
+
+    from ehkafka.events import CounterName, Event
+    from ehkafka.positions.start import Start
+    from ehkafka.settings import OutOfRange
+
+T = TypeVar("T")
+
+# A look-up that failed is tried again so many times; all together stay well inside max.poll.interval.ms.
+LOOKUP_TRIES = 7
+# The wait after the first refusal, doubled after each, 6 s in all: the leader of a topic that was just made
+# may not know it yet, and one that comes back needs seconds.
+AGAIN_S = 0.1
+LOOKUP_TIMEOUT_S = 10.0
+# Copies of so many other partitions are asked for, one request each: the lowest were there from the first.
+COPIES_MAX = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Where one partition begins. `committed` is the group's own entry, None when it has none."""
+
+    partition: TopicPartition
+    # A number, or OFFSET_BEGINNING where only the broker knows it.
+    offset: int
+    committed: KafkaPartition | None = None
+    # The group had none, and the mirror said so.
+    is_mirrored: bool = False
+    # The group's entry where it is of another log: it decides nothing.
+    disproved: KafkaPartition | None = None
+    # What was known of the log and the group: each later commit says it, too.
+    facts: LogFacts = NOTHING_KNOWN
+    # The topic has got it since the group began, so it begins with its log, whatever `start` says.
+    is_new: bool = False
+
+    @property
+    def words(self) -> str:
+        """The position for people: an offset or `earliest`."""
+        return "earliest" if self.offset == OFFSET_BEGINNING else str(self.offset)
+
+    def kafka_partition(self) -> KafkaPartition:
+        """Return what librdkafka is to be assigned; the commit's leader epoch lets it notice a cut log."""
+        if self.committed is None:
+            return KafkaPartition(*self.partition, self.offset)
+        return self.committed
+
+
+class PositionFinder:
+    """Looks positions up. `start_of` says where partitions of a topic begin that have no commit."""
+
+    def __init__(
+        self,
+        start_of: Callable[[str], Start],
+        *,
+        emit: Callable[[Event], None],
+        count: Callable[[CounterName, int], None],
+        on_out_of_range: OutOfRange = "stop",
+    ) -> None:
+        self.start_of = start_of
+        self._emit = emit
+        self._count = count
+        self._on_out_of_range = on_out_of_range
+        # Asked which commits, by the facts they carry, belong to another log, and why.
+        self.disproved: Callable[[Mapping[TopicPartition, LogFacts]], Mapping[TopicPartition, str]] = (
+            lambda _facts: {}
+        )
+        # Asked what else is known of commits that carry no facts: next_offsets by partition.
+        self.evidence: Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, LogFacts]] = (
+            lambda _commits: {}
+        )
+        # Asked where those begin that were looked up and have no commit; those it leaves out begin at start.
+        self.without_commit: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] = (
+            lambda _partitions: {}
+        )
+        # Asked what copies of the commits say of the log and the group, where commits do not.
+        self.facts_of_copies: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, LogFacts]] = (
+            lambda _partitions: {}
+        )
+        self.first_counts = FirstCounts()
+
+    def find(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> list[Begin]:
+        """Return where each partition begins. Raises `EndpointError`, `ConfigurationError`.
+
+        A start position is looked for in the log at once, because it is committed before anything is
+        read; a committed one is believed, and becomes a gap when the broker refuses it (`repair`), unless
+        it is known to belong to another log: then it decides nothing.
+        """
+        committed = self._committed(consumer, partitions)
+        known = self._known(committed)
+        replaced = self._in_another_log(consumer, committed, known)
+        disproved = {partition: committed.pop(partition) for partition in replaced}
+        fresh = [p for p in partitions if p not in committed and p not in replaced]
+        mirrored = self.without_commit(fresh)
+        facts = self._facts(consumer, committed, fresh, mirrored) | {
+            p: self.first_counts.completed(p, one.of_no_log() if p in replaced else one)
+            for p, one in known.items()
+        }
+        new = {p for p in fresh if p not in mirrored and self.first_counts.is_new(p)}
+        offsets: dict[TopicPartition, int] = dict(mirrored)
+        for topic in sorted({p.topic for p in fresh if p not in offsets and p not in new}):
+            of_topic = [p for p in fresh if p.topic == topic and p not in mirrored and p not in new]
+            offsets |= self._start_offsets(consumer, topic, of_topic)
+        offsets |= self._inside_the_logs(consumer, offsets)
+        offsets |= self._log_starts(consumer, new)
+        return [
+            Begin(p, at.offset, at, facts=facts[p])
+            if (at := committed.get(p)) is not None
+            else Begin(p, replaced[p], disproved=disproved[p], facts=facts[p])
+            if p in replaced
+            else Begin(p, offsets[p], is_mirrored=p in mirrored, facts=facts[p], is_new=p in new)
+            for p in partitions
+        ]
+
+    def _facts(
+        self,
+        consumer: Consumer,
+        committed: Mapping[TopicPartition, KafkaPartition],
+        fresh: Sequence[TopicPartition],
+        mirrored: Collection[TopicPartition],
+    ) -> dict[TopicPartition, LogFacts]:
+        """Return what the commits carry; where there is none, what its copy or the topic's others know."""
+        counts = self.first_counts
+        facts = _facts_of(committed)
+        counts.hear(facts)
+        copied: Mapping[TopicPartition, LogFacts] = {}
+        if fresh:
+            counts.hear(_facts_of(self._committed(consumer, self._others(fresh, committed))))
+            copied = self.facts_of_copies(fresh)
+            counts.hear(copied)
+            counts.hear(self.facts_of_copies(self._others(fresh, copied)[:COPIES_MAX]))
+        # A copy that does not decide where its partition begins says nothing of the log.
+        ours = {p: one if p in mirrored else one.of_no_log() for p, one in copied.items()}
+        begun = {p: counts.begun(p, ours.get(p, NOTHING_KNOWN)) for p in fresh}
+        return {p: counts.completed(p, known) for p, known in facts.items()} | begun
+
+    def _others(
+        self, fresh: Sequence[TopicPartition], known: Collection[TopicPartition]
+    ) -> list[TopicPartition]:
+        """Return the other partitions of topics with fresh ones whose first count nobody has said."""
+        asked = {*fresh, *known}
+        topics = {p.topic: self.first_counts.lowest(p.topic) or 0 for p in fresh}
+        return [
+            other
+            for topic, count in sorted(topics.items())
+            if not self.first_counts.is_carried(topic)
+            for number in range(count)
+            if (other := TopicPartition(topic, number)) not in asked
+        ]
+
+    def _log_starts(
+        self, consumer: Consumer, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        # A number, so that it is committed before anything is read: the next owner may not know that the
+        # partition was new.
+        if not partitions:
+            return {}
+        bounds = self._insist(lambda: log_bounds(consumer, partitions, LOOKUP_TIMEOUT_S))
+        return {partition: log.start for partition, log in bounds.items()}
+
+    def _committed(
+        self, consumer: Consumer, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, KafkaPartition]:
+        asked = [KafkaPartition(*partition) for partition in partitions]
+        if not asked:
+            return {}
+        answers = self._insist(lambda: consumer.committed(asked, timeout=LOOKUP_TIMEOUT_S))
+        for answer in answers:
+            if answer.error is not None:
+                raise EndpointError(
+                    f"The committed offset of {answer.topic}[{answer.partition}] could not be read: "
+                    f"{describe_error(answer.error)}"
+                )
+        return {TopicPartition(a.topic, a.partition): a for a in answers if a.offset >= 0}
+
+    def _known(self, committed: Mapping[TopicPartition, KafkaPartition]) -> dict[TopicPartition, LogFacts]:
+        """Return what is known of each commit: what it says, or where it says nothing, what a copy does."""
+        silent = {p: at.offset for p, at in committed.items() if not at.metadata}
+        elsewhere = self.evidence(silent) if silent else {}
+        return _facts_of(committed) | {p: one for p, one in elsewhere.items() if p in silent}
+
+    def _in_another_log(
+        self,
+        consumer: Consumer,
+        committed: Mapping[TopicPartition, KafkaPartition],
+        facts: Mapping[TopicPartition, LogFacts],
+    ) -> dict[TopicPartition, int]:
+        """Return where those begin whose commit is of another log. Raises `OffsetGapError`."""
+        disproved = self.disproved(facts) if facts else {}
+        if not disproved:
+            return {}
+        bounds = self._insist(lambda: log_bounds(consumer, list(disproved), LOOKUP_TIMEOUT_S))
+        begun = {}
+        for partition, reason in disproved.items():
+            another = AnotherLog(partition, committed[partition].offset, reason, bounds[partition])
+            another.tell(self._on_out_of_range, self._emit, self._count)
+            resume_at = another.resume_at(self._on_out_of_range)
+            if resume_at is None:
+                raise another.error()
+            begun[partition] = resume_at
+        return begun
+
+    def _start_offsets(
+        self, consumer: Consumer, topic: str, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        start = self.start_of(topic)
+        return self._insist(lambda: start_offsets(consumer, start, partitions, LOOKUP_TIMEOUT_S))
+
+    def _inside_the_logs(
+        self, consumer: Consumer, offsets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Return where those begin instead that would begin outside of their log. Raises `OffsetGapError`."""
+        numbers = [partition for partition, offset in offsets.items() if offset >= 0]
+        if not numbers:
+            return {}
+        bounds = self._insist(lambda: log_bounds(consumer, numbers, LOOKUP_TIMEOUT_S))
+        moved = {}
+        for partition in numbers:
+            gap = Gap(partition, offsets[partition], bounds[partition])
+            if gap.log.hold(gap.wanted_offset):
+                continue
+            gap.tell(self._on_out_of_range, self._emit, self._count)
+            resume_at = gap.resume_at(self._on_out_of_range)
+            if resume_at is None:
+                raise gap.error("it was given as the start position")
+            moved[partition] = resume_at
+        return moved
+
+    def _insist(self, look_up: Callable[[], T]) -> T:
+        for tries_left in reversed(range(LOOKUP_TRIES)):
+            if tries_left < LOOKUP_TRIES - 1:
+                time.sleep(AGAIN_S * 2 ** (LOOKUP_TRIES - 2 - tries_left))
+            try:
+                return look_up()
+            except KafkaException as error:
+                said = describe_error(error.args[0])
+                self._emit(ConnectionTrouble(error.args[0].name(), said, fatal=not tries_left))
+                if not tries_left:
+                    raise EndpointError(
+                        f"Where to begin could not be read from the broker in {LOOKUP_TRIES} tries: {said}"
+                    ) from error
+        raise AssertionError("unreachable: the last try returns or raises")
+
+
+def _facts_of(commits: Mapping[TopicPartition, KafkaPartition]) -> dict[TopicPartition, LogFacts]:
+    return {partition: facts_of(at.offset, at.metadata) for partition, at in commits.items()}

@@ -1,0 +1,98 @@
+"""An offset that the log does not hold: how large the gap is, and where each policy goes on.
+
+Pure arithmetic on what the broker told; nothing is looked up, sought or emitted here. Used by the poll
+thread when a partition begins (`finder`) and while it is read (`intake.repair`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ehkafka.errors import OffsetGapError
+from ehkafka.events import OffsetGap
+from ehkafka.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.events import CounterName, Event
+    from ehkafka.records import TopicPartition
+    from ehkafka.settings import OutOfRange
+
+
+class LogBounds(NamedTuple):
+    """What a log holds: its first offset, and the offset after its last record."""
+
+    start: int
+    end: int
+
+    def hold(self, position: int) -> bool:
+        """Tell whether a position can be read from; the end can, it waits for the next record."""
+        return self.start <= position <= self.end
+
+
+class Gap(NamedTuple):
+    """The offset that was to be read next, and the log that cannot give it."""
+
+    partition: TopicPartition
+    wanted_offset: int
+    log: LogBounds
+
+    def resume_at(self, action: OutOfRange) -> int | None:
+        """Return where a policy goes on, None when it stops."""
+        if action == "stop":
+            return None
+        return self.log.start if action == "earliest" else self.log.end
+
+    def lost_records(self, action: OutOfRange) -> int:
+        """Return how many offsets are never read: deleted, and with `latest` those skipped as well.
+
+        Of a log that ends before the wanted offset nobody knows whether what it holds was handled before
+        (it was cut) or not (it was made anew): `latest` counts all of it.
+        """
+        if self.wanted_offset > self.log.end:
+            return self.log.end - self.log.start if action == "latest" else 0
+        up_to = self.log.end if action == "latest" else self.log.start
+        return max(0, up_to - self.wanted_offset)
+
+    def event(self, action: OutOfRange) -> OffsetGap:
+        """Return what is told of it."""
+        return OffsetGap(
+            self.partition,
+            self.wanted_offset,
+            *self.log,
+            lost_records=self.lost_records(action),
+            action=action,
+            resumed_at=self.resume_at(action),
+        )
+
+    def tell(
+        self, action: OutOfRange, emit: Callable[[Event], None], count: Callable[[CounterName, int], None]
+    ) -> None:
+        """Emit it and count what it costs."""
+        emit(self.event(action))
+        count("records_lost", self.lost_records(action))
+
+    def error(self, reason: str = "") -> OffsetGapError:
+        """Return what ends an app whose policy is to stop. `reason` is the broker's own word for it."""
+        return OffsetGapError(
+            f"{self.text(reason)} Nothing was skipped. To go on, set the group's offset to where you want to "
+            "resume, start a new group, or choose on_out_of_range='earliest' or 'latest'."
+        )
+
+    def text(self, reason: str = "") -> str:
+        """Say what was wanted and what there is."""
+        log, said = self.log, f" ({reason})" if reason else ""
+        return (
+            f"{self.partition}: the next record to read was at offset {self.wanted_offset}, but the log now "
+            f"holds {log.start} to {log.end}{self._size()}{said}."
+        )
+
+    def _size(self) -> str:
+        wanted, log = self.wanted_offset, self.log
+        if wanted < log.start:
+            missing = log.start - wanted
+            return f", so {counted(missing, 'record')} {'is' if missing == 1 else 'are'} gone"
+        if wanted > log.end:
+            return f", which ends {wanted - log.end} before it: it was cut, or its topic was made anew"
+        return ", with other records there than before: it was cut and written again"

@@ -1,0 +1,271 @@
+"""Asks whose log it is, on a thread of its own: the topics' ids, and where there are none, the witnesses.
+
+The thread begins with a question and ends when there was none for a while, or with the run, without being
+waited for: whatever it waits for has a bound. One question at a time. `ask`, `read_commits` and `prove` are
+for the poll thread: only the last one waits for its answer.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaException
+from confluent_kafka.cimpl import TopicPartition as KafkaPartition
+
+from ehkafka.endpoint.client import describe_error
+from ehkafka.errors import EhkafkaError, EndpointError
+from ehkafka.positions.log_bounds import log_bounds
+from ehkafka.positions.same_log import disproof
+from ehkafka.positions.topic_ids import ASK_S
+from ehkafka.positions.witness import READ_S, prove, read_witnesses
+from ehkafka.records import TopicPartition
+from ehkafka.wording import seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from confluent_kafka import Consumer
+
+    from ehkafka.checkpoints.checkpoint import Checkpoint
+    from ehkafka.positions.gap import LogBounds
+    from ehkafka.positions.same_log import Judgement, Reading
+    from ehkafka.positions.topic_ids import TopicIds
+    from ehkafka.progress.metadata import LogFacts
+
+
+# A run that asks nothing for so long keeps neither thread nor client: nobody may be left who would end it.
+IDLE_S = 5.0
+# How long the group's commits are waited for, one try after another.
+_COMMITTED_S = (1.0, 2.0, 2.0)
+# Ids and records are waited for one after the other, and a question before this one may be busy with both.
+_PROOF_S = 2 * (ASK_S + READ_S)
+
+
+@dataclass(slots=True)
+class _Proof:
+    """Checkpoints that a mirror's start depends on; `done` when `judgements` or `error` is there."""
+
+    checkpoints: Mapping[TopicPartition, Checkpoint]
+    judgements: Mapping[TopicPartition, Judgement] = field(default_factory=dict)
+    error: KafkaException | EhkafkaError | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(slots=True)
+class Question:
+    """What positions belong to by their facts, and, once `done`, what the broker said of their logs.
+
+    The asking thread writes `ids`, then sets `has_ids`; writes `readings`, then sets `done`.
+    """
+
+    facts: Mapping[TopicPartition, LogFacts]
+    # Whether records are read where there are no ids.
+    reads: bool = True
+    ids: Mapping[str, bytes] = field(default_factory=dict)
+    readings: Mapping[TopicPartition, Reading] = field(default_factory=dict)
+    # Whether it is asked where the logs begin and end that turn out to be others.
+    wants_bounds: bool = False
+    bounds: Mapping[TopicPartition, LogBounds] = field(default_factory=dict)
+    # Why records could not be read, for people.
+    problem: str | None = None
+    has_ids: threading.Event = field(default_factory=threading.Event)
+    done: threading.Event = field(default_factory=threading.Event)
+
+    def unproved(self) -> dict[TopicPartition, int]:
+        """Return the witnesses' offsets of those whom no id can tell from others."""
+        return {
+            partition: facts.witness[0]
+            for partition, facts in self.facts.items()
+            if facts.witness is not None and (facts.topic_id is None or partition.topic not in self.ids)
+        }
+
+    def disproof(self, partition: TopicPartition) -> str | None:
+        """Return why a partition's position belongs to another log, None where nothing says so."""
+        topic_id, reading = self.ids.get(partition.topic), self.readings.get(partition)
+        return disproof(self.facts[partition], topic_id, reading)
+
+
+@dataclass(slots=True)
+class CommitsQuestion:
+    """What the group has committed; None: that could not be read. The asking thread sets `done` last."""
+
+    partitions: Collection[TopicPartition]
+    commits: Mapping[TopicPartition, KafkaPartition] | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+class LogAsker:
+    """Answers questions one after another. `open_consumer` opens one that joins no group."""
+
+    def __init__(
+        self,
+        ids: TopicIds,
+        open_consumer: Callable[[], Consumer],
+        on_death: Callable[[BaseException], None] = lambda _error: None,
+    ) -> None:
+        """`on_death` is told when the thread ends by an error that nobody expected."""
+        self.ids = ids
+        self._open_consumer = open_consumer
+        self._on_death = on_death
+        self._questions: queue.SimpleQueue[Question | CommitsQuestion | _Proof | None] = queue.SimpleQueue()
+        self._stopping = threading.Event()
+        # Nobody puts a question while the thread is about to end.
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def ask(
+        self, facts: Mapping[TopicPartition, LogFacts], *, reads: bool = True, wants_bounds: bool = False
+    ) -> Question:
+        """Put a question; its answer comes by itself, or never once the run ends."""
+        question = Question(facts, reads, wants_bounds=wants_bounds)
+        if any(one.topic_id is not None for one in facts.values()):
+            self.ids.are_known = True
+        self._put(question)
+        return question
+
+    def prove(self, checkpoints: Mapping[TopicPartition, Checkpoint]) -> Mapping[TopicPartition, Judgement]:
+        """Return of each checkpoint whether its log is still its own. Waits for the broker, within bounds.
+
+        Raises `EndpointError` where that cannot be told.
+        """
+        proof = _Proof(checkpoints)
+        if any(one.topic_id is not None for one in checkpoints.values()):
+            self.ids.are_known = True
+        self._put(proof)
+        if not proof.done.wait(_PROOF_S):
+            raise EndpointError(
+                f"Whether {len(checkpoints)} logs are the mirror's was not told within {seconds(_PROOF_S)}."
+            )
+        if isinstance(proof.error, KafkaException):
+            raise EndpointError(
+                f"Whether the log is the mirror's could not be read: {describe_error(proof.error.args[0])}"
+            ) from proof.error
+        if proof.error is not None:
+            raise proof.error
+        return proof.judgements
+
+    def read_commits(self, partitions: Collection[TopicPartition]) -> CommitsQuestion:
+        """Ask what the group has committed; the answer comes by itself, as with `ask`."""
+        question = CommitsQuestion(partitions)
+        self._put(question)
+        return question
+
+    def stop(self) -> None:
+        """End the thread within a moment. Without waiting for it."""
+        self._stopping.set()
+        self._questions.put(None)
+
+    def _put(self, question: Question | CommitsQuestion | _Proof) -> None:
+        with self._lock:
+            self._questions.put(question)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._main, name="ehkafka-log", daemon=True)
+                self._thread.start()
+
+    def _main(self) -> None:
+        try:
+            while (question := self._next()) is not None:
+                if isinstance(question, Question):
+                    self._answer(question)
+                elif isinstance(question, CommitsQuestion):
+                    self._read_commits(question)
+                else:
+                    self._prove(question)
+        except BaseException as error:  # whoever waits must not wait for a thread that is gone
+            self.ids.close()
+            self._on_death(error)
+
+    def _next(self) -> Question | CommitsQuestion | _Proof | None:
+        """Wait for a question; None: it is time to end. The client goes before another thread may begin."""
+        try:
+            question = self._questions.get(timeout=IDLE_S)
+        except queue.Empty:
+            question = None
+        with self._lock:
+            if question is None and not self._questions.empty():
+                question = self._questions.get()
+            if self._stopping.is_set():
+                question = None
+            if question is None:
+                self.ids.close()
+                self._thread = None
+        return question
+
+    def _prove(self, proof: _Proof) -> None:
+        topics = {p.topic for p, one in proof.checkpoints.items() if one.topic_id is not None}
+        try:
+            ids = self.ids.ask(topics, should_end=self._stopping.is_set)
+            consumer = self._open_consumer()
+            try:
+                proof.judgements = prove(consumer, proof.checkpoints, ids)
+            finally:
+                consumer.close()
+        except (KafkaException, EhkafkaError) as error:
+            proof.error = error
+        finally:
+            proof.done.set()
+
+    def _answer(self, question: Question) -> None:
+        topics = {partition.topic for partition in question.facts}
+        try:
+            question.ids = self.ids.ask(topics, should_end=self._stopping.is_set)
+            question.has_ids.set()
+            question.readings = self._read(question.unproved() if question.reads else {})
+            if question.wants_bounds:
+                question.bounds = self._bounds(
+                    [p for p in question.facts if question.disproof(p) is not None]
+                )
+        except KafkaException as error:
+            question.problem = describe_error(error.args[0])
+        except EhkafkaError as error:
+            # Such as a key or token that is not to be had now. The consumer tells of that itself.
+            question.problem = str(error)
+        finally:
+            question.has_ids.set()
+            question.done.set()
+
+    def _read_commits(self, question: CommitsQuestion) -> None:
+        asked = [KafkaPartition(*partition) for partition in question.partitions]
+        try:
+            consumer = self._open_consumer()
+            try:
+                answers = self._committed(consumer, asked)
+            finally:
+                consumer.close()
+            if answers and not any(answer.error for answer in answers):
+                question.commits = {TopicPartition(a.topic, a.partition): a for a in answers if a.offset >= 0}
+        except (KafkaException, EhkafkaError):
+            pass  # it is not known: whoever asked asks again
+        finally:
+            question.done.set()
+
+    def _committed(self, consumer: Consumer, asked: list[KafkaPartition]) -> list[KafkaPartition]:
+        for timeout_s in _COMMITTED_S:
+            if self._stopping.is_set():
+                break
+            try:
+                return consumer.committed(asked, timeout=timeout_s)
+            except KafkaException:
+                continue  # in short pieces, because nobody waits for a thread that is to end
+        return []
+
+    def _bounds(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, LogBounds]:
+        if not partitions or self._stopping.is_set():
+            return {}
+        consumer = self._open_consumer()
+        try:
+            return log_bounds(consumer, partitions, READ_S)
+        finally:
+            consumer.close()
+
+    def _read(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Reading]:
+        if not offsets or self._stopping.is_set():
+            return {}
+        consumer = self._open_consumer()
+        try:
+            return read_witnesses(consumer, offsets, should_end=self._stopping.is_set)
+        finally:
+            consumer.close()

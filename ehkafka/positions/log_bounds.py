@@ -1,0 +1,43 @@
+"""Where logs begin and end, asked of the broker. On the poll thread; waits for the answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException
+from confluent_kafka.cimpl import TopicPartition as KafkaPartition
+
+from ehkafka.positions.gap import LogBounds
+from ehkafka.records import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from confluent_kafka import Consumer
+
+
+def log_bounds(
+    consumer: Consumer, partitions: Collection[TopicPartition], timeout_s: float
+) -> dict[TopicPartition, LogBounds]:
+    """Return the bounds of each partition's log. Two requests per broker, however many partitions.
+
+    With `isolation.level=read_committed` the end is that of the last finished transaction. Raises
+    `KafkaException`, for one partition too: what is asked again later asks for all.
+    """
+    # In this order: a log that grows or is cut in between seems longer, never shorter, than it is.
+    starts = _ask(consumer, partitions, OFFSET_BEGINNING, timeout_s)
+    ends = _ask(consumer, partitions, OFFSET_END, timeout_s)
+    return {partition: LogBounds(starts[partition], ends[partition]) for partition in partitions}
+
+
+def _ask(
+    consumer: Consumer, partitions: Collection[TopicPartition], which: int, timeout_s: float
+) -> dict[TopicPartition, int]:
+    # Not get_watermark_offsets: it asks for one partition at a time.
+    asked = [KafkaPartition(*partition, which) for partition in partitions]
+    found = {}
+    for answer in consumer.offsets_for_times(asked, timeout=timeout_s):
+        if answer.error is not None:
+            raise KafkaException(answer.error)
+        found[TopicPartition(answer.topic, answer.partition)] = answer.offset
+    return found

@@ -1,0 +1,222 @@
+"""What an earlier epoch finished above the group's commit, found again when a partition is assigned.
+
+On the poll thread, inside the assign callback; asks the broker where logs end only for partitions that have
+something to restore. The group's commit decides: whatever says of ranges above it counts only if it was
+written for that very commit. To ignore it is always safe, it only repeats records.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from confluent_kafka import KafkaException
+
+from ehkafka.endpoint.client import describe_error
+from ehkafka.errors import EndpointError
+from ehkafka.events import ProgressIgnored, ProgressRestored
+from ehkafka.lanes.finished import FinishedBefore
+from ehkafka.positions.log_bounds import log_bounds
+from ehkafka.progress.ledger import Position
+from ehkafka.progress.metadata import CommitMetadata, Unusable, decode
+from ehkafka.progress.ranges import Ranges, count_offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from confluent_kafka import Consumer
+
+    from ehkafka.events import Event
+    from ehkafka.positions.finder import Begin
+    from ehkafka.positions.gap import LogBounds
+    from ehkafka.progress.position import Progress
+    from ehkafka.records import TopicPartition
+    from ehkafka.settings import OnForeignMetadata
+
+BOUNDS_TIMEOUT_S = 10.0
+COMMIT = "the group's commit"
+
+
+class GroupCommit(NamedTuple):
+    """Where a group stands in a partition.
+
+    `is_ours`: whether an app of ours has put it there, by what stands beside the offset. None: nothing does,
+    so only a copy of that commit can tell.
+    """
+
+    next_offset: int
+    is_ours: bool | None
+
+
+class ProgressSource(Protocol):
+    """Another place that keeps progress, such as a mirror of the commits."""
+
+    # For the log: where it was found.
+    name: str
+
+    def progress_at(self, commits: Mapping[TopicPartition, GroupCommit]) -> Mapping[TopicPartition, Progress]:
+        """Return what is known of these partitions, whose group stands there.
+
+        Called by the poll thread inside an assign callback, so it must be bounded in time, and must not
+        raise. Those that matter most come first. Answers for another next_offset are dropped, and those for
+        a commit that is not ours.
+        """
+        ...
+
+
+class Restored(NamedTuple):
+    """What is restored for one partition. `text` is the commit's own metadata where that is the source."""
+
+    partition: TopicPartition
+    next_offset: int
+    finished: Ranges
+    leader_epoch: int | None
+    source: str
+    text: str | None = None
+
+    def finished_before(self) -> FinishedBefore:
+        """Return it as the lanes know it."""
+        return FinishedBefore(self.finished, self.leader_epoch)
+
+    def event(self, epoch: int) -> ProgressRestored:
+        """Return what is told of it."""
+        return ProgressRestored(
+            self.partition,
+            epoch,
+            self.next_offset,
+            finished_offsets=count_offsets(self.finished),
+            ranges=len(self.finished),
+            source=self.source,
+        )
+
+
+def stored(begin: Begin, epoch: int, restored: Restored | None) -> Position | None:
+    """Return what the group has stored, as the ledger keeps it.
+
+    Metadata that says nothing here is as good as none: it is no reason to commit.
+    """
+    found = begin.committed
+    if found is None:
+        return None
+    position = Position(epoch, found.offset, found.leader_epoch, facts=begin.facts)
+    if restored is None:
+        return position
+    return position._replace(
+        metadata=restored.text, finished=restored.finished, finished_leader_epoch=restored.leader_epoch
+    )
+
+
+class Restore:
+    """Finds what to restore. `sources` are asked for what the commits do not say."""
+
+    def __init__(
+        self,
+        emit: Callable[[Event], None] = lambda _event: None,
+        *,
+        on_foreign: OnForeignMetadata = "ignore",
+        sources: Sequence[ProgressSource] = (),
+    ) -> None:
+        self._emit = emit
+        self._on_foreign = on_foreign
+        self.sources = list(sources)
+        # Metadata that was told of as unusable, by partition: it is told once.
+        self._told: dict[TopicPartition, str] = {}
+
+    def find(self, consumer: Consumer, begins: Sequence[Begin]) -> dict[TopicPartition, Restored]:
+        """Return what to restore, by partition. Raises `EndpointError` for foreign metadata if asked to."""
+        commits: dict[TopicPartition, GroupCommit] = {}
+        found: dict[TopicPartition, Restored] = {}
+        for begin in begins:
+            if begin.committed is None and not begin.is_mirrored:
+                continue
+            said = self._said_by(begin)
+            partition, offset = begin.partition, begin.offset
+            if isinstance(said, CommitMetadata) and not said.drops_ranges:
+                finished, leader_epoch, is_complete = said.ranges
+                if finished:
+                    text = begin.committed.metadata if begin.committed is not None else None
+                    found[partition] = Restored(partition, offset, finished, leader_epoch, COMMIT, text)
+                if is_complete:
+                    continue
+            commits[partition] = GroupCommit(offset, _is_ours(begin, said))
+        # First those that are known to have more: a source's time is bounded.
+        asked = sorted(
+            commits, key=lambda partition: (partition not in found, not commits[partition].is_ours)
+        )
+        for source in self.sources:
+            self._ask(source, {partition: commits[partition] for partition in asked}, found)
+        return self._inside_the_logs(consumer, found)
+
+    def _said_by(self, begin: Begin) -> CommitMetadata | Unusable | None:
+        """Return what stands beside the group's commit; None where nothing does, or there is no commit."""
+        text = begin.committed.metadata if begin.committed is not None else None
+        if not text:
+            return None
+        said = decode(text, begin.offset)
+        if isinstance(said, Unusable):
+            self._refuse_or_tell(begin, text, said)
+        return said
+
+    def _refuse_or_tell(self, begin: Begin, text: str, said: Unusable) -> None:
+        if said is not Unusable.OTHER_OFFSET and self._on_foreign == "fail":
+            raise EndpointError(
+                f"The group's commit of {begin.partition} at {begin.offset} has metadata that cannot be "
+                f"used: {said.value}. Nothing was skipped. Commit the offset without metadata, or let it be "
+                "ignored with on_foreign_metadata='ignore'."
+            )
+        if self._told.get(begin.partition) != text:
+            self._told[begin.partition] = text
+            self._emit(ProgressIgnored(begin.partition, begin.offset, said.value, COMMIT))
+
+    @staticmethod
+    def _ask(
+        source: ProgressSource,
+        commits: Mapping[TopicPartition, GroupCommit],
+        found: dict[TopicPartition, Restored],
+    ) -> None:
+        if not commits:
+            return
+        for partition, progress in source.progress_at(commits).items():
+            commit = commits.get(partition)
+            if commit is None or commit.is_ours is False:
+                continue  # whoever moved the group wants all from there on, whatever a copy says
+            if progress.next_offset != commit.next_offset or not progress.finished:
+                continue
+            known = found.get(partition)
+            if known is None or count_offsets(known.finished) < count_offsets(progress.finished):
+                found[partition] = Restored(
+                    partition,
+                    progress.next_offset,
+                    progress.finished,
+                    progress.finished_leader_epoch,
+                    source.name,
+                )
+
+    def _inside_the_logs(
+        self, consumer: Consumer, found: dict[TopicPartition, Restored]
+    ) -> dict[TopicPartition, Restored]:
+        """Return what lies inside of its log: ranges beyond its end are of another log of that name."""
+        try:
+            bounds = _bounds(consumer, list(found)) if found else {}
+        except KafkaException as failed:
+            self._ignore_all(found, f"where the log ends could not be read: {describe_error(failed.args[0])}")
+            return {}
+        inside = {p: r for p, r in found.items() if r.finished[-1][1] <= bounds[p].end}
+        outside = {p: r for p, r in found.items() if p not in inside}
+        self._ignore_all(outside, "the log ends below what it says is finished, so it is another log now")
+        return inside
+
+    def _ignore_all(self, found: Mapping[TopicPartition, Restored], reason: str) -> None:
+        for partition, restored in found.items():
+            self._emit(ProgressIgnored(partition, restored.next_offset, reason, restored.source))
+
+
+def _is_ours(begin: Begin, said: CommitMetadata | Unusable | None) -> bool | None:
+    if begin.committed is None:
+        return True  # it begins at the copy itself
+    if said is None:
+        return None
+    return isinstance(said, CommitMetadata) and not said.drops_ranges
+
+
+def _bounds(consumer: Consumer, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogBounds]:
+    return log_bounds(consumer, partitions, BOUNDS_TIMEOUT_S)

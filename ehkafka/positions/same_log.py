@@ -1,0 +1,106 @@
+"""Whether a log is the one that a position was written for: told by its topic's id, or by one record.
+
+A topic that was deleted and made again, or a namespace that failed over, has the same names and other
+records: to go on there by number would skip some. Pure: `topic_ids` and `witness` ask the broker.
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from ehkafka.checkpoints.checkpoint import Checkpoint
+    from ehkafka.positions.gap import LogBounds
+    from ehkafka.progress.metadata import LogFacts
+
+# A record by which a log is told from another one: its offset, and its timestamp in ms.
+WitnessRecord = tuple[int, int]
+
+
+class Reading(NamedTuple):
+    """What a log has where a witness was.
+
+    `first` is the first record at the witness's offset or behind it, as (offset, ms), None where there is
+    none or where the log begins behind it. `end` is where the log ends if that is not behind the witness.
+    """
+
+    first: WitnessRecord | None
+    end: int | None = None
+
+
+class Judgement(NamedTuple):
+    """Whether the log is the same, and what says so."""
+
+    is_same: bool
+    reason: str
+
+
+def disproof(facts: LogFacts, topic_id: bytes | None, reading: Reading | None) -> str | None:
+    """Return why a position with these facts belongs to another log, None where nothing says so.
+
+    `topic_id` is the topic's id now, `reading` what stands where the witness was; None: not known. What is
+    not known disproves nothing, nor does a witness that is gone: retention and compaction take records.
+    """
+    if facts.topic_id is not None and topic_id is not None:
+        if facts.topic_id == topic_id:
+            return None
+        return f"its topic had the id {id_text(facts.topic_id)} and has {id_text(topic_id)} now"
+    if facts.witness is None or reading is None:
+        return None
+    return _witness_disproof(facts.witness, reading)
+
+
+def judge(
+    checkpoint: Checkpoint, log: LogBounds, reading: Reading | None, topic_id: bytes | None = None
+) -> Judgement:
+    """Tell whether a mirror's checkpoint may decide where its log is read: here it has to be proved."""
+    next_offset, anchor = checkpoint.next_offset, checkpoint.anchor
+    if next_offset == 0:
+        return Judgement(is_same=True, reason="nothing had been processed before")
+    if next_offset > log.end:
+        return Judgement(is_same=False, reason=f"the log ends at {log.end}, before {next_offset}")
+    if next_offset <= log.start:
+        # Whichever log it is, nothing that it still holds is skipped.
+        return Judgement(
+            is_same=True, reason=f"the log begins at {log.start}, so nothing in it is passed over"
+        )
+    if checkpoint.topic_id is not None and topic_id is not None:
+        if checkpoint.topic_id == topic_id:
+            return Judgement(is_same=True, reason=f"its topic's id is still {id_text(topic_id)}")
+        said = f"its topic had the id {id_text(checkpoint.topic_id)} and has {id_text(topic_id)} now"
+        return Judgement(is_same=False, reason=said)
+    if anchor is None:
+        return Judgement(is_same=False, reason="the mirror knows no record's timestamp to tell the log by")
+    offset, wanted_ms = anchor
+    if reading is not None and (other := _witness_disproof(anchor, reading)) is not None:
+        return Judgement(is_same=False, reason=other)
+    if reading is None or reading.first != anchor:
+        return Judgement(
+            is_same=False,
+            reason=f"the record at {offset}, of {_moment(wanted_ms)}, by which to tell the log, is gone",
+        )
+    return Judgement(is_same=True, reason=f"the record at {offset} is still of {_moment(wanted_ms)}")
+
+
+def id_text(topic_id: bytes) -> str:
+    """Return a topic's id as people write it."""
+    return str(uuid.UUID(bytes=topic_id))
+
+
+def _witness_disproof(witness: WitnessRecord, reading: Reading) -> str | None:
+    offset, was_ms = witness
+    if reading.end is not None:
+        return f"the log ends at {reading.end}, before the record at {offset} that was read from it"
+    if reading.first is None or reading.first[0] != offset or reading.first[1] == was_ms:
+        return None
+    return f"the record at {offset} was of {_moment(was_ms)} and is of {_moment(reading.first[1])} now"
+
+
+def _moment(timestamp_ms: int) -> str:
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{timestamp_ms} ms"
+    return moment.isoformat(timespec="milliseconds")

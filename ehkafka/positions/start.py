@@ -1,0 +1,197 @@
+"""Start positions: where a partition begins when its group has no committed offset.
+
+A group commit always wins: an operator's rewind is never undone. Without one, the position comes from
+here and from nowhere else: there is no silent default. The forms:
+
+| form | begins at | mind |
+|---|---|---|
+| `"earliest"` | the first record that the log holds | what retention deleted before is not counted as lost |
+| `"latest"` | the log's end at the first assignment, committed at once | what comes later is never skipped |
+| an offset | that offset, in every partition | outside of the log it is a gap: see `on_out_of_range` |
+| a datetime with time zone | the first record with that timestamp or a later one | see below |
+| a timedelta | the same, counted back from the first assignment | see below |
+| a mapping | what it has for `(topic, partition)`, else `partition`, else `"*"` | nothing is guessed |
+| a callable `(topic, partition)` | any of the above but a mapping | it holds up the poll thread |
+
+Times are looked up by the records' timestamps as the broker has them: on Event Hubs, and wherever topics
+have `LogAppendTime`, the time at which the broker took the record; elsewhere what producers wrote, which
+need not ascend. A time before the first record is the log's start, one after the last is its end.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
+from confluent_kafka.cimpl import TopicPartition as KafkaPartition
+
+from ehkafka.errors import ConfigurationError, EndpointError
+from ehkafka.records import TopicPartition
+from ehkafka.settings.secret import quoted
+from ehkafka.wording import ended
+from ehkafka.wording.calling import must_take
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from confluent_kafka import Consumer
+
+FixedStart = str | int | datetime | timedelta
+# By `(topic, partition)`, by partition number, or under `"*"` for every other one.
+StartByPartition = Mapping[Any, FixedStart]
+Start = FixedStart | StartByPartition | Callable[[str, int], FixedStart]
+
+OTHERS = "*"
+OFFSET_MAX = 2**63 - 1
+_WORDS = {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}
+_ONE = "'earliest', 'latest', an offset (int ≥ 0), a datetime with time zone, a timedelta to go back"
+_EXPLANATION = (
+    f"{_ONE}, a mapping of partitions (a number, (topic, number) or '*') to these, "
+    "or a callable (topic, partition) -> one of these"
+)
+
+
+def check_start(start: Any) -> None:
+    """Refuse what is no start position. Raises `ConfigurationError`."""
+    if start is None:
+        raise ConfigurationError(
+            f"start is missing: say where a group without a committed offset begins, {_EXPLANATION}."
+        )
+    if isinstance(start, Mapping):
+        _check_mapping(start)
+    elif not callable(start) and not _is_fixed(start):
+        raise ConfigurationError(f"start={quoted(start)} is no start position; give {_EXPLANATION}.")
+    elif callable(start):
+        if inspect.iscoroutinefunction(start):
+            raise ConfigurationError(
+                "start: an async def is called here without an event loop: give a plain function."
+            )
+        must_take(start, ("topic", "partition"), "start")
+
+
+def check_start_topics(start: Any, topics: Collection[str]) -> None:
+    """Refuse a mapping that names a topic which nobody handles. Raises `ConfigurationError`."""
+    if not isinstance(start, Mapping):
+        return
+    unknown = sorted({key[0] for key in start if isinstance(key, tuple) and key[0] not in topics})
+    if unknown:
+        raise ConfigurationError(
+            f"start names the topic {', '.join(map(repr, unknown))}, which no handler takes; "
+            f"handled are {', '.join(map(repr, sorted(topics)))}."
+        )
+
+
+def start_offsets(
+    consumer: Consumer, start: Start, partitions: Iterable[TopicPartition], timeout_s: float
+) -> dict[TopicPartition, int]:
+    """Return the offset to begin at for each partition; `OFFSET_BEGINNING` stays symbolic.
+
+    `latest` and times are looked up and become numbers: the caller commits them at once, so that a
+    rebalance before the first commit does not skip what arrived in between. Poll thread only; may wait
+    for the broker up to `timeout_s` seconds, and for a callable as long as it takes: the group waits for
+    it, and drops this member after `max.poll.interval.ms`. Raises `ConfigurationError`, `EndpointError`,
+    `KafkaException`.
+    """
+    offsets: dict[TopicPartition, int] = {}
+    lookups: dict[TopicPartition, int] = {}
+    for partition in partitions:
+        position = _fixed(start, partition)
+        if isinstance(position, int):
+            offsets[partition] = position
+        elif position == "earliest":
+            offsets[partition] = OFFSET_BEGINNING
+        else:
+            lookups[partition] = OFFSET_END if position == "latest" else _milliseconds(position)
+    if lookups:
+        offsets |= _look_up(consumer, lookups, timeout_s)
+    return offsets
+
+
+def _is_fixed(position: Any) -> bool:
+    if isinstance(position, bool):
+        return False
+    if isinstance(position, str):
+        return position in _WORDS
+    if isinstance(position, int):
+        return 0 <= position <= OFFSET_MAX
+    if isinstance(position, datetime):
+        return position.tzinfo is not None
+    return isinstance(position, timedelta) and position >= timedelta(0)
+
+
+def _check_mapping(start: StartByPartition) -> None:
+    if not start:
+        raise ConfigurationError("start={} names no partition; give one, or '*' for every partition.")
+    for key, position in start.items():
+        if key != OTHERS and not _is_number(key) and not _is_topic_and_number(key):
+            raise ConfigurationError(
+                f"start has the key {key!r}; use a partition's number, (topic, number), or '*' for the rest."
+            )
+        if not _is_fixed(position):
+            raise ConfigurationError(f"start[{key!r}]={position!r} is no start position; give {_ONE}.")
+
+
+def _is_number(key: Any) -> bool:
+    return isinstance(key, int) and not isinstance(key, bool) and key >= 0
+
+
+def _is_topic_and_number(key: Any) -> bool:
+    return isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str) and _is_number(key[1])
+
+
+def _fixed(start: Start, partition: TopicPartition) -> FixedStart:
+    if isinstance(start, Mapping):
+        return _from_mapping(start, partition)
+    if not callable(start):
+        return start
+    try:
+        position = start(partition.topic, partition.partition)
+    except Exception as error:
+        raise ConfigurationError(f"The start callable failed for {partition}: {error!r}.") from error
+    if not _is_fixed(position):
+        raise ConfigurationError(
+            f"The start callable failed for {partition}: {position!r} is no start position; give {_ONE}."
+        )
+    return position
+
+
+def _from_mapping(start: StartByPartition, partition: TopicPartition) -> FixedStart:
+    for key in (tuple(partition), partition.partition, OTHERS):
+        if key in start:
+            return start[key]
+    raise ConfigurationError(
+        f"start does not say where {partition} begins, and its group has no committed offset there. "
+        f"Add {partition.partition} or {tuple(partition)!r}, or '*' for every partition that is not named."
+    )
+
+
+def _milliseconds(position: FixedStart) -> int:
+    try:
+        moment = datetime.now(UTC) - position if isinstance(position, timedelta) else position
+    except OverflowError:  # before the year 1
+        return 0
+    assert isinstance(moment, datetime)
+    return max(0, int(moment.timestamp() * 1000))
+
+
+def _look_up(
+    consumer: Consumer, lookups: dict[TopicPartition, int], timeout_s: float
+) -> dict[TopicPartition, int]:
+    asked = [KafkaPartition(*partition, offset) for partition, offset in lookups.items()]
+    found: dict[TopicPartition, int] = {}
+    for answer in consumer.offsets_for_times(asked, timeout=timeout_s):
+        partition = TopicPartition(answer.topic, answer.partition)
+        if answer.error is not None:
+            raise EndpointError(
+                f"The start offset of {partition} could not be looked up: {ended(str(answer.error))}"
+            )
+        # A time after the last record has no offset: that is the end.
+        found[partition] = answer.offset
+    past_end = [p for p, offset in found.items() if offset < 0]
+    for partition in past_end:
+        _, high = consumer.get_watermark_offsets(KafkaPartition(*partition), timeout=timeout_s)
+        found[partition] = high
+    return found

@@ -1,0 +1,21 @@
+"""Records: what a handler sees, and what it may raise about it.
+
+`message` has the values that every room shares, `record` the `Record`, `batch` a handler's batch, `deferral`
+the token of a deferred record, `signals` what a handler raises instead of failing.
+"""
+
+from __future__ import annotations
+
+from ehkafka.records.message import Headers, Message, Outcome, TopicPartition
+from ehkafka.records.record import Record, moment_of, own_copy, record_type
+
+__all__ = [
+    "Headers",
+    "Message",
+    "Outcome",
+    "Record",
+    "TopicPartition",
+    "moment_of",
+    "own_copy",
+    "record_type",
+]

@@ -1,0 +1,131 @@
+"""A batch: the records that a batch handler is given at once, and what it says of single ones.
+
+Values, made by a worker for one call of the handler. The handler may say results from threads of its own,
+until it returns. Shows no record's content by itself.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, overload
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ehkafka.records.record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The handler could not handle a record."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """The handler does not want a record."""
+
+    reason: str
+
+
+Result = Failed | Skipped
+
+
+class Batch(Sequence["Record"]):
+    """Records of many keys; those of one key stand in order, with nothing of theirs missing in between.
+
+    What the handler does not name is finished when it returns. `fail` gives a record back, and with it the
+    later ones of its key, whatever was done with them: they come again, in order, behind it. A handler
+    that raises has finished nothing, and what it said before counts for nothing.
+    """
+
+    __slots__ = ("_index", "_lock", "_records", "_results", "_returned")
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self._records = tuple(records)
+        # Where each record stands, by its place in the log. Made when the first result is said.
+        self._index: dict[tuple[str, int, int], int] | None = None
+        self._results: dict[int, Result] = {}
+        self._returned = False
+        # Guards the results: the handler may say them from several threads.
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Record]: ...
+    def __getitem__(self, index: int | slice) -> Record | Sequence[Record]:
+        """Return a record, or a tuple of them for a slice."""
+        return self._records[index]
+
+    def fail(self, record: Record, error: Exception) -> None:
+        """Say that a record failed: `retry` and `on_failure` decide, as if a handler of one had raised it.
+
+        Only this record spends an attempt. `RetryLater`, `SkipRecord` and `RejectRecord` mean what they
+        mean when they are raised. Raises `TypeError` or `ValueError` for what cannot be a result here,
+        and `RuntimeError` once the handler has returned.
+        """
+        if not isinstance(error, Exception):
+            raise TypeError(f"fail(record, {error!r}): give the exception that the record failed with")
+        self._say(record, Failed(error))
+
+    def skip(self, record: Record, reason: str) -> None:
+        """Give a record the outcome *skipped*: counted and logged, and the commit may pass it.
+
+        Raises as `fail` does.
+        """
+        if not isinstance(reason, str):
+            raise TypeError(f"skip(record, {reason!r}): give the reason as text")
+        self._say(record, Skipped(reason))
+
+    def _say(self, record: Record, result: Result) -> None:
+        with self._lock:
+            index = self._place_of(record)
+            if self._returned:
+                raise RuntimeError(
+                    f"{record.where}: its batch handler has returned, so its result is settled. Say results "
+                    "before returning."
+                )
+            known = self._results.setdefault(index, result)
+        if known is not result:
+            raise ValueError(f"{record.where} has a result already: {_named(known)}. Give each record one.")
+
+    def _place_of(self, record: Record) -> int:
+        try:
+            name = (record.topic(), record.partition(), record.offset())
+        except (AttributeError, TypeError):
+            raise TypeError(
+                f"a result is for a record of the batch, not for a {type(record).__name__}"
+            ) from None
+        if self._index is None:
+            self._index = {(r.topic(), r.partition(), r.offset()): n for n, r in enumerate(self._records)}
+        index = self._index.get(name)
+        if index is None:
+            raise ValueError(
+                f"{name[0]}[{name[1]}]@{name[2]} is not in this batch, so it cannot get a result here"
+            )
+        return index
+
+    def __repr__(self) -> str:
+        # Never a value or a key: a traceback or a log may show the batch.
+        first = f", first {self._records[0].where}" if self._records else ""
+        failed = sum(isinstance(result, Failed) for result in tuple(self._results.values()))
+        skipped = len(self._results) - failed
+        return f"<Batch of {len(self)} records{first}, {failed} failed, {skipped} skipped>"
+
+
+def results_of(batch: Batch) -> Mapping[int, Result]:
+    """Return what the handler said, by index, and refuse anything further. Called once it has returned."""
+    with batch._lock:  # noqa: SLF001 - the engine's side of the class, kept off the users' surface
+        batch._returned = True  # noqa: SLF001
+        return dict(batch._results)  # noqa: SLF001
+
+
+def _named(result: Result) -> str:
+    return "failed" if isinstance(result, Failed) else "skipped"

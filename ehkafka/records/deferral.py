@@ -1,0 +1,188 @@
+"""Deferring a record: its handler returns, and somebody else says later how the attempt ended.
+
+Values that `Record` uses, so nothing of the engine is imported here. `defer` puts a token into `DEFERRED`,
+where the worker finds it when the handler has returned; while nobody defers, that costs a worker one look
+at an empty dict. What becomes of an answer is `recovery.pending`'s.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from ehkafka.records.message import Message
+
+DEADLINE_S = 300.0
+# A deadline later than this is a mistake of units: nobody keeps a partition's commit back for a week.
+DEADLINE_S_MAX = 7 * 24 * 3600.0
+# Records whose handlers have not returned yet. More than there are workers: `defer` is called elsewhere.
+WAITING_MAX = 100_000
+
+State = Literal["open", "answered", "void", "expired"]
+
+
+class Home(Protocol):
+    """Where a token's answers go once its handler has returned or raised. Called on the answering thread."""
+
+    def answered(self, error: BaseException | None, /) -> None:
+        """Take the answer that counts; None: finished."""
+
+    def late(self, state: State, /) -> None:
+        """Hear of an answer that counts for nothing."""
+
+
+class Keeper(Protocol):
+    """Knows the records of one handler."""
+
+    def is_handling(self, message: Message, /) -> bool | None:
+        """Tell whether a record is with its handler now; None where that is not known. Any thread."""
+
+
+class Deferred:
+    """The right to say once, from any thread or task, how a record's attempt ended.
+
+    The first answer counts and each later one is ignored; both methods return whether theirs counted, so
+    that an answer which meets the deadline, or another answer, is nobody's exception.
+    """
+
+    __slots__ = ("_home", "_lock", "deadline_s", "error", "expires_at_s", "is_told", "message", "state")
+
+    def __init__(self, message: Message, deadline_s: float, now_s: float) -> None:
+        # Keeps the message, too: the registry knows it by its `id`, which must not be another's meanwhile.
+        self.message = message
+        self.deadline_s = deadline_s
+        self.expires_at_s = now_s + deadline_s
+        self.error: BaseException | None = None
+        # Written under the lock.
+        self.state: State = "open"
+        # Set once the log was told that this token is of no use any more.
+        self.is_told = False
+        self._home: Home | None = None
+        self._lock = threading.Lock()
+
+    def finish(self) -> bool:
+        """Say that the record is finished; the commit may pass it. Returns False when that came too late."""
+        return self._answer(None)
+
+    def fail(self, error: BaseException) -> bool:
+        """Say that the attempt failed, as if the handler had raised `error`: retry, `on_failure`, signals.
+
+        The retry function and `on_error` run on the calling thread. Returns False when it came too late.
+        """
+        if not isinstance(error, BaseException):
+            raise TypeError(f"Deferred.fail(error={error!r}): give an exception")
+        return self._answer(error)
+
+    @property
+    def is_open(self) -> bool:
+        """True until it is answered, its deadline has passed, or its handler has raised."""
+        return self.state == "open"
+
+    def settle_at(self, home: Home) -> bool:
+        """Send the answer to `home` from now on; False when it is there already."""
+        with self._lock:
+            self._home = home
+            return self.state == "open"
+
+    def close(self, state: State, home: Home | None = None) -> bool:
+        """Take no answer any more, and let `home` hear of those that come; False when there was one."""
+        with self._lock:
+            self._home = home or self._home
+            was_open = self.state == "open"
+            if was_open:
+                self.state = state
+            return was_open
+
+    def _answer(self, error: BaseException | None) -> bool:
+        with self._lock:
+            counts = self.state == "open"
+            home = self._home
+            if counts:
+                self.state, self.error = "answered", error
+            elif self.state == "answered" or self.is_told:
+                return False
+            else:
+                self.is_told = True
+        if home is not None and counts:
+            home.answered(error)
+        elif home is not None:
+            home.late(self.state)
+        return counts
+
+    def __repr__(self) -> str:
+        message = self.message
+        where = f"{message.topic()}[{message.partition()}]@{message.offset()}"
+        return f"<Deferred {where} {self.state}>"
+
+
+# Tokens of records whose handlers have not returned yet, by the message's `id`. `defer` adds, the record's
+# worker takes out; each step is one atomic operation of the dict.
+DEFERRED: dict[int, Deferred] = {}
+# Who can tell whether a record is with its handler: one for each handler of a run. Replaced, never changed.
+_keepers: tuple[weakref.ref[Keeper], ...] = ()
+_keepers_lock = threading.Lock()
+# Why nothing can be deferred in this process; a child that runs handlers sets it.
+_refusal: str | None = None
+
+
+def defer(message: Message, deadline_s: float = DEADLINE_S) -> Deferred:
+    """Leave a record in flight when its handler returns, until the returned token is answered.
+
+    For handlers with `raw=True`; others call `record.defer()`. Its key waits, no worker is held and no
+    commit passes it. Without an answer within `deadline_s` seconds the attempt fails with a
+    `TimeoutError`. When the handler raises after all, that counts and the token is void. Raises
+    `ValueError` for a deadline that cannot be, `RuntimeError` for a record that is deferred already, cannot
+    be, or is not with its handler: nobody would wait for the answer.
+    """
+    is_number = isinstance(deadline_s, int | float) and not isinstance(deadline_s, bool)
+    if not is_number or not math.isfinite(deadline_s) or not 0 < deadline_s <= DEADLINE_S_MAX:
+        raise ValueError(
+            f"defer(deadline_s={deadline_s!r}): give a number of seconds above 0, up to {DEADLINE_S_MAX:.0f}"
+        )
+    if _refusal is not None:
+        raise RuntimeError(_refusal)
+    message = engines_own(message)
+    if len(DEFERRED) >= WAITING_MAX:
+        raise RuntimeError(
+            f"{WAITING_MAX} records are deferred whose handlers have not returned; call defer() from within "
+            "the record's own handler only"
+        )
+    known = [keeper.is_handling(message) for one in _keepers if (keeper := one()) is not None]
+    if False in known and True not in known:
+        where = f"{message.topic()}[{message.partition()}]@{message.offset()}"
+        raise RuntimeError(
+            f"{where} is not with its handler, or deferred already: nothing would wait for the token. Call "
+            "defer() before the handler returns, once"
+        )
+    token = Deferred(message, float(deadline_s), time.monotonic())
+    if DEFERRED.setdefault(id(message), token) is not token:
+        raise RuntimeError("the record is deferred already; keep the token of the first defer()")
+    return token
+
+
+def add_keeper(keeper: Keeper) -> None:
+    """Ask `keeper`, while it lives, about each record that is to be deferred. Before its run starts."""
+    global _keepers  # noqa: PLW0603 - one list of the whole process
+    with _keepers_lock:
+        _keepers = (*(one for one in _keepers if one() is not None), weakref.ref(keeper))
+
+
+def refuse_to_defer(reason: str) -> None:
+    """Let every later `defer` in this process raise `RuntimeError(reason)`."""
+    global _refusal  # noqa: PLW0603 - one fact of the whole process
+    _refusal = reason
+
+
+def engines_own(message: Any) -> Any:
+    """Return the engine's own message of what a handler has: a record, its copy, or the message itself."""
+    message = getattr(message, "_message", message)
+    return getattr(message, "received", message)
+
+
+def is_deferred(message: Any) -> bool:
+    """Tell, inside a handler's call, whether its record was deferred."""
+    return bool(DEFERRED) and id(engines_own(message)) in DEFERRED

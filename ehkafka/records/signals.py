@@ -1,0 +1,52 @@
+"""What a handler raises to say what is to become of its record, instead of failing.
+
+Exceptions by mechanism, not by meaning: none is an `EhkafkaError`, and none is logged as an error.
+"""
+
+from __future__ import annotations
+
+# A retry later than this is a mistake of units: nobody keeps a partition's commit back for a week.
+DELAY_S_MAX = 7 * 24 * 3600.0
+
+
+class RecordSignal(Exception):  # noqa: N818 - it tells an intention, not an error
+    """Base of what a handler may raise about its record."""
+
+
+class RetryLater(RecordSignal):
+    """Call the handler for this record again after `after_s` seconds; its key waits, others do not.
+
+    `after_s` is a week at most. The handler's own wish: it is not counted against `Retry(attempts=…)`, though
+    `record.attempt` grows.
+    """
+
+    def __init__(self, after_s: float, reason: str = "the handler asked for it") -> None:
+        if isinstance(after_s, bool) or not isinstance(after_s, int | float):
+            raise TypeError(f"RetryLater(after_s={after_s!r}): give a number of seconds")
+        if not 0 <= after_s <= DELAY_S_MAX:
+            raise ValueError(
+                f"RetryLater(after_s={after_s!r}): give seconds from 0 to {DELAY_S_MAX:.0f}, a week"
+            )
+        super().__init__(reason)
+        self.after_s = float(after_s)
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[RetryLater], tuple[float, str]]:
+        """Come whole out of a worker process: an exception is rebuilt from its text alone by default."""
+        return type(self), (self.after_s, self.reason)
+
+
+class SkipRecord(RecordSignal):
+    """Give this record the outcome *skipped*: counted and logged, and the commit may pass it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class RejectRecord(RecordSignal):
+    """Fail this record for good: no further attempt, straight to `on_failure`."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason

@@ -1,0 +1,142 @@
+"""The order of a redrive, how far it has come, and what came of it.
+
+Pure. Letters of one origin partition may lie in several partitions of the dead-letter topic, because their
+keys differ. Merged by the time they were written they come in the order in which they failed: of one lane
+each was written after the one before was safe.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ehkafka.headers.size import size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ehkafka.records import Record
+    from ehkafka.recovery.fate import Fate
+
+    # What is no letter has no fate.
+    Letter = tuple[Record, Fate | None]
+    from ehkafka.records import TopicPartition
+
+# What one partition may be ahead of another that is read more slowly.
+AHEAD_RECORDS_MAX = 1_000
+AHEAD_BYTES_MAX = 8 * 1024 * 1024
+
+
+class MergedLetters:
+    """Takes letters partition by partition and gives them back in one order."""
+
+    def __init__(self, partitions: Iterable[int]) -> None:
+        """`partitions` are those from which something is still to come."""
+        self._unfinished = set(partitions)
+        self._waiting: dict[int, deque[Letter]] = {number: deque() for number in self._unfinished}
+        self._bytes = dict.fromkeys(self._unfinished, 0)
+        # (written at, origin offset, partition) of the oldest waiting letter of each partition.
+        self._heads: list[tuple[int, int, int]] = []
+
+    def put(self, record: Record, fate: Fate | None) -> None:
+        """Take the next letter of its partition."""
+        number = record.partition()
+        self._waiting[number].append((record, fate))
+        self._bytes[number] += size_of(record)
+        if len(self._waiting[number]) == 1:
+            self._raise_head(number)
+
+    def finish(self, number: int) -> None:
+        """Wait for nothing more of a partition."""
+        self._unfinished.discard(number)
+
+    @property
+    def unfinished(self) -> frozenset[int]:
+        """The partitions from which something is still to come."""
+        return frozenset(self._unfinished)
+
+    def is_ahead(self, number: int) -> bool:
+        """Tell whether a partition has more waiting than it should."""
+        return len(self._waiting[number]) >= AHEAD_RECORDS_MAX or self._bytes[number] >= AHEAD_BYTES_MAX
+
+    def take(self) -> Iterator[Letter]:
+        """Yield what nothing that is still to come can precede."""
+        while self._heads and all(self._waiting[number] for number in self._unfinished):
+            number = heapq.heappop(self._heads)[-1]
+            letter = self._waiting[number].popleft()
+            self._bytes[number] -= size_of(letter[0])
+            if self._waiting[number]:
+                self._raise_head(number)
+            yield letter
+
+    def _raise_head(self, number: int) -> None:
+        record, fate = self._waiting[number][0]
+        tie = record.offset() if fate is None or fate.offset is None else fate.offset
+        heapq.heappush(self._heads, (record.timestamp()[1], tie, number))
+
+
+class SafeBelow:
+    """Offsets below which every letter is dealt with: what may be committed."""
+
+    def __init__(self, begins: dict[int, int]) -> None:
+        """`begins` are the offsets from which each partition is read."""
+        self._next = dict(begins)
+        self._open: dict[int, deque[int]] = {number: deque() for number in begins}
+        self._done: dict[int, set[int]] = {number: set() for number in begins}
+        self._changed: set[int] = set()
+
+    def opened(self, number: int, offset: int) -> None:
+        """Note a letter that is taken up; of one partition in the order of its offsets."""
+        self._open[number].append(offset)
+
+    def closed(self, number: int, offset: int) -> None:
+        """Note that a letter is safe, or passed over."""
+        done, waiting = self._done[number], self._open[number]
+        done.add(offset)
+        while waiting and waiting[0] in done:
+            done.discard(waiting[0])
+            self._next[number] = waiting.popleft() + 1
+            self._changed.add(number)
+
+    def ended(self, number: int, end: int) -> None:
+        """Note that nothing is left of a partition up to its end, whatever offsets the log does not hold."""
+        if not self._open[number] and self._next[number] < end:
+            self._next[number] = end
+            self._changed.add(number)
+
+    def changed(self) -> dict[int, int]:
+        """Return the next offsets of the partitions that moved since the last call."""
+        moved = {number: self._next[number] for number in self._changed}
+        self._changed.clear()
+        return moved
+
+
+@dataclass(slots=True)
+class RedriveCount:
+    """What a redrive did, or would do: it changes this, others look at it.
+
+    `to` counts the redriven by where they went.
+    """
+
+    redriven: int = 0
+    # Letters that the filter left out, and records that are no letters.
+    passed_over: int = 0
+    foreign: int = 0
+    to: dict[TopicPartition, int] = field(default_factory=dict)
+
+    @property
+    def seen(self) -> int:
+        """How many records were dealt with."""
+        return self.redriven + self.passed_over + self.foreign
+
+    def count(self, home: TopicPartition | None, *, is_letter: bool) -> None:
+        """Count one record; `home` is None where it stays."""
+        if home is not None:
+            self.redriven += 1
+            self.to[home] = self.to.get(home, 0) + 1
+        elif is_letter:
+            self.passed_over += 1
+        else:
+            self.foreign += 1

@@ -1,0 +1,157 @@
+"""Redrive: brings the records of a dead-letter topic back to where they came from.
+
+Joins a group of its own whose commits are its progress: below a commit every letter is safe at home, or was
+passed over. So an interrupted redrive goes on where it was, writing at most the last second's records again.
+It writes nothing before the targets were found and the group was seen empty. The run itself is `run`.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.cimpl import TopicPartition as KafkaPartition
+
+from ehkafka.checks.topic_reader import TopicReader
+from ehkafka.endpoint.client import describe_error, open_consumer
+from ehkafka.endpoint.client_log import ClientLog
+from ehkafka.endpoint.properties import consumer_properties
+from ehkafka.errors import ConfigurationError, EndpointError, TopicNotFoundError
+from ehkafka.positions.log_bounds import log_bounds
+from ehkafka.records import TopicPartition
+from ehkafka.recovery.fate import LetterFilter, fate_of
+from ehkafka.redrive.group import refuse_if_joined
+from ehkafka.redrive.order import RedriveCount
+from ehkafka.redrive.run import RedriveRun
+from ehkafka.wording import ended
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from confluent_kafka import Consumer
+
+    from ehkafka.checks.target import Target
+    from ehkafka.positions.gap import LogBounds
+    from ehkafka.records import Record
+    from ehkafka.recovery.fate import Fate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redrive:
+    """One redrive of a dead-letter topic. `to` is another topic than each letter's own."""
+
+    target: Target
+    topic: str
+    choose: LetterFilter = field(default_factory=LetterFilter)
+    to: str | None = None
+    group: str = ""
+    timeout_s: float = 10.0
+
+    @property
+    def group_name(self) -> str:
+        """The group that keeps the progress."""
+        return self.group or f"{self.topic}.redrive"
+
+    def home_of(self, record: Record, fate: Fate | None) -> TopicPartition | None:
+        """Return where a letter's record goes, None where it stays."""
+        if fate is None or not self.choose.takes(record, fate):
+            return None
+        return TopicPartition(self.to or fate.origin.topic, fate.origin.partition)
+
+    def committed(self) -> dict[int, int]:
+        """Return how far redrives of the group have come: next offsets by partition."""
+        with self._consumer() as consumer:
+            return self.committed_by(consumer, self._partitions(consumer))
+
+    def logs(self, consumer: Consumer, numbers: list[int]) -> dict[int, LogBounds]:
+        """Return where the logs of the dead letters begin and end, by partition."""
+        names = [TopicPartition(self.topic, number) for number in numbers]
+        return {name.partition: log for name, log in log_bounds(consumer, names, self.timeout_s).items()}
+
+    def begins(self, consumer: Consumer, logs: dict[int, LogBounds]) -> dict[int, int]:
+        """Return the offsets to begin at, by partition. Raises `ConfigurationError` for another log's."""
+        committed = self.committed_by(consumer, list(logs))
+        for number, offset in committed.items():
+            if offset > logs[number].end:
+                raise ConfigurationError(
+                    f"The group {self.group_name!r} has come further than there are letters: its commit of "
+                    f"{self.topic}[{number}] is {offset}, and the log ends at {logs[number].end}. The topic "
+                    "was made anew since, it seems; another --group begins at its first letter."
+                )
+        return {number: max(log.start, committed.get(number, 0)) for number, log in logs.items()}
+
+    def committed_by(self, consumer: Consumer, numbers: list[int]) -> dict[int, int]:
+        """Return next offsets by partition, asked with a consumer of the group."""
+        asked = [KafkaPartition(self.topic, number) for number in numbers]
+        answers = consumer.committed(asked, timeout=self.timeout_s)
+        return {answer.partition: answer.offset for answer in answers if answer.offset >= 0}
+
+    def plan(self) -> RedriveCount:
+        """Return what `run` would do now; nothing is joined, written or committed."""
+        count = RedriveCount()
+        with self._consumer() as consumer:
+            begins = self.begins(consumer, self.logs(consumer, self._partitions(consumer)))
+        begin: dict[Any, Any] = {"*": "earliest", **{(self.topic, n): at for n, at in begins.items()}}
+        reader = TopicReader(self.target, self.topic, begin=begin, timeout_s=self.timeout_s, to_end=True)
+        with reader:
+            for batch in reader.batches():
+                for record in batch:
+                    fate = fate_of(record)
+                    count.count(self.home_of(record, fate), is_letter=fate is not None)
+        return count
+
+    def check_homes(self, homes: Iterable[TopicPartition]) -> None:
+        """Refuse homes that are not there, before anything is written to the others."""
+        with self._consumer() as consumer:
+            there = consumer.list_topics(timeout=self.timeout_s).topics
+        for home in sorted(homes):
+            found = there.get(home.topic)
+            if home.topic == self.topic:
+                raise ConfigurationError(f"{home.topic!r} holds the dead letters itself: give another --to.")
+            if found is None or found.error is not None or home.partition not in found.partitions:
+                raise TopicNotFoundError(
+                    f"There is no {home} on this broker, to which letters are to be brought back. Make it,"
+                    " name another topic with --to, or leave these letters out with --origin-topic."
+                )
+
+    def run(
+        self,
+        told: Callable[[RedriveCount], object] = lambda _count: None,
+        *,
+        planned: RedriveCount | None = None,
+    ) -> RedriveCount:
+        """Bring home what the filter takes; `told` hears now and then how far it is.
+
+        Writes nothing where a home is not there. `planned` is what `plan` returned, if it was asked already:
+        else the letters are read twice. Raises `EndpointError`, `TopicNotFoundError` or `ConfigurationError`.
+        """
+        self.check_homes((planned or self.plan()).to)
+        refuse_if_joined(self.target, self.group_name, self.timeout_s)
+        with self._consumer() as consumer:
+            run = RedriveRun(self, consumer, told)
+            run.join(self._partitions(consumer))
+            return run.bring_home()
+
+    @contextmanager
+    def _consumer(self) -> Iterator[Consumer]:
+        properties = consumer_properties(
+            self.target.endpoint, self.group_name, self.target.consumer, assignor="default", instance_id=None
+        )
+        # Our own client: the end of a compacted log may be nothing that is delivered.
+        consumer = open_consumer(
+            {**properties, "enable.partition.eof": True}, logger=ClientLog(lambda _event: None)
+        )
+        try:
+            yield consumer
+        except KafkaException as error:
+            raise EndpointError(f"The redrive ended: {ended(describe_error(error.args[0]))}") from None
+        finally:
+            consumer.close()
+
+    def _partitions(self, consumer: Consumer) -> list[int]:
+        found = consumer.list_topics(timeout=self.timeout_s).topics.get(self.topic)
+        if found is None or found.error is not None:
+            raise TopicNotFoundError(f"There is no topic {self.topic!r} on this broker. Correct the name.")
+        return sorted(found.partitions)

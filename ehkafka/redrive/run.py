@@ -1,0 +1,218 @@
+"""The run of a redrive: becomes the group's one member, reads to the end, writes home, commits what is safe.
+
+One thread, the caller's. It never commits past a letter that is not acknowledged at home, and ends as soon
+as the group changes: two redrives at once would bring records home twice and out of order.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaError
+from confluent_kafka.cimpl import TopicPartition as KafkaPartition
+
+from ehkafka.endpoint.client import describe_error
+from ehkafka.errors import ConfigurationError, EndpointError
+from ehkafka.records import record_type
+from ehkafka.recovery.fate import fate_of, headers_back
+from ehkafka.redrive.order import MergedLetters, RedriveCount, SafeBelow
+from ehkafka.redrive.writer import Homecoming, HomeWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from confluent_kafka import Consumer, Message
+
+    from ehkafka.positions.gap import LogBounds
+    from ehkafka.records import Record
+    from ehkafka.recovery.fate import Fate
+    from ehkafka.redrive.redrive import Redrive
+
+BATCH_RECORDS = 500
+POLL_S = 0.05
+COMMIT_S = 1.0
+# Beyond a session time-out: a group that lost a member a moment ago waits for that long.
+JOIN_S = 60.0
+LEAVE_S = 10.0
+IN_FLIGHT_MAX = 5_000
+SLOW_DOWN_S = 0.01
+# Errors of a consumer that no waiting mends.
+HOPELESS = {
+    KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001
+    KafkaError.OFFSET_OUT_OF_RANGE,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+}
+
+
+class RedriveRun:
+    """The state of one run."""
+
+    def __init__(self, redrive: Redrive, consumer: Consumer, told: Callable[[RedriveCount], object]) -> None:
+        self._redrive = redrive
+        self._consumer = consumer
+        self._told = told
+        self._record = record_type("auto", event_hubs=redrive.target.endpoint.is_event_hubs)
+        self._count = RedriveCount()
+        self._assigned: set[int] = set()
+        self._is_disturbed = False
+        self._ends: dict[int, int] = {}
+        self._unread: set[int] = set()
+        self._paused: set[int] = set()
+        self._merged = MergedLetters(())
+        self._safe = SafeBelow({})
+        self._next_commit_s = 0.0
+
+    def join(self, numbers: list[int]) -> None:
+        """Become the group's one member, and begin where the last redrive was."""
+        changed = self._on_change
+        self._consumer.subscribe(
+            [self._redrive.topic], on_assign=self._on_assign, on_revoke=changed, on_lost=changed
+        )
+        deadline_s = time.monotonic() + JOIN_S
+        while not self._assigned:
+            if time.monotonic() > deadline_s:
+                raise EndpointError(
+                    f"The group {self._redrive.group_name!r} gave this redrive nothing within {JOIN_S:.0f} s."
+                    " Is another redrive running?"
+                )
+            self._hear(self._consumer.consume(1, POLL_S))
+        self._refuse_company(len(numbers))
+        self._begin(self._redrive.logs(self._consumer, numbers))
+
+    def _begin(self, logs: dict[int, LogBounds]) -> None:
+        begins = self._redrive.begins(self._consumer, logs)
+        self._ends = {number: log.end for number, log in logs.items()}
+        self._unread = {number for number, begin in begins.items() if begin < self._ends[number]}
+        self._merged, self._safe = MergedLetters(self._unread), SafeBelow(begins)
+        topic = self._redrive.topic
+        self._consumer.assign([KafkaPartition(topic, number, begins[number]) for number in self._unread])
+
+    def _on_assign(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
+        self._is_disturbed |= bool(self._assigned)
+        self._assigned.update(partition.partition for partition in partitions)
+        consumer.assign([])  # what is read, and from where, is told once all of it is known
+
+    def _on_change(self, _consumer: Consumer, _partitions: list[KafkaPartition]) -> None:
+        self._is_disturbed = True
+
+    def _refuse_company(self, partitions: int) -> None:
+        if self._is_disturbed or len(self._assigned) < partitions:
+            raise ConfigurationError(
+                f"The group {self._redrive.group_name!r} has another member: another redrive of"
+                f" {self._redrive.topic!r} runs. Wait for its end: what it brings home is not brought again."
+            )
+
+    def bring_home(self) -> RedriveCount:
+        """Read to the end, write, wait for the acknowledgements, commit."""
+        writer = HomeWriter(self._redrive.target, lambda _event: None)
+        writer.start()
+        try:
+            while self._unread:
+                self._turn(writer)
+            self._wait_for_room(writer, 0)
+            for number, end in self._ends.items():
+                self._safe.ended(number, end)
+        finally:
+            # Also after Ctrl-C: what is acknowledged by now need not be written again.
+            self._finish(writer)
+        return self._count
+
+    def _turn(self, writer: HomeWriter) -> None:
+        self._hear(self._consumer.consume(BATCH_RECORDS, POLL_S))
+        self._refuse_company(len(self._assigned))
+        for record, fate in self._merged.take():
+            self._take_up(writer, record, fate)
+        self._mind_pace()
+        writer.serve(0.0)
+        self._commit_if_due()
+
+    def _hear(self, messages: list[Message]) -> None:
+        for message in messages:
+            error = message.error()
+            if error is None:
+                if self._ends:
+                    record = self._record(message)  # type: ignore[arg-type]
+                    self._read(record)
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+                self._end(int(message.partition() or 0))
+            elif error.fatal() or error.code() in HOPELESS:
+                raise EndpointError(f"The dead letters cannot be read: {describe_error(error)}")
+
+    def _read(self, record: Record) -> None:
+        number, offset = record.partition(), record.offset()
+        if number not in self._unread:
+            return  # came after the redrive began
+        if offset < self._ends[number]:
+            self._merged.put(record, fate_of(record))
+        if offset + 1 >= self._ends[number]:
+            self._end(number)
+
+    def _end(self, number: int) -> None:
+        self._unread.discard(number)
+        self._merged.finish(number)
+
+    def _mind_pace(self) -> None:
+        ahead = {number for number in self._unread if self._merged.is_ahead(number)}
+        topic = self._redrive.topic
+        if new := ahead - self._paused:
+            self._consumer.pause([KafkaPartition(topic, number) for number in new])
+        if over := self._paused - ahead:
+            self._consumer.resume([KafkaPartition(topic, number) for number in over])
+        self._paused = ahead
+
+    def _take_up(self, writer: HomeWriter, record: Record, fate: Fate | None) -> None:
+        number, offset = record.partition(), record.offset()
+        home = self._redrive.home_of(record, fate)
+        self._safe.opened(number, offset)
+        if home is None or fate is None:
+            self._count.count(None, is_letter=fate is not None)
+            self._safe.closed(number, offset)
+            return
+
+        def safe() -> None:
+            self._count.count(home, is_letter=True)
+            self._safe.closed(number, offset)
+
+        homecoming = Homecoming(
+            f"{number}@{offset}", home, record.key(), record.value(), headers_back(record, fate), safe
+        )
+        in_flight_max = (writer.in_flight_max or IN_FLIGHT_MAX) - 1
+        while True:
+            self._wait_for_room(writer, in_flight_max)
+            try:
+                writer.send(homecoming)
+            except BufferError:  # bounded in bytes, too: it is full of large letters
+                in_flight_max = max(0, writer.in_flight - 1)
+            else:
+                return
+
+    def _wait_for_room(self, writer: HomeWriter, in_flight_max: int) -> None:
+        while writer.in_flight > in_flight_max:
+            writer.serve(SLOW_DOWN_S)
+            if writer.in_flight > in_flight_max:
+                self._hear(self._consumer.consume(1, 0.0))
+            self._refuse_company(len(self._assigned))
+            self._commit_if_due()
+        writer.raise_refused()
+
+    def _finish(self, writer: HomeWriter) -> None:
+        writer.finish(LEAVE_S)
+        if not self._is_disturbed:
+            self._commit()
+        self._told(self._count)
+
+    def _commit_if_due(self) -> None:
+        now_s = time.monotonic()
+        if now_s >= self._next_commit_s:
+            self._next_commit_s = now_s + COMMIT_S
+            self._commit()
+            self._told(self._count)
+
+    def _commit(self) -> None:
+        if moved := self._safe.changed():
+            topic = self._redrive.topic
+            offsets: list[Any] = [KafkaPartition(topic, number, offset) for number, offset in moved.items()]
+            self._consumer.commit(offsets=offsets, asynchronous=False)

@@ -1,0 +1,249 @@
+"""Assembly: builds the parts of one run from what the user registered and set.
+
+Called by `Runtime` before any thread of the run exists. Opens nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.endpoint.advice import producer_advice
+from ehkafka.endpoint.client import open_producer
+from ehkafka.endpoint.credential_watch import CredentialWatch
+from ehkafka.endpoint.properties import letter_properties
+from ehkafka.handlers.batch import BatchSpec
+from ehkafka.intake.contact import Contact
+from ehkafka.intake.context import IntakeContext, PartitionHooks
+from ehkafka.intake.flow import FlowControl, FlowLimits
+from ehkafka.intake.hook_threads import HookThreads
+from ehkafka.intake.max_age import AgeLimits
+from ehkafka.intake.owned import OwnedPartitions
+from ehkafka.intake.route import Route
+from ehkafka.intake.throttle import Throttle
+from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.lanes.order import KeyReader
+from ehkafka.positions.finder import PositionFinder
+from ehkafka.positions.restore import Restore
+from ehkafka.positions.start import check_start_topics
+from ehkafka.progress.committer import Committer
+from ehkafka.progress.ledger import CommitLedger
+from ehkafka.progress.pacing import commit_pacing
+from ehkafka.progress.saving import ProgressSaver, metadata_bytes_max
+from ehkafka.records import record_type
+from ehkafka.recovery.desk import STOP_WORDS, FailureDesk, StopWords
+from ehkafka.recovery.letter_office import LetterOffice
+from ehkafka.recovery.letter_producer import LetterProducer
+from ehkafka.recovery.letters import Letters
+from ehkafka.recovery.pending import PendingAnswers
+from ehkafka.recovery.policy import DeadLetter
+from ehkafka.recovery.wiring import check_recovery
+from ehkafka.run.pools import HandlerParts, Pools
+from ehkafka.workers.batch_exchange import BatchExchange
+from ehkafka.workers.exchange import Exchange
+from ehkafka.workers.rate import Pace, PacedDispatcher
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from confluent_kafka import Producer
+
+    from ehkafka.endpoint import Endpoint
+    from ehkafka.errors import EhkafkaError
+    from ehkafka.events.history import History
+    from ehkafka.handlers.spec import HandlerSpec
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.records import Record
+    from ehkafka.recovery.letter_producer import Hearing
+    from ehkafka.settings import Drain, Settings
+    from ehkafka.telemetry.bus import EventBus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembly:
+    """What the parts of one run have in common."""
+
+    endpoint: Endpoint
+    settings: Settings
+    bus: EventBus
+    fail: Callable[[EhkafkaError], None]
+    worker_died: Callable[[BaseException], None]
+    user_code_failed: Callable[[str, BaseException], None]
+    leave_now: Callable[[], bool]
+    middleware: Sequence[Any]
+    on_error: Callable[..., Any] | None
+    worker_set_up: Callable[[], None] | None
+    worker_tear_down: Callable[[], None] | None
+    history: History | None
+    # Hears of a handler that calls `App.stop` in a worker process: what is to be drained, and the time.
+    stop_from_child: Callable[[Drain | bool | None, float | None], None] = lambda _drain, _timeout_s: None
+    stop_words: StopWords = STOP_WORDS
+
+    def letters(self, specs: Sequence[HandlerSpec]) -> Letters:
+        """Return the ways to the dead letters, none of them used yet. Raises `ConfigurationError`."""
+        check_recovery(specs, self.settings.on_parked_full)
+        return Letters(self._office, emit=self.bus.emit, history=self.history)
+
+    def _office(self) -> LetterOffice:
+        chosen = self.settings.consumer
+        for advice in producer_advice(self.endpoint, letter_properties(self.endpoint, chosen)):
+            self.bus.emit(advice)
+
+        # Anew for each producer: the key may have changed since.
+        def open_client(hearing: Hearing, is_plain: bool) -> Producer:
+            properties = letter_properties(self.endpoint, chosen, is_plain=is_plain)
+            return open_producer(properties, **hearing._asdict())
+
+        producer = LetterProducer(
+            open_client,
+            emit=self.bus.emit,
+            make_watch=lambda: CredentialWatch(self.endpoint.credential, self.bus.emit),
+        )
+        return LetterOffice(producer, emit=self.bus.emit, history=self.history, on_death=self.worker_died)
+
+    def route(self, spec: HandlerSpec, letters: Letters) -> Route:
+        """Return a handler with its lanes and workers."""
+        pace = _pace(spec)
+        dispatcher = Dispatcher(spec.scope) if pace is None else PacedDispatcher(spec.scope, pace)
+        exchange = self._exchange(spec, dispatcher, pace)
+        make_record = record_type(spec.headers, event_hubs=self.endpoint.is_event_hubs)
+        desk = self._desk(spec, exchange, letters, make_record)
+        if isinstance(spec.on_failure, DeadLetter):
+            dispatcher.verdicts.divert = desk.divert
+        keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else make_record)
+        deferrals = PendingAnswers(
+            complete=exchange.complete,
+            complete_in_begin=exchange.complete_in_begin,
+            desk=desk,
+            emit=self.bus.emit,
+            history=self.history,
+            is_running=lambda message: exchange.is_running(message, keys.find(message)),
+        )
+        parts = HandlerParts(dispatcher, exchange, keys, desk, deferrals, make_record)
+        workers, attempts = self._pools.pool(spec, parts)
+        name = f"{spec.name}({', '.join(spec.topics)})"
+        opening = (_open_instance(spec), _close_instance) if spec.is_class else (None, None)
+        own = (spec.name, attempts, deferrals, *opening, spec.deadline_s or 0.0)
+        return Route(name, spec.topics, dispatcher, exchange, keys, workers, *own)
+
+    @property
+    def _pools(self) -> Pools:
+        return Pools(
+            emit=self.bus.emit,
+            worker_died=self.worker_died,
+            stop_from_child=self.stop_from_child,
+            middleware=self.middleware,
+            set_up=self.worker_set_up,
+            tear_down=self.worker_tear_down,
+            history=self.history,
+        )
+
+    def _exchange(self, spec: HandlerSpec, dispatcher: Dispatcher, pace: Pace | None) -> Exchange:
+        if isinstance(spec, BatchSpec):
+            spec.check_backlog(self.settings)
+            return BatchExchange(dispatcher, time.monotonic, spec.limits())
+        return Exchange(dispatcher, time.monotonic, pace)
+
+    def _desk(
+        self, spec: HandlerSpec, exchange: Exchange, letters: Letters, make_record: type[Record]
+    ) -> FailureDesk:
+        return FailureDesk(
+            handler=spec.name,
+            policy=spec.on_failure,
+            retry=spec.retry,
+            emit=self.bus.emit,
+            fatal=self.fail,
+            ask=self.on_error,
+            raw=spec.raw,
+            make_record=make_record,
+            group=self.settings.group,
+            letters=letters.box(spec.on_failure, exchange.complete),
+            finished_records=exchange.count_finished,
+            history=self.history,
+            words=self.stop_words,
+        )
+
+    def context(self, specs: Sequence[HandlerSpec], hooks: PartitionHooks) -> IntakeContext:
+        """Return the poll thread's collaborators."""
+        settings, bus = self.settings, self.bus
+        is_event_hubs = self.endpoint.is_event_hubs
+        ledger = CommitLedger(commit_pacing(settings, is_event_hubs=is_event_hubs))
+        bytes_max = metadata_bytes_max(settings, is_event_hubs=is_event_hubs)
+        saver = ProgressSaver(bytes_max, bus.emit, time.monotonic)
+        check_start_topics(settings.start, [topic for spec in specs for topic in spec.topics])
+        starts = {t: spec.start for spec in specs for t in spec.topics if spec.start is not None}
+        limits = FlowLimits(
+            settings.backlog_records_max,
+            settings.backlog_bytes_max,
+            settings.batch_records_max,
+            settings.parked_records_max,
+            settings.parked_bytes_max,
+        )
+        return IntakeContext(
+            clock=time.monotonic,
+            emit=bus.emit,
+            count=bus.count,
+            fatal=self.fail,
+            leave_now=self.leave_now,
+            flow=FlowControl(limits),
+            ledger=ledger,
+            committer=Committer(
+                ledger,
+                clock=time.monotonic,
+                emit=bus.emit,
+                fatal=self.fail,
+                history=self.history,
+                saver=saver,
+            ),
+            positions=PositionFinder(
+                lambda topic: starts.get(topic, settings.start),
+                emit=bus.emit,
+                count=bus.count,
+                on_out_of_range=settings.on_out_of_range,
+            ),
+            on_out_of_range=settings.on_out_of_range,
+            on_parked_full=settings.on_parked_full,
+            ages=self._age_limits(specs),
+            hook_threads=HookThreads(self.user_code_failed, bus.emit),
+            hooks=hooks,
+            throttle=Throttle(time.monotonic, bus.emit),
+            contact=Contact(time.monotonic, settings.unreachable_s),
+            drain_s=settings.drain_s,
+            idle_s=settings.idle_s,
+            cooperative=settings.assignor == "cooperative-sticky",
+            history=self.history,
+            restore=Restore(bus.emit, on_foreign=settings.on_foreign_metadata),
+            owned=OwnedPartitions(saver),
+        )
+
+    def _age_limits(self, specs: Sequence[HandlerSpec]) -> AgeLimits | None:
+        limits = {
+            topic: limit.total_seconds()
+            for spec in specs
+            for topic in spec.topics
+            if (limit := spec.max_age or self.settings.max_age) is not None
+        }
+        return AgeLimits(limits, emit=self.bus.emit, count=self.bus.count) if limits else None
+
+
+def _pace(spec: HandlerSpec) -> Pace | None:
+    return None if spec.rate_limit is None else Pace(spec.rate_limit, spec.rate_burst, time.monotonic)
+
+
+def _open_instance(spec: HandlerSpec) -> Callable[[Assignment], None]:
+    """Return what gives an assignment its instance of a class handler. Runs on the hook thread."""
+
+    def open_instance(assignment: Assignment) -> None:
+        instance = spec.function()
+        assignment.context = instance
+        if (opens := getattr(instance, "open", None)) is not None:
+            opens(assignment.partition)
+
+    return open_instance
+
+
+def _close_instance(assignment: Assignment, reason: str) -> None:
+    instance, assignment.context = assignment.context, None
+    if instance is not None and (closes := getattr(instance, "close", None)) is not None:
+        closes(reason)

@@ -1,0 +1,73 @@
+"""Joins one run with its watch over the logs' identity: what clients it asks with, and from where.
+
+Called by `Runtime`, before any thread of the run exists and at its end. Opens nothing itself: the asking
+thread does, with the key of that moment.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.endpoint.client import open_admin, open_consumer
+from ehkafka.endpoint.client_log import ClientLog
+from ehkafka.endpoint.properties import admin_properties, consumer_properties
+from ehkafka.intake.log_watch import LogWatch, refresh_s
+from ehkafka.intake.watched import OwnedLogs
+from ehkafka.positions.log_asker import LogAsker
+from ehkafka.positions.topic_ids import TopicIds
+from ehkafka.positions.witness import witness_properties
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from confluent_kafka import Consumer
+    from confluent_kafka.admin import AdminClient
+
+    from ehkafka.endpoint import Endpoint
+    from ehkafka.intake.context import IntakeContext
+    from ehkafka.settings import Settings
+    from ehkafka.telemetry.bus import EventBus
+
+
+class LogIdentity:
+    """Whose logs a run reads. `asker` is for others who have to know, such as the mirror's start."""
+
+    def __init__(
+        self, endpoint: Endpoint, settings: Settings, bus: EventBus, on_death: Callable[[BaseException], None]
+    ) -> None:
+        self._endpoint = endpoint
+        self._settings = settings
+        self._bus = bus
+        # The embedded broker never answers.
+        ids = TopicIds(None if endpoint.kind == "embedded" else self._open_admin)
+        self.asker = LogAsker(ids, self.open_consumer, on_death)
+        self._watch: LogWatch | None = None
+
+    def attach(self, context: IntakeContext) -> None:
+        """Connect with the poll thread's parts, before there is a poll thread."""
+        watch = self._watch = context.log_watch = LogWatch(
+            OwnedLogs(context.owned), self.asker, context.clock
+        )
+        context.positions.disproved = watch.disproved
+
+    def use(self, properties: Mapping[str, Any]) -> None:
+        """Take the properties of the run's consumer, before there is a poll thread."""
+        if self._watch is not None:
+            self._watch.refresh_s = refresh_s(properties)
+
+    def stop(self) -> None:
+        """Ask nothing any more. Waits for nobody."""
+        self.asker.stop()
+
+    def _open_admin(self) -> AdminClient:
+        # Whatever is wrong with the connection the run's consumer tells, too.
+        properties = {**admin_properties(self._endpoint), "log_level": 0}
+        return open_admin(properties, logger=ClientLog(lambda _event: None))
+
+    def open_consumer(self) -> Consumer:
+        """Open a consumer that joins no group: it is given partitions, and its group commits nothing."""
+        settings = self._settings
+        properties: dict[str, Any] = consumer_properties(
+            self._endpoint, settings.group, settings.consumer, assignor=settings.assignor, instance_id=None
+        )
+        return open_consumer(witness_properties(properties), logger=ClientLog(self._bus.emit))

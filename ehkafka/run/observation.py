@@ -1,0 +1,57 @@
+"""What an app shows of its run: the snapshot and the judgement on it. Reads; called from any thread."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from ehkafka.telemetry.picture import partition_snapshots
+from ehkafka.telemetry.snapshot import Health, Snapshot
+from ehkafka.telemetry.verdict import health_of
+
+if TYPE_CHECKING:
+    from ehkafka.run.runtime import Runtime
+
+
+def snapshot_of(runtime: Runtime, state: str) -> Snapshot:
+    """Return an immutable picture of a run as it is now. Takes microseconds per live lane."""
+    throttle, contact = runtime.context.throttle, runtime.context.contact
+    return Snapshot(
+        group=runtime.settings.group,
+        endpoint=runtime.endpoint.name,
+        state=state,
+        taken_at_s=time.time(),
+        uptime_s=time.monotonic() - runtime.started_s,
+        partitions=partition_snapshots(runtime.context),
+        counters=runtime.bus.counters_snapshot(),
+        throttled_s=throttle.total_s,
+        is_throttled=throttle.is_recent,
+        overdue=runtime.overdue(),
+        broker_silence_s=contact.silence_s,
+        is_cut_off=contact.is_cut_off,
+        is_standby=contact.is_member and not runtime.context.owned and state == "running",
+        lost_s=contact.lost_s,
+        lost_partitions=contact.lost_partitions,
+        mirror=runtime.mirroring.state,
+        **runtime.totals(),
+    )
+
+
+def health_of_run(runtime: Runtime, snapshot: Snapshot) -> Health:
+    """Return whether all is well with a run, else the reasons."""
+    return health_of(
+        snapshot,
+        stuck_s=runtime.settings.stuck_s,
+        unreachable_s=runtime.settings.unreachable_s,
+        poll_silence_s=time.monotonic() - runtime.loop.last_turn_s,
+        failure=str(runtime.failure) if runtime.failure is not None else None,
+        commit_trouble=commit_trouble(runtime),
+        troubles=runtime.troubles(),
+    )
+
+
+def commit_trouble(runtime: Runtime) -> str | None:
+    """Return why the last commit failed, while a partition that it was for is ours, and not another's."""
+    context = runtime.context
+    is_ours = any(partition in context.owned for partition in context.committer.failed_partitions)
+    return context.committer.trouble if is_ours or runtime.is_done else None

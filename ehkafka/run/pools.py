@@ -1,0 +1,199 @@
+"""Pools: the workers that each kind of handler gets: threads, an event loop, processes, or batches.
+
+Called by `Assembly` before any thread of the run exists. Starts nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ehkafka.events import UserCodeFailed
+from ehkafka.handlers.batch import BatchCall, BatchSpec
+from ehkafka.handlers.call import make_call, make_invoke, make_invoke_async, must_run_in_threads
+from ehkafka.handlers.chunk_call import make_run_chunk, may_express
+from ehkafka.workers.asyncio_workers import AsyncioWorkers
+from ehkafka.workers.attempt_clock import AttemptClock
+from ehkafka.workers.batch_exchange import BatchExchange
+from ehkafka.workers.batch_loop import BatchLoop
+from ehkafka.workers.batch_workers import BatchWorkers
+from ehkafka.workers.process_workers import ProcessWorkers
+from ehkafka.workers.processes import Processes
+from ehkafka.workers.threads import TURN_RECORDS_MAX, ThreadWorkers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ehkafka.events import Event
+    from ehkafka.events.history import History
+    from ehkafka.handlers.spec import HandlerSpec
+    from ehkafka.lanes.dispatcher import Dispatcher
+    from ehkafka.lanes.order import KeyReader
+    from ehkafka.records import Record
+    from ehkafka.recovery.desk import FailureDesk
+    from ehkafka.recovery.pending import PendingAnswers
+    from ehkafka.settings import Drain
+    from ehkafka.workers.exchange import Exchange
+    from ehkafka.workers.protocol import Workers
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerParts:
+    """What a handler's workers take from, and where they bring what came of it."""
+
+    dispatcher: Dispatcher
+    exchange: Exchange
+    keys: KeyReader
+    desk: FailureDesk
+    deferrals: PendingAnswers
+    make_record: type[Record]
+
+
+class Pool(NamedTuple):
+    """A handler's workers, and the clock of their calls where one is needed."""
+
+    workers: Workers
+    attempts: AttemptClock | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pools:
+    """What the pools of one run have in common. Each way to make one raises `ConfigurationError`."""
+
+    emit: Callable[[Event], None]
+    worker_died: Callable[[BaseException], None]
+    stop_from_child: Callable[[Drain | bool | None, float | None], None]
+    middleware: Sequence[Any]
+    set_up: Callable[[], None] | None
+    tear_down: Callable[[], None] | None
+    history: History | None
+
+    def pool(self, spec: HandlerSpec, parts: HandlerParts) -> Pool:
+        """Return the handler's workers, none of them started."""
+        if spec.is_async and not isinstance(spec, BatchSpec):
+            return self._tasks(spec, parts)
+        must_run_in_threads(spec, self.set_up, self.tear_down)
+        if isinstance(spec, BatchSpec):
+            return Pool(self._batches(spec, parts))
+        if isinstance(spec.workers, Processes):
+            return Pool(self._processes(spec, spec.workers, parts))
+        return self._threads(spec, parts)
+
+    def _threads(self, spec: HandlerSpec, parts: HandlerParts) -> Pool:
+        called = (spec, self.middleware, self.history, parts.make_record)
+        invoke = make_invoke(*called)
+        attempts = None
+        if spec.deadline_s is not None:
+            attempts = AttemptClock(spec.name, spec.deadline_s, time.monotonic)
+            invoke = attempts.timed(invoke)
+        run_chunk = None
+        if may_express(spec):
+            parts.dispatcher.use_express(parts.keys)
+            run_chunk = make_run_chunk(*called, parts.keys)
+        workers = ThreadWorkers(
+            parts.exchange,
+            invoke=invoke,
+            run_chunk=run_chunk,
+            tear_down=self._guarded_tear_down(),
+            **self._options(spec, parts),
+        )
+        return Pool(workers, attempts)
+
+    def _tasks(self, spec: HandlerSpec, parts: HandlerParts) -> Pool:
+        called = (spec, self.middleware, self.history, parts.make_record)
+        invoke = make_invoke_async(*called, deadline_s=spec.deadline_s)
+        attempts = None
+        if spec.deadline_s is not None:
+            attempts = AttemptClock(spec.name, spec.deadline_s, time.monotonic)
+            invoke = attempts.timed_async(invoke)
+        workers = AsyncioWorkers(
+            parts.exchange,
+            invoke=invoke,
+            tear_down=self._guarded_loop_tear_down(),
+            **self._options(spec, parts),
+        )
+        return Pool(workers, attempts)
+
+    def _batches(self, spec: BatchSpec, parts: HandlerParts) -> BatchWorkers:
+        assert isinstance(parts.exchange, BatchExchange)
+        loop = BatchLoop(spec.name, self.worker_died) if spec.is_async else None
+        call = BatchCall(
+            spec,
+            self.middleware,
+            make_record=parts.make_record,
+            emit=self.emit,
+            history=self.history,
+            loop=loop,
+        )
+        return BatchWorkers(
+            parts.exchange,
+            call=call,
+            emit=self.emit,
+            loop=loop,
+            tear_down=self._guarded_tear_down(),
+            **self._options(spec, parts),
+        )
+
+    def _processes(self, spec: HandlerSpec, settings: Processes, parts: HandlerParts) -> ProcessWorkers:
+        middleware = {f"middleware {number}": one for number, one in enumerate(self.middleware, 1)}
+        return ProcessWorkers(
+            parts.exchange,
+            settings,
+            name=spec.name,
+            call=make_call(spec, self.middleware, parts.make_record),
+            parts={f"handler {spec.name!r}": spec.function, **middleware},
+            on_failure=parts.desk,
+            on_death=self.worker_died,
+            on_tear_down_error=self._tear_down_failed,
+            on_stop=self.stop_from_child,
+            emit=self.emit,
+            set_up=self.set_up,
+            tear_down=self.tear_down,
+            history=self.history,
+            deadline_s=spec.deadline_s,
+            one_record_turns=spec.rate_limit is not None,
+        )
+
+    def _options(self, spec: HandlerSpec, parts: HandlerParts) -> dict[str, Any]:
+        """Return what pools in this process are all given."""
+        return {
+            "name": spec.name,
+            "size": spec.workers,
+            "on_failure": parts.desk,
+            "on_death": self.worker_died,
+            "set_up": self.set_up,
+            "deferrals": parts.deferrals,
+            "turn_records_max": TURN_RECORDS_MAX if spec.rate_limit is None else 1,
+        }
+
+    def _guarded_tear_down(self) -> Callable[[], None] | None:
+        tear_down = self.tear_down
+        if tear_down is None:
+            return None
+
+        def guarded() -> None:
+            try:
+                tear_down()
+            except BaseException as error:  # told, like any hook's: the worker is leaving anyway
+                self._tear_down_failed(error)
+
+        return guarded
+
+    def _guarded_loop_tear_down(self) -> Callable[[], object] | None:
+        tear_down: Callable[[], object] | None = self.tear_down
+        if tear_down is None:
+            return None
+
+        async def guarded() -> None:
+            try:
+                if inspect.isawaitable(result := tear_down()):
+                    await result
+            except BaseException as error:  # told, like any hook's: the loop is leaving anyway
+                self._tear_down_failed(error)
+
+        return guarded
+
+    def _tear_down_failed(self, error: BaseException) -> None:
+        self.emit(UserCodeFailed.of("on_worker_stop", error))

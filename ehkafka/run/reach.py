@@ -1,0 +1,183 @@
+"""Reach: opens a run's consumer and waits for the broker's first answer.
+
+In the thread that starts the app, so that a wrong address is an exception there. What it waits for, a token
+or the broker, a signal may cut short; then no client is left open.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from ehkafka.endpoint.advice import consumer_advice
+from ehkafka.endpoint.broker_errors import missing_topics, unreachable
+from ehkafka.endpoint.client import open_consumer
+from ehkafka.endpoint.client_log import ClientLog
+from ehkafka.endpoint.properties import consumer_properties
+from ehkafka.errors import EndpointError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from confluent_kafka import Consumer, KafkaError
+
+    from ehkafka.endpoint import Endpoint
+    from ehkafka.events import Event
+    from ehkafka.settings import Settings
+
+T = TypeVar("T")
+
+# A wait without end would keep signals from being handled on some platforms.
+SLICE_S = 0.5
+
+
+class Reach:
+    """One start's way to the broker. `letters` are topics that need to be there as well, to be written to."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        settings: Settings,
+        *,
+        topics: set[str],
+        letters: set[str],
+        emit: Callable[[Event], None],
+    ) -> None:
+        self._endpoint = endpoint
+        self._settings = settings
+        self._topics = topics
+        self._letters = letters
+        self._emit = emit
+        # True while it waits for a token or the broker. Written by the starting thread, read by any.
+        self.is_waiting = False
+        # How many partitions each of the topics had when the broker answered.
+        self.partitions: dict[str, int] = {}
+
+    def properties(self) -> dict[str, Any]:
+        """Return the consumer's, having told what speaks against them. Raises `ConfigurationError`."""
+        settings = self._settings
+        properties = consumer_properties(
+            self._endpoint,
+            settings.group,
+            settings.consumer,
+            assignor=settings.assignor,
+            instance_id=settings.instance_id,
+        )
+        for advice in consumer_advice(self._endpoint, properties):
+            self._emit(advice)
+        return properties
+
+    def open(
+        self,
+        properties: dict[str, Any],
+        *,
+        hear: Callable[[Consumer, KafkaError], bool],
+        on_commit: Callable[..., None],
+        throttle_cb: Callable[..., None],
+        stats_cb: Callable[[str], None] | None = None,
+    ) -> Consumer:
+        """Return a consumer that the broker has answered. Raises what is wrong.
+
+        `hear` gets the client's errors and says whether it took them; one that it did not take may explain
+        why the broker gives no answer.
+        """
+        self._endpoint.prepare_topics(self._topics | self._letters)
+        if (tokens := self._endpoint.tokens) is not None:
+            self._wait(lambda: tokens.sign_in(self._settings.connect_s))
+        unheard: list[KafkaError] = []
+        # librdkafka calls back inside consume(), by then `consumer` is there.
+        consumer: Consumer = open_consumer(
+            properties,
+            error_cb=lambda error: None if hear(consumer, error) else unheard.append(error),
+            on_commit=on_commit,
+            throttle_cb=throttle_cb,
+            **({} if stats_cb is None else {"stats_cb": stats_cb}),
+            logger=ClientLog(self._emit),
+        )
+        connect_s = self._settings.connect_s
+        try:
+            ask = partial(
+                missing_topics,
+                consumer,
+                self._topics,
+                connect_s,
+                letters=self._letters,
+                note_partitions=self.partitions.update,
+            )
+            missing = self._wait(lambda: interruptible(ask, consumer.close))
+        except EndpointError as error:
+            # The request only tells that time ran out; why is told by callback, which this poll lets through.
+            consumer.consume(1, 0.0)
+            consumer.close()
+            addresses = str(properties["bootstrap.servers"])
+            raise unreachable(addresses, connect_s, unheard, error.__cause__) from error
+        if missing is not None:
+            consumer.close()
+            raise missing
+        return consumer
+
+    def _wait(self, answer: Callable[[], T]) -> T:
+        """Wait for somebody else's answer, which a signal may cut short."""
+        self.is_waiting = True
+        try:
+            return answer()
+        finally:
+            self.is_waiting = False
+
+
+def interruptible(ask: Callable[[], T], give_up: Callable[[], object]) -> T:
+    """Return what `ask` returns, or raise what it raises; Ctrl-C gets through.
+
+    A signal's handler runs in the main thread between two of its bytecodes, and librdkafka's requests are
+    one long call in C. So the main thread lets another one ask and waits in Python. The client belongs to
+    the asking thread until that has returned.
+
+    What a signal raises meanwhile ends the wait at once. `give_up` is then called as soon as `ask` has
+    returned, for nobody else may use the client before. Other threads than the main one just ask.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return ask()
+    asking = _Asking(ask, give_up)
+    try:
+        # Within the block: a thread's start waits, too.
+        threading.Thread(target=asking.run, name="ehkafka-reach", daemon=True).start()
+        while not asking.done.wait(SLICE_S):
+            pass
+    except BaseException:
+        asking.leave()
+        raise
+    if asking.error is not None:
+        raise asking.error
+    return asking.answers[0]
+
+
+class _Asking(Generic[T]):
+    """One question; whoever comes last, the one who leaves or the answer, gives the client up."""
+
+    def __init__(self, ask: Callable[[], T], give_up: Callable[[], object]) -> None:
+        self._ask = ask
+        self._give_up = give_up
+        self._lock = threading.Lock()
+        self._left = False
+        self.done = threading.Event()
+        self.answers: list[T] = []
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self.answers.append(self._ask())
+        except BaseException as error:  # raised again where the answer is waited for
+            self.error = error
+        with self._lock:
+            self.done.set()
+            left = self._left
+        if left:
+            self._give_up()
+
+    def leave(self) -> None:
+        with self._lock:
+            self._left = True
+            done = self.done.is_set()
+        if done:
+            self._give_up()

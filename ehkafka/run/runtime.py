@@ -1,0 +1,366 @@
+"""One run of an app, from start to stop: owns the threads and ends them in order.
+
+Beside `app` and `assembly`, which builds the parts, the one module that knows every room. `App` makes a new
+`Runtime` for each start.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.endpoint.broker_errors import ALL_BROKERS_DOWN
+from ehkafka.endpoint.client import check_client_version
+from ehkafka.endpoint.credential_watch import CredentialWatch
+from ehkafka.errors import EhkafkaError, EndpointError, EngineError
+from ehkafka.events import AppStarted, AppStopped, ConnectionTrouble, HandlerResized, UserCodeFailed
+from ehkafka.intake.context import PartitionHooks
+from ehkafka.intake.poll_loop import PollLoop
+from ehkafka.intake.watch import ProgressWatch
+from ehkafka.progress.pacing import pace_bound
+from ehkafka.recovery.desk import STOP
+from ehkafka.run.assembly import Assembly
+from ehkafka.run.connection_errors import ConnectionErrors
+from ehkafka.run.endings import death_of, fatal_in_user_code
+from ehkafka.run.log_identity import LogIdentity
+from ehkafka.run.mirroring import Mirroring
+from ehkafka.run.reach import Reach
+from ehkafka.run.resetting import reset_group
+from ehkafka.run.resizing import named_route, resize
+from ehkafka.run.shutdown import Shutdown, StopRequest
+from ehkafka.settings import drain_of
+from ehkafka.telemetry.bus import EventBus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from confluent_kafka import Consumer, KafkaError
+
+    from ehkafka.checkpoints.store_mirror import MirrorChoice
+    from ehkafka.endpoint import Endpoint
+    from ehkafka.events import Hook
+    from ehkafka.events.history import History
+    from ehkafka.handlers.spec import HandlerSpec
+    from ehkafka.intake.route import Route
+    from ehkafka.settings import Drain, Settings
+    from ehkafka.workers.attempt_clock import OverdueAttempt
+
+# Letters that are not acknowledged by then belong to records that are redelivered.
+LETTERS_S = 0.5
+
+
+class Runtime:
+    """Threads and parts of one run. `start` once, then `request_stop` and `wait`."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        settings: Settings,
+        specs: Sequence[HandlerSpec],
+        *,
+        middleware: Sequence[Any] = (),
+        hooks: PartitionHooks | None = None,
+        on_error: Callable[..., Any] | None = None,
+        worker_set_up: Callable[[], None] | None = None,
+        worker_tear_down: Callable[[], None] | None = None,
+        event_hooks: Sequence[Hook] = (),
+        history: History | None = None,
+        mirror: MirrorChoice | None = None,
+    ) -> None:
+        self.settings = settings
+        self.endpoint = endpoint
+        self._on_error = on_error
+        self.bus = EventBus(event_hooks)
+        self.started_s = time.monotonic()
+        self._lock = threading.Lock()
+        # Under the lock: the first fatal error, and the request to stop.
+        self.failure: EhkafkaError | None = None
+        self._has_ended = False
+        self._request: StopRequest | None = None
+        self._leave_now = threading.Event()
+        self._done = threading.Event()
+        self._thread: threading.Thread | None = None
+        assembly = Assembly(
+            endpoint=endpoint,
+            settings=settings,
+            bus=self.bus,
+            fail=self.fail,
+            worker_died=self._worker_died,
+            user_code_failed=self._user_code_failed,
+            leave_now=self._leave_now.is_set,
+            stop_from_child=self._stop_from_child,
+            middleware=middleware,
+            on_error=on_error,
+            worker_set_up=worker_set_up,
+            worker_tear_down=worker_tear_down,
+            history=history,
+        )
+        self._letters = assembly.letters(specs)
+        self._routes = [assembly.route(spec, self._letters) for spec in specs]
+        self.context = assembly.context(specs, hooks or PartitionHooks())
+        topics = {topic for spec in specs for topic in spec.topics}
+        self.mirroring = Mirroring(mirror, endpoint, settings, topics, self.bus)
+        self._logs = LogIdentity(endpoint, settings, self.bus, on_death=self._worker_died)
+        self._logs.attach(self.context)
+        self.mirroring.attach(self.context, self._logs)
+        self._watch = ProgressWatch(self.context, self._routes, settings.stuck_s)
+        by_topic = {topic: route for route in self._routes for topic in route.topics}
+        self._credential = CredentialWatch(endpoint.credential, self.bus.emit)
+        self._connection = ConnectionErrors(time.monotonic, self._tell_connection_error)
+        self._stop_hearing_of_tokens: Callable[[], None] = lambda: None
+        self.loop = PollLoop(
+            self.context, by_topic, on_error=self._hear_connection_error, slow_look=self._look_slowly
+        )
+        self.shutdown = Shutdown(self.context, self.loop, self._routes)
+        self._reach = Reach(
+            endpoint, settings, topics=set(by_topic), letters=self._letters.topics, emit=self.bus.emit
+        )
+
+    def start(self, on_reached: Callable[[], object] = lambda: None) -> None:
+        """Reach the broker, call `on_reached`, start the workers, subscribe.
+
+        Raises what is wrong; then nothing runs.
+        """
+        check_client_version()
+        self.bus.start()
+        if self.endpoint.tokens is not None:
+            self._stop_hearing_of_tokens = self.endpoint.tokens.listen(self.bus.emit)
+        try:
+            consumer = self._open()
+            try:
+                self.context.positions.first_counts.begin(self._reach.partitions)
+                self._reset()
+                on_reached()
+                self._letters.start()
+                self._start_workers()
+                self.mirroring.start()
+            except BaseException:
+                consumer.close()
+                raise
+        except BaseException:
+            self._letters.stop(LETTERS_S)
+            self._stop_hearing_of_tokens()
+            self.bus.close(1.0)
+            self._done.set()  # another thread may wait for the end
+            raise
+        self._thread = threading.Thread(target=self._main, args=(consumer,), name="ehkafka-poll", daemon=True)
+        self._thread.start()
+
+    def request_stop(
+        self, reason: str, *, drain: Drain | bool | None = None, timeout_s: float | None = None
+    ) -> StopRequest:
+        """Ask for a stop and return the request that counts, which is the first; safe in a signal handler.
+
+        What is not said is taken from the settings. Raises `ConfigurationError` for an unknown `drain`.
+        """
+        drain = drain_of(self.settings.drain if drain is None else drain)
+        timeout_s = self.settings.stop_s if timeout_s is None else timeout_s
+        if self._request is None:
+            deadline_s = time.monotonic() + timeout_s
+            self._request = StopRequest(reason, drain=drain, timeout_s=timeout_s, deadline_s=deadline_s)
+        return self._request
+
+    def _stop_from_child(self, drain: Drain | bool | None, timeout_s: float | None) -> None:
+        self.request_stop("a worker process called stop()", drain=drain, timeout_s=timeout_s)
+
+    def leave_now(self) -> None:
+        """Wait for nothing any more: commit what is finished and leave."""
+        self.request_stop("asked to leave at once", drain="running", timeout_s=0.0)
+        self._leave_now.set()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the run has ended; False when the time-out came first."""
+        return self._done.wait(timeout_s)
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether a thread is one of this run's: it must not wait for the run's end."""
+        ours = [self.context.hook_threads.owns, self.bus.owns, self._letters.owns, self.mirroring.owns]
+        ours += [self._credential.owns, *(route.workers.owns for route in self._routes)]
+        if self.endpoint.tokens is not None:
+            ours.append(self.endpoint.tokens.owns)
+        return thread is self._thread or any(owns(thread) for owns in ours)
+
+    @property
+    def is_reaching(self) -> bool:
+        """True while the start waits for a token or the broker."""
+        return self._reach.is_waiting
+
+    @property
+    def is_stopping(self) -> bool:
+        """True from the first request to stop."""
+        return self._request is not None
+
+    @property
+    def is_done(self) -> bool:
+        """True when the run has ended."""
+        return self._done.is_set()
+
+    def fail(self, error: EhkafkaError) -> None:
+        """End the run with an error, without a drain: what runs ends, what is queued is redelivered."""
+        with self._lock:
+            # What fails after the end, such as a hook that was left behind, changes nothing any more.
+            if self.failure is None and not self._has_ended:
+                self.failure = error
+        self.request_stop(f"{type(error).__name__}", drain="running")
+
+    def overdue(self) -> tuple[OverdueAttempt, ...]:
+        """Return the calls on threads that run for longer than their handler's deadline."""
+        clocks = [route.attempts for route in self._routes if route.attempts is not None]
+        return tuple(attempt for clock in clocks for attempt in clock.overdue())
+
+    def resize(self, handler: str, workers: int) -> None:
+        """Change how many workers a handler has. Raises `ConfigurationError`, or what a set-up raises."""
+        route = named_route(self._routes, handler)
+        before = resize(route, workers)
+        self.bus.emit(HandlerResized(handler, before, workers))
+
+    def troubles(self) -> Iterator[str]:
+        """Yield what is wrong with the connection and with the credential, while it lasts."""
+        if self.is_done:
+            return
+        tokens = self.endpoint.tokens
+        of_tokens = tokens.trouble if tokens else None
+        found = (self._connection.trouble, self._credential.trouble, of_tokens, self.mirroring.trouble)
+        yield from (trouble for trouble in found if trouble is not None)
+        yield from self._letters.troubles()
+        if (hanging := self.context.hook_threads.trouble) is not None:
+            yield hanging
+
+    def totals(self) -> dict[str, int]:
+        """Return the counts over all partitions that are or were ours."""
+        dispatchers = [route.dispatcher for route in self._routes]
+        return {
+            f"{name}_records": sum(getattr(d, f"{name}_records") for d in dispatchers)
+            for name in ("received", "finished", "skipped", "dead_lettered", "abandoned", "stale", "chunk")
+        }
+
+    def _open(self) -> Consumer:
+        properties = self._reach.properties()
+        self._logs.use(properties)
+        # A drain that outlives the poll interval would make the group drop this member in mid-revoke.
+        self.context.drain_s = self.settings.drain_used_s(int(properties["max.poll.interval.ms"]))
+        take_statistics = self.context.contact.with_statistics(properties)
+        return self._reach.open(
+            properties,
+            stats_cb=take_statistics,
+            hear=self._hear_client,
+            on_commit=self.context.committer.on_commit,
+            throttle_cb=self.context.throttle.heard,
+        )
+
+    def _reset(self) -> None:
+        """Take the group back, before this run is a member of it."""
+        topics = [topic for route in self._routes for topic in route.topics]
+        start_of = self.context.positions.start_of
+        reset_group(self.endpoint, self.settings, topics, start_of, self.bus.emit)
+
+    def _hear_client(self, consumer: Consumer, error: KafkaError) -> bool:
+        if self._thread is None:
+            return False
+        self.loop.error_cb(consumer, error)
+        return True
+
+    def _start_workers(self) -> None:
+        started: list[Route] = []
+        try:
+            for route in self._routes:
+                started.append(route)
+                route.workers.start()
+        except BaseException:
+            for route in started:
+                route.workers.stop(1.0)
+            raise
+
+    def _main(self, consumer: Consumer) -> None:
+        """The poll thread."""
+        try:
+            self._credential.start(consumer)
+            self._poll(consumer)
+        except BaseException as error:
+            self.fail(death_of("The poll thread", error))
+        finally:
+            self._finish(consumer)
+
+    def _poll(self, consumer: Consumer) -> None:
+        membership = self.loop.membership
+        topics = sorted({topic for route in self._routes for topic in route.topics})
+        consumer.subscribe(
+            topics,
+            on_assign=membership.on_assign,
+            on_revoke=membership.on_revoke,
+            on_lost=membership.on_lost,
+        )
+        self.bus.emit(AppStarted(self.settings.group, tuple(topics)))
+        if (bound := pace_bound(self.settings, self.context.ledger.pacing)) is not None:
+            self.bus.emit(bound)
+        self.loop.run(consumer, lambda: self._request is not None)
+
+    def _finish(self, consumer: Consumer) -> None:
+        request = self._request
+        assert request is not None
+        try:
+            if (abandoned := self.shutdown.run(consumer, request)) is not None:
+                self.fail(abandoned)
+        except BaseException as error:  # the run must end visibly whatever happens
+            self.fail(EngineError(f"The stop failed: {error!r}. Please report it."))
+        finally:
+            self._letters.stop(LETTERS_S)
+            self.mirroring.stop(deadline_s=request.deadline_s, at_once=self._leave_now.is_set())
+            self._logs.stop()
+            self._credential.stop()
+            self._stop_hearing_of_tokens()
+            self._tell_end()
+            self.bus.close(2.0)
+            self._done.set()
+
+    def _tell_end(self) -> None:
+        """Tell the end of the run, after everything that may still make it a failure."""
+        with self._lock:
+            self._has_ended = True
+            exit_code = 0 if self.failure is None else self.failure.exit_code
+        self.bus.emit(AppStopped(exit_code, self.shutdown.abandoned_records))
+
+    def _look_slowly(self) -> None:
+        self._watch.look()
+        self._letters.look()
+        self._credential.apply()
+        received = sum(route.dispatcher.received_records for route in self._routes)
+        context = self.context
+        self._connection.look(received, context.committer.acknowledged, context.contact.up_at_s)
+        context.contact.look(context.committer.acknowledged, context.throttle.total_s)
+        if context.contact.is_newly_unreachable():
+            said = (
+                f"no broker of {self.endpoint.name} has answered for {context.contact.silence_s:.0f} s: "
+                "check that the brokers run and that this host still reaches them"
+            )
+            self.bus.emit(ConnectionTrouble("silence", said, fatal=False))
+        if self._connection.wants_proof():
+            self.context.ledger.ask_for_proof()
+
+    def _hear_connection_error(self, error: KafkaError) -> None:
+        if error.name() == "_AUTHENTICATION":
+            self._credential.look_now()
+        if error.code() == ALL_BROKERS_DOWN:
+            self.context.contact.note_down()
+        self._connection.hear(error)
+
+    def _tell_connection_error(self, error: KafkaError) -> None:
+        if self._on_error is None:
+            return
+
+        def ask() -> None:
+            assert self._on_error is not None
+            if self._on_error("connection", None, None, error) == STOP:
+                self.fail(EndpointError(f"on_error stopped the app: {error.str()}"))
+
+        # The user's code may block: not on the poll thread.
+        self.context.hook_threads.submit("on_error", {"on_error": ask}, order="on_error")
+
+    def _worker_died(self, error: BaseException) -> None:
+        self.fail(death_of("A worker thread", error))
+
+    def _user_code_failed(self, where: str, error: BaseException) -> None:
+        self.bus.emit(UserCodeFailed.of(where, error))
+        if (failure := fatal_in_user_code(where, error)) is not None:
+            self.fail(failure)

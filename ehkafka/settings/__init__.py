@@ -1,0 +1,34 @@
+"""Settings: an app's typed settings, and the secrets among them that nobody must see.
+
+`settings` has the values, `reset_name` what a reset may be called, `secret` the values that no text shows.
+"""
+
+from __future__ import annotations
+
+from ehkafka.settings.settings import (
+    MEANINGS,
+    Assignor,
+    Drain,
+    OnForeignMetadata,
+    OnNoGroupOffsets,
+    OnParkedFull,
+    OutOfRange,
+    Settings,
+    check_max_age,
+    check_timeout,
+    drain_of,
+)
+
+__all__ = [
+    "MEANINGS",
+    "Assignor",
+    "Drain",
+    "OnForeignMetadata",
+    "OnNoGroupOffsets",
+    "OnParkedFull",
+    "OutOfRange",
+    "Settings",
+    "check_max_age",
+    "check_timeout",
+    "drain_of",
+]

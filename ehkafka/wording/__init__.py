@@ -1,0 +1,11 @@
+"""What users read: how a sentence ends, which call does not fit, where their own code raised.
+
+Values of the ground: any room may use them. `sentence` puts texts together, `calling` turns a wrong call into
+one sentence with the right way to write it, `error_stack` finds the user's line of an error.
+"""
+
+from __future__ import annotations
+
+from ehkafka.wording.sentence import counted, ended, seconds
+
+__all__ = ["counted", "ended", "seconds"]
