@@ -211,6 +211,7 @@ class App(Registration, Configurable):
     ) -> None:
         await asyncio.to_thread(self.stop)
 
+    @plainly
     def run_on_spark(
         self,
         spark: SparkSession,

@@ -17,8 +17,9 @@ from ehkafka.endpoint.advice import consumer_advice
 from ehkafka.endpoint.environment import KEYS as ENDPOINT_KEYS
 from ehkafka.endpoint.environment import WAYS as ENDPOINT_WAYS
 from ehkafka.endpoint.environment import property_name, read_variables
+from ehkafka.endpoint.known_names import KNOWN
 from ehkafka.endpoint.properties import consumer_properties, explain_consumer
-from ehkafka.endpoint.property_names import in_one_spelling, is_secret, shown
+from ehkafka.endpoint.property_names import check_mapping, in_one_spelling, is_secret, shown
 from ehkafka.errors import ConfigurationError
 from ehkafka.positions.start import check_start
 from ehkafka.progress.pacing import commit_pacing
@@ -223,7 +224,8 @@ class Configuration:
             for each in consumer_advice(self.endpoint, self._consumer_properties())
         }
         for each in explain_consumer(*asked, **membership):
-            value = _plain(each.name, each.value)
+            # Until librdkafka has refused an unknown name nobody knows what its value is.
+            value = _plain(each.name, each.value) if each.name in KNOWN else "***"
             yield Effective(
                 "consumer", each.name, value, self._origin_of(each), each.reason, advice.get(each.name, "")
             )
@@ -270,6 +272,7 @@ class Configurable:
         comes from, for `configuration()`. Raises `ConfigurationError`, and then nothing has changed.
         """
         self._must_be_new("settings")
+        check_mapping({} if origins is None else origins, "configure: origins")
         self._configuration.change(endpoint, settings, origins or {}, "configure()")
 
     def configuration(self) -> tuple[Effective, ...]:

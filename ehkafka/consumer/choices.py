@@ -18,6 +18,8 @@ SyncCommit = Literal["acknowledged", "deferred"]
 
 _TRUE = frozenset({"true", "t", "1"})
 _AUTO_COMMIT_S = 5.0
+# confluent-kafka opens one in another as well.
+_NESTED_MAX = 20
 UNMARKED_RECORDS_MAX = 50_000
 UNMARKED_BYTES_MAX = 128 * 1024 * 1024
 
@@ -52,8 +54,14 @@ class Choices:
 def flattened(config: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """Return one set of properties, laid over one another as confluent-kafka does."""
     result = {**config, **more}
-    inner = result.pop("default.topic.config", None)
-    return result | inner if isinstance(inner, dict) else result
+    for _ in range(_NESTED_MAX):
+        inner = result.pop("default.topic.config", None)
+        if not isinstance(inner, dict):
+            return result
+        result |= inner
+    raise ConfigurationError(
+        "Consumer: default.topic.config holds itself: give its entries beside the others."
+    )
 
 
 def auto_commit_s(config: Mapping[str, Any]) -> float | None:
@@ -61,7 +69,7 @@ def auto_commit_s(config: Mapping[str, Any]) -> float | None:
     given = config.get("auto.commit.interval.ms")
     try:
         interval_s = _AUTO_COMMIT_S if given is None else int(given) / 1000
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None  # librdkafka says what is wrong with it
     return interval_s if interval_s > 0 else None
 

@@ -51,6 +51,16 @@ def bootstrap_addresses(bootstrap: str) -> tuple[tuple[str, int], ...]:
     )
 
 
+def hosts_in(servers: object) -> tuple[str, ...]:
+    """Return the hosts that librdkafka would find in a text, which takes more than we do: empty entries, say.
+
+    An entry that cannot be read stands for itself: it is no address of this machine.
+    """
+    entries = [entry.strip() for entry in str(servers).split(",")]
+    found = ((_ENTRY.fullmatch(entry), entry) for entry in entries if entry)
+    return tuple(entry if address is None else address["host"] for address, entry in found)
+
+
 def is_event_hubs_host(host: str) -> bool:
     """Say whether the host is an Event Hubs namespace, by its domain."""
     return host.lower().rstrip(".").endswith(_EVENT_HUBS_DOMAINS)
@@ -58,12 +68,14 @@ def is_event_hubs_host(host: str) -> bool:
 
 def is_loopback(host: str) -> bool:
     """Say whether the host is this machine by name or address, without asking a resolver."""
-    if host.lower() == "localhost":
+    name = host.lower().rstrip(".")
+    if name == "localhost" or name.endswith(".localhost"):  # RFC 6761: never anybody else's
         return True
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
+        address = ipaddress.ip_address(host.strip("[]"))
     except ValueError:
         return False
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def _host(entry: str, number: int) -> str:

@@ -10,18 +10,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.endpoint import refusals
-from ehkafka.endpoint.bootstrap import bootstrap_hosts, is_event_hubs_host
+from ehkafka.endpoint.bootstrap import hosts_in, is_event_hubs_host
 from ehkafka.endpoint.client_name import client_name
 from ehkafka.endpoint.endpoint import Endpoint
 from ehkafka.endpoint.properties import check_idle_times, set_timings
 from ehkafka.endpoint.property_names import in_one_spelling
-from ehkafka.endpoint.refusals import Owned
+from ehkafka.endpoint.refusals import ADDRESSES, Owned
 from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_NAMES = ("bootstrap.servers", "metadata.broker.list")
 _ON_EVENT_HUBS = (
     Owned(
         "group.protocol",
@@ -34,22 +33,22 @@ _ON_EVENT_HUBS = (
 
 def endpoint_of(config: Mapping[str, Any]) -> Endpoint | None:
     """Return the endpoint that a program's properties describe, if that is a namespace of Event Hubs."""
-    servers = next((config[name] for name in _NAMES if config.get(name)), None)
-    if not isinstance(servers, str):
+    given = [config[name] for name in ADDRESSES if config.get(name)]
+    servers = next((one for one in given if any(map(is_event_hubs_host, hosts_in(one)))), None)
+    if servers is None:
         return None
+    # librdkafka passes over empty entries.
+    entries = ",".join(entry for entry in str(servers).split(",") if entry.strip())
     try:
-        hosts = bootstrap_hosts(servers)
+        return Endpoint.kafka(entries)
     except ConfigurationError:
         return None  # librdkafka says what is wrong with it
-    return Endpoint.kafka(servers) if any(map(is_event_hubs_host, hosts)) else None
 
 
 def check_drop_in(config: Mapping[str, Any]) -> None:
     """Refuse what is unsafe, whatever a program asks to be left alone. Raises `ConfigurationError`."""
-    servers = next((config[name] for name in _NAMES if config.get(name)), None)
-    if isinstance(servers, str) and "UseDevelopmentEmulator=true" not in str(config.get("sasl.password")):
-        is_namespace = endpoint_of(config) is not None
-        refusals.check_trust({**config, "bootstrap.servers": servers}, is_namespace=is_namespace)
+    is_emulator = "UseDevelopmentEmulator=true" in str(config.get("sasl.password"))
+    refusals.check_trust(config, kind="emulator" if is_emulator else None)
 
 
 def drop_in_properties(endpoint: Endpoint, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,8 +60,7 @@ def drop_in_properties(endpoint: Endpoint, config: Mapping[str, Any]) -> dict[st
     connection = endpoint.client_properties()
     refusals.check_connection(connection, asked)
     result = {**connection, **asked}
-    if endpoint.kind != "emulator":
-        refusals.check_trust(result, is_namespace=endpoint.kind == "event-hubs")
+    refusals.check_trust(result, kind=endpoint.kind)
     if endpoint.is_event_hubs or endpoint.kind == "embedded":
         set_timings(result, is_embedded=endpoint.kind == "embedded")
         result.setdefault("client.id", client_name())

@@ -67,9 +67,7 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         """Refuse to leave a namespace's certificate unchecked. Raises `ConfigurationError`."""
-        if self.kind in {"event-hubs", "kafka"}:
-            properties = {"bootstrap.servers": self.name, **self._properties}
-            check_trust(properties, is_namespace=self.kind == "event-hubs")
+        check_trust({"bootstrap.servers": self.name, **self._properties}, kind=self.kind)
 
     @classmethod
     @plainly
@@ -200,6 +198,8 @@ class Endpoint:
         check_mapping(settings, "Endpoint.from_settings: the settings")
         way = chosen_way(settings, named)
         value = settings[way]
+        if not isinstance(value, str):
+            raise ConfigurationError(f"{named(way)} is of type {type(value).__name__}: give text.")
         try:
             match way:
                 case "connection_string":

@@ -253,8 +253,7 @@ def _asked(endpoint: Endpoint, overrides: Mapping[str, Any]) -> dict[str, Any]:
     connection = endpoint.client_properties()
     refusals.check_connection(connection, chosen)
     result = {**connection, **chosen}
-    if endpoint.kind != "emulator":
-        refusals.check_trust(result, is_namespace=endpoint.kind == "event-hubs")
+    refusals.check_trust(result, kind=endpoint.kind)
     return result
 
 

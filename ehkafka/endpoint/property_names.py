@@ -63,8 +63,16 @@ def is_secret(name: str, value: object = None) -> bool:
 def shown(name: str, value: object) -> str:
     """Return the value for a message: `***` where it may be a secret, else its repr, shortened."""
     # A connection string lands in the wrong argument easily.
-    hidden = is_secret(name, value) or "sharedaccess" in str(value).lower()
-    return "***" if hidden else f"{value!r:.80}"
+    text = _text(value)
+    hidden = is_secret(name, value) or "sharedaccess" in text.lower()
+    return "***" if hidden else f"{text:.80}"
+
+
+def _text(value: object) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # Python writes no number of more than 4 300 digits
+        return f"a {type(value).__name__} too long to show"
 
 
 def check_mapping(given: object, what: str) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.endpoint import limits
-from ehkafka.endpoint.bootstrap import bootstrap_hosts, is_loopback
+from ehkafka.endpoint.bootstrap import bootstrap_hosts, hosts_in, is_event_hubs_host, is_loopback
 from ehkafka.endpoint.connection_string import USERNAME
 from ehkafka.endpoint.property_names import shown
 from ehkafka.endpoint.text import is_utf_8
@@ -21,6 +21,8 @@ from ehkafka.wording import ended
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
+# librdkafka's numbers have 32 bits; any more is refused there.
+_NUMBER_BELOW = 1 << 63
 _TRUE = frozenset({"true", "t", "1"})
 _FALSE = frozenset({"false", "f", "0"})
 _INSTANCE_ID = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -29,6 +31,9 @@ UNCHECKED: Mapping[str, Callable[[object], bool]] = {
     "ssl.endpoint.identification.algorithm": lambda value: _as_text(value) == "none",
 }
 """Properties with which a broker's certificate is not checked, or not for its host → whether they say so."""
+
+ADDRESSES = ("bootstrap.servers", "metadata.broker.list")
+"""librdkafka's two names of the brokers' addresses; of two that differ the last one set counts."""
 
 _CONNECTION = (
     "bootstrap.servers",
@@ -98,16 +103,19 @@ def check_connection(endpoint: Mapping[str, Any], overrides: Mapping[str, Any]) 
             )
 
 
-def check_trust(properties: Mapping[str, Any], *, is_namespace: bool) -> None:
+def check_trust(properties: Mapping[str, Any], *, kind: str | None) -> None:
     """Refuse to send a namespace's key or token to whoever answers: the broker's certificate is checked.
 
-    A namespace under another name is known by its user. On this machine anything goes, for a tunnel or a
-    proxy has a certificate of its own.
+    `kind` is the endpoint's, None for a program's own properties, in whatever spelling librdkafka takes. A
+    namespace under another name is known by its user. On this machine anything goes, for a tunnel or a proxy
+    has a certificate of its own; so does the emulator, wherever it runs.
     """
-    if not is_namespace and properties.get("sasl.username") != USERNAME:
+    hosts = [host for name in ADDRESSES if properties.get(name) for host in hosts_in(properties[name])]
+    is_namespace = kind == "event-hubs" or any(map(is_event_hubs_host, hosts))
+    is_by_key = kind != "emulator" and str(properties.get("sasl.username")) == USERNAME
+    if not (is_namespace or is_by_key) or (hosts and all(map(is_loopback, hosts))):
         return
-    protocol = str(properties.get("security.protocol", "sasl_ssl")).strip().lower()
-    if "ssl" not in protocol or all(map(is_loopback, bootstrap_hosts(properties["bootstrap.servers"]))):
+    if "ssl" not in str(properties.get("security.protocol", "sasl_ssl")).strip().lower():
         return
     for name, is_off in UNCHECKED.items():
         if name in properties and is_off(properties[name]):
@@ -256,7 +264,7 @@ def check_protocol(properties: Mapping[str, Any], *, is_emulator: bool) -> None:
 def whole_number(name: str, value: object) -> int:
     """Return the number behind an int, a float without fraction or text. Raises ConfigurationError."""
     try:
-        if isinstance(value, int) and not isinstance(value, bool):
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _NUMBER_BELOW:
             return value
         if isinstance(value, float) and value.is_integer():
             return int(value)
@@ -287,7 +295,13 @@ def _check_session(session_ms: int) -> None:
 def _same(name: str, first: object, second: object) -> bool:
     if name in {"sasl.username", "sasl.password"}:
         return bool(first == second)
+    if name == "bootstrap.servers":  # librdkafka passes over empty entries
+        return _entries(first) == _entries(second)
     return _as_text(first) == _as_text(second)
+
+
+def _entries(servers: object) -> list[str]:
+    return [entry for entry in _as_text(servers).split(",") if entry]
 
 
 def _as_text(value: object) -> str:

@@ -22,7 +22,7 @@ class RetryLater(RecordSignal):
 
     def __init__(self, after_s: float, reason: str = "the handler asked for it") -> None:
         if isinstance(after_s, bool) or not isinstance(after_s, int | float):
-            raise TypeError(f"RetryLater(after_s={after_s!r}): give a number of seconds")
+            raise TypeError(f"RetryLater(after_s={after_s!r:.80}): give a number of seconds")
         if not 0 <= after_s <= DELAY_S_MAX:
             raise ValueError(
                 f"RetryLater(after_s={after_s!r}): give seconds from 0 to {DELAY_S_MAX:.0f}, a week"

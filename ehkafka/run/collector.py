@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 def collector_set(*, freeze: bool, threshold: int | None) -> AbstractContextManager[None]:
     """Return what sets the collector while it is entered. Raises `ConfigurationError` for a threshold < 1."""
-    if threshold is not None and (isinstance(threshold, bool) or threshold < 1):
+    if threshold is not None and (type(threshold) is not int or threshold < 1):
         raise ConfigurationError(
-            f"gc_threshold={threshold!r}: it is the number of new objects after which Python looks for "
+            f"gc_threshold={threshold!r:.80}: it is the number of new objects after which Python looks for "
             "cycles, 1 or more (Python's own is 700); None leaves it as it is."
         )
     return _set(freeze=freeze, threshold=threshold)

@@ -105,6 +105,16 @@ def test_what_is_used_instead_is_said(ehkafka_command: Command) -> None:
     assert "ADVICE" not in lines["app.stop_s"]
 
 
+def test_the_value_of_an_unknown_name_is_hidden(ehkafka_command: Command) -> None:
+    """Librdkafka refuses the name at the start; until then nobody knows what the value is."""
+    Path("own.toml").write_text(FILE + 'shared.access.key = "hunter22"\napi.key = "hunter22"\n')
+    Path("own.toml").chmod(0o600)
+    ended = ehkafka_command("config", "shop", "--config", "own.toml")
+    assert ended.returncode == 0, ended.stderr
+    assert "consumer.api.key" in ended.stdout
+    assert "hunter22" not in ended.stdout
+
+
 def test_programs_get_json(ehkafka_command: Command) -> None:
     """Values keep their types; what nobody gave is null."""
     ended = ehkafka_command("config", "shop:app", "--json")

@@ -31,10 +31,22 @@ BY_KEY = {
     "sasl.password": STRING,
 }
 VERIFICATION, HOST_NAME = "enable.ssl.certificate.verification", "ssl.endpoint.identification.algorithm"
+FOR_TESTS = "UseDevelopmentEmulator=true"
+EMULATOR = f"Endpoint=sb://emulator;SharedAccessKeyName=n;SharedAccessKey=k;{FOR_TESTS}"
 # Each spelling that librdkafka takes for it.
 OFF = [(VERIFICATION, value) for value in (False, "false", "FALSE", "f", "0")] + [
     (HOST_NAME, value) for value in ("none", "None", " none")
 ]
+
+
+class Spelt:
+    """An object of a program's own, whose text confluent-kafka hands on."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
 
 
 def of_app(endpoint: Endpoint, given: dict[str, Any]) -> object:
@@ -77,6 +89,27 @@ WAYS: dict[str, Callable[[dict[str, Any]], object]] = {
     "drop-in": lambda p: drop_in({"bootstrap.servers": ADDRESS, **BY_KEY, **p}),
     "drop-in, second name": lambda p: drop_in({"metadata.broker.list": ADDRESS, **BY_KEY, **p}),
     "drop-in, by a proxy": lambda p: drop_in({"bootstrap.servers": PROXY, **BY_KEY, **p}),
+    "drop-in, an empty entry": lambda p: drop_in({"bootstrap.servers": f"{ADDRESS},", **p}),
+    "drop-in, two names": lambda p: drop_in(
+        {"bootstrap.servers": "localhost:9093", "metadata.broker.list": ADDRESS, **p}
+    ),
+    "drop-in, nested twice": lambda p: drop_in(
+        {"bootstrap.servers": PROXY, **BY_KEY, "default.topic.config": {"default.topic.config": p}}
+    ),
+    "drop-in, the emulator's word": lambda p: drop_in(
+        {
+            "bootstrap.servers": ADDRESS,
+            **BY_KEY,
+            "sasl.password": f"{STRING};UseDevelopmentEmulator=true",
+            **p,
+        }
+    ),
+    "drop-in, objects": lambda p: drop_in(
+        {"bootstrap.servers": Spelt(PROXY), **BY_KEY, "sasl.username": Spelt("$ConnectionString"), **p}
+    ),
+    "the emulator, elsewhere": lambda p: Endpoint.connection_string(
+        f"{EMULATOR}", properties={"bootstrap.servers": ADDRESS, "security.protocol": "SASL_SSL", **p}
+    ),
     "drop-in as confluent": lambda p: drop_in(
         {"bootstrap.servers": ADDRESS, **BY_KEY, **p}, as_confluent=["settings"]
     ),
@@ -105,10 +138,24 @@ def test_a_consumer_is_refused_before_it_opens(kind: Any) -> None:
         kind({"bootstrap.servers": ADDRESS, "group.id": "g", **BY_KEY, VERIFICATION: False})
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", sorted(WAYS.keys() - {"drop-in, two names"}))
 def test_a_checked_namespace_is_not(way: str) -> None:
-    """Said in words, the checks change nothing."""
+    """Said in words, the checks change nothing; nor do entries that librdkafka passes over."""
     WAYS[way]({VERIFICATION: True, HOST_NAME: "https"})
+
+
+def test_two_names_with_two_addresses_are_refused() -> None:
+    """Which one counts depends on their order."""
+    with pytest.raises(ConfigurationError, match="given twice with different values"):
+        WAYS["drop-in, two names"]({})
+
+
+@pytest.mark.parametrize(
+    "servers", ["127.0.0.1:9,", ",127.0.0.1:9", "localhost.:9093", "x.localhost", "[::1]:9"]
+)
+def test_what_is_this_machine(servers: str) -> None:
+    """In the spellings that librdkafka and a resolver take."""
+    drop_in({"bootstrap.servers": servers, **BY_KEY, VERIFICATION: False})
 
 
 @pytest.mark.parametrize(("name", "value"), OFF)
@@ -121,8 +168,7 @@ def test_on_this_machine_and_elsewhere_it_goes(name: str, value: Any) -> None:
     of_app(Endpoint.connection_string(STRING, properties=tunnel), given)
     letter_properties(Endpoint.kafka("127.0.0.1:9093", {**BY_KEY, **given}), {})
     drop_in({**tunnel, **BY_KEY, **given})
-    emulator = "Endpoint=sb://emulator;SharedAccessKeyName=n;SharedAccessKey=k;UseDevelopmentEmulator=true"
-    of_app(Endpoint.connection_string(emulator), given)
+    of_app(Endpoint.connection_string(EMULATOR), given)
     of_app(Endpoint.kafka("kafka.example:9093", {"security.protocol": "SSL"}), given)
     drop_in({"bootstrap.servers": "kafka.example:9093", "security.protocol": "SSL", **given})
 
