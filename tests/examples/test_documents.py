@@ -16,8 +16,10 @@ from ehkafka import ConfigurationError, Endpoint
 from ehkafka.settings import Settings
 
 ROOT = Path(__file__).parents[2]
-AT_THE_TOP = ("README", "MIGRATING", "SPARK", "EVENTHUBS")
-PAGES = [*(ROOT / f"{name}.md" for name in AT_THE_TOP), *sorted((ROOT / "examples").rglob("*.md"))]
+GUIDES = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(GUIDES.glob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
+LINKED = [*PAGES, ROOT / "DESIGN.md", ROOT / "CHANGELOG.md"]
+README_BYTES_MAX = 7_000
 # Shown where a page says how to install them; the user's own modules.
 NOT_HERE = {"azure.keyvault.secrets"}
 # "Apache Kafka" and "Azure Event Hubs" of KEDA 2.17's documentation, without other clouds' fields.
@@ -58,10 +60,37 @@ def test_every_import_of_a_page_works(page: Path) -> None:
             resolve(name)
 
 
-def test_the_stores_are_where_the_readme_says() -> None:
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    """To a file that is there, and to a heading that it has."""
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        path, _, heading = target.partition("#")
+        there = page.parent / path if path else page
+        if target.startswith("https://"):
+            continue
+        if not there.exists() or (heading and heading not in headings(there)):
+            broken.append(target)
+    assert broken == []
+
+
+def headings(page: Path) -> set[str]:
+    """Return the anchors that a page's headings get where it is shown."""
+    found = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+def test_a_newcomer_reads_a_short_page_and_finds_every_guide() -> None:
+    """The first page has a bound; the list of guides leaves none out."""
+    assert len((ROOT / "README.md").read_bytes()) <= README_BYTES_MAX
+    listed = (GUIDES / "README.md").read_text()
+    assert [page.name for page in GUIDES.glob("*.md") if f"]({page.name})" not in listed] == ["README.md"]
+
+
+def test_the_stores_are_where_the_guide_says() -> None:
     """It names the module and each of them."""
     sentence = "`FileStore`, `MemoryStore` and the protocol `CheckpointStore` are in `ehkafka.checkpoints`"
-    assert sentence in (ROOT / "README.md").read_text()
+    assert sentence in (GUIDES / "checkpoints.md").read_text()
     for name in ("StoreMirror", "FileStore", "MemoryStore", "CheckpointStore"):
         resolve(f"ehkafka.checkpoints.{name}")
 
@@ -83,10 +112,10 @@ def resolve(name: str) -> Any:
 
 
 def test_the_vault_of_the_page_gives_the_key_and_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The class of EVENTHUBS.md is one that an endpoint takes; it asks the vault once a minute."""
-    code = next(block for block in blocks(ROOT / "EVENTHUBS.md", "python") if "KeyVault" in block)
+    """The class of the page on Event Hubs is one that an endpoint takes; it asks the vault once a minute."""
+    code = next(block for block in blocks(GUIDES / "eventhubs.md", "python") if "KeyVault" in block)
     names: dict[str, Any] = {}
-    exec(compile(code.partition("endpoint =")[0], "EVENTHUBS.md", "exec"), names)
+    exec(compile(code.partition("endpoint =")[0], "eventhubs.md", "exec"), names)
     vault = names["KeyVault"].__new__(names["KeyVault"])
     asked: list[str] = []
 
@@ -110,7 +139,7 @@ def test_the_vault_of_the_page_gives_the_key_and_keeps_it(monkeypatch: pytest.Mo
 def test_the_scalers_of_the_page_are_whole() -> None:
     """Both triggers have every field, name the authentication that stands before them, and fit the app."""
     for block, (kind, fields) in zip(
-        blocks(ROOT / "EVENTHUBS.md", "yaml"), TRIGGER_FIELDS.items(), strict=True
+        blocks(GUIDES / "eventhubs.md", "yaml"), TRIGGER_FIELDS.items(), strict=True
     ):
         authentication, scaled = (load(text) for text in block.split("---\n"))
         assert (authentication["kind"], scaled["kind"]) == ("TriggerAuthentication", "ScaledObject")
@@ -119,7 +148,7 @@ def test_the_scalers_of_the_page_are_whole() -> None:
         assert trigger["authenticationRef"]["name"] == authentication["metadata"]["name"]
         assert set(trigger["metadata"]) == fields
         assert scaled["spec"]["minReplicaCount"] == "1"
-    kafka = load(blocks(ROOT / "EVENTHUBS.md", "yaml")[0].split("---\n")[1])["spec"]["triggers"][0][
+    kafka = load(blocks(GUIDES / "eventhubs.md", "yaml")[0].split("---\n")[1])["spec"]["triggers"][0][
         "metadata"
     ]
     assert kafka["bootstrapServers"].endswith(".servicebus.windows.net:9093")

@@ -109,7 +109,7 @@ def _check_source(found: dict[str, Any]) -> None:
 def _check_available_now(found: dict[str, Any], *, gives_limits: bool) -> None:
     """All there is, by batches of the limit where Spark knows limits of sources.
 
-    Where it does not, the trigger is one batch, which ends at the limit: SPARK.md says so.
+    Where it does not, the trigger is one batch, which ends at the limit: the page on Spark says so.
     """
     assert found["none refused"] == found["20 refused"] == ""
     assert sum(found["none"]) == 57

@@ -1,4 +1,4 @@
-"""SPARK.md: its code runs as it stands there, and its tables name the options that there are."""
+"""The page on Spark: its code runs as it stands there, and its tables name the options that there are."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ehkafka.testing.azurite import Azurite
 
-PAGE = (Path(__file__).parents[2] / "SPARK.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
 CODE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 READ, RUN, WRITE = CODE
 NAMESPACE = "Endpoint=sb://homes.servicebus.windows.net/;SharedAccessKeyName=n;SharedAccessKey=a2V5"
@@ -138,7 +138,7 @@ def executed(code: str, names: dict[str, Any] | None = None, *, instead: dict[st
     for text, other in (instead or {}).items():
         assert text in code, f"{text} is not in the block any more"
         code = code.replace(text, other)
-    exec(compile(code, "SPARK.md", "exec"), names)
+    exec(compile(code, "spark.md", "exec"), names)
     return names
 
 
