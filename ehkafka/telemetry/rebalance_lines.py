@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ehkafka.events import PartitionAssigned, PartitionRevoked
-from ehkafka.telemetry.sentences.partition import NEW
+from ehkafka.events import PartitionAssigned, PartitionLost, PartitionRevoked
+from ehkafka.telemetry.sentences.partition import NEW, lost
 from ehkafka.telemetry.wording import abandoned, clause, names, partition_ranges, text
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # The partitions of one assignment follow each other within a few milliseconds.
 GATHER_S = 50e-3
 
-Gatherable = PartitionAssigned | PartitionRevoked
+Gatherable = PartitionAssigned | PartitionRevoked | PartitionLost
 
 
 class Gathered:
@@ -58,6 +58,8 @@ def sentence_of_many(gathered: list[Gatherable]) -> str:
         where = names(f"{event.partition} from {_position(event)}" for event in assigned)
         return f"Assigned {ranges}: {where}."
     revoked = [event for event in gathered if isinstance(event, PartitionRevoked)]
+    if not revoked:
+        return lost(ranges, sum(e.abandoned_records for e in gathered if isinstance(e, PartitionLost)))
     stored = [f"{e.partition} up to {e.next_offset}" for e in revoked if e.next_offset is not None]
     committed = f"committed {names(stored)}" if stored else "nothing committed"
     left = abandoned(sum(event.abandoned_records for event in revoked))
@@ -75,10 +77,11 @@ def fields_of_many(gathered: list[Gatherable]) -> dict[str, object]:
         if isinstance(event, PartitionAssigned):
             _append(fields, "positions", event.position)
             _append(fields, "is_new", event.is_new)
-        else:
+            continue
+        if isinstance(event, PartitionRevoked):
             fields["reason"] = event.reason
             _append(fields, "next_offsets", event.next_offset)
-            _append(fields, "abandoned_records", event.abandoned_records)
+        _append(fields, "abandoned_records", event.abandoned_records)
     return fields
 
 

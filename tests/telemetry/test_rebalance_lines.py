@@ -61,6 +61,19 @@ def test_positions_that_differ_are_told_as_far_as_a_line_goes(lines: LogLines, l
     assert json.dumps([fields["epochs"], fields["positions"]])
 
 
+def test_what_is_lost_at_once_shares_a_line(lines: LogLines, logged: Any) -> None:
+    """A member that was cut off loses all of its partitions: one warning, not one for each."""
+    for number in range(8):
+        lines.write(events.PartitionLost(reading(number), 1, 2 * (number < 3)))
+    lines.write_owed()
+
+    (line,) = texts(logged)
+    assert line.startswith("Lost readings[0-7]: the group went on without this member")
+    assert "6 records abandoned and to be redelivered, perhaps by another member already." in line
+    assert logged.records[0].levelno == logging.WARNING
+    assert vars(logged.records[0])["abandoned_records"] == [2, 2, 2, 0, 0, 0, 0, 0]
+
+
 def test_what_is_given_back_is_summed_up(lines: LogLines, logged: Any) -> None:
     """Commits by partition, abandoned records together; another reason has a line of its own."""
     lines.write(events.PartitionRevoked(reading(0), 1, 18, 2, "revoked"))

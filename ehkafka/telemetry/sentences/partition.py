@@ -36,11 +36,16 @@ def _(event: PartitionRevoked) -> str:
 
 @sentence.register
 def _(event: PartitionLost) -> str:
-    who = ", perhaps by another member already" if event.abandoned_records else ""
+    return lost(f"{event.partition}, epoch {event.epoch}", event.abandoned_records)
+
+
+def lost(what: str, abandoned_records: int) -> str:
+    """Say what the group took away without asking, and of one or many what follows."""
+    who = ", perhaps by another member already" if abandoned_records else ""
     return (
-        f"Lost {event.partition}, epoch {event.epoch}, without a last commit; "
-        f"{abandoned(event.abandoned_records)}{who}. "
-        f"If this repeats, look for a blocked process or network, or raise session.timeout.ms."
+        f"Lost {what}: the group went on without this member, so there was no last commit; "
+        f"{abandoned(abandoned_records)}{who}. If this repeats, look for a blocked process or network, or "
+        "raise session.timeout.ms."
     )
 
 
