@@ -49,7 +49,7 @@ class MissingExtraError(ConfigurationError):
 
 
 class EndpointError(EhkafkaError):
-    """The broker cannot be reached or refuses us in a way that waiting does not mend."""
+    """The broker cannot be reached or refuses us in a way that waiting does not cure."""
 
     exit_code: ClassVar[int] = 3
 

@@ -26,7 +26,7 @@ _MISSING = {"ContainerNotFound", "ResourceNotFound", "ContainerBeingDeleted", "A
 _NOT_FOR_US = {"BlobImmutableDueToPolicy", "LeaseIdMissing", "InsufficientAccountPermissions"}
 
 _GRANT = (
-    "Give the identity the role Storage Blob Data Contributor on the container, or mend the key or SAS; "
+    "Give the identity the role Storage Blob Data Contributor on the container, or correct the key or SAS; "
     "a firewall of the storage account answers the same"
 )
 

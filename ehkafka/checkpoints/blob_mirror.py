@@ -238,7 +238,7 @@ def _told(value: Callable[[], str]) -> str:
             return text.strip()
         found = f"it returned {type(text).__name__}"
     # Outside of the handler: what the callable raised may hold the secret.
-    raise StoreForbiddenError(f"The callable for the mirror's connection string failed: {found}. Mend it.")
+    raise StoreForbiddenError(f"The callable for the mirror's connection string failed: {found}. Fix it.")
 
 
 def _account(text: Secret) -> str:

@@ -89,7 +89,7 @@ def _not_trusted(inspection: Inspection, address: Address, error: ssl.SSLCertVer
         what = f"the certificate is for another name than {address.host}"
         fix = "Connect by a name that the certificate has, or issue it for this one."
     else:
-        what, fix = "the certificate is refused", "Mend what OpenSSL names."
+        what, fix = "the certificate is refused", "Fix what OpenSSL names."
     return Trouble(f"{what} (OpenSSL {code}: {error.verify_message})", fix, facts={"verify_code": code})
 
 

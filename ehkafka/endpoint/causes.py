@@ -37,7 +37,7 @@ CAUSES: Mapping[str, str] = {
     "_ALL_BROKERS_DOWN": _UNREACHABLE,
     "_TRANSPORT": (
         "the connection broke or could not be opened: mostly a network change, an idle time-out or a broker"
-        " restart, which mends itself; if it never connects, check host, port 9093 for Event Hubs, firewall"
+        " restart, which passes; if it never connects, check host, port 9093 for Event Hubs, firewall"
         " and security.protocol (a plaintext client at a TLS port looks like this too)"
     ),
     "_RESOLVE": "the host name has no address: check its spelling, and the DNS zone of a private endpoint",

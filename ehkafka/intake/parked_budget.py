@@ -88,7 +88,7 @@ class ParkedBudget:
                     f"{partition} has {counted(assignment.parked_records, 'record')} parked behind "
                     "failing ones, which "
                     f"is its share of the parked budget; the largest key is {key}. Nothing of them was "
-                    "committed. Mend the handler, raise parked_records_max and parked_bytes_max, or declare "
+                    "committed. Fix the handler, raise parked_records_max and parked_bytes_max, or declare "
                     "another action with on_parked_full."
                 )
             )

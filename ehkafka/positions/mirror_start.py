@@ -39,7 +39,7 @@ LOOKUP_TRIES = 3
 RESTORE_S = 2.0
 _NAMED = 10
 _BARE = "the group's commit has no metadata as ours had there, so somebody else has put the group there"
-_STEP = "Mend that, or set on_no_group_offsets='start' to begin where start= says."
+_STEP = "Fix that, or set on_no_group_offsets='start' to begin where start= says."
 
 
 class Lookup(Protocol):

@@ -227,7 +227,7 @@ class EventBus:
         self._errors_logged.add(which)
         self._log(
             logging.ERROR,
-            f"{name} raised {type(error).__qualname__} on {kind}; the data path is not affected. Mend it; "
+            f"{name} raised {type(error).__qualname__} on {kind}; the data path is not affected. Fix it; "
             f"further ones are only counted, in hook_errors.",
             error,
         )

@@ -26,7 +26,7 @@ def _(event: CommitFailed) -> str:
     step = (
         "A later commit tries again; until then a restart repeats more records."
         if event.retriable
-        else "Trying again does not mend it: see the error for what to change."
+        else "Trying again does not help: see the error for what to change."
     )
     return f"The commit of {names(event.partitions)} failed: {ended(event.error)} {step}"
 

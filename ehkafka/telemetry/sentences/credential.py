@@ -23,7 +23,7 @@ def _(event: CredentialUnusable) -> str:
     reads = "a failed read" if event.failures == 1 else f"{event.failures} failed reads in a row"
     return (
         f"No new key, and the old one stays in use, after {reads}: "
-        f"{ended(event.reason)} Mend it before the old key is withdrawn."
+        f"{ended(event.reason)} Fix it before the old key is withdrawn."
     )
 
 
