@@ -112,7 +112,7 @@ def test_e5_the_sdks_own_checkpoints_are_imported(group: Group, container: tuple
     ("name", "key", "said"),
     [
         ("not-there", None, "Create the container, or correct its name"),
-        (None, "c2VjcmV0LWtleQ==", "mend the key"),
+        (None, "c2VjcmV0LWtleQ==", "correct the key"),
     ],
 )
 def test_a_container_that_cannot_be_read_is_one_message(
