@@ -42,11 +42,11 @@ if typing.TYPE_CHECKING:
     from ehkafka.records.batch import Batch
     from ehkafka.records.deferral import Deferred, defer
     from ehkafka.records.signals import RejectRecord, RetryLater, SkipRecord
-    from ehkafka.recovery.letter import Letter
+    from ehkafka.recovery.letters.letter import Letter
     from ehkafka.recovery.policy import DeadLetter, Hold, Skip, Stop
     from ehkafka.recovery.retry import Retry
     from ehkafka.telemetry.snapshot import Health, PartitionSnapshot, Snapshot
-    from ehkafka.workers.processes import Processes
+    from ehkafka.workers.processes.option import Processes
 
 __version__ = "0.1.0.dev0"
 
@@ -142,7 +142,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "RetryLater",
         "SkipRecord",
     ),
-    "recovery.letter": ("Letter",),
+    "recovery.letters.letter": ("Letter",),
     "recovery.policy": (
         "DeadLetter",
         "Hold",
@@ -155,7 +155,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "PartitionSnapshot",
         "Snapshot",
     ),
-    "workers.processes": ("Processes",),
+    "workers.processes.option": ("Processes",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 # Rooms that `dir` shows. Each other part of the package is there too when it is asked for.

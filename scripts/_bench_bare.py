@@ -20,8 +20,8 @@ import orjson
 from _bench_handlers import async_handler, handler
 
 import ehkafka
-from ehkafka.endpoint.properties import consumer_properties
-from ehkafka.workers.asyncio_loop import new_loop
+from ehkafka.endpoint.properties.layers import consumer_properties
+from ehkafka.workers.tasks.loop import new_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable

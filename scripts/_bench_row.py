@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ehkafka.testing.commit_throttle import CommitPolicy
+    from ehkafka.testing.faults.commit_throttle import CommitPolicy
 
 FILLED_RECORDS = 1_000_000
 # Where live records and dead letters go: nothing is put there before.

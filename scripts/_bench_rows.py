@@ -8,7 +8,7 @@ import math
 import confluent_kafka
 from _bench_row import FILLED_RECORDS, LETTERS, LIVE, Row, Side, Topic
 
-from ehkafka.testing.commit_throttle import CommitPolicy
+from ehkafka.testing.faults.commit_throttle import CommitPolicy
 
 
 def table(*, quick: bool, minutes: float, size: float) -> tuple[list[Row], dict[str, Topic]]:

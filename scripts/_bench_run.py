@@ -24,9 +24,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ehkafka.embedded.topics import produce
-from ehkafka.testing.commit_throttle import CommitThrottle
-from ehkafka.testing.kafka import KafkaBroker
-from ehkafka.testing.kafka_properties import Listener
+from ehkafka.testing.faults.commit_throttle import CommitThrottle
+from ehkafka.testing.kafka.broker import KafkaBroker
+from ehkafka.testing.kafka.properties import Listener
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

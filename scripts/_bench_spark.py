@@ -22,7 +22,7 @@ import orjson
 import ehkafka
 from ehkafka.spark import kafka_options
 from ehkafka.spark.java_home import find_java_home
-from ehkafka.testing.jars import connector_jars
+from ehkafka.testing.kafka.jars import connector_jars
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -47,7 +47,7 @@ def set_up(groups: tuple[str, ...] = (), *, broker: bool = False) -> Path:
         install_packages(groups)
         STAMP.write_text(json.dumps({"key": environment_key(), "groups": [*(installed or ()), *groups]}))
     if broker:
-        command: list[str | Path] = [PYTHON, "-m", "ehkafka.testing.jars"]
+        command: list[str | Path] = [PYTHON, "-m", "ehkafka.testing.kafka.jars"]
         step(
             "the JARs of Apache Kafka and of Spark's Kafka connector",
             command,

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING
 
 import ehkafka
 from ehkafka.endpoint.client import open_producer
-from ehkafka.endpoint.properties import producer_properties
+from ehkafka.endpoint.properties.layers import producer_properties
 from ehkafka.events import ClientLogged, ConnectionTrouble, Event, TokenRefreshFailed
 from ehkafka.records import TopicPartition
-from ehkafka.testing.checking_history import CheckingHistory
+from ehkafka.testing.checker.checking_history import CheckingHistory
 from ehkafka.testing.identity_endpoint import IdentityEndpoint
-from ehkafka.testing.kafka import KafkaBroker
-from ehkafka.testing.kafka_properties import Listener
-from ehkafka.testing.server_identity import issue_identity
+from ehkafka.testing.kafka.broker import KafkaBroker
+from ehkafka.testing.kafka.properties import Listener
+from ehkafka.testing.kafka.server_identity import issue_identity
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer

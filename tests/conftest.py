@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ehkafka.testing.azurite import Azurite
-    from ehkafka.testing.commit_throttle import CommitThrottle
-    from ehkafka.testing.kafka import KafkaBroker
+    from ehkafka.testing.faults.commit_throttle import CommitThrottle
+    from ehkafka.testing.kafka.broker import KafkaBroker
 
 # Nothing listens on port 1: azure-identity gets "connection refused" at once and asks nobody else.
 DEAD_IDENTITY_ENDPOINT = "http://127.0.0.1:1/msi/token"
@@ -156,7 +156,7 @@ def express() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def kafka(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaBroker]:
     """Return a running Apache Kafka broker, shared by the session: use topics and groups of your own."""
-    from ehkafka.testing.kafka import KafkaBroker  # noqa: PLC0415 - only when a test asks for it
+    from ehkafka.testing.kafka.broker import KafkaBroker  # noqa: PLC0415 - only when a test asks for it
 
     broker = KafkaBroker()
     try:
@@ -171,9 +171,9 @@ def kafka(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaB
 def _far_kafka(
     without_broker: Callable[[EhkafkaError], NoReturn],
 ) -> Iterator[tuple[KafkaBroker, CommitThrottle]]:
-    from ehkafka.testing.commit_throttle import CommitThrottle  # noqa: PLC0415 - see above
-    from ehkafka.testing.kafka import KafkaBroker  # noqa: PLC0415
-    from ehkafka.testing.kafka_properties import Listener  # noqa: PLC0415
+    from ehkafka.testing.faults.commit_throttle import CommitThrottle  # noqa: PLC0415 - see above
+    from ehkafka.testing.kafka.broker import KafkaBroker  # noqa: PLC0415
+    from ehkafka.testing.kafka.properties import Listener  # noqa: PLC0415
 
     with CommitThrottle() as proxy:
         # Quotas that are averaged over two seconds, so that throttling shows soon.
@@ -197,7 +197,7 @@ def far_kafka(
 
     The broker's plaintext listener goes past the proxy. The network is good again after each test.
     """
-    from ehkafka.testing.commit_throttle import CommitPolicy  # noqa: PLC0415 - see above
+    from ehkafka.testing.faults.commit_throttle import CommitPolicy  # noqa: PLC0415 - see above
 
     broker, proxy = _far_kafka
     proxy.requests.clear()
@@ -224,7 +224,7 @@ def azurite() -> Iterator[Azurite]:
 @pytest.fixture(scope="session")
 def _token_azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Azurite, Path]]:
     from ehkafka.testing.azurite import Azurite  # noqa: PLC0415 - see above
-    from ehkafka.testing.server_identity import issue_identity  # noqa: PLC0415
+    from ehkafka.testing.kafka.server_identity import issue_identity  # noqa: PLC0415
 
     folder, identity = tmp_path_factory.mktemp("azurite"), issue_identity()
     paths = {name: folder / f"{name}.pem" for name in ("certificate", "key", "authority")}

@@ -16,7 +16,7 @@ from ehkafka.lanes.order import KeyReader, by_key, by_partition, by_topic_partit
 from ehkafka.records import Record, TopicPartition
 from ehkafka.records.deferral import DEFERRED
 from ehkafka.testing.simulated_message import SimulatedMessage
-from ehkafka.workers.processes import Processes
+from ehkafka.workers.processes.option import Processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

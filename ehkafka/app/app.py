@@ -26,7 +26,7 @@ from ehkafka.run.signals import stop_signals
 from ehkafka.settings import check_timeout, drain_of
 from ehkafka.telemetry.snapshot import Health, Snapshot
 from ehkafka.wording.calling import plainly
-from ehkafka.workers import process_child
+from ehkafka.workers.processes import child as process_child
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

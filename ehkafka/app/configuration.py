@@ -13,13 +13,13 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from ehkafka.endpoint import Endpoint
-from ehkafka.endpoint.advice import consumer_advice
 from ehkafka.endpoint.environment import KEYS as ENDPOINT_KEYS
 from ehkafka.endpoint.environment import WAYS as ENDPOINT_WAYS
 from ehkafka.endpoint.environment import property_name, read_variables
-from ehkafka.endpoint.known_names import KNOWN
-from ehkafka.endpoint.properties import consumer_properties, explain_consumer
-from ehkafka.endpoint.property_names import check_mapping, in_one_spelling, is_secret, shown
+from ehkafka.endpoint.properties.advice import consumer_advice
+from ehkafka.endpoint.properties.known_names import KNOWN
+from ehkafka.endpoint.properties.layers import consumer_properties, explain_consumer
+from ehkafka.endpoint.properties.names import check_mapping, in_one_spelling, is_secret, shown
 from ehkafka.errors import ConfigurationError
 from ehkafka.positions.start import check_start
 from ehkafka.progress.pacing import commit_pacing
@@ -31,7 +31,7 @@ from ehkafka.wording.calling import close_to, must_be_endpoint
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ehkafka.endpoint.properties import Explained
+    from ehkafka.endpoint.properties.layers import Explained
 
 # What a reader of files and variables needs beside the two classes; `cli/` imports it from here.
 __all__ = [

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ehkafka.app.configuration import Configuration
     from ehkafka.events import Hook
     from ehkafka.headers import HeaderMode
-    from ehkafka.workers.processes import Processes
+    from ehkafka.workers.processes.option import Processes
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 

@@ -8,9 +8,9 @@ look at an assignment whose group has no commit.
 
 from __future__ import annotations
 
-from ehkafka.checkpoints.file_store import FileStore
-from ehkafka.checkpoints.memory_store import MemoryStore
-from ehkafka.checkpoints.store import CheckpointStore
 from ehkafka.checkpoints.store_mirror import StoreMirror
+from ehkafka.checkpoints.stores.file import FileStore
+from ehkafka.checkpoints.stores.memory import MemoryStore
+from ehkafka.checkpoints.stores.store import CheckpointStore
 
 __all__ = ["CheckpointStore", "FileStore", "MemoryStore", "StoreMirror"]

@@ -11,11 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from ehkafka.checkpoints.blob_store import BlobStore
-from ehkafka.checkpoints.container import Container, check_container_name
-from ehkafka.checkpoints.store import StoreForbiddenError
 from ehkafka.checkpoints.store_mirror import INTERVAL_S, check_interval
-from ehkafka.endpoint.entra_credential import build_credential, checked_credential
+from ehkafka.checkpoints.stores.blob import BlobStore
+from ehkafka.checkpoints.stores.container import Container, check_container_name
+from ehkafka.checkpoints.stores.store import StoreForbiddenError
+from ehkafka.endpoint.entra.credential import build_credential, checked_credential
 from ehkafka.errors import ConfigurationError
 from ehkafka.settings.secret import Secret
 from ehkafka.wording import ended
@@ -23,7 +23,7 @@ from ehkafka.wording import ended
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ehkafka.checkpoints.store import CheckpointStore
+    from ehkafka.checkpoints.stores.store import CheckpointStore
 
     Options = dict[str, Any]
     Opener = Callable[[Options], tuple[Any, Any]]

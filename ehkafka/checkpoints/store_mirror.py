@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ehkafka.checkpoints.owner_book import EVERY_S
+from ehkafka.checkpoints.mirror.owners import EVERY_S
 from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from ehkafka.checkpoints.store import CheckpointStore
+    from ehkafka.checkpoints.stores.store import CheckpointStore
 
 INTERVAL_S = 10.0
 """KEDA looks every 30 s by default; ten seconds keep a fall-back short without many writes."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ehkafka.endpoint.property_names import is_secret
+from ehkafka.endpoint.properties.names import is_secret
 
 STRUCK = "***"
 # A shorter one would strike out half of the sentence.

@@ -9,7 +9,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.checks.finding import Finding, NotMeasured
 from ehkafka.checks.inspection import trouble
-from ehkafka.endpoint.limits import GROUP_NAME_CHARACTERS_MAX
+from ehkafka.endpoint.properties.limits import GROUP_NAME_CHARACTERS_MAX
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:

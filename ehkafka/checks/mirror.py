@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ehkafka.checkpoints.store import StoreConflictError, StoreError
 from ehkafka.checkpoints.store_mirror import writes_per_month
+from ehkafka.checkpoints.stores.store import StoreConflictError, StoreError
 from ehkafka.checks.finding import SETTINGS_CODE, Finding, NotMeasured, Trouble
 from ehkafka.errors import ConfigurationError
 from ehkafka.wording import seconds

@@ -18,7 +18,7 @@ from ehkafka.errors import EhkafkaError
 
 if TYPE_CHECKING:
     from ehkafka.checks.inspection import Inspection
-    from ehkafka.endpoint.token_source import TokenSource
+    from ehkafka.endpoint.entra.token_source import TokenSource
 
 _RENEW = (
     "Make the credential fetch a new one (az login, the managed identity, the client secret's own expiry),"

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from ehkafka.endpoint.properties import consumer_properties
+from ehkafka.endpoint.properties.layers import consumer_properties
 from ehkafka.settings.secret import HiddenProperties
 
 if TYPE_CHECKING:
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
-    from ehkafka.endpoint.properties import Assignor
+    from ehkafka.endpoint.properties.layers import Assignor
     from ehkafka.settings import Settings
 
 OWN_GROUP = "ehkafka-check"

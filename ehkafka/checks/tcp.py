@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.checks.dial import dial
 from ehkafka.checks.finding import Finding, Trouble
-from ehkafka.endpoint.connection_string import EMULATOR_KAFKA_PORT, KAFKA_PORT
+from ehkafka.endpoint.keys.connection_string import EMULATOR_KAFKA_PORT, KAFKA_PORT
 from ehkafka.wording import seconds
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ehkafka import ConfigurationError, Endpoint
 from ehkafka.checks import Target
 from ehkafka.cli.app_path import load_app
-from ehkafka.cli.settings_given import Given
+from ehkafka.cli.settings.given import Given
 from ehkafka.offsets.source import mirror_of_environment, named_mirror
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ehkafka.app.configuration import Effective
-    from ehkafka.cli.settings_given import Given
+    from ehkafka.cli.settings.given import Given
 
 MISSING = "missing"
 # What an app's code has to give, and so stands in for it when there is no app.

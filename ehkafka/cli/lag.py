@@ -15,8 +15,8 @@ from rich.text import Text
 
 from ehkafka.checks import printable
 from ehkafka.cli.exits import LAGGING
-from ehkafka.cli.offsets_output import put_json, put_text
-from ehkafka.cli.offsets_text import report_as_dict, report_as_text
+from ehkafka.cli.offsets.output import put_json, put_text
+from ehkafka.cli.offsets.text import report_as_dict, report_as_text
 from ehkafka.cli.unread import PipedConsole
 from ehkafka.offsets import LagReport
 

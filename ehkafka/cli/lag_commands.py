@@ -60,7 +60,7 @@ def lag(
 ) -> None:
     """Show how far a group is behind."""
     from ehkafka.cli import lag as work  # noqa: PLC0415 - `run` needs none of it
-    from ehkafka.cli.offsets import group_offsets  # noqa: PLC0415
+    from ehkafka.cli.offsets.offsets import group_offsets  # noqa: PLC0415
 
     with reported(debug=of.debug):
         there = group_offsets(topic, of)
@@ -86,7 +86,7 @@ def owners(
 ) -> None:
     """Show who has which partition."""
     from ehkafka.cli import owners as work  # noqa: PLC0415 - `run` needs none of it
-    from ehkafka.cli.offsets import group_offsets  # noqa: PLC0415
+    from ehkafka.cli.offsets.offsets import group_offsets  # noqa: PLC0415
     from ehkafka.offsets.source import mirror_of_target, open_source  # noqa: PLC0415
 
     with reported(debug=of.debug):

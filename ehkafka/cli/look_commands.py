@@ -20,7 +20,7 @@ from ehkafka.cli.options import (
     Timeout,
     topic_names,
 )
-from ehkafka.cli.settings_given import Given
+from ehkafka.cli.settings.given import Given
 
 CHECK_HELP = """Check the way to a broker step by step: name, port, TLS, credential, topic, group, offsets.
 

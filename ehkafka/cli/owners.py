@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ehkafka.cli.columns import columns
-from ehkafka.cli.offsets_output import put_json, put_text
+from ehkafka.cli.offsets.output import put_json, put_text
 from ehkafka.offsets.members import members_of
 from ehkafka.offsets.owners import SILENT_S, owner_rows, read_owners
 from ehkafka.wording import counted, seconds

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from ehkafka import ConfigurationError
 from ehkafka.checks import LastRecords
-from ehkafka.cli.settings_text import start_position
+from ehkafka.cli.settings.text import start_position
 
 FORMS = (
     "earliest, latest, an offset such as 1200, -10 for the last 10 of each partition, -10m for the last"

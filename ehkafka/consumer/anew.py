@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Consumer
 
-    from ehkafka.consumer.parts import Parts
+    from ehkafka.consumer.members import Parts
     from ehkafka.records import TopicPartition
 
 

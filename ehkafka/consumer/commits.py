@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError
 
-from ehkafka.consumer.asks import AS_MARKED, Answer, Ask, Asks, Request
+from ehkafka.consumer.commit_requests import AS_MARKED, Answer, Ask, Asks, Request
 from ehkafka.progress.committer import names_metadata
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
     from confluent_kafka import TopicPartition as KafkaPartition
 
+    from ehkafka.consumer.access import Turns
     from ehkafka.consumer.carried_facts import CarriedFacts
-    from ehkafka.consumer.turns import Turns
     from ehkafka.progress.committer import Committer
     from ehkafka.progress.ledger import CommitLedger, Position
     from ehkafka.records import TopicPartition

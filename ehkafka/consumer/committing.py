@@ -12,15 +12,15 @@ from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 from confluent_kafka.cimpl import Message
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
-from ehkafka.consumer.asks import Ask
-from ehkafka.consumer.wishes import Wishes
+from ehkafka.consumer.arguments import Wishes
+from ehkafka.consumer.commit_requests import Ask
 from ehkafka.progress.committer import as_offset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from ehkafka.consumer.commits import Commits
-    from ehkafka.consumer.parts import Parts
+    from ehkafka.consumer.members import Parts
     from ehkafka.records import TopicPartition
 
 

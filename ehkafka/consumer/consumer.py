@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
+from ehkafka.consumer.access import CLOSE_WAIT_S
 from ehkafka.consumer.carried_facts import without_ours
-from ehkafka.consumer.choices import UNMARKED_BYTES_MAX, UNMARKED_RECORDS_MAX, SyncCommit, flattened
 from ehkafka.consumer.committing import Committing
-from ehkafka.consumer.parts import Parts
+from ehkafka.consumer.members import Parts
 from ehkafka.consumer.polling import PollingConsumer
+from ehkafka.consumer.program_settings import UNMARKED_BYTES_MAX, UNMARKED_RECORDS_MAX, SyncCommit, flattened
 from ehkafka.consumer.rebalances import Rebalances
-from ehkafka.consumer.turns import CLOSE_WAIT_S
 from ehkafka.endpoint.client import initialise_consumer
 from ehkafka.endpoint.text import check_client_texts, check_topics
 from ehkafka.records import TopicPartition

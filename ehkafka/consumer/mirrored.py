@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.checkpoints.layout import Layout
-from ehkafka.checkpoints.mirror import Mirror
+from ehkafka.checkpoints.mirror.mirror import Mirror
 from ehkafka.positions.mirror_start import MirrorEvidence, MirrorStart
 from ehkafka.records import TopicPartition
 from ehkafka.run.mirroring import check_topics, run_name

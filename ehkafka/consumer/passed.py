@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Consumer
 
+    from ehkafka.consumer.access import Turns
     from ehkafka.consumer.marks import Marks
     from ehkafka.consumer.positions import Returned, Stored
-    from ehkafka.consumer.turns import Turns
     from ehkafka.records import TopicPartition
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
     from ehkafka.consumer.committing import Committing
-    from ehkafka.consumer.parts import Parts
+    from ehkafka.consumer.members import Parts
 
 _poll: Any = KafkaConsumer.poll
 _consume: Any = KafkaConsumer.consume

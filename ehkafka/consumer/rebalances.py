@@ -17,7 +17,7 @@ from ehkafka.records import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ehkafka.consumer.parts import Parts
+    from ehkafka.consumer.members import Parts
     from ehkafka.progress.metadata import LogFacts
 
     _Commits = tuple[Mapping[TopicPartition, KafkaPartition], Mapping[TopicPartition, LogFacts]]

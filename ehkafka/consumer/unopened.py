@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ehkafka.consumer.access import Turns
 from ehkafka.consumer.positions import Returned
-from ehkafka.consumer.turns import Turns
 
 if TYPE_CHECKING:
-    from ehkafka.consumer.asks import Answer
+    from ehkafka.consumer.commit_requests import Answer
 
 
 class Unopened:

@@ -16,10 +16,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import Consumer, Producer
 
 from ehkafka.endpoint.causes import CAUSE_UNKNOWN, CAUSES
-from ehkafka.endpoint.known_names import KNOWN
-from ehkafka.endpoint.limits import CLIENT_VERSION_MIN, CLIENT_VERSIONS_BROKEN
-from ehkafka.endpoint.property_names import is_secret
-from ehkafka.endpoint.token_source import TokenSource
+from ehkafka.endpoint.entra.token_source import TokenSource
+from ehkafka.endpoint.properties.known_names import KNOWN
+from ehkafka.endpoint.properties.limits import CLIENT_VERSION_MIN, CLIENT_VERSIONS_BROKEN
+from ehkafka.endpoint.properties.names import is_secret
 from ehkafka.errors import ConfigurationError
 from ehkafka.wording import ended
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.endpoint import refusals
 from ehkafka.endpoint.bootstrap import hosts_in, is_event_hubs_host
 from ehkafka.endpoint.client_name import client_name
 from ehkafka.endpoint.endpoint import Endpoint
-from ehkafka.endpoint.properties import check_idle_times, set_timings
-from ehkafka.endpoint.property_names import in_one_spelling
-from ehkafka.endpoint.refusals import ADDRESSES, Owned
+from ehkafka.endpoint.properties import refusals
+from ehkafka.endpoint.properties.layers import check_idle_times, set_timings
+from ehkafka.endpoint.properties.names import in_one_spelling
+from ehkafka.endpoint.properties.refusals import ADDRESSES, Owned
 from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from ehkafka.embedded.shared import SharedBroker
 from ehkafka.endpoint.bootstrap import bootstrap_hosts, is_event_hubs_host, is_loopback
-from ehkafka.endpoint.connection_string import ConnectionString
-from ehkafka.endpoint.credential_rotation import RotatingCredential
-from ehkafka.endpoint.credential_source import credential_source
-from ehkafka.endpoint.entra import EntraConnection
+from ehkafka.endpoint.entra.entra import EntraConnection
 from ehkafka.endpoint.environment import ADDITIONS, chosen_way, missing_hint, read_variables
-from ehkafka.endpoint.property_names import check_mapping, in_one_spelling
-from ehkafka.endpoint.refusals import check_trust
+from ehkafka.endpoint.keys.connection_string import ConnectionString
+from ehkafka.endpoint.keys.rotation import RotatingCredential
+from ehkafka.endpoint.keys.source import credential_source
+from ehkafka.endpoint.properties.names import check_mapping, in_one_spelling
+from ehkafka.endpoint.properties.refusals import check_trust
 from ehkafka.errors import ConfigurationError
 from ehkafka.settings.secret import HiddenProperties
 from ehkafka.wording.calling import made_plainly, plainly
@@ -27,8 +27,8 @@ from ehkafka.wording.calling import made_plainly, plainly
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from ehkafka.endpoint.property_names import Value
-    from ehkafka.endpoint.token_source import TokenSource
+    from ehkafka.endpoint.entra.token_source import TokenSource
+    from ehkafka.endpoint.properties.names import Value
 
 Kind = Literal["kafka", "event-hubs", "emulator", "embedded"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ehkafka.endpoint.limits import KAFKA_TEXT_BYTES_MAX
+from ehkafka.endpoint.properties.limits import KAFKA_TEXT_BYTES_MAX
 from ehkafka.errors import ConfigurationError
 
 CLIENT_TOPIC_CHARACTERS_MAX: Final = 512

@@ -19,7 +19,7 @@ from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Outcome, Record
 from ehkafka.records.batch import Batch, Failed, Skipped, results_of
 from ehkafka.records.deferral import DEFERRED, engines_own
-from ehkafka.workers.batch_plan import BatchLimits
+from ehkafka.workers.batches.plan import BatchLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from ehkafka.records import Message
     from ehkafka.records.batch import Result
     from ehkafka.settings import Settings
-    from ehkafka.workers.batch_loop import BatchLoop
-    from ehkafka.workers.batch_plan import Share
+    from ehkafka.workers.batches.loop import BatchLoop
+    from ehkafka.workers.batches.plan import Share
 
 # More than any backlog that is worth its memory.
 BATCH_RECORDS_MAX = 1_000_000

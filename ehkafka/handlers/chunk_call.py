@@ -15,7 +15,7 @@ from ehkafka.lanes.chunk import can_tell
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.records.deferral import DEFERRED, is_deferred
 from ehkafka.recovery.unrun import must_have_run
-from ehkafka.workers.processes import Processes
+from ehkafka.workers.processes.option import Processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence

@@ -22,7 +22,7 @@ from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction
 from ehkafka.settings import check_max_age
 from ehkafka.settings.secret import quoted
 from ehkafka.wording.calling import TOPIC_CHARACTERS_MAX, is_topic_name, must_take, must_take_in_class
-from ehkafka.workers.processes import Processes, is_nameless
+from ehkafka.workers.processes.option import Processes, is_nameless
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable

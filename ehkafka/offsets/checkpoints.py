@@ -9,21 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ehkafka.checkpoints.body import read_checkpoint
-from ehkafka.checkpoints.formats import Found, found_in
-from ehkafka.checkpoints.formats_write import write_checkpoint
+from ehkafka.checkpoints.formats.formats import Found, found_in
+from ehkafka.checkpoints.formats.write import write_checkpoint
 from ehkafka.checkpoints.layout import Layout
-from ehkafka.checkpoints.store import StoreError
+from ehkafka.checkpoints.mirror.body import read_checkpoint
+from ehkafka.checkpoints.stores.store import StoreError
 from ehkafka.offsets.plan import NO_PARTITION
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from ehkafka.checkpoints.checkpoint import Checkpoint
-    from ehkafka.checkpoints.formats import Format
-    from ehkafka.checkpoints.formats_choose import Chosen
-    from ehkafka.checkpoints.formats_write import Written
-    from ehkafka.checkpoints.store import CheckpointStore
+    from ehkafka.checkpoints.formats.choose import Chosen
+    from ehkafka.checkpoints.formats.formats import Format
+    from ehkafka.checkpoints.formats.write import Written
+    from ehkafka.checkpoints.stores.store import CheckpointStore
     from ehkafka.offsets.view import PartitionView
 
 LEASE_S = 60.0

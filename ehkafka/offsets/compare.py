@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ehkafka.checkpoints.foreign import has_names
-from ehkafka.checkpoints.formats import Format, Found
+from ehkafka.checkpoints.formats.formats import Format, Found
+from ehkafka.checkpoints.mirror.foreign import has_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ehkafka.checkpoints.formats import Unreadable
+    from ehkafka.checkpoints.formats.formats import Unreadable
     from ehkafka.offsets.view import PartitionView
 
 

@@ -18,7 +18,7 @@ from ehkafka.checks.inspection import CLOSE_S, Inspection, close_within
 from ehkafka.checks.way_in import enter, reach_topic, told
 from ehkafka.endpoint.client import check_client_version, describe_error, open_admin
 from ehkafka.endpoint.client_log import ClientLog
-from ehkafka.endpoint.properties import admin_properties
+from ehkafka.endpoint.properties.layers import admin_properties
 from ehkafka.errors import ConfigurationError, EndpointError, GroupInUseError
 from ehkafka.offsets.view import PartitionView
 from ehkafka.positions.log_bounds import log_bounds

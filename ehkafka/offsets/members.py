@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from ehkafka.endpoint.client_log import ClientLog
-from ehkafka.endpoint.properties import admin_properties
+from ehkafka.endpoint.properties.layers import admin_properties
 
 if TYPE_CHECKING:
     from ehkafka.checks.target import Target

@@ -9,16 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from ehkafka.checkpoints.body import read_ownership
-from ehkafka.checkpoints.foreign import has_names
 from ehkafka.checkpoints.layout import Layout, place_of
-from ehkafka.checkpoints.owner_book import EVERY_S
+from ehkafka.checkpoints.mirror.body import read_ownership
+from ehkafka.checkpoints.mirror.foreign import has_names
+from ehkafka.checkpoints.mirror.owners import EVERY_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ehkafka.checkpoints.checkpoint import Ownership
-    from ehkafka.checkpoints.store import CheckpointStore
+    from ehkafka.checkpoints.stores.store import CheckpointStore
     from ehkafka.offsets.members import Member
     from ehkafka.offsets.view import PartitionView
 

@@ -12,22 +12,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ehkafka.checkpoints.blob_mirror import BlobMirror
-from ehkafka.checkpoints.container import is_container_name
-from ehkafka.checkpoints.file_store import FileStore
-from ehkafka.checkpoints.formats import Format
-from ehkafka.checkpoints.formats_choose import Wanted, choose, read_store
-from ehkafka.checkpoints.formats_folder import BlobList, CheckpointFolder
-from ehkafka.checkpoints.formats_write import WRITTEN
+from ehkafka.checkpoints.formats.choose import Wanted, choose, read_store
+from ehkafka.checkpoints.formats.folder import BlobList, CheckpointFolder
+from ehkafka.checkpoints.formats.formats import Format
+from ehkafka.checkpoints.formats.write import WRITTEN
 from ehkafka.checkpoints.layout import Layout, namespace_of
-from ehkafka.checkpoints.store import CheckpointStore
 from ehkafka.checkpoints.store_mirror import StoreMirror
+from ehkafka.checkpoints.stores.container import is_container_name
+from ehkafka.checkpoints.stores.file import FileStore
+from ehkafka.checkpoints.stores.store import CheckpointStore
 from ehkafka.errors import ConfigurationError
 from ehkafka.offsets.compare import mirror_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from ehkafka.checkpoints.formats import Found, Unreadable
+    from ehkafka.checkpoints.formats.formats import Found, Unreadable
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.checks.target import Target
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from ehkafka.checkpoints.checkpoint import Checkpoint
-from ehkafka.checkpoints.copied import is_copy
-from ehkafka.checkpoints.foreign import Foreign
-from ehkafka.checkpoints.store import StoreError, StoreUnavailableError
+from ehkafka.checkpoints.mirror.copied import is_copy
+from ehkafka.checkpoints.mirror.foreign import Foreign
+from ehkafka.checkpoints.stores.store import StoreError, StoreUnavailableError
 from ehkafka.errors import EndpointError
 from ehkafka.events import ProgressIgnored
 from ehkafka.events.mirror import MirrorUsed

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ehkafka.endpoint.limits import COMMIT_IDLE_S, COMMIT_INTERVAL_S_MIN
+from ehkafka.endpoint.properties.limits import COMMIT_IDLE_S, COMMIT_INTERVAL_S_MIN
 from ehkafka.events import CommitPaceBounded
 from ehkafka.progress.ledger import CommitPacing
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from ehkafka.endpoint.limits import COMMIT_METADATA_BYTES_MAX
+from ehkafka.endpoint.properties.limits import COMMIT_METADATA_BYTES_MAX
 from ehkafka.events import ProgressTruncated
 from ehkafka.progress.known import Known
 from ehkafka.progress.ledger import Position

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ehkafka.records import Record
-    from ehkafka.recovery.fate import Fate
+    from ehkafka.recovery.letters.origin import Fate
 
     # What is no letter has no fate.
     Letter = tuple[Record, Fate | None]

@@ -17,11 +17,11 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from ehkafka.checks.topic_reader import TopicReader
 from ehkafka.endpoint.client import describe_error, open_consumer
 from ehkafka.endpoint.client_log import ClientLog
-from ehkafka.endpoint.properties import consumer_properties
+from ehkafka.endpoint.properties.layers import consumer_properties
 from ehkafka.errors import ConfigurationError, EndpointError, TopicNotFoundError
 from ehkafka.positions.log_bounds import log_bounds
 from ehkafka.records import TopicPartition
-from ehkafka.recovery.fate import LetterFilter, fate_of
+from ehkafka.recovery.letters.origin import LetterFilter, fate_of
 from ehkafka.redrive.group import refuse_if_joined
 from ehkafka.redrive.order import RedriveCount
 from ehkafka.redrive.run import RedriveRun
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ehkafka.checks.target import Target
     from ehkafka.positions.gap import LogBounds
     from ehkafka.records import Record
-    from ehkafka.recovery.fate import Fate
+    from ehkafka.recovery.letters.origin import Fate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

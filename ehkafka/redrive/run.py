@@ -15,7 +15,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.records import record_type
-from ehkafka.recovery.fate import fate_of, headers_back
+from ehkafka.recovery.letters.origin import fate_of, headers_back
 from ehkafka.redrive.order import MergedLetters, RedriveCount, SafeBelow
 from ehkafka.redrive.writer import Homecoming, HomeWriter
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ehkafka.positions.gap import LogBounds
     from ehkafka.records import Record
-    from ehkafka.recovery.fate import Fate
+    from ehkafka.recovery.letters.origin import Fate
     from ehkafka.redrive.redrive import Redrive
 
 BATCH_RECORDS = 500

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.endpoint.client import describe_error, open_producer
-from ehkafka.endpoint.properties import LETTER_BYTES, letter_properties
+from ehkafka.endpoint.properties.layers import LETTER_BYTES, letter_properties
 from ehkafka.errors import EhkafkaError, EndpointError
-from ehkafka.recovery.letter_producer import LetterProducer
+from ehkafka.recovery.letters.producer import LetterProducer
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ehkafka.checks.target import Target
     from ehkafka.events import Event
     from ehkafka.records import TopicPartition
-    from ehkafka.recovery.letter import Headers
-    from ehkafka.recovery.letter_producer import Hearing
+    from ehkafka.recovery.letters.letter import Headers
+    from ehkafka.recovery.letters.producer import Hearing
 
 # So many producers in a row without an acknowledgement, over half a minute: a person has to look.
 REPLACED_MAX = 5

@@ -9,10 +9,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.endpoint.advice import producer_advice
 from ehkafka.endpoint.client import open_producer
-from ehkafka.endpoint.credential_watch import CredentialWatch
-from ehkafka.endpoint.properties import letter_properties
+from ehkafka.endpoint.keys.watch import CredentialWatch
+from ehkafka.endpoint.properties.advice import producer_advice
+from ehkafka.endpoint.properties.layers import letter_properties
 from ehkafka.handlers.batch import BatchSpec
 from ehkafka.intake.contact import Contact
 from ehkafka.intake.context import IntakeContext, PartitionHooks
@@ -32,15 +32,15 @@ from ehkafka.progress.ledger import CommitLedger
 from ehkafka.progress.pacing import commit_pacing
 from ehkafka.progress.saving import ProgressSaver, metadata_bytes_max
 from ehkafka.records import record_type
-from ehkafka.recovery.desk import STOP_WORDS, FailureDesk, StopWords
-from ehkafka.recovery.letter_office import LetterOffice
-from ehkafka.recovery.letter_producer import LetterProducer
-from ehkafka.recovery.letters import Letters
+from ehkafka.recovery.failures import STOP_WORDS, FailureDesk, StopWords
+from ehkafka.recovery.letters.letters import Letters
+from ehkafka.recovery.letters.producer import LetterProducer
+from ehkafka.recovery.letters.topics import LetterOffice
 from ehkafka.recovery.pending import PendingAnswers
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.recovery.wiring import check_recovery
 from ehkafka.run.pools import HandlerParts, Pools
-from ehkafka.workers.batch_exchange import BatchExchange
+from ehkafka.workers.batches.exchange import BatchExchange
 from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.rate import Pace, PacedDispatcher
 
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.records import Record
-    from ehkafka.recovery.letter_producer import Hearing
+    from ehkafka.recovery.letters.producer import Hearing
     from ehkafka.settings import Drain, Settings
     from ehkafka.telemetry.bus import EventBus
 

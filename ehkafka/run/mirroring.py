@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ehkafka.checkpoints.layout import Layout, namespace_of
-from ehkafka.checkpoints.mirror import Mirror
+from ehkafka.checkpoints.mirror.mirror import Mirror
 from ehkafka.endpoint.client_name import host_name
 from ehkafka.errors import ConfigurationError
 from ehkafka.positions.mirror_start import MirrorEvidence, MirrorRanges, MirrorStart

@@ -14,13 +14,13 @@ from ehkafka.events import UserCodeFailed
 from ehkafka.handlers.batch import BatchCall, BatchSpec
 from ehkafka.handlers.call import make_call, make_invoke, make_invoke_async, must_run_in_threads
 from ehkafka.handlers.chunk_call import make_run_chunk, may_express
-from ehkafka.workers.asyncio_workers import AsyncioWorkers
 from ehkafka.workers.attempt_clock import AttemptClock
-from ehkafka.workers.batch_exchange import BatchExchange
-from ehkafka.workers.batch_loop import BatchLoop
-from ehkafka.workers.batch_workers import BatchWorkers
-from ehkafka.workers.process_workers import ProcessWorkers
-from ehkafka.workers.processes import Processes
+from ehkafka.workers.batches.exchange import BatchExchange
+from ehkafka.workers.batches.loop import BatchLoop
+from ehkafka.workers.batches.workers import BatchWorkers
+from ehkafka.workers.processes.option import Processes
+from ehkafka.workers.processes.workers import ProcessWorkers
+from ehkafka.workers.tasks.workers import AsyncioWorkers
 from ehkafka.workers.threads import TURN_RECORDS_MAX, ThreadWorkers
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.order import KeyReader
     from ehkafka.records import Record
-    from ehkafka.recovery.desk import FailureDesk
+    from ehkafka.recovery.failures import FailureDesk
     from ehkafka.recovery.pending import PendingAnswers
     from ehkafka.settings import Drain
     from ehkafka.workers.exchange import Exchange

@@ -10,11 +10,11 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ehkafka.endpoint.advice import consumer_advice
 from ehkafka.endpoint.broker_errors import missing_topics, unreachable
 from ehkafka.endpoint.client import open_consumer
 from ehkafka.endpoint.client_log import ClientLog
-from ehkafka.endpoint.properties import consumer_properties
+from ehkafka.endpoint.properties.advice import consumer_advice
+from ehkafka.endpoint.properties.layers import consumer_properties
 from ehkafka.errors import EndpointError
 
 if TYPE_CHECKING:

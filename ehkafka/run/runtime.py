@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.endpoint.broker_errors import ALL_BROKERS_DOWN
 from ehkafka.endpoint.client import check_client_version
-from ehkafka.endpoint.credential_watch import CredentialWatch
+from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.errors import EhkafkaError, EndpointError, EngineError
 from ehkafka.events import AppStarted, AppStopped, ConnectionTrouble, HandlerResized, UserCodeFailed
 from ehkafka.intake.context import PartitionHooks
 from ehkafka.intake.poll_loop import PollLoop
 from ehkafka.intake.watch import ProgressWatch
 from ehkafka.progress.pacing import pace_bound
-from ehkafka.recovery.desk import STOP
+from ehkafka.recovery.failures import STOP
 from ehkafka.run.assembly import Assembly
 from ehkafka.run.connection_errors import ConnectionErrors
 from ehkafka.run.endings import death_of, fatal_in_user_code

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.endpoint.entra_namespace import EntraNamespace
+from ehkafka.endpoint.entra.namespace import EntraNamespace
 from ehkafka.errors import ConfigurationError
 from ehkafka.settings.secret import HiddenProperties
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ehkafka.endpoint import Endpoint
-from ehkafka.endpoint.property_names import is_secret
+from ehkafka.endpoint.properties.names import is_secret
 from ehkafka.errors import ConfigurationError, EhkafkaError, said
 from ehkafka.spark.shipped import import_shipped
 from ehkafka.wording import ended

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ehkafka.errors import EndpointError
 from ehkafka.testing.azurite_install import azurite_main, find_node
-from ehkafka.testing.broker_process import BrokerProcess
+from ehkafka.testing.kafka.process import BrokerProcess
 from ehkafka.testing.ports import free_ports
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from ehkafka.checkpoints.memory_store import MemoryStore
-from ehkafka.checkpoints.store import StoreUnavailableError
+from ehkafka.checkpoints.stores.memory import MemoryStore
+from ehkafka.checkpoints.stores.store import StoreUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ehkafka.checkpoints.store import StoredBlob, Version
+    from ehkafka.checkpoints.stores.store import StoredBlob, Version
 
 
 # Nothing waits for ever, whatever a test forgets.

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from ehkafka.lanes.decision import AwaitHead
 from ehkafka.records import Outcome
-from ehkafka.testing.checker import Checker
+from ehkafka.testing.checker.checker import Checker
+from ehkafka.testing.checker.verdict import FORBIDDEN, Measure, Verdict
 from ehkafka.testing.clock import VirtualClock
 from ehkafka.testing.simulated_chaos import Chaos
 from ehkafka.testing.simulated_group import CommitRefusal, SimulatedGroup
@@ -24,7 +25,6 @@ from ehkafka.testing.simulated_log import SimulatedLog
 from ehkafka.testing.simulated_member import SimulatedMember
 from ehkafka.testing.simulated_plan import SimulationPlan
 from ehkafka.testing.simulated_worker import draw_decision
-from ehkafka.testing.verdict import FORBIDDEN, Measure, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Self
 
 from ehkafka.errors import EndpointError
 from ehkafka.spark.java_home import find_java_home
-from ehkafka.testing.broker_process import BrokerProcess, java_environment
+from ehkafka.testing.kafka.process import BrokerProcess, java_environment
 from ehkafka.testing.ports import free_ports
 from ehkafka.testing.spark_home import make_spark_home
 

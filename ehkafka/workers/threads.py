@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.lanes.chunk import Chunk
 from ehkafka.records.deferral import DEFERRED
-from ehkafka.workers.batch_exchange import BatchExchange
+from ehkafka.workers.batches.exchange import BatchExchange
 from ehkafka.workers.exchange import QUICK_S, Exchange
 
 if TYPE_CHECKING:

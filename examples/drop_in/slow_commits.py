@@ -18,7 +18,7 @@ import confluent_kafka
 
 import ehkafka
 from ehkafka.testing import EmbeddedBroker
-from ehkafka.testing.commit_throttle import CommitPolicy, CommitThrottle
+from ehkafka.testing.faults.commit_throttle import CommitPolicy, CommitThrottle
 
 RECORDS = int(sys.argv[1]) if len(sys.argv) > 1 else 40
 THREADS = 8

@@ -69,7 +69,7 @@ PURE = (
     "records.signals",
     "recovery.policy",
     "recovery.retry",
-    "workers.batch_plan",
+    "workers.batches.plan",
 )
 # Values that the pure core may use. `headers` builds datetimes out of numbers; it reads no clock either.
 PURE_VALUES = ("headers", "settings.reset_name", "wording")
@@ -93,8 +93,8 @@ OWNERS = {
     "confluent_kafka": (
         "endpoint.client",
         "endpoint.broker_errors",
-        "recovery.letter_office",
-        "recovery.letter_producer",
+        "recovery.letters.topics",
+        "recovery.letters.producer",
         "redrive",
         "run",
         "intake",
@@ -108,7 +108,13 @@ OWNERS = {
         "testing",
         "cli.demo",
     ),
-    "azure": ("endpoint.entra_credential", "checkpoints.blob", "spark.sink", "testing"),
+    "azure": (
+        "endpoint.entra.credential",
+        "checkpoints.blob_mirror",
+        "checkpoints.stores",
+        "spark.sink",
+        "testing",
+    ),
     "orjson": ("records", "checkpoints", "checks", "spark.sink", "testing", "cli"),
     "pyspark": ("spark",),
     "pyarrow": ("spark",),

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.checkpoints.blob_store import BlobStore
-from ehkafka.checkpoints.file_store import FileStore
-from ehkafka.checkpoints.memory_store import MemoryStore
+from ehkafka.checkpoints.stores.blob import BlobStore
+from ehkafka.checkpoints.stores.file import FileStore
+from ehkafka.checkpoints.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from ehkafka.checkpoints.store import CheckpointStore
+    from ehkafka.checkpoints.stores.store import CheckpointStore
     from ehkafka.testing.azurite import Azurite
 
 

@@ -13,7 +13,7 @@ import pytest
 from azure.core.credentials import AccessToken, AzureSasCredential
 
 import ehkafka
-from ehkafka.checkpoints.store import StoreForbiddenError
+from ehkafka.checkpoints.stores.store import StoreForbiddenError
 from ehkafka.testing.azurite import ACCOUNT, ACCOUNT_KEY
 
 if TYPE_CHECKING:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.checkpoints.blob_store import BlobStore
-from ehkafka.checkpoints.store import (
+from ehkafka.checkpoints.stores.blob import BlobStore
+from ehkafka.checkpoints.stores.store import (
     StoreConflictError,
     StoreError,
     StoreForbiddenError,
     StoreMissingError,
     StoreUnavailableError,
 )
-from ehkafka.testing.http_proxy import Fault, HttpProxy
+from ehkafka.testing.faults.http_proxy import Fault, HttpProxy
 from ehkafka.testing.unstolen import unstolen_s
 
 if TYPE_CHECKING:

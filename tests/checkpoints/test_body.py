@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ehkafka.checkpoints import body
 from ehkafka.checkpoints.checkpoint import Checkpoint, Ownership
+from ehkafka.checkpoints.mirror import body
 
 NUMBERS = st.integers(0, body.OFFSET_MAX)
 MILLISECONDS = st.integers(0, body.MILLISECONDS_MAX)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ehkafka.checkpoints import file_store
-from ehkafka.checkpoints.file_store import FileStore
-from ehkafka.checkpoints.formats_folder import CheckpointFolder
-from ehkafka.checkpoints.store import (
+from ehkafka.checkpoints.formats.folder import CheckpointFolder
+from ehkafka.checkpoints.stores import file as file_store
+from ehkafka.checkpoints.stores.file import FileStore
+from ehkafka.checkpoints.stores.store import (
     StoreConflictError,
     StoreError,
     StoreForbiddenError,

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.checkpoints.body import (
+from ehkafka.checkpoints.checkpoint import Checkpoint, Ownership
+from ehkafka.checkpoints.layout import Layout
+from ehkafka.checkpoints.mirror.body import (
     NAME_CHARACTERS_MAX,
     checkpoint_body,
     checkpoint_metadata,
@@ -16,15 +18,13 @@ from ehkafka.checkpoints.body import (
     read_checkpoint,
     read_ownership,
 )
-from ehkafka.checkpoints.checkpoint import Checkpoint, Ownership
-from ehkafka.checkpoints.foreign import Foreign, checkpoint_in
-from ehkafka.checkpoints.layout import Layout
-from ehkafka.checkpoints.memory_store import MemoryStore
-from ehkafka.checkpoints.mirror import Mirror
-from ehkafka.checkpoints.mirror_book import MirrorBook
-from ehkafka.checkpoints.mirror_work import MirrorWork
-from ehkafka.checkpoints.owner_book import EVERY_S, OwnerBook
-from ehkafka.checkpoints.store import StoredBlob
+from ehkafka.checkpoints.mirror.book import MirrorBook
+from ehkafka.checkpoints.mirror.foreign import Foreign, checkpoint_in
+from ehkafka.checkpoints.mirror.mirror import Mirror
+from ehkafka.checkpoints.mirror.owners import EVERY_S, OwnerBook
+from ehkafka.checkpoints.mirror.work import MirrorWork
+from ehkafka.checkpoints.stores.memory import MemoryStore
+from ehkafka.checkpoints.stores.store import StoredBlob
 from ehkafka.events import MirrorForeign
 from ehkafka.progress.position import Progress
 from ehkafka.records import TopicPartition
@@ -32,7 +32,7 @@ from ehkafka.records import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.checkpoints.store import CheckpointStore
+    from ehkafka.checkpoints.stores.store import CheckpointStore
     from ehkafka.events import Event
     from ehkafka.testing.azurite import Azurite
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.checkpoints import outage
-from ehkafka.checkpoints.body import checkpoint_body, read_checkpoint, read_ownership
 from ehkafka.checkpoints.checkpoint import Checkpoint
 from ehkafka.checkpoints.layout import Layout
-from ehkafka.checkpoints.memory_store import MemoryStore
-from ehkafka.checkpoints.mirror import BEHIND_S, Mirror
-from ehkafka.checkpoints.store import StoreError, StoreUnavailableError
+from ehkafka.checkpoints.mirror import outage
+from ehkafka.checkpoints.mirror.body import checkpoint_body, read_checkpoint, read_ownership
+from ehkafka.checkpoints.mirror.mirror import BEHIND_S, Mirror
+from ehkafka.checkpoints.stores.memory import MemoryStore
+from ehkafka.checkpoints.stores.store import StoreError, StoreUnavailableError
 from ehkafka.events import (
     Event,
     MirrorContested,

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ehkafka.checkpoints.checkpoint import Checkpoint
-from ehkafka.checkpoints.mirror_book import ENDED_S, FOREIGN_LOOK_S, MirrorBook, Seen
+from ehkafka.checkpoints.mirror.book import ENDED_S, FOREIGN_LOOK_S, MirrorBook, Seen
 from ehkafka.progress.position import Progress
 from ehkafka.records import TopicPartition
 

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ehkafka.checkpoints.body import ownership_metadata, read_ownership
 from ehkafka.checkpoints.checkpoint import Ownership
 from ehkafka.checkpoints.layout import Layout
-from ehkafka.checkpoints.memory_store import MemoryStore
-from ehkafka.checkpoints.mirror_book import MirrorBook
-from ehkafka.checkpoints.mirror_work import MirrorWork
-from ehkafka.checkpoints.owner_book import CROSSED_S, EVERY_S, OwnerBook
-from ehkafka.checkpoints.store import StoreUnavailableError
+from ehkafka.checkpoints.mirror.body import ownership_metadata, read_ownership
+from ehkafka.checkpoints.mirror.book import MirrorBook
+from ehkafka.checkpoints.mirror.owners import CROSSED_S, EVERY_S, OwnerBook
+from ehkafka.checkpoints.mirror.work import MirrorWork
+from ehkafka.checkpoints.stores.memory import MemoryStore
+from ehkafka.checkpoints.stores.store import StoreUnavailableError
 from ehkafka.records import TopicPartition
 from ehkafka.testing.bad_store import BadStore
 
 if TYPE_CHECKING:
-    from ehkafka.checkpoints.store import Version
+    from ehkafka.checkpoints.stores.store import Version
 
 T0 = TopicPartition("t", 0)
 LAYOUT = Layout("ns", "g")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ehkafka.checkpoints.store import StoreConflictError
+from ehkafka.checkpoints.stores.store import StoreConflictError
 
 if TYPE_CHECKING:
-    from ehkafka.checkpoints.store import CheckpointStore
+    from ehkafka.checkpoints.stores.store import CheckpointStore
 
 NAME = "ns/hub/$default/checkpoint/0"
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ehkafka
-from ehkafka.checkpoints.file_store import FileStore
 from ehkafka.checkpoints.store_mirror import StoreMirror
+from ehkafka.checkpoints.stores.file import FileStore
 from ehkafka.checks import Target, mirror
 from ehkafka.checks.finding import NotMeasured, Trouble
 from ehkafka.checks.inspection import Inspection
@@ -17,7 +17,7 @@ from ehkafka.testing.bad_store import BadStore
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ehkafka.checkpoints.store import CheckpointStore
+    from ehkafka.checkpoints.stores.store import CheckpointStore
 
 
 def inspection(store: CheckpointStore | None) -> Inspection:

@@ -14,7 +14,7 @@ from rich.console import Console
 from ehkafka import App, Endpoint
 from ehkafka.cli import config_view
 from ehkafka.cli.config import effective
-from ehkafka.cli.settings_given import Given
+from ehkafka.cli.settings.given import Given
 from ehkafka.endpoint.environment import KEYS
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from ehkafka.checks import Target
 from ehkafka.cli.commands import cli
 from ehkafka.embedded.broker import EmbeddedBroker
 from ehkafka.embedded.requests import ApiKey
-from ehkafka.recovery.fate import LetterFilter
+from ehkafka.recovery.letters.origin import LetterFilter
 from ehkafka.redrive import writer as redrive_writer
 from ehkafka.redrive.redrive import Redrive
 

@@ -16,7 +16,7 @@ import ehkafka
 from ehkafka.cli.commands import cli
 from ehkafka.cli.exits import CODES
 from ehkafka.embedded.broker import EmbeddedBroker
-from ehkafka.recovery.letter import ORIGIN_PARTITION, ORIGIN_TOPIC
+from ehkafka.recovery.letters.letter import ORIGIN_PARTITION, ORIGIN_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

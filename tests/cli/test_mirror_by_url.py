@@ -19,7 +19,7 @@ from ehkafka.testing.identity_endpoint import IdentityEndpoint
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ehkafka.checkpoints.store import CheckpointStore
+    from ehkafka.checkpoints.stores.store import CheckpointStore
     from ehkafka.testing.azurite import Azurite
 
 HOST = "home.servicebus.windows.net"

@@ -11,12 +11,12 @@ from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner
 
 from ehkafka import App, Endpoint
-from ehkafka.checkpoints.body import checkpoint_body, checkpoint_metadata, ownership_metadata
 from ehkafka.checkpoints.checkpoint import Checkpoint, Ownership
-from ehkafka.checkpoints.file_store import FileStore
-from ehkafka.checkpoints.formats_folder import CheckpointFolder
+from ehkafka.checkpoints.formats.folder import CheckpointFolder
 from ehkafka.checkpoints.layout import Layout
+from ehkafka.checkpoints.mirror.body import checkpoint_body, checkpoint_metadata, ownership_metadata
 from ehkafka.checkpoints.store_mirror import StoreMirror
+from ehkafka.checkpoints.stores.file import FileStore
 from ehkafka.cli.commands import cli
 from ehkafka.embedded.broker import EmbeddedBroker
 from ehkafka.embedded.requests import ApiKey

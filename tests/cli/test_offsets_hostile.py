@@ -11,11 +11,11 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner
 
-from ehkafka.checkpoints.body import checkpoint_body, checkpoint_metadata, read_checkpoint
 from ehkafka.checkpoints.checkpoint import Checkpoint
-from ehkafka.checkpoints.file_store import FileStore
-from ehkafka.checkpoints.formats_folder import CheckpointFolder
+from ehkafka.checkpoints.formats.folder import CheckpointFolder
 from ehkafka.checkpoints.layout import Layout
+from ehkafka.checkpoints.mirror.body import checkpoint_body, checkpoint_metadata, read_checkpoint
+from ehkafka.checkpoints.stores.file import FileStore
 from ehkafka.cli.commands import cli
 from ehkafka.embedded.broker import EmbeddedBroker
 from ehkafka.embedded.topics import commits, produce

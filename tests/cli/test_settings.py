@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ehkafka import App, ConfigurationError, Endpoint
-from ehkafka.cli.settings_given import Given
+from ehkafka.cli.settings.given import Given
 
 KEY = "Zk9xQ0vR3t7pLmW2dYhB8sJc5uNe1aXg"
 CONNECTION_STRING = (

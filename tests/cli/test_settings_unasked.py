@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ehkafka import App, ConfigurationError, Endpoint
-from ehkafka.cli.settings_given import Given
-from ehkafka.cli.settings_unasked import check_credentials
+from ehkafka.cli.settings.given import Given
+from ehkafka.cli.settings.unasked import check_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable

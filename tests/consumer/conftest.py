@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 
 import ehkafka
 from ehkafka.testing import EmbeddedBroker
-from ehkafka.testing.commit_throttle import CommitPolicy, CommitThrottle
+from ehkafka.testing.faults.commit_throttle import CommitPolicy, CommitThrottle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from confluent_kafka import KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from ehkafka.consumer.asks import Ask, Asks
+from ehkafka.consumer.commit_requests import Ask, Asks
 from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
 

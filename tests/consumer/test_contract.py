@@ -19,7 +19,7 @@ from ehkafka.testing import EmbeddedBroker
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ehkafka.testing.kafka import KafkaBroker
+    from ehkafka.testing.kafka.broker import KafkaBroker
 
 CALLS = Path(__file__).with_name("calls.py")
 MISUSE = Path(__file__).with_name("misuse.py")

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
-from ehkafka.checkpoints.body import checkpoint_body
 from ehkafka.checkpoints.checkpoint import Checkpoint
 from ehkafka.checkpoints.layout import Layout
-from ehkafka.checkpoints.memory_store import MemoryStore
+from ehkafka.checkpoints.mirror.body import checkpoint_body
 from ehkafka.checkpoints.store_mirror import StoreMirror
+from ehkafka.checkpoints.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,8 +21,8 @@ from confluent_kafka import Message, TopicPartition
 import ehkafka
 from ehkafka import BlobMirror
 from ehkafka.checkpoints import FileStore, StoreMirror
-from ehkafka.endpoint.known_names import KNOWN
-from ehkafka.endpoint.properties import consumer_properties
+from ehkafka.endpoint.properties.known_names import KNOWN
+from ehkafka.endpoint.properties.layers import consumer_properties
 from ehkafka.run.collector import collector_set
 from ehkafka.settings import Settings
 from ehkafka.testing import EmbeddedBroker

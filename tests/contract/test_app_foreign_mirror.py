@@ -9,17 +9,22 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka
-from ehkafka.checkpoints.body import checkpoint_body, checkpoint_metadata, read_checkpoint, read_ownership
 from ehkafka.checkpoints.checkpoint import Checkpoint
 from ehkafka.checkpoints.layout import Layout
-from ehkafka.checkpoints.memory_store import MemoryStore
+from ehkafka.checkpoints.mirror.body import (
+    checkpoint_body,
+    checkpoint_metadata,
+    read_checkpoint,
+    read_ownership,
+)
 from ehkafka.checkpoints.store_mirror import StoreMirror
+from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.events import MirrorForeign, MirrorUsed, ProgressRestored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ehkafka.checkpoints.store import StoredBlob
+    from ehkafka.checkpoints.stores.store import StoredBlob
 
 NAME = Layout("ns", "g").name("t", 0)
 OWNER = Layout("ns", "g").name("t", 0, "ehkafka/owner")

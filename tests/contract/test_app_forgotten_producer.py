@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, Producer
 
 import ehkafka
 from ehkafka.events import DeadLetterFailed, DeadLetterProducerPlain, DeadLetterProducerReplaced
-from ehkafka.recovery import unanswered
+from ehkafka.recovery.letters import unanswered
 from ehkafka.testing import ApiKey, EmbeddedBroker
 
 if TYPE_CHECKING:

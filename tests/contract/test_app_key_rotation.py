@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import ehkafka
-from ehkafka.endpoint.token_source import TokenSource
+from ehkafka.endpoint.entra.token_source import TokenSource
 from ehkafka.events import AppStopping, CredentialRotated, CredentialUnusable
 
 if TYPE_CHECKING:

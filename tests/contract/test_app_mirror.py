@@ -10,9 +10,14 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka
-from ehkafka.checkpoints.body import checkpoint_body, checkpoint_metadata, read_checkpoint, read_ownership
 from ehkafka.checkpoints.checkpoint import Checkpoint
 from ehkafka.checkpoints.layout import Layout
+from ehkafka.checkpoints.mirror.body import (
+    checkpoint_body,
+    checkpoint_metadata,
+    read_checkpoint,
+    read_ownership,
+)
 from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.events import (
     MirrorLeftBehind,

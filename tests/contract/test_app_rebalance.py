@@ -19,7 +19,7 @@ from ehkafka.events import (
     StaleResult,
 )
 from ehkafka.testing import ApiKey
-from ehkafka.testing.history_event import CommitRequested, Revoked
+from ehkafka.testing.checker.history_event import CommitRequested, Revoked
 from ehkafka.testing.unstolen import unstolen_s
 
 T0 = ehkafka.TopicPartition("t", 0)

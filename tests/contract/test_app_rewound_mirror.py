@@ -12,11 +12,11 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka
-from ehkafka.checkpoints.body import checkpoint_body, checkpoint_metadata, read_checkpoint
 from ehkafka.checkpoints.checkpoint import Checkpoint
 from ehkafka.checkpoints.layout import Layout
-from ehkafka.checkpoints.memory_store import MemoryStore
+from ehkafka.checkpoints.mirror.body import checkpoint_body, checkpoint_metadata, read_checkpoint
 from ehkafka.checkpoints.store_mirror import StoreMirror
+from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.events import ProgressIgnored, ProgressRestored
 from ehkafka.progress.metadata import Unusable, decode
 

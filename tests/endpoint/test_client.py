@@ -12,9 +12,9 @@ from confluent_kafka import KafkaError, cimpl
 
 from ehkafka.endpoint import Endpoint, causes
 from ehkafka.endpoint.client import check_client_version, describe_error, open_consumer, open_producer
-from ehkafka.endpoint.known_names import KNOWN, OF_CONFLUENT
-from ehkafka.endpoint.properties import consumer_properties, producer_properties
-from ehkafka.endpoint.property_names import ALIASES
+from ehkafka.endpoint.properties.known_names import KNOWN, OF_CONFLUENT
+from ehkafka.endpoint.properties.layers import consumer_properties, producer_properties
+from ehkafka.endpoint.properties.names import ALIASES
 from ehkafka.errors import ConfigurationError
 
 Hidden = Callable[..., None]

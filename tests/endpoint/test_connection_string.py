@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ehkafka.endpoint import Endpoint
-from ehkafka.endpoint.connection_string import ConnectionString
+from ehkafka.endpoint.keys.connection_string import ConnectionString
 from ehkafka.errors import ConfigurationError
 from ehkafka.settings.secret import Secret
 

@@ -9,9 +9,10 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer
 
-from ehkafka.endpoint import Endpoint, credential_rotation
-from ehkafka.endpoint.credential_watch import CredentialWatch
-from ehkafka.endpoint.properties import consumer_properties, producer_properties
+from ehkafka.endpoint import Endpoint
+from ehkafka.endpoint.keys import rotation as credential_rotation
+from ehkafka.endpoint.keys.watch import CredentialWatch
+from ehkafka.endpoint.properties.layers import consumer_properties, producer_properties
 from ehkafka.errors import ConfigurationError
 
 Hidden = Callable[..., None]

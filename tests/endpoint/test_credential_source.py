@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ehkafka.endpoint import Endpoint
-from ehkafka.endpoint.credential_source import FILE_BYTES_MAX
+from ehkafka.endpoint.keys.source import FILE_BYTES_MAX
 from ehkafka.errors import ConfigurationError
 
 Hidden = Callable[..., None]

@@ -5,15 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.endpoint import Endpoint, credential_watch
-from ehkafka.endpoint.credential_watch import HANGING_S, TELL_AGAIN_S, CredentialWatch
+from ehkafka.endpoint import Endpoint
+from ehkafka.endpoint.keys import watch as credential_watch
+from ehkafka.endpoint.keys.watch import HANGING_S, TELL_AGAIN_S, CredentialWatch
 from ehkafka.events import CredentialRotated, CredentialUnusable, Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from ehkafka.endpoint.credential_rotation import RotatingCredential
+    from ehkafka.endpoint.keys.rotation import RotatingCredential
 
 OTHER_KEY = "QmFzZTY0QmFzZTY0QmFzZTY0QmFzZTY0QmFzZTY0QmE="
 TIMEOUT_S = 20.0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ehkafka.consumer.parts import Parts
+from ehkafka.consumer.members import Parts
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.drop_in import drop_in_properties, endpoint_of
 from ehkafka.errors import ConfigurationError

@@ -11,7 +11,7 @@ from ehkafka.embedded import broker as embedded
 from ehkafka.embedded.mock_cluster import EmbeddedBrokerError
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.client import open_consumer, open_producer
-from ehkafka.endpoint.properties import consumer_properties, producer_properties
+from ehkafka.endpoint.properties.layers import consumer_properties, producer_properties
 from ehkafka.errors import ConfigurationError
 
 

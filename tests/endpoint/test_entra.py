@@ -10,7 +10,7 @@ import pytest
 
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.client import open_producer
-from ehkafka.endpoint.properties import consumer_properties, producer_properties
+from ehkafka.endpoint.properties.layers import consumer_properties, producer_properties
 from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.testing.identity_endpoint import IdentityEndpoint
 from ehkafka.testing.unstolen import unstolen_s

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ehkafka.endpoint.entra_namespace import EntraNamespace
+from ehkafka.endpoint.entra.namespace import EntraNamespace
 from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.environment import KEYS, WAYS, property_name
-from ehkafka.endpoint.known_names import KNOWN, OF_CONFLUENT
+from ehkafka.endpoint.properties.known_names import KNOWN, OF_CONFLUENT
 from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:

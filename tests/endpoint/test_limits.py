@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from ehkafka.endpoint import Endpoint, limits
-from ehkafka.endpoint.advice import consumer_advice, producer_advice
+from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.client import check_client_version
-from ehkafka.endpoint.properties import (
+from ehkafka.endpoint.properties import limits
+from ehkafka.endpoint.properties.advice import consumer_advice, producer_advice
+from ehkafka.endpoint.properties.layers import (
     consumer_properties,
     explain_consumer,
     letter_properties,

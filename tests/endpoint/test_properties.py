@@ -9,7 +9,7 @@ import pytest
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.client_name import host_name
 from ehkafka.endpoint.drop_in import drop_in_properties
-from ehkafka.endpoint.properties import consumer_properties, producer_properties
+from ehkafka.endpoint.properties.layers import consumer_properties, producer_properties
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.source.client import client_properties
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ehkafka.endpoint import Endpoint
-from ehkafka.endpoint.known_names import KNOWN, meant_by
-from ehkafka.endpoint.property_names import in_one_spelling, is_secret, shown
+from ehkafka.endpoint.properties.known_names import KNOWN, meant_by
+from ehkafka.endpoint.properties.names import in_one_spelling, is_secret, shown
 from ehkafka.errors import ConfigurationError
 
 

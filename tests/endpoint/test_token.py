@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ehkafka.endpoint.token import UnusableTokenError, read_token
-from ehkafka.endpoint.token_pace import (
+from ehkafka.endpoint.entra.token import UnusableTokenError, read_token
+from ehkafka.endpoint.entra.token_pace import (
     DELAY_S_MAX,
     DELAY_WITHOUT_TOKEN_S_MAX,
     ask_after_s,

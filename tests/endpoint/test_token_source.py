@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.endpoint import token_source
-from ehkafka.endpoint.token_source import ATTEMPTS_AT_ONCE, NO_TOKEN, OVERTAKEN_AFTER_S, TokenSource
+from ehkafka.endpoint.entra import token_source
+from ehkafka.endpoint.entra.token_source import ATTEMPTS_AT_ONCE, NO_TOKEN, OVERTAKEN_AFTER_S, TokenSource
 from ehkafka.errors import EndpointError
 from ehkafka.events import Event, TokenRefreshed, TokenRefreshFailed
 from ehkafka.testing.unstolen import unstolen_s

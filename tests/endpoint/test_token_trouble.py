@@ -9,8 +9,8 @@ from azure.identity import CredentialUnavailableError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ehkafka.endpoint.token import UnusableTokenError
-from ehkafka.endpoint.token_trouble import explain
+from ehkafka.endpoint.entra.token import UnusableTokenError
+from ehkafka.endpoint.entra.token_problem import explain
 
 if TYPE_CHECKING:
     from collections.abc import Callable

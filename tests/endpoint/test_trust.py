@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 import ehkafka
 from ehkafka.cli.commands import cli
-from ehkafka.consumer.parts import Parts
+from ehkafka.consumer.members import Parts
 from ehkafka.endpoint import Endpoint
-from ehkafka.endpoint.properties import consumer_properties, letter_properties, producer_properties
+from ehkafka.endpoint.properties.layers import consumer_properties, letter_properties, producer_properties
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.source.options import options_from
 

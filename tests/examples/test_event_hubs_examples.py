@@ -24,8 +24,8 @@ from azure.eventhub._pyamqp.types import TYPE, VALUE, AMQPTypes
 from ehkafka.embedded.topics import produce
 from ehkafka.errors import EhkafkaError
 from ehkafka.testing.identity_endpoint import IdentityEndpoint
-from ehkafka.testing.kafka import KafkaBroker
-from ehkafka.testing.kafka_properties import Listener
+from ehkafka.testing.kafka.broker import KafkaBroker
+from ehkafka.testing.kafka.properties import Listener
 from ehkafka.testing.ports import free_ports
 
 if TYPE_CHECKING:

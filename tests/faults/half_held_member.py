@@ -14,8 +14,8 @@ import threading
 from pathlib import Path
 
 import ehkafka
-from ehkafka.checkpoints.file_store import FileStore
 from ehkafka.checkpoints.store_mirror import StoreMirror
+from ehkafka.checkpoints.stores.file import FileStore
 from ehkafka.testing import JsonLinesHistory
 
 SEED = 29

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
-from ehkafka.testing.network import Network
+from ehkafka.testing.faults.network import Network
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.testing.commit_throttle import CommitThrottle
-    from ehkafka.testing.kafka import KafkaBroker
+    from ehkafka.testing.faults.commit_throttle import CommitThrottle
+    from ehkafka.testing.kafka.broker import KafkaBroker
 
 pytestmark = pytest.mark.broker
 

@@ -9,13 +9,13 @@ import pytest
 
 import ehkafka
 from ehkafka.testing import ApiKey
-from ehkafka.testing.network import Network
+from ehkafka.testing.faults.network import Network
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.testing.commit_throttle import CommitThrottle
-    from ehkafka.testing.kafka import KafkaBroker
+    from ehkafka.testing.faults.commit_throttle import CommitThrottle
+    from ehkafka.testing.kafka.broker import KafkaBroker
 
 pytestmark = pytest.mark.broker
 

@@ -10,14 +10,14 @@ import pytest
 
 import ehkafka
 from ehkafka.records import TopicPartition
-from ehkafka.testing.history_event import CommitAcknowledged
-from ehkafka.testing.http_proxy import Fault, HttpProxy
+from ehkafka.testing.checker.history_event import CommitAcknowledged
+from ehkafka.testing.faults.http_proxy import Fault, HttpProxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.testing.azurite import Azurite
-    from ehkafka.testing.http_proxy import Request
+    from ehkafka.testing.faults.http_proxy import Request
 
 pytestmark = pytest.mark.broker
 

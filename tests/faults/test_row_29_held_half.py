@@ -10,15 +10,15 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from ehkafka.checkpoints.body import read_checkpoint
-from ehkafka.checkpoints.file_store import FileStore
 from ehkafka.checkpoints.layout import Layout
+from ehkafka.checkpoints.mirror.body import read_checkpoint
+from ehkafka.checkpoints.stores.file import FileStore
 from ehkafka.embedded.topics import commits
 from ehkafka.progress.metadata import CommitMetadata, decode
 from ehkafka.progress.saving import EVENT_HUBS_METADATA_BYTES_MAX
 from ehkafka.records import TopicPartition
 from ehkafka.testing import read_history
-from ehkafka.testing.history_event import CommitFailed, Finished, Started
+from ehkafka.testing.checker.history_event import CommitFailed, Finished, Started
 from ehkafka.testing.processes import MemberProcess
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer
 import ehkafka
 from ehkafka.events import AppStopped, RecordsLeft
 from ehkafka.testing import MemoryHistory
-from ehkafka.testing.history_event import Finished
+from ehkafka.testing.checker.history_event import Finished
 from ehkafka.testing.unstolen import unstolen_s
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.testing import read_history
-from ehkafka.testing.history_event import Finished, Started
+from ehkafka.testing.checker.history_event import Finished, Started
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ehkafka.testing.kafka import KafkaBroker
+    from ehkafka.testing.kafka.broker import KafkaBroker
 
 pytestmark = pytest.mark.broker
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
     from ehkafka.testing import Verdict
-    from ehkafka.testing.kafka import KafkaBroker
+    from ehkafka.testing.kafka.broker import KafkaBroker
 
 MEMBER = Path(__file__).with_name("member.py")
 LOOK_S = 0.01

@@ -15,14 +15,14 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka
-from ehkafka.checkpoints.body import read_checkpoint
-from ehkafka.checkpoints.memory_store import MemoryStore
+from ehkafka.checkpoints.mirror.body import read_checkpoint
 from ehkafka.checkpoints.store_mirror import StoreMirror
+from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.events import LogReplaced
 from ehkafka.progress.metadata import facts_of
 from ehkafka.testing import read_history
-from ehkafka.testing.history_event import Finished
-from ehkafka.testing.network import Network
+from ehkafka.testing.checker.history_event import Finished
+from ehkafka.testing.faults.network import Network
 
 if TYPE_CHECKING:
     from collections.abc import Callable

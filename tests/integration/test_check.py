@@ -24,10 +24,10 @@ from ehkafka.checks import Report, Status, Target, run_checks
 from ehkafka.cli.commands import cli
 from ehkafka.embedded.topics import produce
 from ehkafka.errors import EhkafkaError
-from ehkafka.testing.kafka import KafkaBroker
-from ehkafka.testing.kafka_properties import Listener
-from ehkafka.testing.server_identity import issue_identity
-from ehkafka.testing.unsecured_token import unsecured_token
+from ehkafka.testing.kafka.broker import KafkaBroker
+from ehkafka.testing.kafka.properties import Listener
+from ehkafka.testing.kafka.server_identity import issue_identity
+from ehkafka.testing.kafka.unsecured_token import unsecured_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,11 +12,11 @@ from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka
-from ehkafka.checkpoints.body import read_checkpoint
-from ehkafka.checkpoints.memory_store import MemoryStore
+from ehkafka.checkpoints.mirror.body import read_checkpoint
 from ehkafka.checkpoints.store_mirror import StoreMirror
+from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.progress.metadata import decode, facts_of
-from ehkafka.testing.network import Network
+from ehkafka.testing.faults.network import Network
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

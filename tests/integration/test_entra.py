@@ -10,13 +10,13 @@ import pytest
 
 import ehkafka
 from ehkafka.endpoint.client import open_producer
-from ehkafka.endpoint.properties import producer_properties
+from ehkafka.endpoint.properties.layers import producer_properties
 from ehkafka.errors import EhkafkaError
 from ehkafka.events import ConnectionTrouble, Event, TokenRefreshed, TokenRefreshFailed
 from ehkafka.testing.identity_endpoint import IdentityEndpoint
-from ehkafka.testing.kafka import KafkaBroker
-from ehkafka.testing.kafka_properties import Listener
-from ehkafka.testing.server_identity import issue_identity
+from ehkafka.testing.kafka.broker import KafkaBroker
+from ehkafka.testing.kafka.properties import Listener
+from ehkafka.testing.kafka.server_identity import issue_identity
 from ehkafka.testing.unstolen import unstolen_s
 
 if TYPE_CHECKING:

@@ -25,12 +25,12 @@ from confluent_kafka import Producer
 
 from ehkafka.testing import check_history, read_history
 from ehkafka.testing.call_log import BEGUN, ENDED, FAILED, Call, read_calls
-from ehkafka.testing.history_event import Finished, Started
+from ehkafka.testing.checker.history_event import Finished, Started
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ehkafka.testing.kafka import KafkaBroker
+    from ehkafka.testing.kafka.broker import KafkaBroker
 
 pytestmark = pytest.mark.broker
 

@@ -9,9 +9,9 @@ import pytest
 import ehkafka
 from ehkafka.errors import EhkafkaError
 from ehkafka.events import ClientLogged, ConnectionTrouble, CredentialRotated, CredentialUnusable, Event
-from ehkafka.testing.kafka import KafkaBroker
-from ehkafka.testing.kafka_properties import Listener
-from ehkafka.testing.server_identity import issue_identity
+from ehkafka.testing.kafka.broker import KafkaBroker
+from ehkafka.testing.kafka.properties import Listener
+from ehkafka.testing.kafka.server_identity import issue_identity
 from ehkafka.testing.unstolen import unstolen_s
 
 if TYPE_CHECKING:

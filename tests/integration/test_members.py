@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.testing import history_event as events
 from ehkafka.testing import read_history
+from ehkafka.testing.checker import history_event as events
 from ehkafka.testing.unstolen import unstolen_s
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ from azure.storage.blob import ContainerClient
 from confluent_kafka.admin import AdminClient
 
 import ehkafka
-from ehkafka.checkpoints import outage
-from ehkafka.checkpoints.body import read_checkpoint
-from ehkafka.checkpoints.memory_store import MemoryStore
+from ehkafka.checkpoints.mirror import outage
+from ehkafka.checkpoints.mirror.body import read_checkpoint
 from ehkafka.checkpoints.store_mirror import StoreMirror
+from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.embedded.topics import produce
 from ehkafka.events import MirrorUsed
 from ehkafka.testing import read_history
 from ehkafka.testing.bad_store import BadStore
-from ehkafka.testing.history_event import Started
+from ehkafka.testing.checker.history_event import Started
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from ehkafka.errors import EhkafkaError
-from ehkafka.testing import history_event as events
-from ehkafka.testing.kafka import KafkaBroker
+from ehkafka.testing.checker import history_event as events
+from ehkafka.testing.kafka.broker import KafkaBroker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,9 +8,9 @@ from confluent_kafka import TopicPartition
 import ehkafka
 from ehkafka.embedded.topics import produce
 from ehkafka.errors import EhkafkaError
-from ehkafka.testing.kafka import KafkaBroker
-from ehkafka.testing.kafka_properties import Listener
-from ehkafka.testing.server_identity import issue_identity
+from ehkafka.testing.kafka.broker import KafkaBroker
+from ehkafka.testing.kafka.properties import Listener
+from ehkafka.testing.kafka.server_identity import issue_identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

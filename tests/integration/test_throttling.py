@@ -12,12 +12,12 @@ from confluent_kafka import KafkaError
 import ehkafka
 from ehkafka.events import CommitFailed, CommitPaceBounded, Throttled
 from ehkafka.testing import ApiKey
-from ehkafka.testing.commit_throttle import CommitPolicy, CommitThrottle
+from ehkafka.testing.faults.commit_throttle import CommitPolicy, CommitThrottle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.testing.kafka import KafkaBroker
+    from ehkafka.testing.kafka.broker import KafkaBroker
 
 pytestmark = pytest.mark.broker
 

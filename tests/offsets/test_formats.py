@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ehkafka import ConfigurationError
-from ehkafka.checkpoints.body import checkpoint_body, checkpoint_metadata
 from ehkafka.checkpoints.checkpoint import Checkpoint
-from ehkafka.checkpoints.formats import Format, Found, Unreadable, found_in
-from ehkafka.checkpoints.formats_choose import Wanted, choose, read_store
-from ehkafka.checkpoints.formats_folder import BlobList, CheckpointFolder
-from ehkafka.checkpoints.formats_write import write_checkpoint
-from ehkafka.checkpoints.store import StoreConflictError, StoredBlob, StoreMissingError
+from ehkafka.checkpoints.formats.choose import Wanted, choose, read_store
+from ehkafka.checkpoints.formats.folder import BlobList, CheckpointFolder
+from ehkafka.checkpoints.formats.formats import Format, Found, Unreadable, found_in
+from ehkafka.checkpoints.formats.write import write_checkpoint
+from ehkafka.checkpoints.mirror.body import checkpoint_body, checkpoint_metadata
+from ehkafka.checkpoints.stores.store import StoreConflictError, StoredBlob, StoreMissingError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ehkafka.checkpoints.body import checkpoint_body, checkpoint_metadata, ownership_metadata
 from ehkafka.checkpoints.checkpoint import Checkpoint, Ownership
-from ehkafka.checkpoints.formats import Format, Found, found_in
+from ehkafka.checkpoints.formats.formats import Format, Found, found_in
 from ehkafka.checkpoints.layout import Layout
-from ehkafka.checkpoints.memory_store import MemoryStore
-from ehkafka.checkpoints.store import StoredBlob
+from ehkafka.checkpoints.mirror.body import checkpoint_body, checkpoint_metadata, ownership_metadata
+from ehkafka.checkpoints.stores.memory import MemoryStore
+from ehkafka.checkpoints.stores.store import StoredBlob
 from ehkafka.offsets.compare import mirror_of
 from ehkafka.offsets.owners import read_owners
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ehkafka.endpoint.limits import COMMIT_IDLE_S, COMMIT_INTERVAL_S_MIN
+from ehkafka.endpoint.properties.limits import COMMIT_IDLE_S, COMMIT_INTERVAL_S_MIN
 from ehkafka.events import CommitPaceBounded
 from ehkafka.progress.pacing import commit_pacing, pace_bound
 from ehkafka.settings import Settings

@@ -13,18 +13,20 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.records import TopicPartition
-from ehkafka.recovery import letter_office, letter_producer, replacement
-from ehkafka.recovery.desk import FailureDesk
-from ehkafka.recovery.letter import Letter
-from ehkafka.recovery.letter_office import LetterOffice
-from ehkafka.recovery.letter_producer import LetterProducer
+from ehkafka.recovery.failures import FailureDesk
+from ehkafka.recovery.letters import producer as letter_producer
+from ehkafka.recovery.letters import replacement
+from ehkafka.recovery.letters import topics as letter_office
+from ehkafka.recovery.letters.letter import Letter
+from ehkafka.recovery.letters.producer import LetterProducer
+from ehkafka.recovery.letters.topics import LetterOffice
 from ehkafka.recovery.policy import Stop
 from ehkafka.testing.simulated_message import SimulatedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ehkafka.recovery.letter_producer import Hearing
+    from ehkafka.recovery.letters.producer import Hearing
 
 
 class Bench:

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from ehkafka.records import Record, TopicPartition
-from ehkafka.recovery.fate import Fate, LetterFilter, fate_of, headers_back
-from ehkafka.recovery.letter import (
+from ehkafka.recovery.letters.letter import (
     ERROR_STACK,
     ERROR_TEXT,
     ERROR_TEXT_CHARACTERS_MAX,
@@ -16,6 +15,7 @@ from ehkafka.recovery.letter import (
     letter_of,
     shorter,
 )
+from ehkafka.recovery.letters.origin import Fate, LetterFilter, fate_of, headers_back
 from ehkafka.testing.simulated_message import SimulatedMessage
 
 ORIGIN = TopicPartition("t", 3)

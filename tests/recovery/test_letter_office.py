@@ -12,7 +12,7 @@ from ehkafka.errors import ConfigurationError
 from ehkafka.events import ConnectionTrouble, DeadLetterFailed, RecordDeadLettered
 from ehkafka.lanes.decision import HoldHead
 from ehkafka.records import Outcome
-from ehkafka.recovery.letter_function import FunctionBox
+from ehkafka.recovery.letters.function import FunctionBox
 from ehkafka.recovery.policy import DeadLetter
 
 
@@ -158,7 +158,7 @@ def test_a_functions_letter_waits_its_turn_and_others_pass(
     new_lab: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A function that raises, for whatever reason, is called again; the box ends with the run."""
-    monkeypatch.setattr("ehkafka.recovery.letter_function.RETRY_FIRST_S", 0.02)
+    monkeypatch.setattr("ehkafka.recovery.letters.function.RETRY_FIRST_S", 0.02)
     lab = new_lab()
     failures = [OSError("away"), KeyboardInterrupt()]
 

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError
 from ehkafka.errors import EndpointError
 from ehkafka.events import ConnectionTrouble, DeadLetterProducerPlain, DeadLetterProducerReplaced
 from ehkafka.records import Outcome
-from ehkafka.recovery import replacement
+from ehkafka.recovery.letters import replacement
 
 if TYPE_CHECKING:
     from collections.abc import Callable

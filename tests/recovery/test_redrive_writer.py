@@ -13,7 +13,7 @@ from ehkafka.checks import Target
 from ehkafka.embedded.broker import EmbeddedBroker
 from ehkafka.embedded.requests import ApiKey
 from ehkafka.records import TopicPartition as Partition
-from ehkafka.recovery import replacement
+from ehkafka.recovery.letters import replacement
 from ehkafka.redrive import writer as redrive_writer
 from ehkafka.redrive.writer import Homecoming, HomeWriter
 

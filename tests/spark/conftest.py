@@ -54,7 +54,7 @@ def spark_environment(
 @pytest.fixture(scope="session")
 def connector_jars(without_broker: Callable[..., NoReturn]) -> list[Path]:
     """Return the JARs of Spark's own Kafka connector; none on a laptop that cannot download them."""
-    from ehkafka.testing.jars import connector_jars as cached  # noqa: PLC0415 - only for Spark's tests
+    from ehkafka.testing.kafka.jars import connector_jars as cached  # noqa: PLC0415 - only for Spark's tests
 
     try:
         return cached()

@@ -13,9 +13,9 @@ import ehkafka
 from ehkafka.embedded.topics import produce
 from ehkafka.errors import ConfigurationError, EhkafkaError
 from ehkafka.spark.jvm_options import kafka_options
-from ehkafka.testing.kafka_properties import Listener
-from ehkafka.testing.server_identity import issue_identity
-from ehkafka.testing.unsecured_token import unsecured_token
+from ehkafka.testing.kafka.properties import Listener
+from ehkafka.testing.kafka.server_identity import issue_identity
+from ehkafka.testing.kafka.unsecured_token import unsecured_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from ehkafka.testing.kafka import KafkaBroker
+    from ehkafka.testing.kafka.broker import KafkaBroker
 
 KEY = "cmlnaHQtcmlnaHQtcmlnaHQtcmlnaHQ="
 CONNECTION_STRING = (
@@ -145,7 +145,7 @@ IDENTITY = issue_identity()
 @pytest.fixture(scope="module")
 def guarded(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaBroker]:
     """Run a broker with listeners as Event Hubs has them: PLAIN over TLS, and tokens."""
-    from ehkafka.testing.kafka import KafkaBroker  # noqa: PLC0415 - only when a test asks for it
+    from ehkafka.testing.kafka.broker import KafkaBroker  # noqa: PLC0415 - only when a test asks for it
 
     plain = Listener(users={"$ConnectionString": CONNECTION_STRING}, identity=IDENTITY)
     broker = KafkaBroker(listeners={"keys": plain, "tokens": Listener(unsecured_tokens=True)})

@@ -15,7 +15,7 @@ from ehkafka.embedded.topics import committed, produce
 
 if TYPE_CHECKING:
     from ehkafka.testing.azurite import Azurite
-    from ehkafka.testing.kafka import KafkaBroker
+    from ehkafka.testing.kafka.broker import KafkaBroker
 
 ROOT = Path(__file__).parents[2]
 RECORDS = 10_000

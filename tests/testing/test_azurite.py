@@ -13,7 +13,7 @@ import pytest
 from ehkafka.errors import EndpointError, MissingExtraError
 from ehkafka.testing import azurite_install
 from ehkafka.testing.azurite import Azurite
-from ehkafka.testing.http_proxy import Fault, HttpProxy
+from ehkafka.testing.faults.http_proxy import Fault, HttpProxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

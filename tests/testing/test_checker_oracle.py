@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ehkafka.testing import history_event as events
-from ehkafka.testing.checker import check_history
+from ehkafka.testing.checker import history_event as events
+from ehkafka.testing.checker.checker import check_history
 from ehkafka.testing.story import Story
 
 KEYS = ("a", "b", None)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ehkafka.records import TopicPartition
-from ehkafka.testing.checker import Checker
+from ehkafka.testing.checker.checker import Checker
+from ehkafka.testing.checker.verdict import Measure
 from ehkafka.testing.story import PARTITION as P0
 from ehkafka.testing.story import Story
-from ehkafka.testing.verdict import Measure
 
 P1 = TopicPartition("readings", 1)
 

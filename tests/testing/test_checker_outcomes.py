@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import orjson
 
-from ehkafka.testing import history_event as events
-from ehkafka.testing.checker import Checker
+from ehkafka.testing.checker import history_event as events
+from ehkafka.testing.checker.checker import Checker
+from ehkafka.testing.checker.verdict import Measure
 from ehkafka.testing.story import PARTITION as P0
 from ehkafka.testing.story import Story
-from ehkafka.testing.verdict import Measure
 
 
 def begun(*offsets: int) -> Story:

@@ -14,11 +14,11 @@ import pytest
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.records import TopicPartition
-from ehkafka.testing import history_event as events
-from ehkafka.testing.checker import Checker, check_history
-from ehkafka.testing.checking_history import CheckingHistory
-from ehkafka.testing.history import MemoryHistory
-from ehkafka.testing.history_file import JsonLinesHistory, encode_event, read_history
+from ehkafka.testing.checker import history_event as events
+from ehkafka.testing.checker.checker import Checker, check_history
+from ehkafka.testing.checker.checking_history import CheckingHistory
+from ehkafka.testing.checker.history import MemoryHistory
+from ehkafka.testing.checker.history_file import JsonLinesHistory, encode_event, read_history
 
 if TYPE_CHECKING:
     from pathlib import Path

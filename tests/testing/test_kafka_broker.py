@@ -14,12 +14,12 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from ehkafka.errors import ConfigurationError, EhkafkaError, EndpointError
-from ehkafka.testing import kafka as kafka_module
-from ehkafka.testing.kafka import KafkaBroker
-from ehkafka.testing.kafka_properties import Listener
+from ehkafka.testing.kafka import broker as kafka_module
+from ehkafka.testing.kafka.broker import KafkaBroker
+from ehkafka.testing.kafka.properties import Listener
+from ehkafka.testing.kafka.server_identity import issue_identity
+from ehkafka.testing.kafka.unsecured_token import unsecured_token
 from ehkafka.testing.ports import free_ports
-from ehkafka.testing.server_identity import issue_identity
-from ehkafka.testing.unsecured_token import unsecured_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -251,7 +251,7 @@ def test_nobody_else_can_read_the_brokers_files(broker: KafkaBroker) -> None:
 def test_a_killed_owner_leaves_no_broker_behind() -> None:
     """The broker and its files go when the process that started it is killed."""
     code = (
-        "from ehkafka.testing.kafka import KafkaBroker\n"
+        "from ehkafka.testing.kafka.broker import KafkaBroker\n"
         "broker = KafkaBroker().start()\n"
         "print(broker.pid, broker.directory, flush=True)\n"
         "input()\n"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ehkafka.errors import EndpointError, MissingExtraError
-from ehkafka.testing import jars, java
+from ehkafka.testing.kafka import jars, java
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.testing.kafka_properties import Listener, ServerIdentity, _line, server_properties
+from ehkafka.testing.kafka.properties import Listener, ServerIdentity, _line, server_properties
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -125,7 +125,7 @@ def test_secrets_are_not_shown() -> None:
 
 def test_the_issued_key_is_in_pkcs8() -> None:
     """Kafka reads no other form of a private key."""
-    from ehkafka.testing.server_identity import issue_identity  # noqa: PLC0415
+    from ehkafka.testing.kafka.server_identity import issue_identity  # noqa: PLC0415
 
     identity = issue_identity("localhost")
     assert identity.key_pem.startswith(b"-----BEGIN PRIVATE KEY-----")

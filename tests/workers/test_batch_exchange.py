@@ -14,15 +14,15 @@ import pytest
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.records import TopicPartition
 from ehkafka.testing.simulated_message import SimulatedMessage
-from ehkafka.workers.batch_exchange import BatchExchange
-from ehkafka.workers.batch_plan import BatchLimits, BatchPlan
-from ehkafka.workers.batch_workers import BatchWorkers
+from ehkafka.workers.batches.exchange import BatchExchange
+from ehkafka.workers.batches.plan import BatchLimits, BatchPlan
+from ehkafka.workers.batches.workers import BatchWorkers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ehkafka.lanes.assignment import Assignment
-    from ehkafka.workers.batch_plan import Share
+    from ehkafka.workers.batches.plan import Share
 
 PARTITION = TopicPartition("t", 0)
 LIMIT_S = 30.0

@@ -10,13 +10,13 @@ import pytest
 from ehkafka.lanes.decision import HoldHead, RetryHead
 from ehkafka.records import Outcome
 from ehkafka.testing.lane_bench import LaneBench
-from ehkafka.workers.batch_plan import BatchLimits, BatchPlan
+from ehkafka.workers.batches.plan import BatchLimits, BatchPlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.lanes.assignment import Assignment
-    from ehkafka.workers.batch_plan import Share
+    from ehkafka.workers.batches.plan import Share
 
 
 class PlanBench(LaneBench):
@@ -318,7 +318,7 @@ def test_fresh_records_do_not_join_suspects() -> None:
 
 def test_narrowed_lanes_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory follows what is there, not what ever raised."""
-    monkeypatch.setattr("ehkafka.workers.batch_plan._NARROWED_MIN", 4)
+    monkeypatch.setattr("ehkafka.workers.batches.plan._NARROWED_MIN", 4)
     bench = PlanBench(max_records=3)
     bench.plan._narrowed_max = 4
     for _ in range(50):

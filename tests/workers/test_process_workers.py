@@ -25,10 +25,10 @@ from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.records import Record, TopicPartition
 from ehkafka.testing.simulated_message import SimulatedMessage
 from ehkafka.testing.unstolen import unstolen_s
-from ehkafka.workers import process_worker
 from ehkafka.workers.exchange import Exchange
-from ehkafka.workers.process_workers import ProcessWorkers
-from ehkafka.workers.processes import Processes
+from ehkafka.workers.processes import worker as process_worker
+from ehkafka.workers.processes.option import Processes
+from ehkafka.workers.processes.workers import ProcessWorkers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -304,7 +304,7 @@ def test_children_leave_signals_to_their_parent(crew: Any) -> None:
 
 def test_stacks_show_where_a_busy_child_is(crew: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """L9: the stuck report names the child and the handler's line; what it told earlier is not kept."""
-    monkeypatch.setattr("ehkafka.workers.process_link.DUMPS_BYTES_MAX", 100)
+    monkeypatch.setattr("ehkafka.workers.processes.link.DUMPS_BYTES_MAX", 100)
     one = crew(2)
     one.receive("wait")
     one.wait(lambda: one.lines("start"))
@@ -442,8 +442,8 @@ from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.records import Record, TopicPartition
 from ehkafka.testing.simulated_message import SimulatedMessage
 from ehkafka.workers.exchange import Exchange
-from ehkafka.workers.process_workers import ProcessWorkers
-from ehkafka.workers.processes import Processes
+from ehkafka.workers.processes.workers import ProcessWorkers
+from ehkafka.workers.processes.option import Processes
 dispatcher = Dispatcher()
 exchange = Exchange(dispatcher, time.monotonic)
 names = ("on_failure", "on_death", "on_tear_down_error", "on_stop", "emit")

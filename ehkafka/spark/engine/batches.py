@@ -13,13 +13,13 @@ import logging
 from typing import TYPE_CHECKING, NoReturn
 
 from ehkafka.spark.engine.failures import failure_of
-from ehkafka.spark.engine.results import batch_result, failure_in
+from ehkafka.spark.engine.tasks.results import batch_result, failure_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from ehkafka.errors import EhkafkaError
-    from ehkafka.spark.engine.results import BatchResult
+    from ehkafka.spark.engine.tasks.results import BatchResult
 
 
 class BatchFailedError(Exception):

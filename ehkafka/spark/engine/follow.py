@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from ehkafka.errors import AbandonedError, EhkafkaError, EngineError, said
 from ehkafka.events import AppStopped, AppStopping
 from ehkafka.run.endings import death_of
+from ehkafka.spark.engine.batch_lines import Told
 from ehkafka.spark.engine.failures import failure_of
 from ehkafka.spark.engine.java_errors import is_of_java, java_says
-from ehkafka.spark.engine.last_tasks import await_tasks
 from ehkafka.spark.engine.query_progress import QueryProgress, offset_of
-from ehkafka.spark.engine.results import COUNTS
-from ehkafka.spark.engine.told import Told
+from ehkafka.spark.engine.tasks.last_tasks import await_tasks
+from ehkafka.spark.engine.tasks.results import COUNTS
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from ehkafka.events import Event
     from ehkafka.spark.engine.batches import Batches
-    from ehkafka.spark.engine.group import Group
+    from ehkafka.spark.engine.group.group import Group
 
 # Between two looks at the query's progress; in between, the client's callbacks are let through.
 LOOK_S = 0.1

@@ -12,7 +12,7 @@ from ehkafka.errors import ConfigurationError
 from ehkafka.recovery.policy import DeadLetter, Hold
 from ehkafka.recovery.retry import Retry
 from ehkafka.spark import versions
-from ehkafka.workers.processes import Processes
+from ehkafka.workers.processes.option import Processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

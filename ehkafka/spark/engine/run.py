@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ehkafka.errors import EngineError
 from ehkafka.spark.engine.follow import LAST_S
-from ehkafka.spark.engine.holding import LOOK_TIMEOUT_MAX_S
-from ehkafka.spark.engine.last_tasks import TIMEOUT_S
+from ehkafka.spark.engine.group.ownership import LOOK_TIMEOUT_MAX_S
+from ehkafka.spark.engine.tasks.last_tasks import TIMEOUT_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -22,14 +22,14 @@ from ehkafka.spark.engine.batches import Batches
 from ehkafka.spark.engine.checkpoint_folder import CheckpointFolder, Identity
 from ehkafka.spark.engine.choices import INTERVAL_S
 from ehkafka.spark.engine.follow import Follower
-from ehkafka.spark.engine.group import Group
-from ehkafka.spark.engine.hand_over import check_hand_over
+from ehkafka.spark.engine.group.group import Group
+from ehkafka.spark.engine.group.hand_over import check_hand_over
+from ehkafka.spark.engine.group.reach import way_in_options
+from ehkafka.spark.engine.group.reservation import give_back, reserve
 from ehkafka.spark.engine.refusals import check_app, check_session, check_source, check_version
-from ehkafka.spark.engine.reservation import give_back, reserve
 from ehkafka.spark.engine.run import SLACK_S, SparkRun
 from ehkafka.spark.engine.run_thread import RunThread
-from ehkafka.spark.engine.shipment import Shipment, pack
-from ehkafka.spark.engine.way_in import way_in_options
+from ehkafka.spark.engine.tasks.shipment import Shipment, pack
 from ehkafka.spark.shipped import let_planners_import
 from ehkafka.spark.source.offsets import encode
 from ehkafka.spark.source.options import options_from
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
     from ehkafka.spark.engine.app_parts import AppParts
     from ehkafka.spark.engine.choices import SparkChoices
-    from ehkafka.spark.engine.group import Claimed
+    from ehkafka.spark.engine.group.group import Claimed
 
 _LOG = logging.getLogger("ehkafka.spark")
 # In slices: a wait without end would keep signals from being handled on some platforms.
@@ -175,7 +175,7 @@ class _Start:
         """Return what starts the query, on whichever thread, with this one's settings of Spark."""
         from pyspark import inheritable_thread_target  # noqa: PLC0415 - needs pyspark
 
-        from ehkafka.spark.engine.reader import EngineJob, engine_source  # noqa: PLC0415 - likewise
+        from ehkafka.spark.engine.tasks.reader import EngineJob, engine_source  # noqa: PLC0415 - likewise
 
         name = f"ehkafka-engine-{uuid.uuid4().hex[:12]}"
         let_planners_import(self._spark)

@@ -10,8 +10,8 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ehkafka.checkpoints.blob_errors import error_code, explained, is_missing_blob
-from ehkafka.checkpoints.store import StoreConflictError, StoreError, StoreForbiddenError
+from ehkafka.checkpoints.stores.blob_errors import error_code, explained, is_missing_blob
+from ehkafka.checkpoints.stores.store import StoreConflictError, StoreError, StoreForbiddenError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.endpoint import refusals
 from ehkafka.endpoint.client import check_client_version, open_consumer
 from ehkafka.endpoint.client_name import client_name
-from ehkafka.endpoint.properties import check_idle_times
-from ehkafka.endpoint.refusals import Owned
+from ehkafka.endpoint.properties import refusals
+from ehkafka.endpoint.properties.layers import check_idle_times
+from ehkafka.endpoint.properties.refusals import Owned
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError

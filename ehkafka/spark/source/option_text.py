@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.endpoint.property_names import shown
+from ehkafka.endpoint.properties.names import shown
 from ehkafka.errors import ConfigurationError
 from ehkafka.records import TopicPartition
 from ehkafka.wording import ended

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ehkafka.spark.java_home import find_java_home
 from ehkafka.testing.azurite import Azurite
-from ehkafka.testing.kafka import KafkaBroker
+from ehkafka.testing.kafka.broker import KafkaBroker
 from home_pipeline import rules, spark_engine
 from home_pipeline.container import CONTAINER, STORAGE, create_container, open_container
 

@@ -21,10 +21,10 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka
 from ehkafka.spark.engine.batches import Batches
-from ehkafka.spark.engine.marks import Mark
-from ehkafka.spark.engine.results import PartitionResult
-from ehkafka.spark.engine.shipment import Shipment
-from ehkafka.spark.engine.work import TaskWork
+from ehkafka.spark.engine.group.marks import Mark
+from ehkafka.spark.engine.tasks.results import PartitionResult
+from ehkafka.spark.engine.tasks.shipment import Shipment
+from ehkafka.spark.engine.tasks.work import TaskWork
 from ehkafka.spark.source.consumers import close_idle
 from ehkafka.spark.source.planning import Piece
 from ehkafka.testing import EmbeddedBroker

@@ -21,11 +21,12 @@ from ehkafka.errors import (
 )
 from ehkafka.events import AppStopped, AppStopping, BatchesFinished
 from ehkafka.records import TopicPartition
-from ehkafka.spark.engine import last_tasks, run
+from ehkafka.spark.engine import run
 from ehkafka.spark.engine.batches import Batches, BatchFailedError
 from ehkafka.spark.engine.follow import STARTS_MAX, Follower
-from ehkafka.spark.engine.results import PartitionResult, failed_task
 from ehkafka.spark.engine.run import SparkRun
+from ehkafka.spark.engine.tasks import last_tasks
+from ehkafka.spark.engine.tasks.results import PartitionResult, failed_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,10 +17,11 @@ from ehkafka.progress.committer import Committer
 from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
 from ehkafka.progress.metadata import MOVED, LogFacts, encode
 from ehkafka.records import TopicPartition
-from ehkafka.spark.engine import commits, holding
-from ehkafka.spark.engine.group import Group
-from ehkafka.spark.engine.marks import Mark
-from ehkafka.spark.engine.reservation import give_back, reserve
+from ehkafka.spark.engine.group import commits
+from ehkafka.spark.engine.group import ownership as holding
+from ehkafka.spark.engine.group.group import Group
+from ehkafka.spark.engine.group.marks import Mark
+from ehkafka.spark.engine.group.reservation import give_back, reserve
 from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.telemetry.bus import EventBus
 
@@ -189,7 +190,7 @@ def test_no_client_is_closed_while_its_last_commit_is_inside(
 ) -> None:
     """One thread at a time: a late answer is waited for, with a bound; then the client is left, and told."""
     run = runs.begin()
-    monkeypatch.setattr("ehkafka.spark.engine.group.ANSWER_S", 60.0 if is_soon else 0.01)
+    monkeypatch.setattr("ehkafka.spark.engine.group.group.ANSWER_S", 60.0 if is_soon else 0.01)
     client, inside = run._consumer, list[bool]()
     assert client is not None
 

@@ -7,8 +7,8 @@ import pytest
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import MOVED, CommitMetadata, LogFacts, decode
 from ehkafka.records import TopicPartition
-from ehkafka.spark.engine.holder import Commit, Holder, Verdict, moved_since
-from ehkafka.spark.engine.marks import Mark
+from ehkafka.spark.engine.group.judge import Commit, Holder, Verdict, moved_since
+from ehkafka.spark.engine.group.marks import Mark
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 OURS, THEIRS = Mark("host.example-1-aa", "c1"), Mark("other-2-bb")

@@ -17,7 +17,7 @@ DAEMON = """
 import gc, sys, threading
 
 def task(number):
-    from ehkafka.spark.engine.leaving import end_process_after_task
+    from ehkafka.spark.engine.tasks.leaving import end_process_after_task
     print("begins", number, flush=True)
     threading.Thread(target=threading.Event().wait).start()  # nothing would ever end it
     print(end_process_after_task(["a thread"]))

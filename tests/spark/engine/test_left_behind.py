@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError
 from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import AbandonedError, HandlerFailedError
 from ehkafka.spark.engine import follow
-from ehkafka.spark.engine.last_tasks import await_tasks
+from ehkafka.spark.engine.tasks.last_tasks import await_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

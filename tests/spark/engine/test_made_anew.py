@@ -19,10 +19,10 @@ from ehkafka.errors import OffsetGapError
 from ehkafka.events import LogReplaced
 from ehkafka.progress.metadata import LogFacts, facts_of
 from ehkafka.records import TopicPartition
-from ehkafka.spark.engine.group import Group
-from ehkafka.spark.engine.hand_over import Standing
-from ehkafka.spark.engine.marks import Mark
-from ehkafka.spark.engine.results import LastRecord
+from ehkafka.spark.engine.group.group import Group
+from ehkafka.spark.engine.group.hand_over import Standing
+from ehkafka.spark.engine.group.marks import Mark
+from ehkafka.spark.engine.tasks.results import LastRecord
 from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.telemetry.bus import EventBus
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from ehkafka.testing.kafka import KafkaBroker
+    from ehkafka.testing.kafka.broker import KafkaBroker
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
 

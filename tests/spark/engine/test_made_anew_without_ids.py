@@ -19,13 +19,13 @@ from ehkafka.positions.same_log import Reading
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import LogFacts, facts_of
 from ehkafka.records import TopicPartition
-from ehkafka.spark.engine import disproof
-from ehkafka.spark.engine.advance import is_another_log, position_after
-from ehkafka.spark.engine.disproof import Disproof
-from ehkafka.spark.engine.group import Group
-from ehkafka.spark.engine.hand_over import Standing
-from ehkafka.spark.engine.marks import Mark
-from ehkafka.spark.engine.results import LastRecord
+from ehkafka.spark.engine.group import disproof
+from ehkafka.spark.engine.group.advance import is_another_log, position_after
+from ehkafka.spark.engine.group.disproof import Disproof
+from ehkafka.spark.engine.group.group import Group
+from ehkafka.spark.engine.group.hand_over import Standing
+from ehkafka.spark.engine.group.marks import Mark
+from ehkafka.spark.engine.tasks.results import LastRecord
 from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.telemetry.bus import EventBus
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.events import GroupReset
 from ehkafka.records import TopicPartition
 from ehkafka.run import resetting
-from ehkafka.spark.engine.group import Group
+from ehkafka.spark.engine.group.group import Group
 from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.telemetry.bus import EventBus
 

@@ -12,9 +12,9 @@ import pytest
 
 from ehkafka.errors import EndpointError, HandlerFailedError, OffsetGapError
 from ehkafka.records import TopicPartition
-from ehkafka.spark.engine import reader
-from ehkafka.spark.engine.results import batch_result, failure_in
-from ehkafka.spark.engine.shipment import Shipment, pack
+from ehkafka.spark.engine.tasks import reader
+from ehkafka.spark.engine.tasks.results import batch_result, failure_in
+from ehkafka.spark.engine.tasks.shipment import Shipment, pack
 from ehkafka.spark.source.loss import Loss, PartitionsGone
 from ehkafka.spark.source.options import options_from
 from ehkafka.spark.source.partition import SourcePartition

@@ -14,11 +14,12 @@ from ehkafka.positions.first_counts import FirstCounts
 from ehkafka.progress.committer import Committer
 from ehkafka.progress.ledger import CommitLedger, CommitPacing
 from ehkafka.records import TopicPartition
-from ehkafka.spark.engine import commits, holding
-from ehkafka.spark.engine.commits import Commits
-from ehkafka.spark.engine.holder import Commit
-from ehkafka.spark.engine.holding import Holding
-from ehkafka.spark.engine.marks import Mark
+from ehkafka.spark.engine.group import commits
+from ehkafka.spark.engine.group import ownership as holding
+from ehkafka.spark.engine.group.commits import Commits
+from ehkafka.spark.engine.group.judge import Commit
+from ehkafka.spark.engine.group.marks import Mark
+from ehkafka.spark.engine.group.ownership import Holding
 
 P0 = TopicPartition("t", 0)
 BEFORE = Mark("before")

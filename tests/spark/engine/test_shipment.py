@@ -13,7 +13,7 @@ import pytest
 
 import ehkafka
 from ehkafka.errors import ConfigurationError
-from ehkafka.spark.engine.shipment import Shipment, pack, unpack
+from ehkafka.spark.engine.tasks.shipment import Shipment, pack, unpack
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,7 +72,7 @@ def test_a_module_that_executors_lack_is_named(lab: Any, tmp_path: Path) -> None
     code = f"""
 import sys; sys.path.insert(0, {str(tmp_path)!r})
 import ehkafka, shop_of_tests
-from ehkafka.spark.engine.shipment import Shipment, pack
+from ehkafka.spark.engine.tasks.shipment import Shipment, pack
 app = ehkafka.App(group="g", start="earliest", endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1"))
 app.handler("t")(shop_of_tests.handle)
 sys.stdout.buffer.write(pack(Shipment.of(app._parts_for_spark()), folders=tuple(sys.argv[1:])))
@@ -96,7 +96,7 @@ def test_a_module_that_lacks_its_settings_says_how_they_get_there(tmp_path: Path
     (tmp_path / "needy_of_tests.py").write_text("import os\nNAME = os.environ['NEEDY']\ndef handle(r): ...\n")
     code = """
 import sys, ehkafka, needy_of_tests
-from ehkafka.spark.engine.shipment import Shipment, pack
+from ehkafka.spark.engine.tasks.shipment import Shipment, pack
 app = ehkafka.App(group="g", start="earliest", endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1"))
 app.handler("t")(needy_of_tests.handle)
 sys.stdout.buffer.write(pack(Shipment.of(app._parts_for_spark()), folders=(sys.argv[1],)))

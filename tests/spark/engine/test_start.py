@@ -14,8 +14,8 @@ import pytest
 from ehkafka.errors import GroupInUseError
 from ehkafka.progress.metadata import MOVED
 from ehkafka.spark.engine import start
-from ehkafka.spark.engine.group import Group
-from ehkafka.spark.engine.marks import Mark
+from ehkafka.spark.engine.group.group import Group
+from ehkafka.spark.engine.group.marks import Mark
 from ehkafka.telemetry.bus import EventBus
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.errors import EhkafkaError, HandlerFailedError
-from ehkafka.spark.engine.shipment import Shipment
-from ehkafka.spark.engine.work import TaskWork
+from ehkafka.spark.engine.tasks.shipment import Shipment
+from ehkafka.spark.engine.tasks.work import TaskWork
 
 if TYPE_CHECKING:
     import ehkafka

@@ -13,8 +13,8 @@ import pytest
 
 import ehkafka
 from ehkafka.errors import EhkafkaError, HandlerFailedError
-from ehkafka.spark.engine.shipment import Shipment
-from ehkafka.spark.engine.work import TaskWork
+from ehkafka.spark.engine.tasks.shipment import Shipment
+from ehkafka.spark.engine.tasks.work import TaskWork
 from ehkafka.testing.simulated_message import SimulatedMessage
 
 if TYPE_CHECKING:

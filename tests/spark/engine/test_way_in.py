@@ -8,7 +8,7 @@ import pytest
 
 import ehkafka
 from ehkafka.errors import ConfigurationError
-from ehkafka.spark.engine.way_in import ADVICE_FOR_COMMAND, way_in_options
+from ehkafka.spark.engine.group.reach import ADVICE_FOR_COMMAND, way_in_options
 from ehkafka.spark.source.options import options_from
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from ehkafka.checkpoints.store import StoreConflictError, StoreForbiddenError, StoreMissingError
+from ehkafka.checkpoints.stores.store import StoreConflictError, StoreForbiddenError, StoreMissingError
 from ehkafka.errors import ConfigurationError, EngineError
 from ehkafka.spark.sink import stage as stage_module
 from ehkafka.spark.sink.commit import commit

@@ -27,7 +27,7 @@ from ehkafka.spark.source.stream import Stream
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ehkafka.testing.kafka import KafkaBroker
+    from ehkafka.testing.kafka.broker import KafkaBroker
     from tests.spark.source.conftest import FakeLog
 
 P0, P1 = TopicPartition("readings", 0), TopicPartition("readings", 1)

@@ -21,9 +21,9 @@ from ehkafka.spark.source.planning import pieces_between
 from ehkafka.spark.source.reading import messages
 from ehkafka.spark.source.start import AtGroup, AtTime, AtWord
 from ehkafka.testing.identity_endpoint import IdentityEndpoint
-from ehkafka.testing.kafka import KafkaBroker
-from ehkafka.testing.kafka_properties import Listener
-from ehkafka.testing.server_identity import issue_identity
+from ehkafka.testing.kafka.broker import KafkaBroker
+from ehkafka.testing.kafka.properties import Listener
+from ehkafka.testing.kafka.server_identity import issue_identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,0 +1,269 @@
+"""The mirror's thread: writes what the broker has acknowledged, and who owns what, into a store.
+
+`assigned`, `acknowledged` and `ended` come from the poll thread and only note something down; `lookup` is
+the one call that waits for the store, for a bounded time, and only at an assignment. What waits to be
+written is one entry a partition, so an outage costs neither memory nor consumption. Nobody but this thread
+touches the store.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ehkafka.checkpoints.checkpoint import MirrorState
+from ehkafka.checkpoints.mirror.book import MirrorBook
+from ehkafka.checkpoints.mirror.outage import Outage
+from ehkafka.checkpoints.mirror.owners import OwnerBook
+from ehkafka.checkpoints.mirror.work import MirrorWork
+from ehkafka.checkpoints.stores.store import StoreError, StoreUnavailableError
+from ehkafka.errors import said
+from ehkafka.events.mirror import MirrorLeftBehind, MirrorRecovered, MirrorUnavailable
+from ehkafka.wording import ended, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ehkafka.checkpoints.checkpoint import Checkpoint
+    from ehkafka.checkpoints.layout import Layout
+    from ehkafka.checkpoints.mirror.foreign import Foreign
+    from ehkafka.checkpoints.stores.store import CheckpointStore
+    from ehkafka.events import Event
+    from ehkafka.progress.position import Progress
+    from ehkafka.records import TopicPartition
+
+# A mirror that is behind for longer is a trouble that health names; a store's short outage is none.
+BEHIND_S = 60.0
+
+
+@dataclass(slots=True)
+class _Lookup:
+    partitions: Sequence[TopicPartition]
+    found: dict[TopicPartition, Checkpoint | Foreign | None] = field(default_factory=dict)
+    error: StoreError | None = None
+    # Nobody waits any more. Written by who waited, read by the mirror's thread: late is only a read too many.
+    is_given_up: bool = False
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+class Mirror:
+    """The mirror of one run. `start` once, then `stop` once."""
+
+    def __init__(
+        self,
+        store: CheckpointStore,
+        layout: Layout,
+        *,
+        owner: str,
+        interval_s: float,
+        emit: Callable[[Event], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._emit = emit
+        self._clock = clock
+        self._changed = threading.Condition()
+        # Under the lock: both books, the look-ups that wait, the deadline of the stop.
+        self._book = MirrorBook(owner, interval_s, layout.group)
+        self._owners = OwnerBook(owner, layout.group)
+        self._lookups: list[_Lookup] = []
+        self._stop_by_s: float | None = None
+        self._work = MirrorWork(
+            store, layout, self._book, self._owners, lock=self._changed, emit=emit, clock=clock
+        )
+        # Written by the mirror's thread, read by any.
+        self._outage = Outage()
+        self._thread = threading.Thread(target=self._run, name="ehkafka-mirror", daemon=True)
+
+    # --- the poll thread -----------------------------------------------------------------------------
+
+    def assigned(
+        self,
+        partition: TopicPartition,
+        epoch: int,
+        committed: int | None = None,
+        *,
+        is_ours: bool | None = True,
+    ) -> None:
+        """A partition is ours from now on; the group has `committed` it so far, None if not at all.
+
+        `is_ours`: whether an app of ours has, by what stands beside the offset; None: nothing does.
+        """
+        with self._changed:
+            self._book.assigned(partition, epoch, committed, is_ours=is_ours)
+            self._owners.assigned(partition, epoch)
+            self._changed.notify()
+
+    def acknowledged(self, stored: Mapping[TopicPartition, tuple[int, Progress]], requested_s: float) -> None:
+        """The broker has stored this, by epoch, in answer to a commit sent at `requested_s`."""
+        now_s = self._clock()
+        with self._changed:
+            for partition, (epoch, progress) in stored.items():
+                self._book.acknowledged(partition, epoch, progress, requested_s, now_s)
+            self._changed.notify()
+
+    def ended(self, partition: TopicPartition, epoch: int) -> None:
+        """A partition is not ours any more; what was acknowledged is still written."""
+        with self._changed:
+            self._book.ended(partition, epoch, self._clock())
+            self._owners.ended(partition, epoch)
+            self._changed.notify()
+
+    def lookup(
+        self, partitions: Sequence[TopicPartition], timeout_s: float, *, partial: bool = False
+    ) -> dict[TopicPartition, Checkpoint | Foreign | None]:
+        """Read what the mirror has of these partitions, in this order; None where there is nothing.
+
+        What lies there and is not ours is returned as `Foreign`. With `partial` what was read in the time is
+        an answer, too. Raises `StoreError`.
+        """
+        wanted = _Lookup(partitions)
+        with self._changed:
+            self._lookups.append(wanted)
+            self._changed.notify()
+        if not wanted.done.wait(timeout_s):
+            wanted.is_given_up = True
+            if partial and wanted.found:
+                return dict(wanted.found)
+            raise StoreUnavailableError(
+                f"{self._store.name}: no answer within {seconds(timeout_s)}. Look at the network and "
+                "the account."
+            )
+        if wanted.error is not None:
+            raise wanted.error
+        return wanted.found
+
+    # --- any thread ----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the thread; the store is first asked when there is something to do."""
+        self._thread.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """Write what is owed within the time, tell what was not, and end the thread."""
+        if not self._thread.ident:
+            return
+        with self._changed:
+            self._stop_by_s = self._clock() + timeout_s
+            self._changed.notify()
+        self._thread.join(timeout_s)
+        with self._changed:
+            behind = self._book.behind()
+        if behind:
+            error = self._outage.error or f"the store did not answer within {seconds(timeout_s)}"
+            self._emit(MirrorLeftBehind(tuple(sorted(behind)), error))
+
+    def metadata_returned(self, is_returned: bool) -> None:
+        """Take whether the service gives back what commits say: later starts find it in the blobs."""
+        with self._changed:
+            self._book.learned(self._clock(), is_returned=is_returned)
+            self._changed.notify()
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether a thread is the mirror's."""
+        return thread is self._thread
+
+    def state(self) -> MirrorState:
+        """Return how far behind the mirror is, and why."""
+        with self._changed:
+            behind, behind_s = len(self._book.behind()), self._book.behind_s(self._clock())
+        return MirrorState(self._store.name, behind, behind_s, self._outage.error)
+
+    @property
+    def is_down(self) -> bool:
+        """Whether the store did not answer the last time."""
+        return self._outage.error is not None
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the mirror has been behind for too long; None while it is not."""
+        state = self.state()
+        if state.behind_s < max(BEHIND_S, 3 * self._book.interval_s):
+            return None
+        return (
+            f"The mirror in {state.store} has been behind the commits of {state.behind_partitions} "
+            f"partitions for {state.behind_s:.0f} s: {state.error or 'somebody else writes there'}"
+        )
+
+    # --- the mirror's thread ---------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while self._wait():
+                self._turn()
+            self._leave()
+        finally:
+            self._store.close()
+
+    def _wait(self) -> bool:
+        """Wait for something to do; False: it is time to leave."""
+        with self._changed:
+            while self._stop_by_s is None and not self._lookups:
+                wait_s = self._idle_s()
+                if wait_s is not None and wait_s <= 0.0:
+                    break
+                self._changed.wait(wait_s)
+            return self._stop_by_s is None
+
+    def _idle_s(self) -> float | None:
+        due = [s for s in (self._book.next_due_s(), self._owners.next_due_s()) if s is not None]
+        return max(min(due), self._outage.not_before_s) - self._clock() if due else None
+
+    def _turn(self) -> None:
+        self._answer_lookups()
+        now_s = self._clock()
+        if now_s < self._outage.not_before_s:
+            return
+        # Who looks something up waits for no more than one blob.
+        self._guarded(lambda: self._work.do(is_wanted=lambda: bool(self._lookups)))
+        with self._changed:
+            self._book.forget_ended(now_s)
+
+    def _leave(self) -> None:
+        """Write what is owed, whatever the interval says; a failure or the deadline ends it."""
+        self._answer_lookups()
+        until_s = self._stop_by_s
+        assert until_s is not None
+        while self._clock() < until_s and self._guarded(lambda: self._work.do(until_s=until_s)):
+            with self._changed:
+                if not self._has_work():
+                    break
+
+    def _has_work(self) -> bool:
+        now_s = self._clock()
+        book = self._book
+        return bool(book.to_read(now_s) or book.to_write(now_s, hurry=True) or self._owners.due(now_s))
+
+    def _guarded(self, work: Callable[[], bool]) -> bool:
+        """Work; False after a failure, which is told when it is the first one."""
+        try:
+            has_worked = work()
+        except BaseException as error:
+            # A store raises StoreErrors alone; one that somebody else wrote may have a defect, and the
+            # SystemExit of a credential's callable would end this thread without a word.
+            text = str(error) if isinstance(error, StoreError) else said(error)
+            if self._outage.failed(text, self._clock()):
+                self._emit(MirrorUnavailable(self._store.name, text))
+            return False
+        attempts = self._outage.failed_attempts
+        outage_s = self._outage.worked(self._clock()) if has_worked else None
+        if outage_s is not None:
+            self._emit(MirrorRecovered(self._store.name, outage_s, attempts))
+        return True
+
+    def _answer_lookups(self) -> None:
+        with self._changed:
+            waiting, self._lookups = self._lookups, []
+        for lookup in waiting:
+            try:
+                for partition in lookup.partitions:
+                    if lookup.is_given_up:
+                        break
+                    lookup.found[partition] = self._work.read(partition)
+            except StoreError as error:
+                lookup.error = error
+            except BaseException as error:
+                lookup.error = StoreError(f"{self._store.name}: {ended(said(error))} Please report it.")
+            lookup.done.set()

@@ -1,0 +1,139 @@
+"""Which partitions this run says to own, and when it says so again.
+
+Pure; time comes in as an argument; the caller has a lock around it. A partition is said to be owned when
+it is assigned and every 30 s from then on, and to be released when it is not ours any more. Who finds that
+somebody else has written says it again only with the next turn: a process that slept through the loss of
+its partition knows by then. A new owner says it again soon: the one before was just letting go. Released is
+only what still says to be ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from ehkafka.checkpoints.checkpoint import Ownership
+
+if TYPE_CHECKING:
+    from ehkafka.checkpoints.stores.store import Version
+    from ehkafka.records import TopicPartition
+
+EVERY_S = 30.0
+# The last word of the owner before came between a new owner's look and its first word.
+CROSSED_S = 1.0
+
+
+class Claim(NamedTuple):
+    """Something to say. `is_seen`: the blob's version is known (None: it is not there)."""
+
+    partition: TopicPartition
+    epoch: int
+    is_released: bool
+    is_seen: bool
+    version: Version | None
+
+
+@dataclass(slots=True)
+class _Entry:
+    epoch: int
+    is_released: bool = False
+    is_seen: bool = False
+    # Whether the store may know of this epoch: a write's answer can get lost.
+    is_tried: bool = False
+    is_said: bool = False
+    version: Version | None = None
+    next_s: float = float("-inf")
+
+
+@dataclass(slots=True)
+class OwnerBook:
+    """The owned partitions of one run."""
+
+    owner: str
+    group: str = ""
+    _entries: dict[TopicPartition, _Entry] = field(default_factory=dict)
+
+    def assigned(self, partition: TopicPartition, epoch: int) -> None:
+        """Begin to own a partition."""
+        self._entries[partition] = _Entry(epoch)
+
+    def ended(self, partition: TopicPartition, epoch: int) -> None:
+        """Own it no more."""
+        entry = self._entries.get(partition)
+        if entry is None or entry.epoch != epoch:
+            return
+        if not entry.is_tried:
+            del self._entries[partition]
+        else:
+            entry.is_released, entry.next_s = True, float("-inf")
+
+    def due(self, now_s: float) -> list[Claim]:
+        """Return what is to be said now."""
+        return [
+            Claim(partition, entry.epoch, entry.is_released, entry.is_seen, entry.version)
+            for partition, entry in self._entries.items()
+            if entry.next_s <= now_s
+        ]
+
+    def tried(self, claim: Claim) -> None:
+        """Take that it is being said: from now on the store may know of it."""
+        entry = self._current(claim)
+        if entry is not None:
+            entry.is_tried = True
+
+    def said(self, claim: Claim, version: Version, now_s: float) -> None:
+        """Take that it was said."""
+        entry = self._current(claim)
+        if entry is None:
+            return
+        if claim.is_released:
+            del self._entries[claim.partition]
+            return
+        entry.is_seen, entry.is_said, entry.version = True, True, version
+        if not entry.is_released:
+            entry.next_s = now_s + EVERY_S
+
+    def contradicted(self, claim: Claim, now_s: float) -> None:
+        """Take that somebody else has written meanwhile, or we did and the answer was lost."""
+        entry = self._current(claim)
+        if entry is None:
+            return
+        entry.is_seen, entry.version = False, None
+        if not claim.is_released:
+            entry.next_s = now_s + (EVERY_S if entry.is_said else CROSSED_S)
+        elif not claim.is_seen:
+            # It was looked at just now: whoever writes there is no word of ours.
+            del self._entries[claim.partition]
+
+    def superseded(self, claim: Claim) -> None:
+        """Take that the blob to be released is somebody else's: there is nothing to say any more."""
+        if claim.is_released and self._current(claim) is not None:
+            del self._entries[claim.partition]
+
+    def left_alone(self, claim: Claim, now_s: float) -> None:
+        """Take that the blob is of another group or topic: it is looked at again, and written by them."""
+        entry = self._current(claim)
+        if entry is None:
+            return
+        entry.is_seen, entry.version, entry.next_s = False, None, now_s + EVERY_S
+        if claim.is_released:
+            del self._entries[claim.partition]
+
+    def ownership(self, claim: Claim, at_ms: int) -> Ownership:
+        """Return what to write."""
+        return Ownership(
+            owner=self.owner,
+            epoch=claim.epoch,
+            at_ms=at_ms,
+            is_released=claim.is_released,
+            group=self.group,
+            topic=claim.partition.topic,
+        )
+
+    def next_due_s(self) -> float | None:
+        """Return when something is to be said, were nothing to change."""
+        return min((entry.next_s for entry in self._entries.values()), default=None)
+
+    def _current(self, claim: Claim) -> _Entry | None:
+        entry = self._entries.get(claim.partition)
+        return entry if entry is not None and entry.epoch == claim.epoch else None

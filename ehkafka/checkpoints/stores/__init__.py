@@ -1,0 +1,1 @@
+"""Where checkpoints lie: the protocol of a store, and the stores."""

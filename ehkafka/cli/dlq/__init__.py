@@ -1,0 +1,1 @@
+"""`ehkafka dlq`: dead letters listed, shown and sent back."""

@@ -1,0 +1,1 @@
+"""`ehkafka offsets`: positions of groups shown and moved."""

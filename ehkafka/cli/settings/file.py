@@ -1,0 +1,166 @@
+"""Reads settings from a TOML file: the tables [app], [endpoint], [endpoint.properties] and [consumer].
+
+Opens the one file once, for it may be a pipe, on the main thread, before the app is imported. It refuses what
+it does not know, and warns when others on the machine can read a secret in it. No error repeats a value that
+may be a secret.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ehkafka import ConfigurationError
+from ehkafka.app.configuration import ENDPOINT_KEYS, is_secret, shown
+from ehkafka.cli.settings.layer import Layer, close_to
+from ehkafka.cli.settings.model import TYPES, checked
+from ehkafka.cli.settings.unasked import check_unasked
+from ehkafka.wording import ended
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+DEFAULT_FILE = Path("ehkafka.toml")
+_TABLES = ("app", "endpoint", "consumer")
+_SECRET_KEYS = ("connection_string",)
+# A settings file has a page of text. More than this is another file, or a stream without an end.
+BYTES_MAX = 1024 * 1024
+
+
+def read_file(path: Path, *, unasked: bool = False) -> Layer:
+    """Return what the file says; `unasked` where nobody named it, so that it may say less.
+
+    Raises `ConfigurationError` naming file and key.
+    """
+    content, mode = _content(path)
+    try:
+        layer = _layer(path, _tables(path, content))
+    except RecursionError:
+        raise ConfigurationError(f"{path} is no settings file: its tables are nested too deeply.") from None
+    if unasked:
+        check_unasked(path, layer)
+    _warn_of_secrets(path, layer, mode)
+    return layer
+
+
+def _layer(path: Path, tables: dict[str, Any]) -> Layer:
+    for name in tables:
+        if name not in _TABLES:
+            raise ConfigurationError(ended(f"{path}: there is no table [{name}]{close_to(name, _TABLES)}"))
+    for name in _TABLES:
+        if not isinstance(tables.setdefault(name, {}), dict):
+            raise ConfigurationError(f"{path}: {name} is no table; write [{name}].")
+    endpoint = dict(tables["endpoint"])
+    properties = endpoint.pop("properties", {})
+    if not isinstance(properties, dict):
+        raise ConfigurationError(f"{path}: endpoint.properties is no table; write [endpoint.properties].")
+    layer = Layer(
+        settings=_app_settings(path, tables["app"]),
+        consumer=_properties(path, "consumer", tables["consumer"]),
+        endpoint=_endpoint_settings(path, endpoint),
+        properties=_properties(path, "endpoint.properties", properties),
+    )
+    _name_origins(path, layer)
+    return layer
+
+
+def _content(path: Path) -> tuple[bytes, int]:
+    """Return the bytes and the mode of the file, opened once: what came out of a pipe does not come again."""
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            content = file.read(BYTES_MAX + 1)
+    except OSError as error:
+        raise _unreadable(f"{path} cannot be read: {error.strerror or error}") from None
+    except ValueError:
+        raise _unreadable(f"{path} cannot be read: its name holds a NUL or is no UTF-8") from None
+    if len(content) > BYTES_MAX:
+        raise _unreadable(f"{path} has more than {BYTES_MAX} bytes, which is no settings file")
+    if not content and stat.S_ISFIFO(mode):
+        raise _unreadable(f"{path} is a pipe that ended without a byte, so the command behind it failed")
+    return content, mode
+
+
+def _tables(path: Path, content: bytes) -> dict[str, Any]:
+    try:
+        return tomllib.loads(content.decode().replace("\r\n", "\n"))
+    except tomllib.TOMLDecodeError as error:
+        # A later Python's error holds the whole text.
+        said = str(error.args[0])
+    except UnicodeDecodeError:
+        said = "it is not UTF-8"
+    except ValueError:
+        # A number of thousands of digits; Python's own text tells of its internals.
+        said = "it holds a number or a date that is too large"
+    raise _unreadable(f"{path} is no TOML: {said}")
+
+
+def _unreadable(said: str) -> ConfigurationError:
+    return ConfigurationError(f"{said}: correct it, nothing was started.")
+
+
+def _app_settings(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
+    for name in table:
+        if name == "consumer":
+            raise ConfigurationError(f"{path}: app.consumer is no setting; write a table [consumer].")
+        if name not in TYPES:
+            raise ConfigurationError(ended(f"{path}: there is no setting app.{name}{close_to(name, TYPES)}"))
+    return {name: checked(name, value, f"{path}: app.{name}", is_text=False) for name, value in table.items()}
+
+
+def _endpoint_settings(path: Path, table: Mapping[str, Any]) -> dict[str, str]:
+    for name, value in table.items():
+        if name not in ENDPOINT_KEYS:
+            known = (*ENDPOINT_KEYS, "properties")
+            close = close_to(name, known)
+            raise ConfigurationError(ended(f"{path}: there is no setting endpoint.{name}{close}"))
+        if not isinstance(value, str) or not value:
+            raise ConfigurationError(f"{path}: endpoint.{name} must be text, and not empty.")
+    return dict(table)
+
+
+def _properties(path: Path, where: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _scalar(path, f"{where}.{name}", name, value) for name, value in _flat(table)}
+
+
+def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield librdkafka's dotted names, whether they were written in quotes or as TOML's own dots."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield before + name, value
+
+
+def _scalar(path: Path, key: str, name: str, value: Any) -> Any:
+    if not isinstance(value, str | int | float):
+        raise ConfigurationError(
+            f"{path}: {key}={shown(name, value)} is refused: librdkafka takes text, a number or true/false."
+        )
+    return value
+
+
+def _name_origins(path: Path, layer: Layer) -> None:
+    layer.origins.update({name: f"{path}: app.{name}" for name in layer.settings})
+    layer.origins.update({f"consumer.{name}": f"{path}: consumer.{name}" for name in layer.consumer})
+    of_endpoint = (*layer.endpoint, *(f"properties.{name}" for name in layer.properties))
+    layer.origins.update({f"endpoint.{name}": f"{path}: endpoint.{name}" for name in of_endpoint})
+
+
+def _warn_of_secrets(path: Path, layer: Layer, mode: int) -> None:
+    secret = [f"endpoint.{name}" for name in _SECRET_KEYS if name in layer.endpoint]
+    secret += [
+        f"endpoint.properties.{name}" for name, value in layer.properties.items() if is_secret(name, value)
+    ]
+    secret += [f"consumer.{name}" for name, value in layer.consumer.items() if is_secret(name, value)]
+    if secret and stat.S_ISREG(mode) and mode & stat.S_IROTH:
+        logging.getLogger("ehkafka").warning(
+            "%s holds a secret (%s) and everybody on this machine can read it. Run chmod 600 on it, or"
+            " name a file of its own with endpoint.connection_string_file.",
+            path,
+            ", ".join(secret),
+        )

@@ -1,0 +1,64 @@
+"""The app's settings as pydantic sees them: made out of the dataclass, so that no list is kept twice.
+
+`AppVariables` is what pydantic-settings reads variables and files for; `checked` turns one written value
+into the setting's type. Called by the modules `settings_…` of this room, on the main thread.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+from datetime import timedelta
+from typing import Annotated, Any, get_args, get_type_hints
+
+from pydantic import BeforeValidator, TypeAdapter, ValidationError, create_model
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from ehkafka import ConfigurationError
+from ehkafka.app.configuration import shown
+from ehkafka.cli.settings.text import duration, reset_choice, start_position
+from ehkafka.settings import Settings
+from ehkafka.wording import ended
+
+PREFIX = "EHKAFKA_"
+
+
+def _types() -> dict[str, Any]:
+    """Return each setting's type, read from the dataclass; `consumer` has a table of its own."""
+    # Its types for the checker alone are not among its globals.
+    hints = get_type_hints(Settings, localns=vars(collections.abc))
+    types = {name: _readable(hint) for name, hint in hints.items() if name != "consumer"}
+    types["reset"] = Annotated[bool | str, BeforeValidator(reset_choice)]
+    types["start"] = Annotated[Any, BeforeValidator(start_position)]
+    return types
+
+
+def _readable(hint: Any) -> Any:
+    if timedelta in (hint, *get_args(hint)):
+        return Annotated[hint, BeforeValidator(duration)]
+    return hint
+
+
+TYPES = _types()
+_ADAPTERS: dict[str, TypeAdapter[Any]] = {name: TypeAdapter(type_) for name, type_ in TYPES.items()}
+
+
+class _FromVariables(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True)
+
+
+_FIELDS: dict[str, Any] = {name: (type_, None) for name, type_ in TYPES.items()}
+AppVariables: type[BaseSettings] = create_model("AppVariables", __base__=_FromVariables, **_FIELDS)
+
+
+def checked(name: str, value: Any, origin: str, *, is_text: bool) -> Any:
+    """Return the value in the setting's type; text may stand for numbers and flags.
+
+    Raises `ConfigurationError` naming the origin, the value unless it may be a secret, and what is taken.
+    """
+    try:
+        return _ADAPTERS[name].validate_python(value, strict=not is_text)
+    except ValidationError as problem:
+        # Without its input, which pydantic would repeat unshortened.
+        said = problem.errors(include_input=False, include_url=False, include_context=False)[0]["msg"]
+    said = said.removeprefix("Value error, ")
+    raise ConfigurationError(f"{origin}={shown(name, value)} is refused: {ended(said)}")

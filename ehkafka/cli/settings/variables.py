@@ -1,0 +1,140 @@
+"""Reads settings from the environment, `EHKAFKA_DRAIN_S=20`, and from flags, `--set drain_s=20`.
+
+Reads `os.environ` once, on the main thread. An unknown variable that looks like a known one is refused,
+any other is named and ignored: an orchestrator may have set it. No error repeats a value that may be a
+secret.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from pydantic_settings import EnvSettingsSource
+
+from ehkafka import ConfigurationError
+from ehkafka.app.configuration import ENDPOINT_KEYS, is_secret, property_name, read_variables
+from ehkafka.cli.settings.layer import Layer, close_to
+from ehkafka.cli.settings.model import PREFIX, TYPES, AppVariables, checked
+from ehkafka.wording import ended
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+CONFIG_VARIABLE = f"{PREFIX}CONFIG"
+_CONSUMER = f"{PREFIX}CONSUMER_"
+_PROPERTY = f"{PREFIX}PROPERTY_"
+# Of the tests and the demo broker's download, not of an app.
+_OTHERS = {
+    f"{PREFIX}{name}"
+    for name in (
+        "CACHE_DIR",
+        "EXPRESS",
+        "EXPRESS_RECORDS",
+        "FAULTS_FILE",
+        "FAULTS_SCALE",
+        "FUZZ_SEEDS",
+        "LONG",
+        "MAVEN_URL",
+        "NO_BROWSER",
+        "OLDER_PYSPARK",
+        "PICTURES",
+        "PROCESS_KILLS",
+        "REQUIRE_BROKER",
+        "RERUNS",
+        "SIMULATION_SEEDS",
+        "SIMULATION_SEEDS_WITH_CHUNKS",
+        "SOAK_FILE",
+        "SOAK_MINUTES",
+        "STORM_RECORDS",
+    )
+}
+# Of `BlobMirror.from_env`.
+_MIRROR = {
+    f"{PREFIX}MIRROR_{name}"
+    for name in (
+        "CLIENT_ID",
+        "CONNECTION_STRING",
+        "CONNECTION_STRING_FILE",
+        "CONTAINER",
+        "CONTAINER_URL",
+        "CREDENTIAL",
+        "INTERVAL_S",
+        "NAMESPACE",
+    )
+}
+# What Kubernetes sets in every pod beside a service named ehkafka or ehkafka-….
+_KUBERNETES = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_(TCP|UDP|SCTP)(_.+)?)?)$")
+
+
+def read_environment() -> Layer:
+    """Return what the process's variables say. Raises `ConfigurationError` naming the variable."""
+    _check_names(os.environ)
+    layer = Layer()
+    for name, text in EnvSettingsSource(AppVariables)().items():
+        origin = PREFIX + name.upper()
+        layer.settings[name] = checked(name, text, origin, is_text=True)
+        layer.origins[name] = origin
+    for variable, text in os.environ.items():
+        if variable.startswith(_CONSUMER) and text:
+            name = property_name(variable.removeprefix(_CONSUMER))
+            layer.consumer[name] = text
+            layer.origins[f"consumer.{name}"] = variable
+    endpoint = read_variables(os.environ, PREFIX)
+    layer.endpoint.update(endpoint.settings)
+    layer.properties.update(endpoint.properties)
+    layer.origins.update({f"endpoint.{key}": PREFIX + key.upper() for key in endpoint.settings})
+    layer.origins.update({f"endpoint.properties.{name}": _variable_of(name) for name in endpoint.properties})
+    return layer
+
+
+def _variable_of(name: str) -> str:
+    return _PROPERTY + name.upper().replace(".", "_")
+
+
+def read_flags(assignments: Iterable[str]) -> Layer:
+    """Return what `--set NAME=VALUE` says. Raises `ConfigurationError`."""
+    layer = Layer()
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise ConfigurationError("--set takes NAME=VALUE, for instance --set drain_s=20.")
+        if name.startswith("consumer."):
+            _set_property(layer, name, text)
+            continue
+        if name not in TYPES:
+            raise ConfigurationError(
+                ended(f"--set: there is no setting {_named(name)}{close_to(name, TYPES)}")
+            )
+        layer.settings[name] = checked(name, text, f"--set {name}", is_text=True)
+        layer.origins[name] = f"--set {name}"
+    return layer
+
+
+def _set_property(layer: Layer, name: str, text: Any) -> None:
+    if is_secret(name, text):
+        raise ConfigurationError(
+            f"--set {name} is refused: everybody on this machine can read a command line."
+            f" Use a variable, {_CONSUMER}…, or a file."
+        )
+    layer.consumer[name.removeprefix("consumer.")] = text
+    layer.origins[name] = f"--set {name}"
+
+
+def _named(name: str) -> str:
+    # A connection string may stand where a name belongs.
+    return repr(name) if re.fullmatch(r"[a-z0-9_.]{1,60}", name) else "of that name"
+
+
+def _check_names(environ: Mapping[str, str]) -> None:
+    known = {CONFIG_VARIABLE, *_MIRROR, *(PREFIX + name.upper() for name in (*TYPES, *ENDPOINT_KEYS))}
+    for name in sorted(environ):
+        if not name.startswith(PREFIX) or name in known | _OTHERS or _KUBERNETES.search(name):
+            continue
+        if name.startswith((_CONSUMER, _PROPERTY)):
+            continue
+        if close := close_to(name, known, cutoff=0.85):
+            raise ConfigurationError(f"There is no variable {name}{close} Correct it or remove it.")
+        logging.getLogger("ehkafka").warning("The variable %s is no setting of ehkafka; it is ignored.", name)

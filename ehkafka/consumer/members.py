@@ -1,0 +1,254 @@
+"""What one drop-in consumer is made of, and in which order its parts come up and end.
+
+`Parts` is made before librdkafka's client exists, because its callbacks go into the client's properties;
+`join` brings both together. Constructed and closed by the consumer, on its program's thread.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka.cimpl import Consumer as KafkaConsumer
+
+from ehkafka.checkpoints.store_mirror import checked_choice
+from ehkafka.consumer.access import Turns
+from ehkafka.consumer.anew import Anew
+from ehkafka.consumer.auto_commit import AutoCommit
+from ehkafka.consumer.callbacks import Guarded
+from ehkafka.consumer.commits import Commits
+from ehkafka.consumer.deviations import Deviating
+from ehkafka.consumer.log_guard import LogGuard
+from ehkafka.consumer.log_lines import Telling
+from ehkafka.consumer.marks import Marks
+from ehkafka.consumer.mirrored import Mirrored
+from ehkafka.consumer.passed import Passed
+from ehkafka.consumer.positions import Returned, Stored
+from ehkafka.consumer.program_settings import Choices, auto_commit_s, flattened, is_true
+from ehkafka.endpoint.client import check_client_version
+from ehkafka.endpoint.drop_in import check_drop_in, drop_in_properties, endpoint_of
+from ehkafka.endpoint.keys.watch import CredentialWatch
+from ehkafka.endpoint.properties.limits import COMMIT_INTERVAL_S_MIN
+from ehkafka.errors import ConfigurationError
+from ehkafka.progress.committer import Committer
+from ehkafka.progress.ledger import CommitLedger, CommitPacing
+from ehkafka.settings.secret import HiddenProperties
+from ehkafka.wording.calling import must_be_endpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from confluent_kafka import KafkaError
+
+    from ehkafka.checkpoints.store_mirror import MirrorChoice
+    from ehkafka.consumer.commit_requests import Answer
+    from ehkafka.consumer.deviations import Deviation
+    from ehkafka.endpoint import Endpoint
+    from ehkafka.records import TopicPartition
+
+_CALLBACKS = ("error_cb", "stats_cb", "throttle_cb", "on_commit")
+# How often a rotated key is looked for.
+CREDENTIAL_LOOK_S = 1.0
+
+
+class BareConsumer:
+    """confluent-kafka's own methods of a consumer that overrides them."""
+
+    def __init__(self, consumer: KafkaConsumer) -> None:
+        kind: Any = KafkaConsumer
+        for name in ("assign", "commit", "committed", "pause", "position", "resume", "seek"):
+            setattr(self, name, getattr(kind, name).__get__(consumer))
+
+
+class Parts:
+    """The parts of one consumer."""
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        more: Mapping[str, Any],
+        *,
+        endpoint: Endpoint | None,
+        mirror: MirrorChoice | None,
+        as_confluent: Collection[Deviation],
+        **choices: Any,
+    ) -> None:
+        """Raise `ConfigurationError` for what cannot work."""
+        if endpoint is not None:
+            must_be_endpoint(endpoint)
+        mirror = checked_choice(mirror, "Consumer")
+        asked = flattened(config, more)
+        check_drop_in(asked)
+        self.telling = Telling()
+        self.deviating = Deviating(as_confluent, self.telling.emit)
+        self.choices = Choices(
+            auto_commit=is_true(asked, "enable.auto.commit") and self._emulates(choices["contiguous"]),
+            auto_commit_s=auto_commit_s(asked),
+            auto_store=is_true(asked, "enable.auto.offset.store") and not choices["contiguous"],
+            **choices,
+        )
+        self.endpoint = self._endpoint(endpoint, asked)
+        self.is_event_hubs = self.endpoint is not None and self.endpoint.is_event_hubs
+        self.guarded = Guarded(lambda: self.deviating.tell("callbacks"))
+        self.on_commit: Callable[..., Any] | None = None
+        self.returned = Returned()
+        self.log_guard = LogGuard(
+            asked,
+            self.returned,
+            self.telling.emit,
+            is_on=self.deviating.has("replaced_logs"),
+            begins_anew=self.choices.contiguous or mirror is not None,
+        )
+        self.mirror = Mirrored(mirror, self.endpoint, asked, self.telling.emit, self.log_guard.asker)
+        self.properties = self._properties(asked)
+        self.stored = Stored()
+        # What librdkafka has assigned. Replaced with the assignment; read by any thread.
+        self.held: frozenset[TopicPartition] = frozenset()
+        # Answers that `on_commit` is still to hear, oldest first. Any thread appends, the polling one takes.
+        self.answers: deque[Answer] = deque()
+        self.turns = Turns()
+        now_s = time.monotonic()
+        self.auto = AutoCommit(self.choices.auto_commit_s, now_s) if self.choices.auto_commit else None
+        credential = self.endpoint.credential if self.endpoint is not None else None
+        self.credential = CredentialWatch(credential, self.telling.emit)
+        self._next_credential_look_s = 0.0 if credential is not None else float("inf")
+        self.is_cooperative = (
+            "cooperative" in str(asked.get("partition.assignment.strategy"))
+            or str(asked.get("group.protocol")).lower() == "consumer"
+        )
+        # When the polling thread has something to look after.
+        self.next_look_s = 0.0
+        self.has_looks = self.auto is not None or credential is not None or self.log_guard.is_on
+        self.marks: Marks | None = None
+        self.commits: Commits | None = None
+        self.anew: Anew | None = None
+        # None where librdkafka itself commits by itself, or nobody does.
+        self.passed: Passed | None = None
+
+    def join(self, consumer: KafkaConsumer, begin_anew: Callable[[TopicPartition], None]) -> None:
+        """Take up the client that was just opened. `begin_anew` forgets a partition's old log."""
+        bare: Any = BareConsumer(consumer)
+        if self.choices.contiguous:
+            limits = self.choices.unmarked_records_max, self.choices.unmarked_bytes_max
+            self.marks = Marks(bare, records_max=limits[0], bytes_max=limits[1], emit=self.telling.emit)
+        spacing_s = COMMIT_INTERVAL_S_MIN if self.is_event_hubs else 0.0
+        ledger = CommitLedger(CommitPacing(spacing_s, spacing_s=spacing_s))
+        committer = Committer(
+            ledger, clock=time.monotonic, emit=self.telling.emit, fatal=lambda _told_by_the_answer: None
+        )
+        self.log_guard.use(self.properties)
+        self.anew = Anew(bare, self, begin_anew)
+        self.mirror.start(committer)
+        if self.deviating.has("coalescing"):
+            marked = {} if self.marks is None else {"marked": self.marks.position}
+            self.commits = Commits(
+                bare,
+                committer,
+                ledger,
+                self.turns,
+                answers=self.answers,
+                clock=time.monotonic,
+                facts=self.log_guard.facts,
+                **marked,
+            )
+        if self.auto is not None:
+            self.passed = Passed(bare, self.turns, self.marks or self._done())
+        self.credential.start(consumer)
+
+    def _done(self) -> Returned | Stored:
+        return self.returned if self.choices.auto_store else self.stored
+
+    def close(self) -> None:
+        """End everything but the client."""
+        self.credential.stop()
+        self.log_guard.stop()
+        self._next_credential_look_s = float("inf")
+        if self.commits is not None:
+            self.commits.stop()
+
+    def closed(self) -> None:
+        """The client has gone; nothing more is acknowledged."""
+        if self.commits is not None:
+            self.commits.closed()
+        self.mirror.stop()
+        self.telling.close()
+
+    def look(self, now_s: float) -> bool:
+        """Do what is due on the polling thread; tell whether it is time for an automatic commit."""
+        if now_s >= self._next_credential_look_s:
+            self._next_credential_look_s = now_s + CREDENTIAL_LOOK_S
+            self.credential.apply()
+        is_due = self.auto is not None and self.auto.is_due(now_s)
+        auto_s = float("inf") if self.auto is None else self.auto.next_s
+        self.next_look_s = min(self._next_credential_look_s, auto_s, self.log_guard.next_look_s)
+        return is_due
+
+    def _emulates(self, contiguous: object) -> bool:
+        emulates = self.deviating.has("auto_commit")
+        if contiguous and not (emulates and self.deviating.has("coalescing")):
+            raise ConfigurationError(
+                "Consumer: contiguous=True decides itself what a commit may pass; leave 'auto_commit' and "
+                "'coalescing' out of as_confluent."
+            )
+        return emulates
+
+    def _endpoint(self, endpoint: Endpoint | None, asked: Mapping[str, Any]) -> Endpoint | None:
+        if endpoint is None and self.deviating.has("settings"):
+            return endpoint_of(asked)
+        return endpoint
+
+    def _properties(self, asked: Mapping[str, Any]) -> HiddenProperties:
+        result = dict(asked)
+        # A logger is no property to librdkafka, and callbacks are checked by confluent-kafka.
+        callables = {name: result.pop(name) for name in (*_CALLBACKS, "logger") if name in result}
+        if self.endpoint is not None:
+            check_client_version()
+            result = drop_in_properties(self.endpoint, result)
+            if self.is_event_hubs:
+                self.deviating.tell("settings")
+        if self.choices.auto_commit:
+            result["enable.auto.commit"] = False
+        if self.choices.contiguous:
+            result["enable.auto.offset.store"] = False
+        return HiddenProperties(result | self._callbacks(callables))
+
+    def _callbacks(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        result = dict(given)
+        on_commit = result.get("on_commit")
+        self.on_commit = on_commit if callable(on_commit) else None
+        if self.deviating.has("coalescing") and ("on_commit" not in result or callable(on_commit)):
+            result["on_commit"] = self._hear
+        if self.deviating.has("callbacks"):
+            for name in _CALLBACKS:
+                if callable(result.get(name)):
+                    result[name] = self.guarded.guard(result[name])
+        if self.log_guard.is_on and callable(result.get("error_cb")):
+            result["error_cb"] = _overheard(self.log_guard.hears, result["error_cb"])
+        return result
+
+    def _hear(self, error: KafkaError | None, partitions: list[Any]) -> None:
+        """Take librdkafka's answer to an asynchronous commit, inside `poll`, `consume` or `close`."""
+        commits = self.commits
+        assert commits is not None
+        if commits.on_commit(error, partitions):
+            self.tell_answers()
+        elif self.on_commit is not None:
+            self.on_commit(error, partitions)
+
+    def tell_answers(self) -> None:
+        """Let the program hear what its commits were answered. May raise what `on_commit` raises."""
+        while self.answers:
+            answer = self.answers.popleft()
+            if self.on_commit is not None:
+                self.on_commit(*answer)
+
+
+def _overheard(hear: Callable[[KafkaError], None], callback: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(callback, updated=())
+    def overheard(error: KafkaError) -> Any:
+        hear(error)
+        return callback(error)
+
+    return overheard

@@ -1,0 +1,1 @@
+"""Microsoft Entra ID: credentials and the tokens that clients show."""

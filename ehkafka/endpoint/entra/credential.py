@@ -1,0 +1,176 @@
+"""Builds azure-identity's credentials by name, and takes the user's own. The only file that imports it.
+
+Nothing is imported or built before the first token is asked for: that takes half a second, and may look
+at files and processes. A credential that we built is ours to close; the user's is not. Called by
+`TokenSource` on its threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import threading
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from ehkafka.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.endpoint.entra.namespace import EntraNamespace
+
+CredentialName = Literal["default", "managed_identity", "workload_identity", "service_principal", "cli"]
+
+_TAKES_CLIENT_ID = ("default", "managed_identity", "workload_identity")
+# azure-identity waits 300 s for an answer, and 5 s between tries: a token endpoint that comes back would be
+# noticed too late. What these give up is tried again by `TokenSource`.
+_PATIENCE: dict[str, Any] = {"connection_timeout": 5, "read_timeout": 10, "retry_backoff_factor": 0.2}
+
+
+class CredentialHolder:
+    """A credential, made when first asked, and the scope that it is asked for. Any thread may call it."""
+
+    def __init__(self, credential: Any, client_id: str | None, namespace: EntraNamespace) -> None:
+        """Check what was given. Raises `ConfigurationError`."""
+        self._scope = namespace.scope
+        self._name, self._given = checked_credential(credential, client_id)
+        self._client_id = client_id
+        self._authority = namespace.authority
+        self._lock = threading.Lock()
+        # Under the lock: what we built ourselves.
+        self._built: Any = None
+
+    def __repr__(self) -> str:
+        return f"<credential {self._name}>"
+
+    @property
+    def chosen(self) -> tuple[str, str | None] | None:
+        """The credential's name and client id, by which another process can make it; None: it was given."""
+        return (self._name, self._client_id) if self._given is None else None
+
+    def fetch(self) -> object:
+        """Ask for a token; may take long and raise anything. What it returns is not checked."""
+        credential = self._given if self._given is not None else self._own()
+        # Newer credentials have both, and then the first is the complete one.
+        ask = getattr(credential, "get_token_info", None) or credential.get_token
+        return ask(self._scope)
+
+    def close(self) -> None:
+        """Close the credential if we built it; the next `fetch` would build another."""
+        with self._lock:
+            built, self._built = self._built, None
+        if built is not None:
+            # Closing a pooled connection that is gone already is no news.
+            with contextlib.suppress(Exception):
+                built.close()
+
+    def _own(self) -> Any:
+        with self._lock:
+            if self._built is None:
+                self._built = build_credential(self._name, self._client_id, self._authority)
+            return self._built
+
+
+def checked_credential(
+    credential: Any, client_id: str | None, who: str = "Endpoint.entra"
+) -> tuple[str, Any]:
+    """Return a credential's name, and the object if one was given. Raises `ConfigurationError` by `who`."""
+    names = get_args(CredentialName)
+    if client_id is not None and not _is_id(client_id):
+        raise ConfigurationError(
+            f"{who}: client_id is no id, such as 12345678-1234-1234-1234-123456789abc; leave it out, or "
+            "give the identity's"
+        )
+    name = "default" if credential is None else credential
+    if isinstance(name, str):
+        if name not in names:
+            # Not repeated: it may be a secret in the wrong place.
+            raise ConfigurationError(
+                f"{who}: credential is a text, but none of {', '.join(names)}; choose one of them,"
+                " or give a credential object of azure-identity"
+            )
+        if client_id is not None and name not in _TAKES_CLIENT_ID:
+            raise ConfigurationError(
+                f"{who}: client_id does not go with credential={name!r}, only with"
+                f" {', '.join(_TAKES_CLIENT_ID)}; leave it out"
+            )
+        return name, None
+    if client_id is not None:
+        raise ConfigurationError(
+            f"{who}: client_id belongs into the credential that you give; leave it out here"
+        )
+    _check_object(credential, who)
+    return type(credential).__name__, credential
+
+
+def _check_object(credential: Any, who: str) -> None:
+    asks = [getattr(credential, name, None) for name in ("get_token_info", "get_token")]
+    if isinstance(credential, type) or not any(map(callable, asks)):
+        raise ConfigurationError(
+            f"{who}: credential is {getattr(credential, '__name__', type(credential).__name__)},"
+            " which has no get_token(scope); give a credential object of azure-identity, or a name:"
+            f" {', '.join(get_args(CredentialName))}"
+        )
+    if any(map(inspect.iscoroutinefunction, asks)):
+        raise ConfigurationError(
+            f"{who}: {type(credential).__name__} is an async credential; give its synchronous twin,"
+            " from azure.identity instead of azure.identity.aio. It blocks nothing: it runs on a thread of"
+            " its own"
+        )
+
+
+def build_credential(name: str, client_id: str | None, authority: str) -> Any:
+    """Build azure-identity's credential of that name; to be closed. `authority` is a host of Entra ID."""
+    return _BUILDERS[name](client_id, authority)
+
+
+def _default(client_id: str | None, authority: str) -> Any:
+    from azure.identity import DefaultAzureCredential  # noqa: PLC0415 - half a second, and only for Entra
+
+    chosen = {}
+    if client_id is not None:
+        chosen = {"managed_identity_client_id": client_id, "workload_identity_client_id": client_id}
+    return DefaultAzureCredential(**_authority(authority), **chosen, **_PATIENCE)
+
+
+def _managed_identity(client_id: str | None, _authority: str) -> Any:
+    from azure.identity import ManagedIdentityCredential  # noqa: PLC0415 - likewise
+
+    return ManagedIdentityCredential(client_id=client_id, **_PATIENCE)
+
+
+def _workload_identity(client_id: str | None, authority: str) -> Any:
+    from azure.identity import WorkloadIdentityCredential  # noqa: PLC0415 - likewise
+
+    return WorkloadIdentityCredential(client_id=client_id, **_authority(authority), **_PATIENCE)
+
+
+def _service_principal(_client_id: str | None, authority: str) -> Any:
+    from azure.identity import EnvironmentCredential  # noqa: PLC0415 - likewise
+
+    return EnvironmentCredential(**_authority(authority), **_PATIENCE)
+
+
+def _cli(_client_id: str | None, _authority: str) -> Any:
+    from azure.identity import AzureCliCredential  # noqa: PLC0415 - likewise
+
+    return AzureCliCredential()
+
+
+_BUILDERS: dict[str, Callable[[str | None, str], Any]] = {
+    "default": _default,
+    "managed_identity": _managed_identity,
+    "workload_identity": _workload_identity,
+    "service_principal": _service_principal,
+    "cli": _cli,
+}
+
+
+def _authority(host: str) -> dict[str, str]:
+    # azure-identity's own variable wins: it may name a private cloud.
+    return {} if os.environ.get("AZURE_AUTHORITY_HOST") else {"authority": host}
+
+
+def _is_id(client_id: object) -> bool:
+    return isinstance(client_id, str) and client_id.isprintable() and 0 < len(client_id.strip()) <= 256

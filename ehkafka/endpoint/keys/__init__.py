@@ -1,0 +1,1 @@
+"""Connection strings and their keys, which may be rotated while clients run."""

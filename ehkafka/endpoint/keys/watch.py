@@ -1,0 +1,163 @@
+"""Takes a rotated key up while a client runs.
+
+A daemon thread of its own reads the credential again and again, because a callable may block or raise;
+the client's own thread hands a changed key to librdkafka. librdkafka uses it for the next connection
+and the next re-authentication and leaves connections that stand alone. Never shows the key.
+
+Works for any client of confluent-kafka that authenticates by a connection string.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.events import CredentialRotated, CredentialUnusable
+from ehkafka.wording import ended
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.endpoint.keys.rotation import RotatingCredential
+    from ehkafka.events import Event
+
+# While reads keep failing for the same reason, so often is it told.
+TELL_AGAIN_S = 30.0
+# A read that takes longer is told of.
+HANGING_S = 30.0
+# Between two reads however often somebody asks for one: a refused client asks with every attempt.
+SPACING_S = 0.5
+
+
+class _Client(Protocol):
+    def set_sasl_credentials(self, username: str, password: str, /) -> object: ...
+
+
+class CredentialWatch:
+    """Follows a credential for one client. Without a credential it does nothing and costs no thread.
+
+    Make it before the client is opened; then `start`, `apply` now and then, `stop` before the client is
+    closed. `emit` is called on the watch's thread and on the client's.
+    """
+
+    def __init__(
+        self,
+        credential: RotatingCredential | None,
+        emit: Callable[[Event], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._credential = credential
+        self._emit = emit
+        self._clock = clock
+        self._thread: threading.Thread | None = None
+        # Set by anybody: look now, and end.
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        # The client's thread only.
+        self._client: _Client | None = None
+        self._applied = credential.current() if credential is not None else None
+        self._hanging_told_s: float | None = None
+        # Written by the watch's thread only; `apply` reads since when it reads, `trouble` all three.
+        self._reading_since_s: float | None = None
+        self._failures = 0
+        self._told: tuple[str, float] | None = None
+
+    def start(self, client: _Client) -> None:
+        """Begin to read. On the client's thread, like `apply`."""
+        if self._credential is None:
+            return
+        self._client = client
+        self._thread = threading.Thread(target=self._main, name="ehkafka-credential", daemon=True)
+        self._thread.start()
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether a thread is one on which the user's callable is read."""
+        credential = self._credential
+        return thread is self._thread or (credential is not None and credential.owns(thread))
+
+    def stop(self) -> None:
+        """End without waiting: a read may block for as long as it likes. `apply` does nothing any more."""
+        self._client = None
+        self._stopping.set()
+        self._wake.set()
+
+    def look_now(self) -> None:
+        """Read soon instead of at the next turn: the broker has refused the key. From any thread."""
+        self._wake.set()
+
+    def apply(self) -> None:
+        """Give the client a changed key. Only on the thread that owns it, and never after its close.
+
+        librdkafka would take it on any thread, but a closed client ends the process.
+        """
+        if self._client is None or self._credential is None:
+            return
+        login = self._credential.current()
+        if login != self._applied:
+            self._client.set_sasl_credentials(login.username, login.password.reveal())
+            self._applied = login
+            self._emit(CredentialRotated(self._credential.source.name))
+        self._tell_if_hanging(self._credential.source.name)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why a rotated key would not be seen, while that lasts. A single failed read is none yet.
+
+        From any thread.
+        """
+        if self._credential is None:
+            return None
+        reason = self._hanging(self._clock())
+        told = self._told
+        if reason is None and told is not None and self._failures > 1:
+            reason = f"{self._failures} reads in a row failed: {told[0]}"
+        if reason is None:
+            return None
+        return f"The key in use cannot be renewed from {self._credential.source.name}: {ended(reason)}"
+
+    def _main(self) -> None:
+        credential = self._credential
+        assert credential is not None
+        while not self._stopping.is_set():
+            self._wake.wait(max(0.0, credential.source.interval_s - SPACING_S))
+            self._wake.clear()
+            if not self._stopping.wait(SPACING_S):
+                self.look(credential)
+
+    def look(self, credential: RotatingCredential) -> None:
+        """Read once, and tell of a failure unless it was told lately. On the watch's thread."""
+        self._reading_since_s = self._clock()
+        try:
+            credential.reload()
+        except ConfigurationError as error:
+            self._tell_failure(credential.source.name, str(error))
+        except BaseException as error:  # a callable's sys.exit() must not end the watch
+            self._tell_failure(credential.source.name, f"the read ended with {type(error).__qualname__}")
+        else:
+            self._failures, self._told = 0, None
+        finally:
+            self._reading_since_s = None
+
+    def _tell_failure(self, source: str, reason: str) -> None:
+        self._failures += 1
+        now_s = self._clock()
+        if self._told is None or self._told[0] != reason or now_s - self._told[1] >= TELL_AGAIN_S:
+            self._told = (reason, now_s)
+            self._emit(CredentialUnusable(source, reason, self._failures))
+
+    def _tell_if_hanging(self, source: str) -> None:
+        now_s = self._clock()
+        reason = self._hanging(now_s)
+        if reason is None:
+            return
+        if self._hanging_told_s is None or now_s - self._hanging_told_s >= TELL_AGAIN_S:
+            self._hanging_told_s = now_s
+            self._emit(CredentialUnusable(source, reason, 1))
+
+    def _hanging(self, now_s: float) -> str | None:
+        since_s = self._reading_since_s
+        if since_s is None or now_s - since_s < HANGING_S:
+            return None
+        return f"a read has not returned for {now_s - since_s:.0f} s; a rotated key is not seen"

@@ -1,0 +1,1 @@
+"""librdkafka's properties: their names, limits, defaults, and what is refused."""

@@ -1,0 +1,313 @@
+"""Refuses client settings that would break a promise of ours or a documented limit of the service.
+
+Pure: looks at values, never changes them. Each refusal names the property, its value, who owns or limits
+it, why, and what to do instead. Called by `properties` while a client is being prepared.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.endpoint.bootstrap import bootstrap_hosts, hosts_in, is_event_hubs_host, is_loopback
+from ehkafka.endpoint.keys.connection_string import USERNAME
+from ehkafka.endpoint.properties import limits
+from ehkafka.endpoint.properties.names import shown
+from ehkafka.endpoint.text import is_utf_8
+from ehkafka.errors import ConfigurationError
+from ehkafka.wording import ended
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+# librdkafka's numbers have 32 bits; any more is refused there.
+_NUMBER_BELOW = 1 << 63
+_TRUE = frozenset({"true", "t", "1"})
+_FALSE = frozenset({"false", "f", "0"})
+_INSTANCE_ID = re.compile(r"[A-Za-z0-9._-]{1,249}")
+UNCHECKED: Mapping[str, Callable[[object], bool]] = {
+    "enable.ssl.certificate.verification": lambda value: _as_text(value) == "false",
+    "ssl.endpoint.identification.algorithm": lambda value: _as_text(value) == "none",
+}
+"""Properties with which a broker's certificate is not checked, or not for its host → whether they say so."""
+
+ADDRESSES = ("bootstrap.servers", "metadata.broker.list")
+"""librdkafka's two names of the brokers' addresses; of two that differ the last one set counts."""
+
+_CONNECTION = (
+    "bootstrap.servers",
+    "security.protocol",
+    "sasl.mechanisms",
+    "sasl.username",
+    "sasl.password",
+    "oauth_cb",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """A property that only the engine sets: `value` is ours, any other is refused.
+
+    `is_exact` is for names given by the user; librdkafka's own words and flags have several spellings.
+    """
+
+    name: str
+    value: Any
+    reason: str
+    fix: str
+    is_exact: bool = False
+
+    def allows(self, value: object) -> bool:
+        """Say whether the value means what ours means."""
+        if self.is_exact:
+            return bool(value == self.value)
+        return _as_text(value) == _as_text(self.value)
+
+
+def refusal(name: str, value: object, reason: str, fix: str) -> ConfigurationError:
+    """Return the error for one property; the value is shown unless it may be a secret."""
+    return ConfigurationError(f"{name}={shown(name, value)} is refused: {ended(reason)} {ended(fix)}")
+
+
+def check_owned(asked: Mapping[str, Any], owned: Iterable[Owned]) -> None:
+    """Refuse another value than ours for what the engine owns; an equal one passes."""
+    for rule in owned:
+        if rule.name in asked and not rule.allows(asked[rule.name]):
+            raise refusal(rule.name, asked[rule.name], rule.reason, rule.fix)
+
+
+def check_callbacks(asked: Mapping[str, Any], callbacks: Collection[str]) -> None:
+    """Refuse callbacks through which the engine itself follows the group."""
+    for name in callbacks:
+        if name in asked:
+            raise ConfigurationError(
+                f"{name} is refused: the engine follows assignments and commits through it."
+                " Use the app's hooks on_assigned, on_revoked and on_lost."
+            )
+
+
+def check_connection(endpoint: Mapping[str, Any], overrides: Mapping[str, Any]) -> None:
+    """Refuse to bend where the endpoint points, or who it says we are, from the app's properties."""
+    # An endpoint with a token of its own would lose it to another way of getting one.
+    for name in overrides:
+        if "oauth_cb" in endpoint and name.startswith("sasl.oauthbearer."):
+            raise refusal(name, overrides[name], "the endpoint's credential gives the token", "Leave it out")
+    for name in _CONNECTION:
+        if name in overrides and name in endpoint and not _same(name, endpoint[name], overrides[name]):
+            raise refusal(
+                name,
+                overrides[name],
+                "the endpoint decides it, and it says otherwise",
+                "Change the Endpoint (its factories take properties=) and leave it out here",
+            )
+
+
+def check_trust(properties: Mapping[str, Any], *, kind: str | None) -> None:
+    """Refuse to send a namespace's key or token to whoever answers: the broker's certificate is checked.
+
+    `kind` is the endpoint's, None for a program's own properties, in whatever spelling librdkafka takes. A
+    namespace under another name is known by its user. On this machine anything goes, for a tunnel or a proxy
+    has a certificate of its own; so does the emulator, wherever it runs.
+    """
+    hosts = [host for name in ADDRESSES if properties.get(name) for host in hosts_in(properties[name])]
+    is_namespace = kind == "event-hubs" or any(map(is_event_hubs_host, hosts))
+    is_by_key = kind != "emulator" and str(properties.get("sasl.username")) == USERNAME
+    if not (is_namespace or is_by_key) or (hosts and all(map(is_loopback, hosts))):
+        return
+    if "ssl" not in str(properties.get("security.protocol", "sasl_ssl")).strip().lower():
+        return
+    for name, is_off in UNCHECKED.items():
+        if name in properties and is_off(properties[name]):
+            raise refusal(
+                name,
+                properties[name],
+                "whoever is in between would get the key or token of your namespace, and every record",
+                "Leave it out, and for a proxy with a certificate of your own authority set ssl.ca.location",
+            )
+
+
+def check_group(group: object, *, is_event_hubs: bool) -> None:
+    """Refuse a group that is missing, malformed or longer than the service takes."""
+    if not isinstance(group, str) or not group.strip():
+        raise refusal(
+            "group.id", group, "the group is missing", "Give the app its consumer group: App(group=…)"
+        )
+    if not is_utf_8(group):
+        raise refusal("group.id", group, "it is not UTF-8", "Correct the name")
+    if group != group.strip() or not group.isprintable():
+        raise refusal(
+            "group.id",
+            group,
+            "it begins or ends with a space or holds a control character",
+            "Correct the name",
+        )
+    if (size_bytes := len(group.encode())) > limits.KAFKA_TEXT_BYTES_MAX:
+        raise refusal(
+            "group.id",
+            group,
+            f"it has {size_bytes} bytes and Kafka's protocol carries {limits.KAFKA_TEXT_BYTES_MAX}",
+            "Choose a shorter name",
+        )
+    if "sharedaccesskey" in group.lower():
+        raise refusal("group.id", group, "it holds a connection string", "Give the name of the group")
+    most = limits.GROUP_NAME_CHARACTERS_MAX
+    if is_event_hubs and len(group) > most:
+        raise refusal(
+            "group.id",
+            group,
+            f"it has {len(group)} characters and Event Hubs takes {most} ({limits.QUOTAS_SOURCE})",
+            "Choose a shorter name",
+        )
+
+
+def check_instance_id(instance_id: object) -> None:
+    """Refuse an instance id that a broker would refuse without saying why."""
+    if not isinstance(instance_id, str) or _INSTANCE_ID.fullmatch(instance_id) is None:
+        raise refusal(
+            "group.instance.id",
+            instance_id,
+            "brokers take 1 to 249 letters, digits, dots, dashes and underscores (Apache Kafka, its rule for"
+            " group instance ids)",
+            "Choose a name that is stable for this process, such as its pod's",
+        )
+
+
+def check_timings(properties: Mapping[str, Any], *, is_event_hubs: bool) -> None:
+    """Refuse group timings that contradict one another or the service. Wants whole numbers."""
+    session_ms = properties["session.timeout.ms"]
+    heartbeat_ms = properties["heartbeat.interval.ms"]
+    poll_ms = properties["max.poll.interval.ms"]
+    if is_event_hubs:
+        _check_session(session_ms)
+    if 2 * heartbeat_ms > session_ms:
+        raise refusal(
+            "heartbeat.interval.ms",
+            heartbeat_ms,
+            f"two must fit into session.timeout.ms={session_ms}, or one late heartbeat ends the membership"
+            f" ({limits.KAFKA_CONSUMER_SOURCE})",
+            f"Set it to {max(1, session_ms // 3)} or less, or raise session.timeout.ms",
+        )
+    if poll_ms <= session_ms:
+        raise refusal(
+            "max.poll.interval.ms",
+            poll_ms,
+            f"it must be above session.timeout.ms={session_ms} ({limits.CLIENT_SETTINGS_SOURCE};"
+            f" {limits.LIBRDKAFKA_SOURCE})",
+            "Raise it or lower session.timeout.ms",
+        )
+
+
+def check_idle_times(properties: Mapping[str, Any]) -> None:
+    """Refuse, for Event Hubs, ages at which Azure has already dropped the connection."""
+    for name, below in (
+        ("metadata.max.age.ms", limits.METADATA_MAX_AGE_MS_BELOW),
+        ("connections.max.idle.ms", limits.CONNECTIONS_MAX_IDLE_MS_BELOW),
+    ):
+        # 0 means never to librdkafka.
+        if not 0 < properties[name] < below:
+            raise refusal(
+                name,
+                properties[name],
+                f"Event Hubs needs 1 to {below - 1} ({limits.CLIENT_SETTINGS_SOURCE}): Azure drops TCP"
+                " connections that were idle for 240 s",
+                "Leave it out: we set 180000",
+            )
+
+
+def check_produce(properties: Mapping[str, Any]) -> None:
+    """Refuse, for Event Hubs, what the service does not take from a producer."""
+    compression = str(properties.get("compression.type", "none")).lower()
+    if compression not in limits.COMPRESSION_TYPES:
+        raise refusal(
+            "compression.type",
+            compression,
+            f"Event Hubs takes none and gzip only ({limits.CLIENT_SETTINGS_SOURCE}; FAQ)",
+            "Use gzip, or leave it out",
+        )
+    timeout_ms = properties["request.timeout.ms"]
+    if timeout_ms <= limits.REQUEST_TIMEOUT_MS_ABOVE:
+        raise refusal(
+            "request.timeout.ms",
+            timeout_ms,
+            f"Event Hubs needs more than {limits.REQUEST_TIMEOUT_MS_ABOVE} ({limits.CLIENT_SETTINGS_SOURCE})",
+            "Leave it out: we set 60000",
+        )
+    size_bytes = whole_number("message.max.bytes", properties.get("message.max.bytes", 0))
+    if size_bytes > limits.DEDICATED_EVENT_BYTES_MAX:
+        raise refusal(
+            "message.max.bytes",
+            size_bytes,
+            f"Event Hubs takes {limits.DEDICATED_EVENT_BYTES_MAX} on a Dedicated cluster at most, elsewhere"
+            f" less than {limits.PRODUCE_REQUEST_BYTES_BELOW} ({limits.QUOTAS_SOURCE})",
+            "Leave it out: librdkafka sets 1000000",
+        )
+
+
+def check_protocol(properties: Mapping[str, Any], *, is_emulator: bool) -> None:
+    """Refuse, for a namespace, an encryption that it does not speak; a tunnel on this machine may.
+
+    Nothing said is librdkafka's plain text, which connects to nobody; that is `advice`'s to tell.
+    """
+    protocol = str(properties.get("security.protocol", "sasl_ssl")).strip()
+    if protocol.lower() == "sasl_ssl" or is_emulator:
+        return
+    if not all(map(is_loopback, bootstrap_hosts(properties["bootstrap.servers"]))):
+        raise refusal(
+            "security.protocol",
+            protocol,
+            f"Event Hubs takes SASL_SSL only ({limits.CLIENT_SETTINGS_SOURCE})",
+            "Set SASL_SSL, or describe the namespace with Endpoint.connection_string(…)",
+        )
+
+
+def whole_number(name: str, value: object) -> int:
+    """Return the number behind an int, a float without fraction or text. Raises ConfigurationError."""
+    try:
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _NUMBER_BELOW:
+            return value
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
+        if isinstance(value, str):
+            return int(value)
+    except ValueError:
+        # Falls through to the one error below.
+        pass
+    raise refusal(name, value, "it is no whole number", "Give milliseconds or a count, such as 30000")
+
+
+def is_false(value: object) -> bool:
+    """Say whether a flag's value, in any of librdkafka's spellings, is false."""
+    return _as_text(value) == "false"
+
+
+def _check_session(session_ms: int) -> None:
+    least, most = limits.SESSION_TIMEOUT_MS_MIN, limits.SESSION_TIMEOUT_MS_MAX
+    if not least <= session_ms <= most:
+        raise refusal(
+            "session.timeout.ms",
+            session_ms,
+            f"Event Hubs takes {least} to {most} ms ({limits.CLIENT_SETTINGS_SOURCE})",
+            "Leave it out: we set 30000",
+        )
+
+
+def _same(name: str, first: object, second: object) -> bool:
+    if name in {"sasl.username", "sasl.password"}:
+        return bool(first == second)
+    if name == "bootstrap.servers":  # librdkafka passes over empty entries
+        return _entries(first) == _entries(second)
+    return _as_text(first) == _as_text(second)
+
+
+def _entries(servers: object) -> list[str]:
+    return [entry for entry in _as_text(servers).split(",") if entry]
+
+
+def _as_text(value: object) -> str:
+    text = str(value).strip().lower()
+    if text in _TRUE:
+        return "true"
+    if text in _FALSE:
+        return "false"
+    return "".join(text.split())

@@ -1,0 +1,256 @@
+"""The failure desk: decides what becomes of a record whose handler raised.
+
+On the worker's thread, before the lane is handed in, so user code runs neither on the poll thread nor
+under the lock. It never raises. The order of its questions: must the app stop for this, what does the
+handler itself want, is there another attempt, what does `on_error` say, what does the policy say.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from ehkafka.errors import ConfigurationError, HandlerFailedError, said
+from ehkafka.events import HandlerFailed, RecordRetried, RecordSkipped, UserCodeFailed
+from ehkafka.events.event import raised
+from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, SkipHead
+from ehkafka.lanes.order import KeyFailure, describe_key
+from ehkafka.lanes.user_keys import users_key
+from ehkafka.records import Record, own_copy
+from ehkafka.records.signals import RejectRecord, RetryLater, SkipRecord
+from ehkafka.recovery.letters.flood import FloodGauge
+from ehkafka.recovery.letters.letter import letter_of
+from ehkafka.recovery.policy import DeadLetter, FailurePolicy, Hold, Skip
+from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction, delay_of_function
+from ehkafka.wording import ended
+from ehkafka.wording.error_stack import stack_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.errors import EhkafkaError
+    from ehkafka.events import Event
+    from ehkafka.events.history import History
+    from ehkafka.lanes.decision import Decision, Ticket
+    from ehkafka.lanes.lane import Lane
+    from ehkafka.recovery.letters.letter import Letter
+
+# What `App.on_error` may answer; None leaves it to the failure policy.
+CONTINUE = "continue"
+STOP = "stop"
+FOLLOWS = "an earlier record of its key was dead-lettered"
+
+
+class LetterBox(Protocol):
+    """Takes dead letters. Answers each ticket, through the exchange, once its letter is safe."""
+
+    def post(self, ticket: Ticket, letter: Letter, /) -> None:
+        """Take one letter; never blocks, never raises."""
+
+
+class StopWords(NamedTuple):
+    """What the error of a stop says beside what happened; an engine that keeps other things has its own.
+
+    `kept` is what becomes of the records, `answers` what `on_error` may answer.
+    """
+
+    kept: str = (
+        "Nothing at or above this offset of {partition} was committed; the record is handled again at the "
+        "next start"
+    )
+    advice: str = (
+        "Fix the handler or the record, or choose what failures lead to: on_failure=Hold(), Skip() or "
+        "DeadLetter(…)"
+    )
+    answers: str = "'continue', 'stop' or None"
+
+
+STOP_WORDS = StopWords()
+
+
+@dataclass(kw_only=True)
+class FailureDesk:
+    """Applies one handler's retries and failure policy. Called by any worker.
+
+    `ask` is the user's `on_error(kind, partition, record, error)`; `finished_records` how many records the
+    handler has finished.
+    """
+
+    handler: str
+    policy: FailurePolicy
+    emit: Callable[[Event], None]
+    fatal: Callable[[EhkafkaError], None]
+    retry: Retry | RetryFunction = NO_RETRY
+    ask: Callable[..., Any] | None = None
+    raw: bool = False
+    make_record: type[Record] = Record
+    group: str = ""
+    letters: LetterBox | None = None
+    finished_records: Callable[[], int] = lambda: 0
+    history: History | None = None
+    chance: Callable[[], float] = random.random
+    now_s: Callable[[], float] = time.time
+    words: StopWords = STOP_WORDS
+    _flood: FloodGauge | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        """Make what the policy needs."""
+        if isinstance(self.policy, DeadLetter):
+            self._flood = FloodGauge(self.policy)
+
+    def __call__(self, lane: Lane, error: BaseException) -> Decision:
+        """Return what to do with the head of a lane whose handler raised."""
+        if self.raw and (received := getattr(lane, "received", None)) is not None:
+            received.restore()  # whatever its handler made of it
+        # SystemExit, KeyboardInterrupt and a process without memory are no verdict on the record.
+        if not isinstance(error, Exception) or isinstance(error, MemoryError):
+            return self._stop(lane, error)
+        if lane.assignment.ended:
+            return self._leave(lane, error)
+        if isinstance(error, SkipRecord):
+            return self._skip(lane, error.reason)
+        try:
+            delay_s = self._delay_s(lane, error)
+        except BaseException as wish:  # sys.exit() and the like in the user's function: an answer too
+            self.emit(UserCodeFailed.of("retry", wish))
+            return self._stop(lane, error, because=f"The retry function asked to leave: {said(wish)}")
+        if delay_s is not None:
+            is_wish = isinstance(error, RetryLater)
+            told = {} if is_wish else raised(error)
+            self.emit(RecordRetried(*self._where(lane), lane.attempts + 1, said(error), delay_s, **told))
+            return RetryHead(delay_s, said(error), is_wish=is_wish)
+        return self._give_up(lane, error)
+
+    def divert(self, lane: Lane, reason: str = FOLLOWS) -> Decision:
+        """Return how a head follows its key to the dead letters. Under the lock: it only builds values."""
+        return self._post(lane, None, reason, lane.attempts)
+
+    def _delay_s(self, lane: Lane, error: Exception) -> float | None:
+        if isinstance(error, RetryLater):
+            return error.after_s
+        # The order function's verdict on a record does not change by asking again.
+        if isinstance(error, RejectRecord) or isinstance(lane.key, KeyFailure):
+            return None
+        attempt = lane.attempts + 1 - lane.wishes
+        if isinstance(self.retry, Retry):
+            return self.retry.delay_s(attempt, error, self.chance())
+        try:
+            return delay_of_function(self.retry(self._record(lane), attempt, error))
+        except ConfigurationError as failed:
+            self.emit(UserCodeFailed("retry", str(failed)))
+        except Exception as failed:  # the user's function: without its answer the policy decides
+            self.emit(UserCodeFailed.of("retry", failed))
+        return None
+
+    def _give_up(self, lane: Lane, error: Exception) -> Decision:
+        answer = self._asked(lane, error) if self.ask is not None else None
+        if answer == STOP:
+            return self._stop(lane, error)
+        if answer == CONTINUE or isinstance(self.policy, Hold):
+            return self._hold(lane, error, "its key waits, nothing is committed past it")
+        if isinstance(self.policy, Skip):
+            return self._skip(lane, said(error), error)
+        if isinstance(self.policy, DeadLetter):
+            return self._dead_letter(lane, error, self.policy)
+        return self._stop(lane, error)
+
+    def _dead_letter(self, lane: Lane, error: Exception, policy: DeadLetter) -> Decision:
+        assert self._flood is not None
+        flood = self._flood.overflow(self.finished_records())
+        if flood is None:
+            self._tell(lane, error, f"it goes to {policy.where}")
+            return self._post(lane, error, said(error), lane.attempts + 1)
+        if policy.on_limit == "hold":
+            return self._hold(lane, error, f"its key waits: {flood}")
+        return self._stop(lane, error, because=flood)
+
+    def _post(self, lane: Lane, error: Exception | None, reason: str, attempts: int) -> Decision:
+        assert self.letters is not None
+        assert lane.head is not None
+        assert isinstance(self.policy, DeadLetter)
+        post = self.letters.post
+        letter = letter_of(
+            lane.head,
+            lane.assignment.partition,
+            error=error,
+            reason=reason,
+            attempts=attempts,
+            failed_at_s=self.now_s(),
+            handler=self.handler,
+            group=self.group,
+            stack="" if error is None or not self.policy.stack else stack_of(error),
+        )
+        waits = f"its dead letter is on its way to {self.policy.where}"
+        return AwaitHead(waits, lambda ticket: post(ticket, letter), self.policy.after)
+
+    def _skip(self, lane: Lane, reason: str, error: Exception | None = None) -> Decision:
+        partition, offset, key = self._where(lane)
+        told = {} if error is None else raised(error)
+        self.emit(RecordSkipped(partition, offset, key, lane.attempts + 1, reason, **told))
+        if self.history is not None:
+            epoch = lane.assignment.epoch
+            its_key = users_key(lane.key)
+            self.history.finished(partition, epoch, offset, its_key, lane.attempts + 1, "skipped")
+        return SkipHead(reason)
+
+    def _hold(self, lane: Lane, error: Exception, decision: str) -> Decision:
+        self._tell(lane, error, decision)
+        return HoldHead(said(error))
+
+    def _stop(self, lane: Lane, error: BaseException, *, because: str = "") -> Decision:
+        # Asked once more: on_error may have taken its time.
+        if lane.assignment.ended and isinstance(error, Exception):
+            return self._leave(lane, error)
+        self._tell(lane, error, "the app stops")
+        partition, offset, key = self._where(lane)
+        kept = self.words.kept.format(partition=partition)
+        failure = HandlerFailedError(
+            f"Handler {self.handler!r} failed at {partition}@{offset}, key {key}, "
+            f"attempt {lane.attempts + 1}: {ended(said(error))} {ended(kept)} "
+            f"{ended(because or self.words.advice)}"
+        )
+        failure.__cause__ = error
+        self.fatal(failure)
+        return HoldHead(said(error), stops_app=True)
+
+    def _leave(self, lane: Lane, error: Exception) -> Decision:
+        """Decide nothing: the record's assignment has ended, and its next owner handles it again."""
+        if not isinstance(error, SkipRecord | RetryLater):
+            self._tell(lane, error, "it belongs to another member by now")
+        return HoldHead(said(error))
+
+    def _tell(self, lane: Lane, error: BaseException, decision: str) -> None:
+        attempt = lane.attempts + 1
+        self.emit(HandlerFailed(*self._where(lane), attempt, said(error), decision, **raised(error)))
+
+    def _where(self, lane: Lane) -> tuple[Any, int, str]:
+        assert lane.head is not None
+        return lane.assignment.partition, lane.head.offset(), describe_key(lane.key)
+
+    def _record(self, lane: Lane) -> Any:
+        assert lane.head is not None
+        return own_copy(lane.head) if self.raw else self.make_record(lane.head, lane.attempts + 1)
+
+    def _asked(self, lane: Lane, error: Exception) -> str | None:
+        assert self.ask is not None
+        try:
+            answer = self.ask("handler", lane.assignment.partition, self._record(lane), error)
+        except Exception as failed:  # the user's function: without its answer the policy decides
+            self.emit(UserCodeFailed.of("on_error", failed))
+            return None
+        except BaseException as wish:  # sys.exit() and the like: an answer too
+            self.emit(UserCodeFailed.of("on_error", wish))
+            return STOP
+        if answer is None or (isinstance(answer, str) and answer in (CONTINUE, STOP)):
+            return answer
+        shown = repr(answer) if isinstance(answer, str) else f"a {type(answer).__name__}"
+        self.emit(
+            UserCodeFailed(
+                "on_error",
+                f"it answered {shown}, which means nothing, so on_failure decides; it may answer "
+                f"{self.words.answers}",
+            )
+        )
+        return None

@@ -1,0 +1,41 @@
+"""The answer for a record whose dead letter is safe: the history first, then the event, then the ticket.
+
+Called by whoever wrote the letter, on its thread. The order matters: once the ticket is answered a commit
+may pass the record, and by then the history must know why.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ehkafka.events import RecordDeadLettered
+from ehkafka.lanes.order import describe_key
+from ehkafka.lanes.user_keys import users_key
+from ehkafka.records import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.events import Event
+    from ehkafka.events.history import History
+    from ehkafka.lanes.decision import Ticket, Verdict
+    from ehkafka.recovery.letters.letter import Letter
+
+
+def answer_safe(
+    ticket: Ticket,
+    letter: Letter,
+    where: str,
+    *,
+    complete: Callable[[Ticket, Verdict], None],
+    emit: Callable[[Event], None],
+    history: History | None,
+) -> None:
+    """Tell that a letter is safe, and give its record the outcome *dead-lettered*."""
+    lane, origin, offset = ticket.lane, letter.origin, letter.offset
+    if history is not None:
+        history.dead_lettered(origin, offset)
+        epoch, outcome = ticket.assignment.epoch, Outcome.DEAD_LETTERED.value
+        history.finished(origin, epoch, offset, users_key(lane.key), ticket.attempt, outcome)
+    emit(RecordDeadLettered(origin, offset, describe_key(lane.key), where))
+    complete(ticket, Outcome.DEAD_LETTERED)

@@ -1,0 +1,98 @@
+"""What a dead letter says of its record: where it came from, why it failed, how often it was tried.
+
+Pure: reads what `letter` writes, and says `None` for a record that is no letter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ehkafka.records import TopicPartition
+from ehkafka.recovery.letters import letter
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ehkafka.records import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """The headers of a letter, read. Numbers that are missing or no numbers are None."""
+
+    origin: TopicPartition
+    offset: int | None
+    timestamp_ms: int | None
+    error_type: str
+    error_text: str
+    attempts: int | None
+    failed_at_ms: int | None
+    handler: str
+    group: str
+    # How often the record had come back before.
+    redriven: int
+    # Empty where the letter has none.
+    error_stack: str = ""
+
+
+def fate_of(record: Record) -> Fate | None:
+    """Return what a letter says; None where the record's origin is not told."""
+    said = {name: value for name, value in record.headers() if name in letter.OF_A_LETTER | {letter.REDRIVEN}}
+    topic, partition = _text(said.get(letter.ORIGIN_TOPIC)), _number(said.get(letter.ORIGIN_PARTITION))
+    if not topic or partition is None:
+        return None
+    return Fate(
+        TopicPartition(topic, partition),
+        _number(said.get(letter.ORIGIN_OFFSET)),
+        _number(said.get(letter.ORIGIN_TIMESTAMP_MS)),
+        _text(said.get(letter.ERROR_TYPE)),
+        _text(said.get(letter.ERROR_TEXT)),
+        _number(said.get(letter.ATTEMPTS)),
+        _number(said.get(letter.FAILED_AT_MS)),
+        _text(said.get(letter.HANDLER)),
+        _text(said.get(letter.GROUP)),
+        _number(said.get(letter.REDRIVEN)) or 0,
+        _text(said.get(letter.ERROR_STACK)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterFilter:
+    """Which letters are meant; what is None leaves nothing out."""
+
+    key: str | None = None
+    # A part of the error's type or text, in any case of letters.
+    error: str | None = None
+    origin_topic: str | None = None
+    since: datetime | None = None
+
+    def takes(self, record: Record, fate: Fate) -> bool:
+        """Tell whether a letter is among those."""
+        # A key is bytes: those that were typed, UTF-8 or not.
+        if self.key is not None and self.key.encode(errors="surrogateescape") != record.key():
+            return False
+        if self.origin_topic is not None and self.origin_topic != fate.origin.topic:
+            return False
+        if self.error is not None:
+            said = f"{fate.error_type}\n{fate.error_text}".casefold()
+            if self.error.casefold() not in said:
+                return False
+        return self.since is None or (fate.failed_at_ms or 0) >= self.since.timestamp() * 1000
+
+
+def headers_back(record: Record, fate: Fate) -> letter.Headers:
+    """Return the headers with which a letter's record goes home: its own, and how often it came back."""
+    ours = letter.OF_A_LETTER | {letter.REDRIVEN}
+    own: letter.Headers = [(name, value) for name, value in record.headers() if name not in ours]
+    return [*own, (letter.REDRIVEN, str(fate.redriven + 1).encode())]
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode(errors="replace")
+
+
+def _number(value: bytes | None) -> int | None:
+    text = _text(value)
+    # Longer ones are no numbers of ours, and Python refuses to read the longest.
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 19 else None

@@ -1,0 +1,1 @@
+"""The consumer group of a query: where it begins, whose it is, what is committed."""

@@ -1,0 +1,289 @@
+"""The commits of one run: the first, which takes the group, those of finished batches, and the last.
+
+On the driver. `take` in the thread that starts the query, all else in the one that follows it. Each commit
+comes right after a look at what the group has, so that nobody's is overwritten but by the rarest chance.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaError
+
+from ehkafka.endpoint.client import describe_error
+from ehkafka.errors import EndpointError, GroupInUseError
+from ehkafka.offsets.group import LIVE
+from ehkafka.progress.commit_errors import CommitError, classify
+from ehkafka.progress.ledger import Position
+from ehkafka.progress.metadata import NOTHING_KNOWN
+from ehkafka.spark.engine.group.advance import is_another_log, position_after
+from ehkafka.spark.engine.group.ownership import LOOK_TIMEOUT_S
+from ehkafka.wording import ended
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from confluent_kafka import Consumer
+
+    from ehkafka.errors import EhkafkaError
+    from ehkafka.intake.context import IntakeContext
+    from ehkafka.progress.metadata import LogFacts
+    from ehkafka.records import TopicPartition
+    from ehkafka.spark.engine.group.judge import Commit
+    from ehkafka.spark.engine.group.ownership import Holding
+    from ehkafka.spark.engine.tasks.results import LastRecord
+    from ehkafka.spark.source.offsets import StreamOffset
+
+# A query is one epoch of all its partitions, but of those whose log is made anew meanwhile.
+_EPOCH = 1
+AGAIN_S = 0.2
+# How long a run that begins waits for the answer of one whose mark it found: three of its looks. Over a slow
+# broker it is three looks of our own, since the other one has to look and to commit as slowly.
+SETTLE_S = 3.5
+SETTLE_LOOKS = 3
+_NOT_YET = {
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError._WAIT_COORD,  # noqa: SLF001 - librdkafka's own codes start with an underscore
+}
+
+
+class Commits:
+    """What a run has committed and is to commit. Without marks where they would be too long."""
+
+    def __init__(
+        self, context: IntakeContext, consumer: Consumer, holding: Holding, *, whose: str, bytes_max: int
+    ) -> None:
+        """`whose` names the group for people; `bytes_max` is how long a commit's metadata may be."""
+        self._context = context
+        self._consumer = consumer
+        self._holding = holding
+        self._whose = whose
+        self._mark = holding.mark
+        self._bytes_max = bytes_max
+        # What the last finished batch reached, by partition.
+        self._positions: dict[TopicPartition, Position] = {}
+        # Where our mark was overwritten, until it stands there again.
+        self._overwritten: set[TopicPartition] = set()
+        # What ended the commits for good; set on whichever thread calls back.
+        self.fatal: EhkafkaError | None = None
+
+    def take(
+        self,
+        starts: Mapping[TopicPartition, int],
+        found: Mapping[TopicPartition, Commit],
+        timeout_s: float,
+        *,
+        facts: Mapping[TopicPartition, LogFacts] | None = None,
+    ) -> bool:
+        """Commit where the query begins; tell whether the broker keeps what is committed beside the offsets.
+
+        `found` is what the group had when `starts` were chosen, `facts` what is known of its partitions.
+        Raises `GroupInUseError` while a consumer or another run has the group, or where somebody has moved
+        it since; `EndpointError`.
+        """
+        for partition, offset in starts.items():
+            position = Position(_EPOCH, offset, facts=(facts or {}).get(partition, NOTHING_KNOWN))
+            self._begin_epoch(partition, position, offset)
+        self._commit_first(found, timeout_s)
+        keeps_marks = self._learn_marks(timeout_s)
+        if self._holding.may_meet:
+            self._settle(timeout_s)
+        self._holding.settled()
+        return keeps_marks
+
+    def note(self, ended: StreamOffset, lasts: Mapping[TopicPartition, LastRecord] | None) -> None:
+        """Take where a finished batch ended; it is committed at the next tick, with its topics' ids.
+
+        `lasts` are the last records that were handled, None where the query has read nothing since.
+        """
+        for partition, end in ended.positions.items():
+            before = self._positions.get(partition)
+            if before is None:  # the topic has grown
+                self._begin_epoch(partition, Position(_EPOCH, end), None)
+            elif is_another_log(before, partition, ended, is_batch=lasts is not None):
+                facts = before.facts.of_no_log()
+                self._begin_epoch(partition, Position(before.epoch + 1, end, facts=facts), None)
+            elif end == before.next_offset:
+                continue
+            at = position_after(self._positions[partition], partition, ended, (lasts or {}).get(partition))
+            self._positions[partition] = self._marked(at)
+
+    def serve(self, timeout_s: float) -> None:
+        """Let the client's callbacks through, look who else commits, and commit what is due.
+
+        A mark that was overwritten is put back at once, whatever the pace: another run waits for it.
+        """
+        self._consumer.consume(1, timeout_s)
+        ledger = self._context.ledger
+        if ledger.in_flight is not None or self.lost() is not None:
+            return
+        is_due = ledger.due(time.monotonic(), 0)
+        if self._holding.is_due(soon=is_due) and self._look() and (is_due or self._owes_marks()):
+            self._context.committer.send(self._consumer, self._positions, 0)
+
+    def lost(self) -> EhkafkaError | None:
+        """Return why nothing more can be committed: the group is somebody else's, or denied to us."""
+        if self._holding.lost is not None or self.fatal is not None:
+            return self._holding.lost or self.fatal
+        committer = self._context.committer
+        if committer.trouble is None or committer.mends_itself:
+            return None
+        return self._in_use(f"the broker refuses our commits ({committer.trouble})")
+
+    def finish(self, timeout_s: float) -> list[TopicPartition]:
+        """Commit what the last batch reached; return the partitions whose commit is not known to be made.
+
+        It says that the run has ended, so that the next one need not wait for an answer. The last request
+        may be inside the client still: `Committer.await_answer`.
+        """
+        ends_s = time.monotonic() + timeout_s
+        self._mark = self._mark._replace(has_ended=True)
+        self._positions = {one: self._marked(at) for one, at in self._positions.items()}
+        ledger = self._context.ledger
+        while self.lost() is None and ledger.dirty(self._positions):
+            left_s = ends_s - time.monotonic()
+            if left_s <= 0:
+                break
+            # A slow broker's answer is worth half of the time: the commit needs the other half.
+            if ledger.in_flight is None and self._look(min(left_s, max(LOOK_TIMEOUT_S, left_s / 2))):
+                left_s = max(0.1, ends_s - time.monotonic())
+                self._context.committer.commit_within(self._consumer, self._positions, left_s)
+                if not self._context.committer.await_answer(0.0):
+                    break  # that commit has the client still
+            if ledger.dirty(self._positions):
+                self._consumer.consume(1, min(max(0.0, left_s), AGAIN_S))
+        return [] if self._holding.lost is not None else self._late()
+
+    @property
+    def trouble(self) -> str | None:
+        """What the last commit failed of; None since one was acknowledged."""
+        return self._context.committer.trouble
+
+    def _begin_epoch(self, partition: TopicPartition, position: Position, committed: int | None) -> None:
+        self._context.ledger.assigned(partition, position.epoch, None)
+        self._context.on_epoch_begin(partition, position.epoch, committed)
+        facts = self._context.positions.first_counts.completed(partition, position.facts)
+        self._positions[partition] = self._marked(position._replace(facts=facts))
+
+    def _marked(self, position: Position) -> Position:
+        # Whether there are marks is settled at the start: the last ones are a letter longer.
+        if len(self._holding.mark.text) > self._bytes_max:
+            return position
+        text = self._mark.beside(position.next_offset, position.facts, self._bytes_max)
+        return position._replace(metadata=text)
+
+    def _commit_first(self, found: Mapping[TopicPartition, Commit], timeout_s: float) -> None:
+        ends_s = time.monotonic() + timeout_s
+        while True:
+            # Before each try: until one succeeds the group is anybody's.
+            self._refuse_moved(found, ends_s)
+            ledger = self._context.ledger
+            says_more = any(one.metadata for one in ledger.dirty(self._positions).values())
+            refusal = self._refusal()
+            if refusal is None:
+                return
+            if refusal.code() in LIVE:
+                raise self._in_use(f"the broker refuses a commit from outside ({refusal.name()})")
+            if self.fatal is not None:
+                raise self.fatal
+            if says_more and classify(refusal) is CommitError.METADATA:
+                continue  # without it, at once
+            if refusal.code() not in _NOT_YET or time.monotonic() >= ends_s:
+                raise EndpointError(
+                    f"{self._whose}: where it begins could not be committed: "
+                    f"{ended(describe_error(refusal))} "
+                    "Nothing was started: look at the broker and the network, and start again."
+                )
+            time.sleep(AGAIN_S)
+
+    def _refuse_moved(self, found: Mapping[TopicPartition, Commit], ends_s: float) -> None:
+        while not self._holding.refuse_moved(self._consumer, found, self._positions):
+            self._give_up_after(ends_s)
+            self._consumer.consume(1, AGAIN_S)
+
+    def _refusal(self) -> KafkaError | None:
+        error, answers = self._context.committer.commit_once(self._consumer, self._positions)
+        told = [error, *(answer.error for answer in answers)]
+        return next((one for one in told if one is not None), None)
+
+    def _learn_marks(self, timeout_s: float) -> bool:
+        ends_s = time.monotonic() + timeout_s
+        while True:
+            keeps = self._holding.learn_marks(self._consumer, self._context.ledger, self._positions)
+            if keeps is not None:
+                return keeps
+            self._give_up_after(ends_s)
+            self._consumer.consume(1, AGAIN_S)
+
+    def _settle(self, timeout_s: float) -> None:
+        """Wait for the answer of a run that may still live. Raises `GroupInUseError` when it comes.
+
+        A look that failed is no silence: the other run may not have reached the broker, either.
+        """
+        begun_s = looked_s = time.monotonic()
+        ends_s = begun_s + timeout_s
+        answered = 0
+        while answered < SETTLE_LOOKS or looked_s < begun_s + SETTLE_S:
+            self._consumer.consume(1, AGAIN_S)
+            looked_s = time.monotonic()
+            self._look()
+            if self._holding.lost is not None:
+                raise self._holding.lost
+            answered += 1
+            if not self._holding.has_seen:
+                self._give_up_after(ends_s)
+                begun_s, answered = time.monotonic(), 0
+
+    def _give_up_after(self, ends_s: float) -> None:
+        if time.monotonic() >= ends_s:
+            raise EndpointError(
+                f"{self._whose}: whether another run has it could not be read from the broker in time. "
+                "Nothing was started: look at the broker and the network, and start again."
+            )
+
+    def _look(self, timeout_s: float | None = None) -> bool:
+        """Look who else commits; tell whether we may."""
+        again = self._holding.look(self._consumer, self._context.ledger, self._positions, timeout_s)
+        for partition in again or ():
+            self._context.ledger.assigned(partition, self._positions[partition].epoch, None)
+        self._overwritten |= again or frozenset()
+        return again is not None
+
+    def _owes_marks(self) -> bool:
+        ledger = self._context.ledger
+        self._overwritten = {one for one in self._overwritten if ledger.acknowledged(one) is None}
+        return bool(self._overwritten)
+
+    def _late(self) -> list[TopicPartition]:
+        late = []
+        for partition, position in self._positions.items():
+            stored = self._context.ledger.acknowledged(partition)
+            if stored is None or stored.next_offset < position.next_offset:
+                late.append(partition)
+        return sorted(late)
+
+    def _in_use(self, why: str) -> GroupInUseError:
+        return in_use(self._whose, why)
+
+
+def in_use(whose: str, why: str) -> GroupInUseError:
+    """Return the error of a group that has consumers."""
+    return GroupInUseError(
+        f"{whose} is in use: {ended(why)} Two at a time would handle every record twice. Stop its "
+        "consumers, wait "
+        "until their session has ended, and start again."
+    )
+
+
+def with_step(error: EhkafkaError) -> EhkafkaError:
+    """Return the error of commits that are refused for good, with what to do about it."""
+    if type(error) is not EndpointError:
+        return error
+    return EndpointError(
+        f"{str(error).rstrip('.')}. What was finished since the last commit is handled again. Let the app "
+        "read with this group (Apache Kafka: an ACL for READ on the group and its topics; Event Hubs: the "
+        "role Azure Event Hubs Data Receiver, or a key with Listen), and start again."
+    )

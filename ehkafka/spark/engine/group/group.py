@@ -1,0 +1,257 @@
+"""The consumer group's side of a query: the way to the broker, where partitions begin, who else is there.
+
+On the driver. `open`, `begin` and `claim` in the thread that starts the query; from `serve` on the consumer
+belongs to the thread that follows it. Nothing here joins the group: Kafka takes commits from outside only
+while a group has no member, which is also how a live consumer is noticed. Other runs on Spark are noticed by
+what they commit (`holding`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from confluent_kafka import KafkaException
+
+from ehkafka.checks.target import Target
+from ehkafka.endpoint.client import check_client_version, describe_error
+from ehkafka.endpoint.keys.watch import CredentialWatch
+from ehkafka.errors import EndpointError
+from ehkafka.intake.context import PartitionHooks
+from ehkafka.offsets.members import members_of
+from ehkafka.progress.metadata import LogFacts
+from ehkafka.progress.saving import metadata_bytes_max
+from ehkafka.records import TopicPartition
+from ehkafka.recovery.policy import DeadLetter
+from ehkafka.run.assembly import Assembly
+from ehkafka.run.log_identity import LogIdentity
+from ehkafka.run.mirroring import Mirroring, run_name
+from ehkafka.run.reach import Reach
+from ehkafka.run.resetting import reset_group
+from ehkafka.spark.engine.group.begins import in_new_logs, inside_the_logs, logs_of, offsets_of
+from ehkafka.spark.engine.group.commits import Commits, in_use, with_step
+from ehkafka.spark.engine.group.disproof import Disproof
+from ehkafka.spark.engine.group.judge import Commit
+from ehkafka.spark.engine.group.marks import Mark
+from ehkafka.spark.engine.group.ownership import Holding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from confluent_kafka import Consumer
+
+    from ehkafka.errors import EhkafkaError
+    from ehkafka.spark.engine.app_parts import AppParts
+    from ehkafka.spark.engine.group.begins import Logs
+    from ehkafka.spark.engine.group.hand_over import Standing
+    from ehkafka.telemetry.bus import EventBus
+
+MEMBERS_S = 5.0
+CREDENTIAL_LOOK_S = 0.5
+# How long a last commit that came too late may keep the client from being closed.
+ANSWER_S = 5.0
+_NAMED = 3
+_LOG = logging.getLogger("ehkafka.spark")
+
+
+class Claimed(NamedTuple):
+    """Where the query begins, and whether the broker keeps what is committed beside the offsets."""
+
+    starts: dict[TopicPartition, int]
+    keeps_marks: bool
+
+
+class Group:
+    """One group while Spark handles its records."""
+
+    def __init__(self, parts: AppParts, bus: EventBus, fail: Callable[[EhkafkaError], None]) -> None:
+        """Raise `ConfigurationError` for what cannot work; nothing is opened."""
+        self._parts = parts
+        self._bus = bus
+        self._fail = fail
+        self.name = parts.settings.group
+        # For errors, and in the marks beside its commits.
+        self.run = run_name()
+        assembly = Assembly(
+            endpoint=parts.endpoint,
+            settings=parts.settings,
+            bus=bus,
+            fail=self._take_fatal,
+            worker_died=lambda _error: None,
+            user_code_failed=lambda _where, _error: None,
+            leave_now=lambda: False,
+            middleware=(),
+            on_error=None,
+            worker_set_up=None,
+            worker_tear_down=None,
+            history=None,
+        )
+        assembly.letters(parts.specs)  # refuses letters that go in a circle
+        self._context = assembly.context(parts.specs, PartitionHooks())
+        self._mirroring = Mirroring(parts.mirror, parts.endpoint, parts.settings, parts.topics, bus)
+        # Its thread asks at the start alone: a run on Spark tells logs by its offsets.
+        self._identity = LogIdentity(parts.endpoint, parts.settings, bus, on_death=lambda _error: None)
+        self._identity.attach(self._context)
+        self._context.positions.disproved = Disproof(
+            self._context.positions.disproved, self._identity.open_consumer
+        )
+        self._mirroring.attach(self._context, self._identity)
+        self._credential = CredentialWatch(parts.endpoint.credential, bus.emit)
+        self._reach = Reach(
+            parts.endpoint, parts.settings, topics=set(parts.topics), letters=_letters(parts), emit=bus.emit
+        )
+        self._consumer: Consumer | None = None
+        self._is_open = False
+        self._next_credential_look_s = 0.0
+        # What the group had committed at `begin`, of partitions with a commit.
+        self.committed: dict[TopicPartition, Commit] = {}
+        # Those of them whose commit is known to be of another log: it decides nothing.
+        self.disproved: frozenset[TopicPartition] = frozenset()
+        # What is known of the log and the group of each partition.
+        self._facts: dict[TopicPartition, LogFacts] = {}
+        self._logs: Logs = {}
+        self._commits: Commits | None = None
+
+    def open(self) -> None:
+        """Reach the broker; all topics are there, those of dead letters too. Raises what is wrong."""
+        check_client_version()
+        properties = self._reach.properties()
+        # Nobody here is a member, so no static one either.
+        properties.pop("group.instance.id", None)
+        self._consumer = self._reach.open(
+            properties,
+            hear=lambda _consumer, _error: self._is_open,
+            on_commit=self._context.committer.on_commit,
+            throttle_cb=self._context.throttle.heard,
+        )
+        self._context.positions.first_counts.begin(self._reach.partitions)
+        self._credential.start(self._consumer)
+        self._mirroring.start()
+        self._is_open = True
+
+    def reset(self) -> None:
+        """Take the group back to `start`, if the settings ask for it. Raises `GroupInUseError`."""
+        parts, start_of = self._parts, self._context.positions.start_of
+        reset_group(parts.endpoint, parts.settings, parts.topics, start_of, self._bus.emit)
+
+    def begin(self, known_topics: Collection[str] = ()) -> dict[TopicPartition, int]:
+        """Return where each partition begins: at the group's commit, else the mirror's, else at `start`.
+
+        A new partition of a topic that was read before begins with its log; `known_topics` are those of a
+        checkpoint.
+        """
+        begins = self._context.positions.find(self._opened, self._partitions())
+        # One that is of another log decides nothing, but it is what the group has.
+        found = {one.partition: one.committed or one.disproved for one in begins}
+        self.committed = {
+            p: Commit(at.offset, at.metadata or "") for p, at in found.items() if at is not None
+        }
+        self.disproved = frozenset(one.partition for one in begins if one.disproved is not None)
+        self._facts = {one.partition: one.facts for one in begins}
+        asked = [one.partition for one in begins]
+        self._logs = logs_of(self._opened, asked, self._parts.settings.connect_s)
+        return offsets_of(begins, self._logs, known_topics)
+
+    def begin_over(self, standing: Standing) -> dict[TopicPartition, int]:
+        """Return where partitions begin whose checkpoint is of another log. After `begin`.
+
+        Raises `OffsetGapError` by `on_out_of_range`.
+        """
+        reasons = self._context.positions.disproved(
+            {
+                one: LogFacts(topic_id=standing.topic_ids.get(one.topic), witness=standing.witnesses.get(one))
+                for one in standing.finished.keys() & self._logs.keys()
+            }
+        )
+        return in_new_logs(standing.finished, reasons, self._logs, self._context, told=self.disproved)
+
+    def refuse_members(self) -> None:
+        """Raise `GroupInUseError` where the broker tells of members; `claim` is the proof."""
+        target = Target(endpoint=self._parts.endpoint, group=self.name)
+        timeout_s = min(MEMBERS_S, self._parts.settings.connect_s)
+        members = members_of(target, self.name, self._parts.topics[0], timeout_s)
+        if members:
+            named = ", ".join(f"{member.id or member.client} on {member.host}" for member in members[:_NAMED])
+            more = f" and {len(members) - _NAMED} more" if len(members) > _NAMED else ""
+            raise in_use(self._whose, f"it has {len(members)} member(s), {named}{more}")
+
+    def claim(
+        self, starts: Mapping[TopicPartition, int], checkpoint: str = "", *, goes_on: bool = False
+    ) -> Claimed:
+        """Take the group by committing where the query begins.
+
+        `checkpoint` is the name of its checkpoint, `goes_on` tells whether there is something in it. Raises
+        `GroupInUseError` while a consumer or another run has the group or where somebody has moved it since
+        `begin`, `OffsetGapError` by `on_out_of_range`, `EndpointError`.
+        """
+        starts = inside_the_logs(starts, self._logs, self._context, has_checkpoint=goes_on)
+        mark = Mark(self.run, checkpoint)
+        found = [Mark.read(commit.metadata) for commit in self.committed.values()]
+        holding = Holding(mark, [one for one in found if one is not None], self._whose, self._bus.emit)
+        bytes_max = metadata_bytes_max(self._parts.settings, is_event_hubs=self._parts.endpoint.is_event_hubs)
+        self._commits = Commits(self._context, self._opened, holding, whose=self._whose, bytes_max=bytes_max)
+        connect_s = self._parts.settings.connect_s
+        keeps_marks = self._commits.take(starts, self.committed, connect_s, facts=self._facts)
+        return Claimed(starts, keeps_marks)
+
+    @property
+    def commits(self) -> Commits:
+        """The run's commits, since `claim`."""
+        assert self._commits is not None
+        return self._commits
+
+    def serve(self, timeout_s: float) -> None:
+        """Let the client's callbacks through, use a new key, and commit what is due."""
+        now_s = time.monotonic()
+        if now_s >= self._next_credential_look_s:
+            self._next_credential_look_s = now_s + CREDENTIAL_LOOK_S
+            self._credential.apply()
+        self.commits.serve(timeout_s)
+
+    def close(self, *, deadline_s: float) -> None:
+        """Let the mirror write what it owes, and close the client, unless its last commit is still inside."""
+        self._identity.stop()
+        self._mirroring.stop(deadline_s=deadline_s, at_once=False)
+        self._credential.stop()
+        if self._consumer is None:
+            return
+        if self._context.committer.await_answer(ANSWER_S):
+            self._consumer.close()
+            return
+        _LOG.warning(
+            "%s: the broker has not answered the last commit, so the client is not closed. It goes with the "
+            "process, and keeps nobody from the group. Look at the broker and the network.",
+            self._whose,
+        )
+
+    @property
+    def _opened(self) -> Consumer:
+        assert self._consumer is not None
+        return self._consumer
+
+    @property
+    def _whose(self) -> str:
+        return f"The group {self.name!r} on {self._parts.endpoint.name}"
+
+    def _partitions(self) -> list[TopicPartition]:
+        try:
+            known = self._opened.list_topics(timeout=self._parts.settings.connect_s).topics
+        except KafkaException as error:
+            raise EndpointError(f"The broker cannot be reached: {describe_error(error.args[0])}") from error
+        return [
+            TopicPartition(topic, number)
+            for topic in self._parts.topics
+            for number in sorted(known[topic].partitions)
+        ]
+
+    def _take_fatal(self, error: EhkafkaError) -> None:
+        error = with_step(error)
+        if self._commits is not None and self._commits.fatal is None:
+            self._commits.fatal = error
+        self._fail(error)
+
+
+def _letters(parts: AppParts) -> set[str]:
+    policies: Iterable[Any] = (spec.on_failure for spec in parts.specs)
+    return {one.to for one in policies if isinstance(one, DeadLetter) and isinstance(one.to, str)}

@@ -1,0 +1,108 @@
+"""Whether a query may go on from its checkpoint, or somebody has moved the group since. Pure.
+
+The checkpoint knows every batch; the group knows what was committed, by us after a batch, or by a consumer
+in between. Called on the driver before a query starts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.spark.engine.group.marks import Mark
+from ehkafka.wording import ended
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ehkafka.positions.same_log import WitnessRecord
+    from ehkafka.records import TopicPartition
+    from ehkafka.spark.engine.group.judge import Commit
+
+    Positions = Mapping[TopicPartition, int]
+
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a checkpoint says: where the last finished batch ended, and where all those it remembers ended.
+
+    `ends` includes where the first one began, if that is remembered; `topic_ids` tell the logs of `finished`,
+    or `witnesses` do, one record of each.
+    """
+
+    finished: Positions
+    ends: tuple[Positions, ...]
+    topic_ids: Mapping[str, bytes] = field(default_factory=dict)
+    witnesses: Mapping[TopicPartition, WitnessRecord] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Whose:
+    """What a checkpoint is called: its folder, its group, its own name; whether commits keep marks of it."""
+
+    where: str
+    group: str
+    checkpoint: str
+    keeps_marks: bool = True
+
+
+def check_hand_over(
+    whose: Whose, standing: Standing, committed: Mapping[TopicPartition, Commit]
+) -> Positions:
+    """Return the partitions whose commit is behind the checkpoint, with where the checkpoint stands.
+
+    That is what a driver leaves that was killed before its last commits. Raises `ConfigurationError` when the
+    group is ahead, or stands where this checkpoint's runs have not committed: then somebody has moved it.
+    """
+    moved = {
+        partition: commit
+        for partition, commit in committed.items()
+        if not _is_ours(partition, commit, standing, whose)
+    }
+    if moved:
+        raise ConfigurationError(_said(whose, standing, moved))
+    return {
+        partition: offset
+        for partition, offset in standing.finished.items()
+        if partition not in committed or committed[partition].offset < offset
+    }
+
+
+def _is_ours(partition: TopicPartition, commit: Commit, standing: Standing, whose: Whose) -> bool:
+    finished = standing.finished.get(partition)
+    if finished is not None and commit.offset >= finished:
+        return commit.offset == finished
+    mark = Mark.read(commit.metadata)
+    if mark is not None:
+        return mark.checkpoint == whose.checkpoint
+    if finished is None:  # a new partition: the query begins with its log
+        return commit.offset == 0
+    # Without marks only this is known: a late commit stands where a batch ended.
+    is_an_end = any(ends.get(partition) == commit.offset for ends in standing.ends)
+    return is_an_end and not (whose.keeps_marks or commit.metadata)
+
+
+def _said(whose: Whose, standing: Standing, moved: Mapping[TopicPartition, Commit]) -> str:
+    shown = ", ".join(
+        f"{partition}: checkpoint {standing.finished.get(partition, 'none')}, group {commit.offset}"
+        for partition, commit in sorted(moved.items())[:_NAMED]
+    )
+    more = f" and {len(moved) - _NAMED} more" if len(moved) > _NAMED else ""
+    return (
+        f"The checkpoint in {whose.where} and the group {whose.group!r} stand at different offsets "
+        f"({shown}{more}): {ended(_why(whose, standing, moved))} To go on where the group stands, start with "
+        "a new checkpoint: new_checkpoint=True, or --new-checkpoint. To go on where the checkpoint stands, "
+        "move the group there: ehkafka offsets reset."
+    )
+
+
+def _why(whose: Whose, standing: Standing, moved: Mapping[TopicPartition, Commit]) -> str:
+    marks = (Mark.read(commit.metadata) for commit in moved.values())
+    others = sorted({mark.run for mark in marks if mark is not None and mark.checkpoint != whose.checkpoint})
+    who = f"another run on Spark ({others[0]})" if others else "a consumer"
+    if all(commit.offset > standing.finished.get(partition, 0) for partition, commit in moved.items()):
+        return f"{who} has handled records in between, and they would be handled again"
+    return f"{who if others else 'somebody'} has moved the group's commits since"

@@ -1,0 +1,1 @@
+"""What runs in Spark's executors: an app's handlers over one task's records."""

@@ -1,0 +1,154 @@
+"""The engine's source: reads like the plain one, and handles what it reads inside of the same task.
+
+`EngineReader` plans on the driver, in Spark's planning process, and handles in Spark's Python workers. What
+it yields are counts, so no record crosses into the JVM. One task has whole partitions: they are never cut.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from pyspark.sql.datasource import DataSource
+
+from ehkafka.errors import EhkafkaError, OffsetGapError
+from ehkafka.spark.engine.failures import as_told
+from ehkafka.spark.engine.tasks.leaving import end_process_after_task
+from ehkafka.spark.engine.tasks.results import SCHEMA, as_arrow, failed_task
+from ehkafka.spark.engine.tasks.shipment import unpack
+from ehkafka.spark.engine.tasks.work import TaskWork
+from ehkafka.spark.source.loss import GapAdvice
+from ehkafka.spark.source.options import options_from
+from ehkafka.spark.source.partition import SourcePartition
+from ehkafka.spark.source.reading import messages
+from ehkafka.spark.source.stream_reader import SourceStreamReader
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from pyarrow import RecordBatch
+    from pyspark.sql.datasource import InputPartition
+    from pyspark.sql.streaming.datasource import ReadLimit
+    from pyspark.sql.types import StructType
+
+    from ehkafka.spark.engine.tasks.results import PartitionResult
+    from ehkafka.spark.engine.tasks.shipment import Shipment
+    from ehkafka.spark.engine.tasks.work import Batches
+    from ehkafka.spark.source.options import SourceOptions
+
+
+_GAP_ADVICE = GapAdvice(
+    "To go on without them, give the app on_out_of_range='earliest'; to begin elsewhere, move the group"
+    " (ehkafka offsets reset), and start with new_checkpoint=True if there is a checkpoint.",
+    "To go on without, start with new_checkpoint=True, or --new-checkpoint.",
+    "To read the new log from its beginning, give the app on_out_of_range='earliest'; to begin elsewhere,"
+    " move the group (ehkafka offsets reset), and start with new_checkpoint=True if there is a checkpoint.",
+)
+LINES = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineJob:
+    """What one query's source carries: its format's name, the packed app, and the driver's stop file."""
+
+    name: str
+    packed: bytes
+    stop_file: str
+
+
+class EngineSource(DataSource):
+    """The source of one query; `engine_source` makes the class that Spark is given."""
+
+    job: EngineJob
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return cls.job.name
+
+    def schema(self) -> str:
+        """Return the columns of the results."""
+        return SCHEMA
+
+    def streamReader(self, schema: StructType) -> EngineReader:  # noqa: ARG002, N802 - Spark's name and call
+        """Return the reader. Raises `ConfigurationError` for wrong options."""
+        options = options_from(self.options)
+        return EngineReader(replace(options, gap_advice=_GAP_ADVICE, grows=True), self.job)
+
+
+class EngineReader(SourceStreamReader):
+    """Plans as the source does, until a stop is asked for; handles what it reads."""
+
+    def __init__(self, options: SourceOptions, job: EngineJob) -> None:
+        super().__init__(options)
+        self._job = job
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "job": self._job}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._job = state["job"]
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's
+        """Return the end of the next batch; nothing new once a stop is asked for."""
+        if Path(self._job.stop_file).exists():
+            return self._stream.empty(start)
+        return super().latestOffset(start, limit)
+
+    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
+        """Handle one task's pieces. Raises `EhkafkaError` in one line for what Spark may try again.
+
+        What handlers have ended the task with is its result: they are not to be called again for it.
+        """
+        assert isinstance(partition, SourcePartition)
+        pieces, options = partition.pieces, self.options
+        try:
+            shipment = _shipment(self._job)
+            # For the executor's stderr. A set-up of the user's own was made when its modules were imported.
+            logging.basicConfig(format=LINES)
+            work = TaskWork(shipment, options.endpoint.endpoint(), pieces)
+            results = _run(work, messages(options, pieces))
+        except EhkafkaError as error:
+            raise as_told(error) from error.__cause__
+        return iter([as_arrow(results)])
+
+
+def _run(work: TaskWork, batches: Iterator[Any]) -> list[PartitionResult]:
+    """Return a task's rows. Raises what Spark may try again."""
+    try:
+        # Closed at once: a consumer that a failed task was lent would go on fetching.
+        with closing(cast("Generator[Any]", batches)):
+            results = work.run(cast("Batches", batches))
+    except Exception as error:
+        # What a policy has decided counts, whatever else went wrong beside it or afterwards. And no other
+        # attempt finds what the log has no more.
+        failure = work.failure or (error if isinstance(error, OffsetGapError) else None)
+        if failure is None:
+            raise
+        if work.left_behind and not end_process_after_task(work.left_behind):
+            raise failure from failure.__cause__
+        return [failed_task(failure)]
+    if work.left_behind:
+        end_process_after_task(work.left_behind)
+    return results
+
+
+def engine_source(job: EngineJob) -> type[EngineSource]:
+    """Return a source for one query. Spark pickles the class itself, with what belongs to it."""
+    # Not to be found in this module by its name, so that it goes by value and takes the job along.
+    return type(f"EngineSourceOf_{job.name.replace('-', '_')}", (EngineSource,), {"job": job})
+
+
+# What this worker process unpacked last: a query's tasks come one after another.
+_UNPACKED: dict[str, Shipment] = {}
+
+
+def _shipment(job: EngineJob) -> Shipment:
+    if job.name not in _UNPACKED:
+        _UNPACKED.clear()
+        _UNPACKED[job.name] = unpack(job.packed)
+    return _UNPACKED[job.name]

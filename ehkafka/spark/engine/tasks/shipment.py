@@ -1,0 +1,145 @@
+"""What goes to the executors: handlers and hooks, pickled by value or by the name of their module.
+
+Packed on the driver, once, before the first batch; unpacked in each of Spark's Python workers. Never holds an
+endpoint, a property or any other setting that may be secret. Raises `ConfigurationError` on both sides, so
+that what is wrong is one sentence on the driver.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.errors import ConfigurationError, said
+from ehkafka.intake.context import PartitionHooks
+from ehkafka.recovery.policy import DeadLetter
+from ehkafka.settings import Settings
+from ehkafka.wording import ended
+from ehkafka.workers.processes.option import Processes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ehkafka.handlers.spec import HandlerSpec
+    from ehkafka.spark.engine.app_parts import AppParts
+
+# What of the settings counts where records are handled. None of it may be secret.
+_SETTINGS = (
+    "group", "max_age", "backlog_records_max", "backlog_bytes_max", "batch_records_max", "parked_records_max",
+    "parked_bytes_max", "stop_s", "connect_s", "stuck_s",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shipment:
+    """The part of an app that runs in a task."""
+
+    specs: tuple[HandlerSpec, ...]
+    middleware: tuple[Any, ...]
+    partition_hooks: PartitionHooks
+    on_error: Callable[..., Any] | None
+    worker_set_up: Callable[[], None] | None
+    worker_tear_down: Callable[[], None] | None
+    # Settings by name, those of `_SETTINGS`.
+    settings: dict[str, Any]
+
+    @classmethod
+    def of(cls, parts: AppParts) -> Shipment:
+        """Return what of an app is shipped."""
+        return cls(
+            specs=tuple(map(_as_run_in_a_task, parts.specs)),
+            middleware=parts.middleware,
+            partition_hooks=PartitionHooks(
+                on_assigned=parts.partition_hooks.on_assigned, on_revoked=parts.partition_hooks.on_revoked
+            ),
+            on_error=parts.on_error,
+            worker_set_up=parts.worker_set_up,
+            worker_tear_down=parts.worker_tear_down,
+            settings={name: getattr(parts.settings, name) for name in _SETTINGS},
+        )
+
+    def as_settings(self) -> Settings:
+        """Return the settings as the parts of a run take them."""
+        return Settings(start="earliest", **self.settings)
+
+    def named_parts(self) -> Iterator[tuple[str, Any]]:
+        """Yield what the user wrote, with names for errors."""
+        for spec in self.specs:
+            where = f"handler {spec.name!r}"
+            yield where, spec.function
+            yield f"order_by of {where}", spec.order_by
+            yield f"retry of {where}", spec.retry
+            if isinstance(spec.on_failure, DeadLetter):
+                yield f"the dead letters' function of {where}", spec.on_failure.to
+        for number, one in enumerate(self.middleware, 1):
+            yield f"middleware {number} ({getattr(one, '__name__', type(one).__name__)!r})", one
+        for name in ("on_error", "worker_set_up", "worker_tear_down"):
+            yield (
+                name.replace("worker_set_up", "on_worker_start").replace(
+                    "worker_tear_down", "on_worker_stop"
+                ),
+                getattr(self, name),
+            )
+        yield "on_assigned", self.partition_hooks.on_assigned
+        yield "on_revoked", self.partition_hooks.on_revoked
+
+
+def pack(shipment: Shipment, folders: tuple[str, ...] = ()) -> bytes:
+    """Return the shipment as bytes; `folders` are looked in for modules on the other side, if they are there.
+
+    Raises `ConfigurationError` that names the part which cannot be sent.
+    """
+    try:
+        packed = _dumps(shipment)
+    except Exception as error:
+        raise _unpicklable(shipment, error) from error
+    return pickle.dumps((folders, packed))
+
+
+def unpack(packed: bytes) -> Shipment:
+    """Return the shipment. Raises `ConfigurationError` where its modules are missing."""
+    folders, body = pickle.loads(packed)  # noqa: S301 - made by our own driver, for this very query
+    sys.path.extend(folder for folder in folders if folder not in sys.path)
+    try:
+        shipment = pickle.loads(body)  # noqa: S301 - as above
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"Spark's executors cannot import {error.name!r}, which the app needs. Ship it with the app "
+            "(spark-submit --py-files, or spark.sparkContext.addPyFile), or install it where they run."
+        ) from error
+    except Exception as error:
+        raise ConfigurationError(
+            f"Spark's executors cannot take the app over: {ended(said(error).rstrip('.'))} They import its "
+            "modules, so what those read has to be there too: a variable by spark.executorEnv.NAME, or in "
+            "the machines' own environment if it is secret."
+        ) from error
+    assert isinstance(shipment, Shipment)
+    return shipment
+
+
+def _as_run_in_a_task(spec: HandlerSpec) -> HandlerSpec:
+    # A start is the driver's business, and may be a function that need not be sent.
+    spec = replace(spec, start=None)
+    # Each task is a process of its own already, with a core of its own.
+    return replace(spec, workers=1) if isinstance(spec.workers, Processes) else spec
+
+
+def _unpicklable(shipment: Shipment, error: Exception) -> ConfigurationError:
+    for name, part in shipment.named_parts():
+        try:
+            _dumps(part)
+        except Exception as own:
+            return ConfigurationError(
+                f"{name} cannot be sent to Spark's executors: {ended(said(own))} It is sent with whatever it "
+                "refers to: open connections, locks and the like in on_worker_start or inside of the "
+                "function, or put it into a module that the executors can import."
+            )
+    return ConfigurationError(f"The app cannot be sent to Spark's executors: {ended(said(error))}")
+
+
+def _dumps(thing: object) -> bytes:
+    from pyspark import cloudpickle  # noqa: PLC0415 - an extra, needed on the driver only
+
+    return cloudpickle.dumps(thing)  # type: ignore[no-any-return, no-untyped-call]

@@ -1,0 +1,104 @@
+"""The slow looks at a task's work: what is too old, too late, stuck, or would never end.
+
+On the task's main thread, twice a second at most. Nothing here ends anything: it tells, or says what fails
+the task.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ehkafka.errors import HandlerFailedError
+from ehkafka.intake.stuck import StuckWatch
+from ehkafka.lanes.order import describe_key
+from ehkafka.recovery.failures import STOP
+from ehkafka.wording import seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Sequence
+
+    from ehkafka.errors import EhkafkaError
+    from ehkafka.events import Event
+    from ehkafka.intake.max_age import AgeLimits
+    from ehkafka.intake.route import Route
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.dispatcher import Dispatcher
+
+# Between two looks at deadlines, deferred records and lanes that nothing would ever end.
+LOOK_S = 0.5
+
+
+class TaskWatch:
+    """Looks at the routes of one task. `fail` gets what ends it."""
+
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        ages: AgeLimits | None,
+        *,
+        stuck_s: float,
+        running: Callable[[], Iterable[tuple[Route, Assignment]]],
+        look_at_letters: Callable[[], object],
+        emit: Callable[[Event], None],
+        fail: Callable[[EhkafkaError], None],
+        now_s: float,
+    ) -> None:
+        """`running` gives the assignments that there are now."""
+        self._routes = routes
+        self._ages = ages
+        self._fail = fail
+        self._look_at_letters = look_at_letters
+        self._stuck = StuckWatch(routes, stuck_s, running, emit, now_s)
+        self._next_s = now_s
+
+    def look(self, now_s: float) -> None:
+        """Look, unless that was done a moment ago."""
+        if now_s < self._next_s:
+            return
+        self._next_s = now_s + LOOK_S
+        if self._ages is not None:
+            self._ages.look()
+        self._stuck.look(now_s)
+        self._look_at_letters()
+        for route in self._routes:
+            self._look_at_deadlines(route)
+            self._look_for_endless(route)
+
+    def _look_at_deadlines(self, route: Route) -> None:
+        if route.deferrals is not None:
+            for head in route.deferrals.take_expired():
+                head.expire()
+        for late in route.attempts.overdue() if route.attempts is not None else ():
+            self._fail(
+                HandlerFailedError(
+                    f"Handler {late.handler!r} has been busy with {late.partition}@{late.offset}, key "
+                    f"{late.key}, for {seconds(late.running_s)}; its deadline_s is {late.deadline_s:g}. A "
+                    "thread cannot be ended, so its task fails. Make the handler an async def, or "
+                    "raise deadline_s."
+                )
+            )
+
+    def _look_for_endless(self, route: Route) -> None:
+        """Fail the task for a lane that waits for what no batch can wait for: a command, or a restart."""
+        with route.exchange.locked() as dispatcher:
+            endless = _endless(dispatcher)
+        if endless is None:
+            return
+        place, key, reason = endless
+        self._fail(
+            HandlerFailedError(
+                f"The record at {place}, key {describe_key(key)} of handler {route.handler!r} waits for good "
+                f"({reason}), and its batch would never end. On Spark on_error answers {STOP!r} or None, and "
+                "letters must be taken."
+            )
+        )
+
+
+def _endless(dispatcher: Dispatcher) -> tuple[str, Hashable, str] | None:
+    """Return place, key and reason of a head that nothing in its batch will free. Caller has the lock."""
+    diverting = dispatcher.verdicts.diverting
+    for lane, hold in dispatcher.holds.held.items():
+        if hold.due_s is None and lane not in diverting and lane.head is not None:
+            reason = getattr(hold.decision, "reason", "")
+            return f"{lane.assignment.partition}@{lane.head.offset()}", lane.key, reason
+    return None

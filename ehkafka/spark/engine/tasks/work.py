@@ -1,0 +1,268 @@
+"""One task: the records of its pieces through the handlers' lanes, until each has an outcome.
+
+Runs in Spark's Python worker process, on its main thread, which does what the poll thread does in the local
+engine: it receives, watches, and never calls a handler. Workers, lanes, failure policies and dead letters are
+the local engine's own. It commits nothing: whether the batch counts is decided on the driver.
+
+Handlers that still run when the task fails are waited for, within `stop_s`; what runs even then is in
+`left_behind`, and its process must not take another task.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ehkafka.errors import EhkafkaError, said
+from ehkafka.events import UserCodeFailed, UserCodeLeft
+from ehkafka.intake.max_age import AgeLimits
+from ehkafka.recovery.failures import StopWords
+from ehkafka.run.assembly import Assembly
+from ehkafka.run.endings import death_of
+from ehkafka.spark.engine.tasks.partition_work import PartitionWork
+from ehkafka.spark.engine.tasks.watch import TaskWatch
+from ehkafka.telemetry.bus import EventBus
+from ehkafka.wording import ended
+from ehkafka.workers.protocol import Cancelling
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ehkafka.endpoint import Endpoint
+    from ehkafka.intake.route import Route
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.records import Message, TopicPartition
+    from ehkafka.spark.engine.tasks.results import PartitionResult
+    from ehkafka.spark.engine.tasks.shipment import Shipment
+    from ehkafka.spark.source.planning import Piece
+
+    # What reading gives: records of one piece at a time, in offset order.
+    Batches = Iterable[tuple[Piece, Sequence[Message]]]
+
+# Between two looks while records are handled: what wakes, retries and ends them is seen this late at most.
+LOOK_S = 1e-3
+LETTERS_S = 0.5
+_STOP_WORDS = StopWords(
+    kept="Nothing of its batch was committed; all of it is handled again at the next start",
+    advice="Fix the handler or the record, or choose what failures lead to: on_failure=Skip() or "
+    "DeadLetter(…)",
+    answers="'stop' or None",
+)
+
+
+class TaskWork:
+    """The handlers of one task. `run` once. Raises `EhkafkaError` for what fails the task."""
+
+    def __init__(self, shipment: Shipment, endpoint: Endpoint, pieces: Sequence[Piece]) -> None:
+        self._hooks = shipment.partition_hooks
+        self._settings = settings = shipment.as_settings()
+        self._bus = EventBus()
+        # The first error counts. Written by any thread, read by the task's.
+        self._failure: EhkafkaError | None = None
+        # Until when a failed task waits for its handlers.
+        self._ends_s: float | None = None
+        # What of the user's still ran when `run` ended: threads, and records that wait for an answer.
+        self.left_behind: tuple[str, ...] = ()
+        assembly = Assembly(
+            endpoint=endpoint,
+            settings=settings,
+            bus=self._bus,
+            fail=self._fail,
+            worker_died=lambda error: self._fail(death_of("A worker thread", error)),
+            user_code_failed=lambda where, error: self._bus.emit(UserCodeFailed.of(where, error)),
+            leave_now=lambda: False,
+            middleware=shipment.middleware,
+            on_error=shipment.on_error,
+            worker_set_up=shipment.worker_set_up,
+            worker_tear_down=shipment.worker_tear_down,
+            history=None,
+            stop_words=_STOP_WORDS,
+        )
+        topics = {piece.topic for piece in pieces}
+        specs = [spec for spec in shipment.specs if topics & set(spec.topics)]
+        self._letters = assembly.letters(shipment.specs)
+        self._routes = [assembly.route(spec, self._letters) for spec in specs]
+        self._ages = _age_limits(shipment, self._bus)
+        by_topic = {topic: route for route in self._routes for topic in route.topics}
+        self._work = {
+            piece.where: PartitionWork(
+                by_topic[piece.topic], piece.where, settings.batch_records_max, self._ages
+            )
+            for piece in pieces
+        }
+        # Those whose on_assigned has run.
+        self._assigned: list[PartitionWork] = []
+        self._watch = TaskWatch(
+            self._routes,
+            self._ages,
+            stuck_s=settings.stuck_s,
+            running=self._running,
+            look_at_letters=self._letters.look,
+            emit=self._bus.emit,
+            fail=self._fail,
+            now_s=time.monotonic(),
+        )
+
+    @property
+    def failure(self) -> EhkafkaError | None:
+        """What handlers and their policies stopped the task with; trying it again would call them again."""
+        return self._failure
+
+    def run(self, batches: Batches) -> list[PartitionResult]:
+        """Handle what the pieces hold; return how it ended, a row for each partition."""
+        self._bus.start()
+        try:
+            try:
+                self._open()
+                for piece, messages in batches:
+                    self._receive(piece.where, messages)
+                self._finish()
+            except BaseException:
+                self._cut_short()
+                raise
+            results = [work.result() for work in self._work.values()]
+            self._close_partitions()
+        finally:
+            self._leave()
+        return self._with_retries(results)
+
+    def _open(self) -> None:
+        # Each batch's tasks begin here: they do not wait for an id that most of them never need.
+        self._letters.start(id_s=0.0)
+        for route in self._routes:
+            self._start_workers(route)
+        for work in self._work.values():
+            self._call_hook("on_assigned", work.partition)
+            self._assigned.append(work)
+            work.begin()
+
+    @staticmethod
+    def _start_workers(route: Route) -> None:
+        try:
+            route.workers.start()
+        except (Exception, SystemExit) as error:
+            raise EhkafkaError(
+                f"on_worker_start failed for handler {route.handler!r}: {ended(said(error))} No record "
+                "of its task "
+                "was handled. Fix the hook."
+            ) from error
+
+    def _receive(self, partition: TopicPartition, messages: Sequence[Message]) -> None:
+        work = self._work[partition]
+        for some in work.slices(messages):
+            while self._is_full():
+                self._turn()
+                time.sleep(LOOK_S)
+            work.receive(some)
+            self._turn()
+        if not messages:
+            self._turn()
+
+    def _is_full(self) -> bool:
+        settings, dispatchers = self._settings, [route.dispatcher for route in self._routes]
+        return (
+            sum(d.backlog_records for d in dispatchers) >= settings.backlog_records_max
+            or sum(d.backlog_bytes for d in dispatchers) >= settings.backlog_bytes_max
+            or sum(d.parked_records for d in dispatchers) >= settings.parked_records_max
+            or sum(d.parked_bytes for d in dispatchers) >= settings.parked_bytes_max
+        )
+
+    def _finish(self) -> None:
+        for route in self._routes:
+            route.exchange.hurry()
+        self._turn()
+        while any(route.dispatcher.unfinished_records for route in self._routes):
+            time.sleep(LOOK_S)
+            self._turn()
+
+    def _turn(self) -> None:
+        """Settle, wake, end waits that are over; raise what fails the task."""
+        now_s = time.monotonic()
+        for route in self._routes:
+            due_s = route.dispatcher.holds.next_due_s()
+            if due_s is not None and due_s <= now_s:
+                with route.exchange.locked() as dispatcher:
+                    dispatcher.holds.unpark_due(now_s)
+            route.exchange.watch()
+        self._watch.look(now_s)
+        if self._failure is not None:
+            raise self._failure
+
+    def _fail(self, error: EhkafkaError) -> None:
+        if self._failure is None:
+            self._failure = error
+
+    def _cut_short(self) -> None:
+        """Start nothing more and wait, bounded, for what runs: it is handled again with its whole batch."""
+        for work in self._work.values():
+            work.drain()
+        self._ends_s = time.monotonic() + self._settings.stop_s
+        while not all(work.is_drained() for work in self._work.values()) and time.monotonic() < self._ends_s:
+            for route in self._routes:
+                route.exchange.settle()
+            time.sleep(LOOK_S)
+        self._close_partitions()
+        for route in self._routes:
+            if isinstance(route.workers, Cancelling):
+                route.workers.cancel_ended()
+
+    def _close_partitions(self) -> None:
+        for work in self._work.values():
+            if (error := work.end()) is not None:
+                self._bus.emit(UserCodeFailed.of(f"closing {work.partition}", error))
+            if self._ages is not None:
+                self._ages.tell(work.partition)
+            if self._hooks.on_revoked is not None and work in self._assigned:
+                try:
+                    self._hooks.on_revoked(work.partition, "stopped")
+                except (
+                    Exception,
+                    SystemExit,
+                ) as failed:  # told, as the local engine does: its records are done
+                    self._bus.emit(UserCodeFailed.of("on_revoked", failed))
+
+    def _leave(self) -> None:
+        self._letters.stop(LETTERS_S)
+        ends_s = self._ends_s or time.monotonic() + self._settings.stop_s
+        left = [
+            name
+            for route in self._routes
+            for name in route.workers.stop(max(LETTERS_S, ends_s - time.monotonic()))
+        ]
+        # Whoever was to answer them may be at it still.
+        deferred = sum(len(route.deferrals.waiting) for route in self._routes if route.deferrals is not None)
+        self.left_behind = (*left, *([f"{deferred} deferred records"] if deferred else []))
+        if self.left_behind:
+            self._bus.emit(UserCodeLeft(self.left_behind))
+        self._bus.close(2.0)
+
+    def _running(self) -> list[tuple[Route, Assignment]]:
+        return [running for work in self._work.values() if (running := work.running()) is not None]
+
+    def _call_hook(self, name: str, partition: TopicPartition) -> None:
+        function = getattr(self._hooks, name)
+        if function is None:
+            return
+        try:
+            function(partition)
+        except (Exception, SystemExit) as error:
+            raise EhkafkaError(
+                f"{name} failed for {partition}: {ended(said(error))} Its records were not handled. "
+                "Fix the hook."
+            ) from error
+
+    def _with_retries(self, results: list[PartitionResult]) -> list[PartitionResult]:
+        retried = self._bus.counters_snapshot()["RecordRetried"]
+        return [replace(results[0], retried=retried), *results[1:]] if results else results
+
+
+def _age_limits(shipment: Shipment, bus: EventBus) -> AgeLimits | None:
+    usual = shipment.settings["max_age"]
+    limits = {
+        topic: limit.total_seconds()
+        for spec in shipment.specs
+        for topic in spec.topics
+        if (limit := spec.max_age or usual) is not None
+    }
+    return AgeLimits(limits, emit=bus.emit, count=bus.count) if limits else None

@@ -1,0 +1,1 @@
+"""Histories of runs, and the checker that judges them."""

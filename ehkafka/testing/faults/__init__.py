@@ -1,0 +1,1 @@
+"""Proxies that make a network or a server bad."""

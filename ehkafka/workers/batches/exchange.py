@@ -1,0 +1,147 @@
+"""Where the poll thread meets batch workers: one of them collects, the others wait for their turn at it.
+
+The collector looks under the lock and, when the batch is to wait, publishes its gate in the same hold of
+the lock. So whatever changes before is in its look, and whoever changes something after finds the gate and
+looks himself: there is nothing between. It is woken only for a batch that may go, or to wait less long than
+it does; nobody looks again and again. Batch workers wait for the lock, twice a batch.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from ehkafka.workers.batches.plan import BatchPlan
+from ehkafka.workers.exchange import Exchange
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ehkafka.lanes.dispatcher import Dispatcher
+    from ehkafka.workers.batches.plan import BatchLimits, Share
+
+# A timer that is this much too late is not worth waking the collector for.
+TIMER_SLACK_S = 1e-3
+
+
+class BatchExchange(Exchange):
+    """Shared state of one batch handler's poll side and worker side."""
+
+    def __init__(self, dispatcher: Dispatcher, clock: Callable[[], float], limits: BatchLimits) -> None:
+        super().__init__(dispatcher, clock)
+        # Under the lock, as the dispatcher.
+        self.plan = BatchPlan(dispatcher, limits)
+        # Who collects has it: one at a time, so that batches fill.
+        self._turn = threading.Lock()
+        # The waiting collector's gate, a locked lock, and until when it waits; under the lock. Who takes
+        # the gate away releases it.
+        self._waiting: threading.Lock | None = None
+        self._waits_until_s = 0.0
+
+    def collect(
+        self, gate: threading.Lock, is_surplus: Callable[[], bool] = lambda: False
+    ) -> list[Share] | None:
+        """Return the next batch; empty when woken for something else, None when it is time to leave.
+
+        Any worker, with its own locked gate. Waits as long as it takes. `is_surplus` tells whether there are
+        too many workers: then it takes nothing, also after it has waited for its turn.
+        """
+        with self._turn:
+            with self.locked():
+                # In the same hold as the gate: who makes a worker surplus looks for gates afterwards.
+                shares = [] if (surplus := is_surplus()) else self._take()
+                if shares or shares is None or surplus:
+                    return shares
+                timeout_s = self._publish(gate)
+            gate.acquire(timeout=timeout_s)
+            with self.locked():
+                self._take_back(gate)
+                return [] if is_surplus() else self._take()
+
+    def pass_over(self, shares: list[Share]) -> None:
+        """Move the lanes of a batch over the records that ended; hand in those with nothing to decide."""
+        with self.locked():
+            self.plan.pass_over(shares)
+            self.plan.hand_in((share for share in shares if not share.is_open), self._clock())
+            self._wake_if_due()
+
+    def hand_in(self, shares: Iterable[Share]) -> None:
+        """Hand in the lanes for which there was something to decide."""
+        with self.locked():
+            self.plan.hand_in(shares, self._clock())
+            self._wake_if_due()
+
+    def narrow(self, shares: list[Share], records: int) -> None:
+        """Let the lanes of a batch that raised come again in smaller ones. Before they are handed in."""
+        with self.locked():
+            self.plan.narrow(shares, records)
+
+    def settle(self) -> None:
+        """Settle what was handed in; then the collector's batch may be one that may go."""
+        came = bool(self.returned or self._answers)
+        super().settle()
+        if came:
+            self.wake_one()
+
+    def watch(self) -> bool:
+        """See to it that a batch that may go is taken. Never True: the collector waits by itself."""
+        self.settle()
+        self.wake_one()
+        return False
+
+    def wake_one(self) -> None:
+        """Wake the collector if its batch may go now, or sooner than it waits for."""
+        if self._waiting is not None and self.dispatcher.ready:
+            with self._lock:
+                self._wake_if_due()
+
+    def wake_all(self) -> None:
+        """Wake the collector: something other than work has changed for it."""
+        with self._lock:
+            self._release_waiting()
+
+    def hurry(self) -> None:
+        """Wait for no more records from here on: none will come. Poll thread, when a stop begins."""
+        self.plan.is_hurried = True
+        self.wake_all()
+
+    def close(self) -> None:
+        """Let every worker leave once nothing is ready."""
+        self.closed = self.plan.is_hurried = True
+        self.wake_all()
+
+    def _take(self) -> list[Share] | None:
+        """Return a batch that may go, else an empty list; None: it is time to leave. Caller has the lock."""
+        now_s = self._clock()
+        while (wait_s := self.plan.wait_s(now_s)) == 0.0:
+            if shares := self.plan.take(now_s):
+                return shares
+        return None if self.closed and wait_s is None else []
+
+    def _publish(self, gate: threading.Lock) -> float:
+        """Let wakers find the gate; return the time-out to wait with. Caller has the lock."""
+        now_s = self._clock()
+        wait_s = self.plan.wait_s(now_s)
+        self._waiting = gate
+        self._waits_until_s = threading.TIMEOUT_MAX if wait_s is None else now_s + wait_s
+        return -1 if wait_s is None else wait_s
+
+    def _take_back(self, gate: threading.Lock) -> None:
+        """Make the gate the collector's own again, and locked, woken or not. Caller has the lock."""
+        if self._waiting is None:
+            gate.acquire(blocking=False)  # a waker may have come as the time was up: take its token
+        self._waiting = None
+
+    def _wake_if_due(self) -> None:
+        """Caller has the lock."""
+        if self._waiting is None:
+            return
+        now_s = self._clock()
+        wait_s = self.plan.wait_s(now_s)
+        if wait_s is not None and (wait_s == 0.0 or now_s + wait_s < self._waits_until_s - TIMER_SLACK_S):
+            self._release_waiting()
+
+    def _release_waiting(self) -> None:
+        gate, self._waiting = self._waiting, None
+        if gate is not None:
+            gate.release()

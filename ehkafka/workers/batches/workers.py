@@ -1,0 +1,127 @@
+"""Batch workers: threads that call a handler for many records at once.
+
+Each takes its turn at collecting, calls the handler, passes over what it finished, asks the failure desk
+for what it failed, outside the lock, and hands the lanes in. Called by nobody: the threads are its own.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.errors import said
+from ehkafka.events import BatchRaised
+from ehkafka.events.event import raised
+from ehkafka.lanes.order import KeyFailure
+from ehkafka.records.signals import RetryLater
+from ehkafka.workers.threads import ThreadWorkers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.events import Event
+    from ehkafka.workers.batches.exchange import BatchExchange
+    from ehkafka.workers.batches.loop import BatchLoop
+    from ehkafka.workers.batches.plan import Share
+
+
+class BatchWorkers(ThreadWorkers):
+    """`size` daemon threads that execute one batch handler.
+
+    `call` calls the handler for the shares of a batch and notes in each how its records ended; it raises
+    what the handler raised. `loop` is where a handler's coroutines run. The other arguments are those of
+    `ThreadWorkers`.
+    """
+
+    def __init__(
+        self,
+        exchange: BatchExchange,
+        *,
+        call: Callable[[list[Share]], None],
+        emit: Callable[[Event], None],
+        name: str,
+        loop: BatchLoop | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(exchange, name=name, invoke=_never, **options)
+        self._batches = exchange
+        self._call = call
+        self._emit = emit
+        self._handler = name
+        self._loop = loop
+
+    def start(self) -> None:
+        """Start all threads and wait until each has run its set-up. Raises the first set-up's error."""
+        if self._loop is not None:
+            self._loop.start()
+        super().start()
+
+    def stop(self, timeout_s: float) -> list[str]:
+        """Let idle workers leave; return the names of those still busy after `timeout_s` seconds."""
+        busy = super().stop(timeout_s)
+        if self._loop is not None and not busy:
+            self._loop.close()
+        return busy
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether a thread is one of these workers, or their loop's."""
+        return super().owns(thread) or (self._loop is not None and self._loop.is_on(thread))
+
+    def stacks(self) -> dict[str, str]:
+        """Return the Python stack of every live worker, and where each coroutine waits."""
+        return {**super().stacks(), **(self._loop.stacks() if self._loop is not None else {})}
+
+    def _work(self, thread: Any) -> None:
+        gate = threading.Lock()
+        gate.acquire()
+        while not (thread.leaves or (self._surplus and self._lets_go(thread))):
+            shares = self._batches.collect(gate, lambda: self._surplus > 0)
+            if shares is None:
+                return
+            if shares:
+                self._run(shares)
+
+    def _run(self, shares: list[Share]) -> None:
+        """See one batch through, whatever its handler does."""
+        known: list[Share] = []
+        for share in shares:
+            # Its order function raised: the handler cannot be given a record whose key nobody knows.
+            if isinstance(share.lane.key, KeyFailure):
+                share.error = share.lane.key.error
+            else:
+                known.append(share)
+        if known:
+            began_s = time.perf_counter()
+            try:
+                self._call(known)
+            except BaseException as error:  # SystemExit and the like too: the desk stops the app for them
+                self._blame(known, error)
+            spent_s = time.perf_counter() - began_s
+            self._batches.note_work(spent_s, sum(len(share.messages) for share in known))
+        self._batches.pass_over(shares)
+        if left := [share for share in shares if share.is_open]:
+            for share in left:
+                if share.error is not None:
+                    share.decision = self._on_failure(share.lane, share.error)
+            self._batches.hand_in(left)
+
+    def _blame(self, shares: list[Share], error: BaseException) -> None:
+        """Find who is to blame for a handler that raised; while that is unknown, nobody is."""
+        records = sum(len(share.messages) for share in shares)
+        if not isinstance(error, Exception) or isinstance(error, MemoryError):
+            # No verdict on any record: the app stops, and none of these may start again before it does.
+            named = next((share for share in shares if not share.lane.assignment.ended), shares[0])
+            decision = self._on_failure(named.lane, error)
+            for share in shares:
+                share.decision = decision
+        elif records == 1 or isinstance(error, RetryLater):
+            for share in shares:
+                share.error = error
+        else:
+            self._emit(BatchRaised(self._handler, records, said(error), records // 2, **raised(error)))
+            self._batches.narrow(shares, records // 2)
+
+
+def _never(lane: object) -> object:
+    raise AssertionError(f"a batch worker was to run {lane!r} alone")

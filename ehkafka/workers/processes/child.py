@@ -1,0 +1,177 @@
+"""The main function of a worker process: takes batches from its parent and calls the handler.
+
+Started afresh by `process_link`, never forked: no client, thread or lock of the parent's is here. The main
+thread runs the user's code; one more does nothing but wait for the parent's death, which ends this process at
+once, whatever the handler does. SIGINT and SIGTERM are left to the parent, who drains. Its end of a pipe
+closed is how it asks this process to leave.
+
+Before each record a claim is taken, so that the parent knows at any moment which record runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import marshal
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+from multiprocessing import spawn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ehkafka.errors import ConfigurationError, said
+from ehkafka.records.deferral import refuse_to_defer
+from ehkafka.wording import ended
+from ehkafka.workers.processes import pipe
+from ehkafka.workers.processes.failure import pack_error
+from ehkafka.workers.processes.logs import is_set_up
+from ehkafka.workers.processes.message import CopiedMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.workers.processes.message import LaneFields
+
+# True while the program's main module is imported again: an app must not be started by that.
+importing_main = False
+# Asks the parent's app to stop; None in a process that is no worker. Set once, before the user's code.
+stop_parent: Callable[[Any, float | None], None] | None = None
+
+
+def main(requests: int, answers: int, claims: int, lifeline: int, dumps: int) -> None:
+    """Serve the parent until it closes `requests`. The arguments are file descriptors."""
+    for fd in (requests, answers, claims, lifeline, dumps):
+        os.set_inheritable(fd, False)
+    _leave_signals_to_the_parent()
+    refuse_to_defer(
+        "a record cannot be deferred in a worker process: its token could not leave it; use threads or an "
+        "async handler for that"
+    )
+    threading.Thread(target=_die_with, args=(lifeline,), name="ehkafka-lifeline", daemon=True).start()
+    frame = pipe.read_frame(requests)
+    if frame is None:
+        return
+    _let_the_app_be_stopped(answers)
+    try:
+        boot = pickle.loads(frame.body)  # noqa: S301 - the parent wrote it
+        invoke, tear_down = _boot(boot)
+    except BaseException as error:
+        pipe.send(answers, pipe.REFUSED, pack_error(error))
+        raise SystemExit(1) from error
+    faulthandler.register(signal.SIGUSR1, file=dumps, all_threads=True)
+    pipe.send(answers, pipe.READY, pipe.SILENT if boot["logs"] and not is_set_up() else b"")
+    while (frame := pipe.read_frame(requests)) is not None:
+        _Batch(pipe.unpack_batch(frame), invoke, pipe.Claims(claims), answers).run()
+    if tear_down is not None:
+        _tear_down(tear_down, answers)
+
+
+def _let_the_app_be_stopped(answers: int) -> None:
+    global stop_parent  # noqa: PLW0603 - what this process is
+    # Any thread of the user's may call it: so short a write to a pipe is never torn apart.
+    stop_parent = lambda drain, timeout_s: pipe.send(  # noqa: E731 - it needs the descriptor alone
+        answers, pipe.STOP, marshal.dumps((drain, timeout_s))
+    )
+
+
+def _leave_signals_to_the_parent() -> None:
+    # A function, not SIG_IGN: what a handler executes must not inherit that it ignores them.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda _number, _frame: None)
+    # The parent blocked them, so that none could end this process before it got here.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
+
+
+def _die_with(lifeline: int) -> NoReturn:
+    """Wait for the end of a pipe that the parent alone holds open."""
+    while os.read(lifeline, 1):
+        pass
+    os._exit(0)
+
+
+def _boot(boot: dict[str, Any]) -> tuple[Callable[[CopiedMessage, int], object], Callable[[], Any] | None]:
+    global importing_main  # noqa: PLW0603 - the import is a state of the process
+    importing_main = True
+    try:
+        spawn.prepare(boot["main"])
+    finally:
+        importing_main = False
+    call, set_up, tear_down = _imported(boot)
+    invoke = call.bind()
+    if set_up is not None:
+        set_up()
+    return invoke, tear_down
+
+
+def _imported(boot: dict[str, Any]) -> list[Any]:
+    try:
+        return [pickle.loads(boot[part]) for part in ("call", "set_up", "tear_down")]  # noqa: S301 - the parent's
+    except Exception as error:
+        raise ConfigurationError(
+            "A worker process cannot import the handler, a middleware or a worker hook: "
+            f"{ended(said(error))} It "
+            "imports afresh, so each must stand at the top level of a module that it can import, not be "
+            'defined within `if __name__ == "__main__":`, nor in a package\'s __main__.py.'
+        ) from error
+
+
+def _tear_down(function: Callable[[], Any], answers: int) -> None:
+    try:
+        function()
+    except BaseException as error:  # told, like any hook's: the process is leaving anyway
+        pipe.send(answers, pipe.TORN_DOWN, pack_error(error))
+
+
+class _Batch:
+    """One batch: its records in order, until a claim is gone."""
+
+    def __init__(
+        self,
+        lanes: tuple[LaneFields, ...],
+        invoke: Callable[[CopiedMessage, int], object],
+        claims: pipe.Claims,
+        answers: int,
+    ) -> None:
+        self._lanes = lanes
+        self._invoke = invoke
+        self._claims = claims
+        self._answers = answers
+        self._started = 0
+
+    def run(self) -> None:
+        began_s = time.perf_counter()
+        for topic, partition, attempt, records in self._lanes:
+            if not self._run_lane(topic, partition, attempt, records):
+                break
+        elapsed_s = time.perf_counter() - began_s
+        _flush()  # what was printed is not to wait until the buffer is full, or be lost with this process
+        pipe.send(self._answers, pipe.DONE, marshal.dumps((self._started, elapsed_s)))
+
+    def _run_lane(self, topic: str, partition: int, attempt: int, records: tuple[Any, ...]) -> bool:
+        """Run a lane's records up to the first that fails; False when the parent wants the rest back."""
+        take, invoke = self._claims.take_one, self._invoke
+        failed = False
+        for fields in records:
+            if not take():
+                return False
+            number = self._started
+            self._started = number + 1
+            if failed:
+                continue  # its place in the count; the parent knows that it did not run
+            try:
+                invoke(CopiedMessage(topic, partition, fields), attempt)
+            except BaseException as error:  # SystemExit and the like too: the parent's desk stops the app
+                pipe.send(self._answers, pipe.FAILED, marshal.dumps((number, pack_error(error))))
+                failed = True
+            attempt = 1
+        return True
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        # None, closed or replaced by the user, or at the end of a pipe that nobody reads any more.
+        with contextlib.suppress(AttributeError, ValueError, OSError):
+            stream.flush()

@@ -1,0 +1,1 @@
+"""Tasks of one event loop as workers, for `async def` handlers."""

@@ -1,0 +1,242 @@
+"""Lane tasks: the asyncio tasks of one handler, which take ready lanes, await its calls and hand them in.
+
+Everything here runs on the loop's thread. A task serves one lane after another, so that a record costs no
+task of its own; it ends when nothing is ready, and so there are never more tasks than there is work for.
+
+A *round* is what the loop does between two calls of `_end_round`, which is once an iteration while anything
+is served. There the lanes handed in since are settled together, and tasks are added: a few at a time, and
+one only where calls return without ever suspending, because those gain nothing from a second task. A task
+whose calls do so goes on for a millisecond of the round, all such tasks together, and then lets the loop
+have its turn: quick coroutines starve neither the loop nor each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextvars import copy_context
+from typing import TYPE_CHECKING
+
+from ehkafka.lanes.decision import HoldHead
+from ehkafka.records.deferral import DEFERRED
+from ehkafka.recovery.unrun import must_have_run
+from ehkafka.workers.tasks.gate import LoopGate
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ehkafka.lanes.lane import Lane
+    from ehkafka.recovery.pending import PendingAnswers
+    from ehkafka.workers.exchange import Exchange
+    from ehkafka.workers.protocol import FailureDesk
+
+# One turn of a lane ends with the first call that suspended, or after so many records.
+TURN_RECORDS_MAX = 64
+# What calls that never suspend may take of one round, all tasks together. As long as a turn on threads:
+# every other ready call waits no longer for the loop.
+ROUND_S = 1e-3
+# Tasks added in one round while calls suspend.
+NEW_TASKS_MAX = 16
+# A task that did nothing but quick turns for so long is surplus, if another one waits for its round.
+QUICK_TURNS_MAX = 16
+
+
+class LaneTask:
+    """One task and the lane whose handler it awaits; None between two lanes."""
+
+    __slots__ = ("lane", "task")
+
+    def __init__(self) -> None:
+        self.lane: Lane | None = None
+        # Set before its first step.
+        self.task: asyncio.Task[None]
+
+
+class LaneTasks:
+    """Up to `size` tasks at a time."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        *,
+        name: str,
+        size: int,
+        invoke: Callable[[Lane], Awaitable[object]],
+        on_failure: FailureDesk,
+        deferrals: PendingAnswers | None = None,
+        turn_records_max: int = TURN_RECORDS_MAX,
+    ) -> None:
+        """Call it on the loop's thread: the present context is what each attempt starts with."""
+        self.size = size
+        # Live tasks, oldest first. Other threads read it through a copy.
+        self.live: dict[asyncio.Task[None], LaneTask] = {}
+        # Done when the exchange is closed and nothing is left to do; an engine's error is set on it.
+        self.left: asyncio.Future[None]
+        self._loop = asyncio.get_running_loop()
+        self.left = self._loop.create_future()
+        self._exchange = exchange
+        self._name = name
+        self._invoke = invoke
+        self._on_failure = on_failure
+        self._deferrals = deferrals
+        self._turn_records_max = turn_records_max
+        self._context = copy_context()
+        # True when the last call left context variables behind. While the fresh context is empty, a copy of
+        # the present one tells it by itself: it is true unless it is empty, too.
+        self._traces: Callable[[], object] = self._find_traces if self._context else copy_context
+        self._gate = LoopGate(self._loop, self._woken)
+        self._gate_is_out = False
+        self._round = 0
+        self._round_is_open = False
+        self._round_ends_s = 0.0
+        # Whether a call returned in the round that it began in.
+        self._saw_quick = False
+        # Tasks that wait for the next round with their hands free.
+        self._waiting = 0
+        # Set when the loop ends before its time: no call that is cancelled then is its record's fault.
+        self.is_dead = False
+
+    def feed(self) -> None:
+        """Settle what was handed in, and see to it that ready lanes are taken or will be."""
+        if self.is_dead:
+            return
+        exchange = self._exchange
+        exchange.settle()
+        ready = exchange.ready_lanes()
+        if ready:
+            wanted = (1 if self._saw_quick else NEW_TASKS_MAX) - self._waiting
+            for _ in range(min(wanted, ready, self.size - len(self.live))):
+                self._add()
+        elif not exchange.closed:
+            self._fall_asleep()
+        elif not self.live and not exchange.returned and not self.left.done():
+            self.left.set_result(None)
+        elif exchange.returned:
+            self._open_round()  # another thread has the lock: look again
+        self._saw_quick = False
+
+    def cancel_ended(self) -> None:
+        """Cancel the calls whose epoch has ended: nobody waits for their results."""
+        for one in list(self.live.values()):
+            if one.lane is not None and one.lane.assignment.ended:
+                one.task.cancel("the record's partition is no longer this member's")
+
+    def _fall_asleep(self) -> None:
+        if self._gate_is_out:
+            return
+        self._gate_is_out = True
+        if not self._exchange.publish(self._gate):
+            self._gate_is_out = False
+            self._open_round()  # work came in between: look again
+
+    def _woken(self) -> None:
+        self._gate_is_out = False
+        self.feed()
+
+    def _open_round(self) -> None:
+        if not self._round_is_open:
+            self._round_is_open = True
+            self._round_ends_s = time.perf_counter() + ROUND_S
+            self._loop.call_soon(self._end_round, context=self._context)
+
+    def _end_round(self) -> None:
+        self._round += 1
+        self._round_is_open = False
+        self.feed()
+
+    def _add(self) -> None:
+        one = LaneTask()
+        one.task = task = self._loop.create_task(
+            self._serve(one), name=self._name, context=self._context.copy()
+        )
+        self.live[task] = one
+        task.add_done_callback(self._ended, context=self._context)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self.live[task]
+        # Cancelled from outside while it had no lane: another one takes its place.
+        if not task.cancelled() and (error := task.exception()) is not None and not self.left.done():
+            self.left.set_exception(error)
+        self._open_round()
+
+    async def _serve(self, one: LaneTask) -> None:
+        """Take lane after lane while there are any. The hot path: each look here costs throughput."""
+        exchange, task, live, traces = self._exchange, one.task, self.live, self._traces
+        begin, hand_in = exchange.dispatcher.begin, exchange.returned.append
+        quick_turns = 0
+        while True:
+            lane = begin()
+            if lane is None:
+                exchange.settle()
+                lane = begin()
+                if lane is None:
+                    return
+            one.lane = lane
+            if not self._round_is_open:
+                self._open_round()
+            begun, round_ends_s = self._round, self._round_ends_s
+            await self._run_turn(lane)
+            one.lane = None
+            if begun != self._round:
+                # One record or a few, of which one suspended; it began within the round before.
+                exchange.note_work(time.perf_counter() - round_ends_s + ROUND_S, lane.finished_records or 1)
+            hand_in(lane)
+            if traces() or task.cancelling() or len(live) > self.size:
+                self._replace()
+                return
+            if begun != self._round:
+                quick_turns = 0
+                continue
+            self._saw_quick = True
+            quick_turns += 1
+            if time.perf_counter() > self._round_ends_s:
+                if self._waiting and quick_turns >= QUICK_TURNS_MAX:
+                    return
+                await self._wait_a_round()
+
+    async def _run_turn(self, lane: Lane) -> None:
+        """Call the handler for head after head, until a call has suspended or the turn is over."""
+        begun = self._round
+        records = 0
+        try:
+            while lane.may_run_head():
+                if not self._round_is_open:
+                    self._open_round()
+                if (result := await self._invoke(lane)) is not None:
+                    must_have_run(result)
+                if DEFERRED and self._deferrals is not None and self._deferrals.claims(lane):
+                    return
+                records += 1
+                if not lane.advance() or begun != self._round or records >= self._turn_records_max:
+                    return
+                if self._traces() or time.perf_counter() > self._round_ends_s:
+                    return
+        except BaseException as error:  # SystemExit and the like too: the desk stops the app for them
+            if isinstance(error, GeneratorExit) and not self._loop.is_running():
+                raise  # this coroutine is thrown away with its loop: nothing was raised
+            self._failed(lane, error)
+
+    def _failed(self, lane: Lane, error: BaseException) -> None:
+        if DEFERRED and self._deferrals is not None:
+            self._deferrals.void(lane)
+        if self.is_dead:
+            lane.decision = HoldHead("its event loop died")
+        elif not isinstance(error, asyncio.CancelledError) or not lane.assignment.ended:
+            lane.decision = self._on_failure(lane, error)
+
+    def _replace(self) -> None:
+        """Let another task go on for one that must serve no other lane, unless it is one too many."""
+        if len(self.live) <= self.size and self._exchange.ready_lanes() and not self.is_dead:
+            self._add()
+
+    def _find_traces(self) -> bool:
+        """Tell whether the last call left context variables behind, which are not the next record's."""
+        now, fresh = copy_context(), self._context
+        return len(now) != len(fresh) or any(now.get(one) is not value for one, value in fresh.items())
+
+    async def _wait_a_round(self) -> None:
+        self._waiting += 1
+        try:
+            await asyncio.sleep(0)
+        finally:
+            self._waiting -= 1

@@ -1,0 +1,180 @@
+"""Asyncio workers: the pool for `async def` handlers.
+
+One thread with an event loop of its own, and on it up to `size` tasks (`asyncio_tasks`). The loop is the
+handler's: clients that are bound to one are opened in `set_up`, which runs on it, like `tear_down`. A call
+that blocks instead of awaiting holds up all others of this handler; a stuck report names it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+import threading
+import traceback
+from typing import TYPE_CHECKING
+
+from ehkafka.lanes.order import describe_key
+from ehkafka.workers.loop_threads import LoopThreads
+from ehkafka.workers.tasks.loop import new_loop, stopped_loop
+from ehkafka.workers.tasks.stack import await_stack
+from ehkafka.workers.tasks.tasks import TURN_RECORDS_MAX, LaneTasks
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ehkafka.lanes.lane import Lane
+    from ehkafka.recovery.pending import PendingAnswers
+    from ehkafka.workers.exchange import Exchange
+    from ehkafka.workers.protocol import FailureDesk
+
+SIZE_MAX = 100_000
+# Suspended tasks that a stuck report shows: those that have been there for longest.
+STACKS_MAX = 50
+
+
+class AsyncioWorkers:
+    """Executes one handler on up to `size` tasks of one loop thread.
+
+    `set_up` and `tear_down` run on the loop once each; what they return is awaited if it can be. `deferrals`
+    are the handler's deferred records; None: it cannot defer any.
+    """
+
+    size_max = SIZE_MAX
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        *,
+        name: str,
+        size: int,
+        invoke: Callable[[Lane], Awaitable[object]],
+        on_failure: FailureDesk,
+        on_death: Callable[[BaseException], None],
+        set_up: Callable[[], object] | None = None,
+        tear_down: Callable[[], object] | None = None,
+        deferrals: PendingAnswers | None = None,
+        turn_records_max: int = TURN_RECORDS_MAX,
+    ) -> None:
+        self._exchange = exchange
+        self._size = size
+        self._invoke = invoke
+        self._on_failure = on_failure
+        self._on_death = on_death
+        self._set_up = set_up
+        self._tear_down = tear_down
+        self._deferrals = deferrals
+        self._turn_records_max = turn_records_max
+        self._ready = threading.Event()
+        self._set_up_error: BaseException | None = None
+        # Set by the loop's thread before `start` returns.
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tasks: LaneTasks | None = None
+        self._blocking = LoopThreads()
+        # A daemon: a handler that never returns must not keep the process from leaving.
+        self._name = name
+        self._thread = threading.Thread(target=self._main, name=f"ehkafka-{name}-loop", daemon=True)
+
+    def start(self) -> None:
+        """Start the loop and wait until the set-up has run on it. Raises the set-up's error."""
+        self._thread.start()
+        self._ready.wait()
+        if self._set_up_error is not None:
+            self._exchange.close()
+            raise self._set_up_error
+
+    def stop(self, timeout_s: float) -> list[str]:
+        """Let the loop end once nothing is left to do; return its name if that is not by `timeout_s`."""
+        self._exchange.close()
+        if self._thread.ident is None:  # the system may have refused to start it
+            return []
+        if self._tasks is not None:
+            self._call(self._tasks.feed)
+        self._thread.join(max(0.0, timeout_s))
+        return [self._thread.name] if self._thread.is_alive() else []
+
+    @property
+    def size(self) -> int:
+        """How many calls may run at once; surplus ones that still do are not counted."""
+        return self._size
+
+    def resize(self, size: int) -> None:
+        """Run up to so many calls at once from now on; surplus tasks end after their turn. Any thread."""
+        self._size = size
+        if self._tasks is not None:
+            self._tasks.size = size
+            self._call(self._tasks.feed)
+
+    def cancel_ended(self) -> None:
+        """Cancel the calls whose epoch has ended. Any thread; returns at once."""
+        if self._tasks is not None:
+            self._call(self._tasks.cancel_ended)
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether a thread is this loop's, or one that it gave a blocking call to."""
+        return thread is self._thread or self._blocking.owns(thread)
+
+    def stacks(self) -> dict[str, str]:
+        """Return where the loop's thread is, and what each of the oldest running calls awaits."""
+        frame = sys._current_frames().get(self._thread.ident or 0)  # noqa: SLF001 - the documented way
+        if frame is None or self._tasks is None:
+            return {}
+        found = {self._thread.name: "".join(traceback.format_stack(frame))}
+        running = [one for one in list(self._tasks.live.values()) if one.lane is not None]
+        for one in running[:STACKS_MAX]:
+            if (lane := one.lane) is not None and (head := lane.head) is not None:
+                where = f"{lane.assignment.partition}@{head.offset()} key {describe_key(lane.key)}"
+                found[f"{self._thread.name} {where}"] = await_stack(one.task)
+        if len(running) > STACKS_MAX:
+            found[f"{self._thread.name} …"] = f"and {len(running) - STACKS_MAX} calls more\n"
+        return found
+
+    def _call(self, function: Callable[[], None]) -> None:
+        try:
+            assert self._loop is not None
+            self._loop.call_soon_threadsafe(function)
+        except RuntimeError:  # the loop is closed: there is nobody left to do it for
+            return
+
+    def _main(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=new_loop) as runner:
+                self._loop = runner.get_loop()
+                self._blocking.attach(self._loop, self._thread.name)
+                try:
+                    runner.run(self._live())
+                except BaseException as error:  # not a handler's: the engine's own, or a loop's that is gone
+                    self._died(stopped_loop(self._name, error) or error)
+        finally:
+            self._ready.set()
+
+    async def _live(self) -> None:
+        try:
+            await _called(self._set_up)
+        except BaseException as error:  # handed to `start`, which raises it
+            self._set_up_error = error
+            return
+        # The present context is what attempts start with: after the set-up, which may have filled it.
+        self._tasks = tasks = LaneTasks(
+            self._exchange,
+            name=self._thread.name,
+            size=self._size,
+            invoke=self._invoke,
+            on_failure=self._on_failure,
+            deferrals=self._deferrals,
+            turn_records_max=self._turn_records_max,
+        )
+        self._ready.set()
+        tasks.feed()
+        await tasks.left
+        await _called(self._tear_down)
+
+    def _died(self, error: BaseException) -> None:
+        if self._tasks is not None:
+            self._tasks.is_dead = True
+        self._on_death(error)
+
+
+async def _called(function: Callable[[], object] | None) -> None:
+    if function is not None and inspect.isawaitable(result := function()):
+        await result
