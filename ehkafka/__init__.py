@@ -23,7 +23,6 @@ if typing.TYPE_CHECKING:
     from ehkafka.consumer import Consumer, DeserializingConsumer
     from ehkafka.endpoint import Endpoint
     from ehkafka.errors import (
-        AbandonedError,
         ConfigurationError,
         EhkafkaError,
         EndpointError,
@@ -34,6 +33,7 @@ if typing.TYPE_CHECKING:
         MissingExtraError,
         OffsetGapError,
         TopicNotFoundError,
+        UnfinishedError,
     )
     from ehkafka.events import Event, Hook
     from ehkafka.handlers.adapt import adapt
@@ -51,7 +51,6 @@ if typing.TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 __all__ = [
-    "AbandonedError",
     "App",
     "Batch",
     "BlobMirror",
@@ -86,6 +85,7 @@ __all__ = [
     "Stop",
     "TopicNotFoundError",
     "TopicPartition",
+    "UnfinishedError",
     "adapt",
     "by_key",
     "by_partition",
@@ -105,7 +105,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     ),
     "endpoint": ("Endpoint",),
     "errors": (
-        "AbandonedError",
+        "UnfinishedError",
         "ConfigurationError",
         "EhkafkaError",
         "EndpointError",

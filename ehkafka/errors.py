@@ -9,7 +9,7 @@ EhkafkaError
 │   └── OffsetGapError      decide where to go on: the log no longer has the offset exit 3
 ├── HandlerFailedError      fix the handler or the record; it is redelivered        exit 1
 ├── WorkerDiedError         see why a worker process ended: memory, a crash, a kill exit 1
-├── AbandonedError          a stop left started records unfinished or unsaved       exit 4
+├── UnfinishedError          a stop left started records unfinished or unsaved       exit 4
 ├── FencedError             another process runs with the same instance id          exit 5
 ├── GroupInUseError         stop the group's consumers, then move its offsets        exit 5
 └── EngineError             a defect in ehkafka, or a dead thread; please report    exit 70
@@ -72,7 +72,7 @@ class WorkerDiedError(EhkafkaError):
     """A worker process ended by itself. The record that it ran, if any, counts as failed by this error."""
 
 
-class AbandonedError(EhkafkaError):
+class UnfinishedError(EhkafkaError):
     """A stop left a started record without an outcome, or finished ones unsaved; the message names them."""
 
     exit_code: ClassVar[int] = 4

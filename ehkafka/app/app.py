@@ -160,7 +160,7 @@ class App(Registration, Configurable):
         repeats anything; else what was finished above the commits is saved with them; `"all"`, or True,
         all that was received; `"running"`, or False, what runs now. By default both are the settings'
         (`drain`, `stop_s`). Records never started, and keys that wait for a retry or by `Hold`, are left, and
-        one line says so (`RecordsLeft`). Raises `AbandonedError` when a started record had no outcome in
+        one line says so (`RecordsLeft`). Raises `UnfinishedError` when a started record had no outcome in
         time, when the last commit failed, and when finished records could not be saved.
 
         A stopped or never started app stays as it is. Called from code that the app runs (handlers, hooks,

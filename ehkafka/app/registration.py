@@ -155,7 +155,7 @@ class Registration:
         the batch has more than one record, nobody knows which is to blame, so it spends no attempt and
         comes again in halves, until the record that makes the function raise stands alone. That one then
         takes the way of any failed record: `retry`, then `on_failure`. `RetryLater` lets the whole batch
-        come again later. Middleware gets the batch in place of a record. An `async def` runs on an event
+        be retried later. Middleware gets the batch in place of a record. An `async def` runs on an event
         loop of the handler's own, `workers` batches at a time.
 
         The other arguments are those of `handler`. Raises `ConfigurationError`.
@@ -259,7 +259,7 @@ class Registration:
         """Let `function(kind, partition, record, error)` hear of errors and answer them.
 
         `kind` is `handler` (called on the worker's thread) or `connection` (partition and record are
-        None; called for errors that librdkafka keeps trying to mend). It may answer `"continue"` (a
+        None; called for errors that librdkafka keeps trying to fix). It may answer `"continue"` (a
         failed record is then held: its key waits, nothing is committed past it), `"stop"`, or None to
         leave the decision to `on_failure`.
         """

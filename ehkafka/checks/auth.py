@@ -49,7 +49,7 @@ def look(inspection: Inspection, _subject: str | None) -> Finding:
 
 
 def _metadata(inspection: Inspection, consumer: Consumer) -> ClusterMetadata:
-    """Ask until the step's time is up, or a reason is heard that waiting does not mend."""
+    """Ask until the step's time is up, or a reason is heard that waiting does not fix."""
     slice_s = FIRST_SLICE_S
     while True:
         try:

@@ -1,7 +1,7 @@
 """How a command ends: one message on stderr and the exit code of what happened.
 
 Wrapped around the body of every command, on the main thread. It must never print a traceback for an
-error that the user can mend, and never hide one that only we can.
+error that the user can fix, and never hide one that only we can.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class Turns:
         self.changed.notify_all()  # a poller may have seen it
         return False
 
-    def let_others_out(self) -> None:
+    def wait_for_senders(self) -> None:
         """Wait, on the polling thread, until nobody else sends."""
         me = threading.get_ident()
         while self.is_sending:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
 
 
-class Wishes:
-    """Reads the wishes of one consumer's program."""
+class Arguments:
+    """Reads the arguments of one consumer's program's calls."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts

@@ -79,9 +79,9 @@ class Commits:
 
     # --- the polling thread ---------------------------------------------------------------------------
 
-    def come_by(self) -> None:
+    def pump_from_poll(self) -> None:
         """Do what there is to do for the commits before this thread polls; it has said that it will."""
-        self._turns.let_others_out()
+        self._turns.wait_for_senders()
         self.pump()
 
     def pump(self) -> None:

@@ -12,7 +12,7 @@ from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 from confluent_kafka.cimpl import Message
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
-from ehkafka.consumer.arguments import Wishes
+from ehkafka.consumer.arguments import Arguments
 from ehkafka.consumer.commit_requests import Ask
 from ehkafka.progress.committer import as_offset
 
@@ -30,19 +30,19 @@ class Committing:
     def __init__(self, parts: Parts, bare: Callable[..., Any]) -> None:
         self._parts = parts
         self._bare = bare
-        self._wishes = Wishes(parts)
+        self._arguments = Arguments(parts)
 
     def asked(self, message: Any, offsets: Any) -> Ask | None:
         """Return what a call of `commit` asks for; None: confluent-kafka has to see to it."""
         if message is not None or offsets is not None:
             if offsets is None and type(message) is Message and message.topic() is None:
                 return Ask({}, [])  # confluent-kafka would end the process
-            return self._wishes.asked(message, offsets)
+            return self._arguments.asked(message, offsets)
         deviating = self._parts.deviating
         if not deviating.has("bare_commit") and self._parts.marks is None:
             return None
         deviating.tell("bare_commit")
-        return self._wishes.bare()
+        return self._arguments.bare()
 
     def commit(self, ask: Ask, *, is_asynchronous: bool) -> list[KafkaPartition] | None:
         """Commit it, and return what `commit` returns. Raises `KafkaException`, as confluent-kafka does."""
@@ -80,7 +80,7 @@ class Committing:
 
     def store(self, message: Any, offsets: Any, bare: Callable[..., Any]) -> None:
         """Take what `store_offsets` was given; `bare` is confluent-kafka's own, which says what is wrong."""
-        positions = self._wishes.positions(message, offsets)
+        positions = self._arguments.positions(message, offsets)
         marks = self._parts.marks
         if positions is None or marks is None:
             bare(message, offsets)
@@ -98,7 +98,7 @@ class Committing:
         if parts.auto is None:
             return
         parts.deviating.tell("auto_commit")
-        positions = self._wishes.automatic()
+        positions = self._arguments.automatic()
         if partitions is not None:
             positions = {p: position for p, position in positions.items() if p in partitions}
         if not positions:

@@ -111,7 +111,7 @@ class PollingConsumer(KafkaConsumer):
         turns.poller = turns.last_poller = get_ident()
         try:
             if turns.is_sending or turns.is_wanted:
-                commits.come_by()
+                commits.pump_from_poll()
             is_long = isinstance(timeout, _NUMBERS) and not 0 <= timeout <= turns.piece_s
             if is_long and arguments != _NOTHING:
                 return self._wait_in_pieces(call, arguments, timeout)

@@ -1,6 +1,6 @@
 """Errors that librdkafka reports in the stream or by callback: which of them end the app, and how.
 
-On the poll thread. What librdkafka mends itself is told as an event and no more.
+On the poll thread. What librdkafka fixes itself is told as an event and no more.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _DENIED = {
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 }
 ALL_BROKERS_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001
-# Connection errors that librdkafka keeps trying to mend for as long as it takes; the app is told.
+# Connection errors that librdkafka keeps trying to fix for as long as it takes; the app is told.
 UNMENDED = {
     ALL_BROKERS_DOWN,
     KafkaError._AUTHENTICATION,  # noqa: SLF001
@@ -53,7 +53,7 @@ EXPLAINING = UNMENDED - {ALL_BROKERS_DOWN}
 
 
 def ends_app(consumer: Consumer, error: KafkaError, topics: set[str]) -> EhkafkaError | None:
-    """Return the error that ends the app, None when librdkafka mends it or nothing was lost.
+    """Return the error that ends the app, None when librdkafka fixes it or nothing was lost.
 
     May ask the broker and wait a few seconds.
     """

@@ -138,7 +138,7 @@ CAUSES: Mapping[str, str] = {
 """librdkafka's name of the error → its usual cause and the next step."""
 
 LEADER_MOVES = frozenset(name for name, cause in CAUSES.items() if cause is _LEADER_MOVES)
-"""Names of the errors that a question about a log may meet for seconds, and that asking again mends."""
+"""Names of the errors that a question about a log may meet for seconds, and that asking again fixes."""
 
 CAUSE_UNKNOWN = (
     "no usual cause is known: look at the broker's log, or set the property debug=broker,security,cgrp"

@@ -25,7 +25,7 @@ _KEY_SIGN = "sharedaccesskey"
 
 
 @dataclass(frozen=True, slots=True)
-class Whereabouts:
+class SecretLocation:
     """How to make an endpoint again: a variable's name, a path, a namespace, or an address. No secret."""
 
     way: Way
@@ -36,11 +36,11 @@ class Whereabouts:
     properties: dict[str, str] = field(default_factory=dict)
 
 
-def whereabouts(endpoint: Endpoint, environ: Mapping[str, str]) -> Whereabouts:
+def secret_location(endpoint: Endpoint, environ: Mapping[str, str]) -> SecretLocation:
     """Return how another process can make this endpoint. Raises `ConfigurationError` where it cannot."""
     properties = plain_properties(endpoint._properties)  # noqa: SLF001 - of this room
     if endpoint.kind == "embedded":
-        return Whereabouts("bootstrap", str(endpoint.client_properties()["bootstrap.servers"]))
+        return SecretLocation("bootstrap", str(endpoint.client_properties()["bootstrap.servers"]))
     if (entra := endpoint._entra) is not None:  # noqa: SLF001 - of this room
         if (chosen := entra.chosen_credential) is None:
             raise ConfigurationError(
@@ -48,11 +48,11 @@ def whereabouts(endpoint: Endpoint, environ: Mapping[str, str]) -> Whereabouts:
                 "credential by name (Endpoint.entra(namespace, 'managed_identity')), or name a function "
                 "that makes it there."
             )
-        return Whereabouts("namespace", entra.namespace.host, *chosen, properties)
+        return SecretLocation("namespace", entra.namespace.host, *chosen, properties)
     if endpoint.credential is not None:
         source = endpoint.credential.source
         if isinstance(source, FileSource):
-            return Whereabouts("file", str(source.path), properties=properties)
+            return SecretLocation("file", str(source.path), properties=properties)
         raise ConfigurationError(
             f"{endpoint!r} reads its connection string from a {source.name}, which another process cannot "
             "call: name a variable or a file, or a function that makes the endpoint there."
@@ -60,14 +60,14 @@ def whereabouts(endpoint: Endpoint, environ: Mapping[str, str]) -> Whereabouts:
     password = endpoint.client_properties().get("sasl.password")
     if password is None:
         address = properties.pop("bootstrap.servers")
-        return Whereabouts("bootstrap", address, properties=properties)
+        return SecretLocation("bootstrap", address, properties=properties)
     name = next((name for name, value in environ.items() if _is_that_string(value, password)), None)
     if name is None:
         raise ConfigurationError(
             f"{endpoint!r} was given its connection string as text, which must not travel: put it into an"
             " environment variable of every process, or into a file, and name that."
         )
-    return Whereabouts("variable", name, properties=properties)
+    return SecretLocation("variable", name, properties=properties)
 
 
 def _is_that_string(value: str, password: object) -> bool:

@@ -99,7 +99,7 @@ class RecordsLeft(Event):
 
 @dataclass(frozen=True, slots=True)
 class AppStopped(Event):
-    """The run has ended, the consumer left the group. `abandoned_records` were received and have no outcome.
+    """The run has ended, the consumer left the group. `returned_records` were received and have no outcome.
 
     `exit_code` is 0 when nothing that was started is without a saved outcome, else that of the error that
     `App.run()` and `App.stop()` raise; what an `on_stop` function raises in the program's own thread comes
@@ -107,4 +107,4 @@ class AppStopped(Event):
     """
 
     exit_code: int
-    abandoned_records: int
+    returned_records: int

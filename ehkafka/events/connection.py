@@ -11,7 +11,7 @@ from ehkafka.events.event import Event
 
 @dataclass(frozen=True, slots=True)
 class ConnectionTrouble(Event):
-    """librdkafka reported an error of the connection or group that it may or may not mend itself."""
+    """librdkafka reported an error of the connection or group that it may or may not fix itself."""
 
     level: ClassVar[int] = logging.WARNING
     code: str
@@ -30,7 +30,7 @@ class Throttled(Event):
 
 @dataclass(frozen=True, slots=True)
 class ClientLogged(Event):
-    """A log line of librdkafka's own. Only errors are shown by default: it mends most of what it warns of."""
+    """A log line of librdkafka's own. Only errors are shown by default: it fixes most of what it warns of."""
 
     level: ClassVar[int] = logging.DEBUG
     severity: int

@@ -94,7 +94,7 @@ class UserCodeHangs(Event):
 
 @dataclass(frozen=True, slots=True)
 class UserCodeLeft(Event):
-    """The time of a stop was over while hooks or tear-downs of the user still ran; they are left behind."""
+    """The time of a stop was over while hooks or tear-downs of the user still ran; they are left running."""
 
     level: ClassVar[int] = logging.WARNING
     running: tuple[str, ...]

@@ -33,7 +33,7 @@ class PartitionRevoked(Event):
     partition: TopicPartition
     epoch: int
     next_offset: int | None
-    abandoned_records: int
+    returned_records: int
     reason: str
 
 
@@ -44,7 +44,7 @@ class PartitionLost(Event):
     level: ClassVar[int] = logging.WARNING
     partition: TopicPartition
     epoch: int
-    abandoned_records: int
+    returned_records: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 A header's name must be UTF-8, but no broker checks it. For a name that is not, `Message.headers()` of
 confluent-kafka (2.16) raises `SystemError` once; from then on it returns a list whose pair has no name, not
 even None: whoever touches it ends the process. So everything here takes headers from this function, on the
-poll thread and on workers, and the message is mended for those who ask it themselves.
+poll thread and on workers, and the message gets the corrected headers, for those who ask it themselves.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def take_headers(message: Headed) -> Headers:
     try:
         return message.headers() or []
     except SystemError as error:
-        return _mended(message, error)
+        return _with_readable_names(message, error)
 
 
 def have_headers(messages: Sequence[Headed]) -> bool:
@@ -52,11 +52,11 @@ def have_headers(messages: Sequence[Headed]) -> bool:
         return any(map(kind.headers, left))
     except SystemError as error:
         # Raised once for each message: whoever asks it next would be given the pair without a name.
-        _mended(messages[len(messages) - length_hint(left) - 1], error)
+        _with_readable_names(messages[len(messages) - length_hint(left) - 1], error)
         return True
 
 
-def _mended(message: Any, error: SystemError) -> Headers:
+def _with_readable_names(message: Any, error: SystemError) -> Headers:
     name = _unreadable_name(error)
     headers = [(name, pair[1]) if repr(pair).startswith(_NO_NAME) else pair for pair in message.headers()]
     message.set_headers(headers)

@@ -73,7 +73,7 @@ class IntakeContext:
     # Told of each epoch's begin, with the group's commit if there is one, and end; must not block.
     on_epoch_begin: Callable[[TopicPartition, int, int | None], None] = lambda _partition, _epoch, _at: None
     on_epoch_end: Callable[[TopicPartition, int], None] = lambda _partition, _epoch: None
-    # Told of each assignment that ends, before its records are abandoned. Caller has the lock.
+    # Told of each assignment that ends, before its records are returned. Caller has the lock.
     note_end: Callable[[Assignment], None] = lambda _assignment: None
     # Partitions whose share of the parked budget is full, with the key that has most of it. Poll thread
     # writes, the snapshot reads.

@@ -110,7 +110,7 @@ class Membership:
         ends_s = deadline_s if drain_s > 0 else None
         self.cut(ours, ends_s)
         self._wait_until_drained(ours, deadline_s, ends_s)
-        positions, abandoned = self._end(ours)
+        positions, returned = self._end(ours)
         committer = self._context.committer
         if commit_s is None:
             committer.commit_now(consumer, positions)
@@ -127,7 +127,7 @@ class Membership:
             self._forget(partition, assignment.epoch, reason)
             next_offset = committed.next_offset if committed else None
             self._context.emit(
-                PartitionRevoked(partition, assignment.epoch, next_offset, abandoned[partition], reason)
+                PartitionRevoked(partition, assignment.epoch, next_offset, returned[partition], reason)
             )
             hooks += self._submit_close(route, assignment, reason)
         self._context.contact.note_gone(len(ours), left=len(self.owned), lost=False)
@@ -171,7 +171,7 @@ class Membership:
         self, partitions: Iterable[TopicPartition]
     ) -> tuple[dict[TopicPartition, Position], dict[TopicPartition, int]]:
         looks: list[Look | None] = []
-        abandoned: dict[TopicPartition, int] = {}
+        returned: dict[TopicPartition, int] = {}
         for route, assignments in self.owned.by_route(partitions).values():
             with route.exchange.locked() as dispatcher:
                 # In one hold of the lock: what finishes after this is stale, not lost from the count.
@@ -179,21 +179,21 @@ class Membership:
                     looks.append(self.owned.saver.look(assignment))
                     self._context.note_end(assignment)
                 left = dispatcher.end_all(assignments)
-            abandoned |= {one.partition: records for one, records in zip(assignments, left, strict=True)}
+            returned |= {one.partition: records for one, records in zip(assignments, left, strict=True)}
             if isinstance(route.workers, Cancelling):
                 route.workers.cancel_ended()
         positions = {
             look.assignment.partition: self.owned.saver.position(look) for look in looks if look is not None
         }
-        return positions, abandoned
+        return positions, returned
 
     def _end_lost(self, partitions: Iterable[TopicPartition]) -> None:
         ours = [partition for partition in partitions if partition in self.owned]
-        _, abandoned = self._end(ours)
+        _, returned = self._end(ours)
         for partition in ours:
             route, assignment = self.owned.pop(partition)
             self._forget(partition, assignment.epoch, "lost")
-            self._context.emit(PartitionLost(partition, assignment.epoch, abandoned[partition]))
+            self._context.emit(PartitionLost(partition, assignment.epoch, returned[partition]))
             self._submit_close(route, assignment, "lost")
         self._context.contact.note_gone(len(ours), left=len(self.owned), lost=True)
 
@@ -254,13 +254,13 @@ class Membership:
         partition = begin.partition
         # Facts of the group go on, those of the old log do not.
         facts = self.owned.saver.carried(partition).of_no_log()
-        _, abandoned = self._end([partition])
+        _, returned = self._end([partition])
         route, assignment = self.owned.pop(partition)
         committed = self._context.ledger.acknowledged(partition)
         self._forget(partition, assignment.epoch, "revoked")
         next_offset = committed.next_offset if committed else None
         self._context.emit(
-            PartitionRevoked(partition, assignment.epoch, next_offset, abandoned[partition], "the log is new")
+            PartitionRevoked(partition, assignment.epoch, next_offset, returned[partition], "the log is new")
         )
         self._submit_close(route, assignment, "revoked")
         self._begin(replace(begin, facts=facts))

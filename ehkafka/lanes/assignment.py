@@ -66,11 +66,11 @@ class Assignment:
         self.ended = False
         # The highest offset that may still start once `halted`; -1: none.
         self.drain_limit = -1
-        # The lowest offset that was abandoned; the watermark stays below it for ever.
-        self.abandoned_from: int | None = None
-        self.abandoned_records = 0
-        # What was abandoned, so that the rest above the watermark is known to be finished.
-        self.abandoned_offsets: list[int] = []
+        # The lowest offset that was returned; the watermark stays below it for ever.
+        self.returned_from: int | None = None
+        self.returned_records = 0
+        # What was returned, so that the rest above the watermark is known to be finished.
+        self.returned_offsets: list[int] = []
         self.received_next: int | None = None
         # The offset of the last record, which may lie further below than the one before `received_next`.
         self.last_received = -1
@@ -164,7 +164,7 @@ class Assignment:
         """
         if self.received_next is None:
             return None
-        lowest = self.received_next if self.abandoned_from is None else self.abandoned_from
+        lowest = self.received_next if self.returned_from is None else self.returned_from
         if self.chunks:
             lowest = min(lowest, self.chunks[0].first_unfinished().offset())
         if self.shared:
@@ -207,7 +207,7 @@ class Assignment:
             self.received_next,
             unfinished,
             spans,
-            self.abandoned_offsets,
+            self.returned_offsets,
             self.finished_before,
             None if (last := self.marks.last) is None else last.leader_epoch,
         )
@@ -275,21 +275,21 @@ class Assignment:
             highest -= 1
         return highest
 
-    def abandon(self, lane: Lane, above: int) -> list[Message]:
+    def return_lane(self, lane: Lane, above: int) -> list[Message]:
         """Take a lane's records of this partition above an offset. Caller has the lock, and counts them."""
         taken = lane.cut(above, self)
         if taken:
-            self.note_abandoned(taken)
+            self.note_returned(taken)
         return taken
 
-    def note_abandoned(self, messages: Sequence[Message]) -> None:
+    def note_returned(self, messages: Sequence[Message]) -> None:
         """Count records that get no outcome in this epoch; the watermark stays below. Caller has the lock."""
-        self.abandoned_records += len(messages)
+        self.returned_records += len(messages)
         offsets = [message.offset() for message in messages]
-        self.abandoned_offsets += offsets
+        self.returned_offsets += offsets
         lowest = min(offsets)
-        if self.abandoned_from is None or lowest < self.abandoned_from:
-            self.abandoned_from = lowest
+        if self.returned_from is None or lowest < self.returned_from:
+            self.returned_from = lowest
 
     def has_runnable(self, waits: Callable[[Lane], bool]) -> bool:
         """Tell whether any record here runs or could run without an outside event. Caller has the lock."""

@@ -1,6 +1,6 @@
 """Cuts: an assignment that drains or ends loses the records that will not run any more.
 
-Pure; the caller has the lock. What is cut has no outcome: it is abandoned, counted, and handled again by
+Pure; the caller has the lock. What is cut has no outcome: it is returned, counted, and handled again by
 whoever has the partition next. Only the end of an epoch takes lanes on hold: while a drain goes on, what
 waits behind a failed record still waits for it.
 """
@@ -41,7 +41,7 @@ class Cuts:
 
         What lies below the highest started offset of each does, if `fits` says that there is time for it:
         that leaves no hole, so the next owner repeats nothing. Else, and without `fits`, only what runs now
-        ends. The rest is abandoned. To be asked again while a drain goes on: records fail, and time passes.
+        ends. The rest is returned. To be asked again while a drain goes on: records fail, and time passes.
         """
         express = self._dispatcher.express
         fresh = [assignment for assignment in assignments if not assignment.halted]
@@ -78,7 +78,7 @@ class Cuts:
         return Work(records, longest)
 
     def end(self, assignment: Assignment) -> int:
-        """End an epoch: what has no outcome is abandoned, late results will be stale. Return how many."""
+        """End an epoch: what has no outcome is returned, late results will be stale. Return how many."""
         dispatcher = self._dispatcher
         assignment.halted = assignment.ended = True
         assignment.drain_limit = -1
@@ -87,11 +87,11 @@ class Cuts:
         self._cut_lanes(assignment, held_too=True)
         # What is left are heads that run: nobody waits for them any more.
         running = assignment.backlog_records
-        assignment.abandoned_records += running
+        assignment.returned_records += running
         dispatcher.backlog_records -= running
         dispatcher.backlog_bytes -= assignment.backlog_bytes
         assignment.backlog_records = assignment.backlog_bytes = 0
-        dispatcher.abandoned_records += assignment.abandoned_records
+        dispatcher.returned_records += assignment.returned_records
         unopened, assignment.unopened = assignment.unopened, []
         if assignment.shared:
             for lane in unopened:  # what waited behind this partition's records is another partition's
@@ -99,13 +99,13 @@ class Cuts:
         else:
             dispatcher.holds.forget(assignment.lanes.values())
             assignment.lanes.clear()
-        return assignment.abandoned_records
+        return assignment.returned_records
 
-    def abandon(self, assignment: Assignment, lane: Lane) -> int:
+    def return_lane(self, assignment: Assignment, lane: Lane) -> int:
         """Take a lane's records above the drain limit; return how many there were."""
         if not assignment.shared and lane.assignment is not assignment:
             return 0
-        taken = assignment.abandon(lane, assignment.drain_limit)
+        taken = assignment.return_lane(lane, assignment.drain_limit)
         if taken:
             records, size = len(taken), sum(sizes_of(taken))
             holds = self._dispatcher.holds
@@ -122,7 +122,7 @@ class Cuts:
         for lane in list(assignment.lanes.values()):
             if not held_too and (lane in held or _waits_ready(assignment, lane)):
                 continue
-            if self.abandon(assignment, lane) and not lane.running:
+            if self.return_lane(assignment, lane) and not lane.running:
                 self._after_cut(lane)
 
     def _cut_chunks(self, assignment: Assignment) -> None:

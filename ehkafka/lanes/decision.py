@@ -39,7 +39,7 @@ class RetryHead:
     after_s: float
     reason: str
     # The handler asked for the time itself: the call does not use up one of its attempts.
-    is_wish: bool = False
+    is_asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

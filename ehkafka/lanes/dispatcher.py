@@ -57,7 +57,7 @@ class Dispatcher:
         self.finished_records = 0
         self.skipped_records = 0
         self.dead_lettered_records = 0
-        self.abandoned_records = 0
+        self.returned_records = 0
         self.stale_records = 0
         # Of the finished ones, those that ran in chunks to their end.
         self.chunk_records = 0
@@ -297,7 +297,7 @@ class Dispatcher:
                 # It failed, and no later record of its key may pass it before its epoch has ended.
                 self.holds.hold(lane, HoldHead(lane.last_error))
                 return
-            self._cuts.abandon(lane.assignment, lane)
+            self._cuts.return_lane(lane.assignment, lane)
         if lane.head is None:
             self.free(lane)
         elif lane.key in self.holds.paused_keys:
@@ -318,19 +318,19 @@ class Dispatcher:
         return self._cuts.drain(assignments, fits)
 
     def end(self, assignment: Assignment) -> int:
-        """End an epoch; return how many records were abandoned. See `Cuts.end`."""
+        """End an epoch; return how many records were returned. See `Cuts.end`."""
         return self.end_all([assignment])[0]
 
     def end_all(self, assignments: Sequence[Assignment]) -> list[int]:
-        """End epochs that end together; return how many records each abandoned. See `Cuts.end`."""
+        """End epochs that end together; return how many records each returned. See `Cuts.end`."""
         for assignment in assignments:
             # Before any of them ends: a lane that one of them lets go must not start another's record.
             assignment.halted = True
             assignment.drain_limit = -1
-        abandoned = [self._cuts.end(assignment) for assignment in assignments]
+        returned = [self._cuts.end(assignment) for assignment in assignments]
         if self._shared_fates is not None and not self.assignments:
             self._shared_fates.clear()
-        return abandoned
+        return returned
 
     def drained(self, assignment: Assignment) -> bool:
         """Tell whether nothing of an assignment runs or could still run."""
@@ -362,7 +362,7 @@ class Dispatcher:
         if self._shared_lanes is not None:
             # The head was of the ended epoch, finished or not; the lane goes on for the other partitions.
             lane.head = None
-            lane.attempts = lane.wishes = 0
+            lane.attempts = lane.retries_asked = 0
             self.make_ready(lane)
 
 

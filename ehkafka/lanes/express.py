@@ -244,22 +244,22 @@ class Express:
         self._leave_line(assignment)
 
     def cut(self, assignment: Assignment, above: int) -> None:
-        """Spread what lies at or below an offset and abandon the rest. The assignment is halted."""
+        """Spread what lies at or below an offset and return the rest. The assignment is halted."""
         self.halt(assignment)
         waiting = [message for chunk in assignment.chunks for message in chunk.messages]
         keys = [key for chunk in assignment.chunks for key in chunk.keys or ()]
         assignment.chunks.clear()
         self._leave_line(assignment)
         kept = [message for message in waiting if message.offset() <= above]
-        abandoned = waiting[len(kept) :]
+        returned = waiting[len(kept) :]
         if kept:
             kept_keys = keys[: len(kept)] if self.keeps_keys else self._reader.keys(kept)
             self._dispatcher.spread(assignment, kept, kept_keys)
-        if abandoned:
-            assignment.note_abandoned(abandoned)
-            size = sum(sizes_of(abandoned))
+        if returned:
+            assignment.note_returned(returned)
+            size = sum(sizes_of(returned))
             for counted in (assignment, self._dispatcher):
-                counted.backlog_records -= len(abandoned)
+                counted.backlog_records -= len(returned)
                 counted.backlog_bytes -= size
 
     def _leave_line(self, assignment: Assignment) -> None:

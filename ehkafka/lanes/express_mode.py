@@ -6,7 +6,7 @@ seen cheap records in lanes. A trial that soon ends costs something, so each mak
 
 from __future__ import annotations
 
-# A mean above the first ends the chunks; a stint of lanes below the second lets them be tried.
+# A mean above the first ends the chunks; a turn of lanes below the second lets them be tried.
 SLOW_S = 20e-6
 QUICK_S = 8e-6
 # The mean is that of about so many records, the newest.
@@ -46,7 +46,7 @@ class ExpressMode:
         self._not_before_s = now_s + self._pause_s
 
     def note_lanes(self, cost_s: float, now_s: float) -> None:
-        """Hear the mean cost of a record in a stint of lanes."""
+        """Hear the mean cost of a record in a turn of lanes."""
         if self.on or cost_s > QUICK_S or now_s < self._not_before_s:
             return
         self._spent_s = self._records = 0.0

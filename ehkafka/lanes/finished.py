@@ -77,7 +77,7 @@ class Extent(NamedTuple):
     unfinished: Sequence[Message]
     # From the first to the last offset, each, all that may be without an outcome.
     unfinished_spans: Sequence[tuple[int, int]]
-    abandoned_offsets: Sequence[int]
+    returned_offsets: Sequence[int]
     before: FinishedBefore | None
     # Of the last record received.
     leader_epoch: int | None
@@ -100,7 +100,7 @@ class Extent(NamedTuple):
 
     def _offsets(self) -> list[int]:
         offsets = [message.offset() for message in self.unfinished]
-        offsets += self.abandoned_offsets
+        offsets += self.returned_offsets
         offsets.sort()
         return offsets
 

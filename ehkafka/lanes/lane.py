@@ -42,8 +42,8 @@ class Lane:
         "last_error",
         "received",
         "rest",
+        "retries_asked",
         "running",
-        "wishes",
     )
     # The reason of the last decision. Set once an attempt has failed, no meaning while `attempts` is 0:
     # setting it for every lane would cost each of them. Written and read under the lock.
@@ -69,7 +69,7 @@ class Lane:
         # Calls of the handler that the head has had and that failed; how many of them only asked for time.
         # The second counts only while the first does.
         self.attempts = 0
-        self.wishes = 0
+        self.retries_asked = 0
 
     def append(self, message: Message) -> None:
         """Queue a record behind the others. Caller has the lock."""
@@ -107,7 +107,7 @@ class Lane:
         self.finished_bytes += self.head_bytes
         self.assignment.ended_lately.append(self.head.offset())  # type: ignore[union-attr]
         if self.attempts:
-            self.attempts = self.wishes = 0
+            self.attempts = self.retries_asked = 0
         rest = self.rest
         if rest:
             try:
@@ -172,7 +172,7 @@ class Lane:
             taken.append(head)
             self.head = None
             self.attempts = 0
-            self.wishes = 0
+            self.retries_asked = 0
 
     def __len__(self) -> int:
         return (self.head is not None) + (len(self.rest) if self.rest else 0)
@@ -206,7 +206,7 @@ class SharedLane(Lane):
         self.finished_records += 1
         self.finished_bytes += self.head_bytes
         self.assignment.ended_lately.append(self.head.offset())  # type: ignore[union-attr]
-        self.attempts = self.wishes = 0
+        self.attempts = self.retries_asked = 0
         self.head = None
         return False
 

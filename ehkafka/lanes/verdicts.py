@@ -57,7 +57,7 @@ class Verdicts:
         lane.attempts += 1
         lane.last_error = decision.reason
         if isinstance(decision, RetryHead):
-            lane.wishes += decision.is_wish
+            lane.retries_asked += decision.is_asked
             self._dispatcher.holds.hold(lane, decision, due_s=now_s + decision.after_s)
         elif isinstance(decision, HoldHead):
             self._dispatcher.holds.hold(lane, decision)

@@ -27,7 +27,7 @@ class CommitError(enum.Enum):
     FENCED = "fenced"
     # The metadata is longer than the broker takes: commit without it.
     METADATA = "metadata"
-    # We may not commit: stop, waiting does not mend it.
+    # We may not commit: stop, waiting does not fix it.
     DENIED = "denied"
 
 

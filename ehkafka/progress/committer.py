@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Committer:
-    """Commits positions of one consumer. `fatal` is told of what waiting does not mend.
+    """Commits positions of one consumer. `fatal` is told of what waiting does not fix.
 
     `saver` is who made the positions' metadata: it is told when the broker finds that too long.
     """
@@ -68,7 +68,7 @@ class Committer:
         # The partitions that it was for. Replaced, never changed.
         self.failed_partitions: frozenset[TopicPartition] = frozenset()
         # Whether another try may succeed where the last one failed.
-        self.mends_itself = True
+        self.is_transient = True
 
     def listen(self, on_acknowledged: OnAcknowledged) -> None:
         """Tell a listener of each acknowledgement: by partition, the epoch and the progress stored with it.
@@ -214,7 +214,7 @@ class Committer:
             return
         now_s = self._clock()
         self._ledger.confirm(sent, now_s)
-        self.trouble, self.mends_itself = None, True
+        self.trouble, self.is_transient = None, True
         self.acknowledged += 1
         next_offsets = {p: position.next_offset for p, position in sent.items()}
         if self._history is not None:
@@ -238,10 +238,10 @@ class Committer:
         else:
             self._ledger.failed(self._clock())
             self.failed_partitions = frozenset(sent)
-            self.trouble, self.mends_itself = said, kind in _MENDS_ITSELF
+            self.trouble, self.is_transient = said, kind in _TRANSIENT
         if self._history is not None:
             self._history.commit_failed({p: position.next_offset for p, position in sent.items()}, said)
-        self._emit(CommitFailed(tuple(sent), said, retriable=kind in _MENDS_ITSELF))
+        self._emit(CommitFailed(tuple(sent), said, retriable=kind in _TRANSIENT))
         if kind is CommitError.FENCED:
             self._fatal(FencedError(f"The group fenced this process while it committed: {said}"))
         elif kind is CommitError.DENIED:
@@ -281,7 +281,7 @@ def _late(waited_s: float) -> KafkaError:
 
 # A synchronous commit is tried again for metadata that was too long: once without it.
 _TRIES_NOW = 2
-_MENDS_ITSELF = {CommitError.RETRY, CommitError.REJOIN, CommitError.METADATA}
+_TRANSIENT = {CommitError.RETRY, CommitError.REJOIN, CommitError.METADATA}
 
 
 def _as_offsets(positions: Mapping[TopicPartition, Position]) -> list[KafkaPartition]:

@@ -117,10 +117,10 @@ class FailureDesk:
             self.emit(UserCodeFailed.of("retry", wish))
             return self._stop(lane, error, because=f"The retry function asked to leave: {said(wish)}")
         if delay_s is not None:
-            is_wish = isinstance(error, RetryLater)
-            told = {} if is_wish else raised(error)
+            is_asked = isinstance(error, RetryLater)
+            told = {} if is_asked else raised(error)
             self.emit(RecordRetried(*self._where(lane), lane.attempts + 1, said(error), delay_s, **told))
-            return RetryHead(delay_s, said(error), is_wish=is_wish)
+            return RetryHead(delay_s, said(error), is_asked=is_asked)
         return self._give_up(lane, error)
 
     def divert(self, lane: Lane, reason: str = FOLLOWS) -> Decision:
@@ -133,7 +133,7 @@ class FailureDesk:
         # The order function's verdict on a record does not change by asking again.
         if isinstance(error, RejectRecord) or isinstance(lane.key, KeyFailure):
             return None
-        attempt = lane.attempts + 1 - lane.wishes
+        attempt = lane.attempts + 1 - lane.retries_asked
         if isinstance(self.retry, Retry):
             return self.retry.delay_s(attempt, error, self.chance())
         try:

@@ -37,7 +37,7 @@ JOIN_S = 60.0
 LEAVE_S = 10.0
 IN_FLIGHT_MAX = 5_000
 SLOW_DOWN_S = 0.01
-# Errors of a consumer that no waiting mends.
+# Errors of a consumer that no waiting fixes.
 HOPELESS = {
     KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001
     KafkaError.OFFSET_OUT_OF_RANGE,

@@ -60,7 +60,7 @@ class Homecoming(NamedTuple):
 
 
 class HomeWriter:
-    """`send` and `serve`, on one thread. Raises `EndpointError` for what no waiting mends."""
+    """`send` and `serve`, on one thread. Raises `EndpointError` for what no waiting fixes."""
 
     def __init__(self, target: Target, emit: Callable[[Event], None]) -> None:
         def open_client(hearing: Hearing, is_plain: bool) -> Producer:
@@ -115,7 +115,7 @@ class HomeWriter:
         self._producer.give_up(timeout_s)
 
     def raise_refused(self) -> None:
-        """Raise what no other try would mend, if a letter met it."""
+        """Raise what no other try would fix, if a letter met it."""
         if self._refused is not None:
             raise self._refused
 

@@ -1,4 +1,4 @@
-"""Errors of the connection that librdkafka keeps trying to mend: who hears of them, and how often.
+"""Errors of the connection that librdkafka keeps trying to fix: who hears of them, and how often.
 
 A refused client reports the same error several times a second for as long as it lasts. The user's
 `on_error` hears each kind of it now and then; `trouble` is for `App.health`. `hear` runs on the poll thread

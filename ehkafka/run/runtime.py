@@ -232,7 +232,7 @@ class Runtime:
         dispatchers = [route.dispatcher for route in self._routes]
         return {
             f"{name}_records": sum(getattr(d, f"{name}_records") for d in dispatchers)
-            for name in ("received", "finished", "skipped", "dead_lettered", "abandoned", "stale", "chunk")
+            for name in ("received", "finished", "skipped", "dead_lettered", "returned", "stale", "chunk")
         }
 
     def _open(self) -> Consumer:
@@ -300,8 +300,8 @@ class Runtime:
         request = self._request
         assert request is not None
         try:
-            if (abandoned := self.shutdown.run(consumer, request)) is not None:
-                self.fail(abandoned)
+            if (returned := self.shutdown.run(consumer, request)) is not None:
+                self.fail(returned)
         except BaseException as error:  # the run must end visibly whatever happens
             self.fail(EngineError(f"The stop failed: {error!r}. Please report it."))
         finally:
@@ -319,7 +319,7 @@ class Runtime:
         with self._lock:
             self._has_ended = True
             exit_code = 0 if self.failure is None else self.failure.exit_code
-        self.bus.emit(AppStopped(exit_code, self.shutdown.abandoned_records))
+        self.bus.emit(AppStopped(exit_code, self.shutdown.returned_records))
 
     def _look_slowly(self) -> None:
         self._watch.look()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
-from ehkafka.errors import AbandonedError, EhkafkaError
+from ehkafka.errors import EhkafkaError, UnfinishedError
 from ehkafka.events import AppStopping, ConnectionTrouble, Draining, UserCodeLeft
 from ehkafka.intake import left_behind
 from ehkafka.intake.watch import tell_stale
@@ -64,13 +64,13 @@ class Shutdown:
         self._routes = list({route.name: route for route in routes}.values())
         # What the last commit was to store when the broker refused it for good.
         self._refused: list[TopicPartition] = []
-        self._abandoned_before = 0
+        self._returned_before = 0
 
     def run(self, consumer: Consumer, request: StopRequest) -> EhkafkaError | None:
         """End the run; return the error that names what is handled again though it was started, if any is."""
         context = self._context
         context.emit(AppStopping(request.reason, request.drain, request.timeout_s))
-        self._abandoned_before = self._abandoned_records()
+        self._returned_before = self._returned_records()
         # Before the drain takes what it does not handle: from then on the client's position proves nothing.
         self._loop.look_at_log_ends(consumer)
         self._stop_fetching(consumer)
@@ -95,13 +95,13 @@ class Shutdown:
             commit_s=LEAVE_S if may_commit else 0.0,
             hooks_end_s=ends_s,
         )
-        if (told := left.event(self.abandoned_records)) is not None:
+        if (told := left.event(self.returned_records)) is not None:
             context.emit(told)
         not_committed = sorted({*released.uncommitted, *self._refused})
         words = [left.still_running(), left.uncommitted(not_committed, released, context.committer.trouble)]
         if not context.owned.saver.is_mirrored:
             words.append(left.unsaved(released))
-        abandoned = AbandonedError(" ".join(filter(None, words))) if any(words) else None
+        returned = UnfinishedError(" ".join(filter(None, words))) if any(words) else None
         self._take_last_callbacks(consumer)
         self._close(consumer)
         busy = self._end_threads(ends_s)
@@ -111,18 +111,18 @@ class Shutdown:
         if drained and busy:
             context.emit(UserCodeLeft(tuple(busy)))
         tell_stale(context, self._routes)
-        return abandoned
+        return returned
 
     @property
-    def abandoned_records(self) -> int:
+    def returned_records(self) -> int:
         """How many records the stop left without an outcome."""
-        return self._abandoned_records() - self._abandoned_before
+        return self._returned_records() - self._returned_before
 
-    def _abandoned_records(self) -> int:
-        return sum(route.dispatcher.abandoned_records for route in self._routes)
+    def _returned_records(self) -> int:
+        return sum(route.dispatcher.returned_records for route in self._routes)
 
     def _commit_while_time(self, consumer: Consumer, request: StopRequest) -> bool:
-        """Commit what is finished, again after a refusal that mends itself; False: another try is no use.
+        """Commit what is finished, again after a refusal that fixes itself; False: another try is no use.
 
         Asynchronously, so that the group's callbacks go on, and one after the other: librdkafka may send a
         request again by itself, and one that came after the last commit would take that back.
@@ -135,7 +135,7 @@ class Shutdown:
             if ledger.in_flight is None:
                 positions = self._context.owned.positions()
                 dirty = ledger.dirty(positions)
-                if not dirty or (tried and not committer.mends_itself):
+                if not dirty or (tried and not committer.is_transient):
                     break
                 if committer.trouble is None or committer.waited_s() >= wait_s:
                     committer.send(consumer, positions, 0)
@@ -144,7 +144,7 @@ class Shutdown:
         if ledger.in_flight is not None and committer.waited_s() >= LEAVE_S:
             committer.give_up(self._context.owned.positions())
             return False
-        if tried and not committer.mends_itself:
+        if tried and not committer.is_transient:
             self._refused = list(tried)  # perhaps no longer ours: the group has forgotten this member
             return False
         return True

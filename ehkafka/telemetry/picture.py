@@ -150,8 +150,8 @@ def _watermark(assignment: Assignment, seen: _Seen) -> int | None:
     if assignment.received_next is None:
         return None
     lowest = min(assignment.received_next, seen.least)
-    if assignment.abandoned_from is not None:
-        lowest = min(lowest, assignment.abandoned_from)
+    if assignment.returned_from is not None:
+        lowest = min(lowest, assignment.returned_from)
     if assignment.chunks:
         lowest = min(lowest, assignment.chunks[0].first_unfinished().offset())
     return lowest

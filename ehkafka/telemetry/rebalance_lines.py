@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.events import PartitionAssigned, PartitionLost, PartitionRevoked
 from ehkafka.telemetry.sentences.partition import NEW, lost
-from ehkafka.telemetry.wording import abandoned, clause, names, partition_ranges, text
+from ehkafka.telemetry.wording import clause, names, partition_ranges, returned, text
 
 if TYPE_CHECKING:
     from ehkafka.events import Event
@@ -59,11 +59,11 @@ def sentence_of_many(gathered: list[Gatherable]) -> str:
         return f"Assigned {ranges}: {where}."
     revoked = [event for event in gathered if isinstance(event, PartitionRevoked)]
     if not revoked:
-        return lost(ranges, sum(e.abandoned_records for e in gathered if isinstance(e, PartitionLost)))
+        return lost(ranges, sum(e.returned_records for e in gathered if isinstance(e, PartitionLost)))
     stored = [f"{e.partition} up to {e.next_offset}" for e in revoked if e.next_offset is not None]
     committed = f"committed {names(stored)}" if stored else "nothing committed"
-    left = abandoned(sum(event.abandoned_records for event in revoked))
-    return f"Gave back {ranges} ({clause(revoked[0].reason)}): {committed}; {left}."
+    left = returned(sum(event.returned_records for event in revoked))
+    return f"Released {ranges} ({clause(revoked[0].reason)}): {committed}; {left}."
 
 
 def fields_of_many(gathered: list[Gatherable]) -> dict[str, object]:
@@ -81,7 +81,7 @@ def fields_of_many(gathered: list[Gatherable]) -> dict[str, object]:
         if isinstance(event, PartitionRevoked):
             fields["reason"] = event.reason
             _append(fields, "next_offsets", event.next_offset)
-        _append(fields, "abandoned_records", event.abandoned_records)
+        _append(fields, "returned_records", event.returned_records)
     return fields
 
 

@@ -83,7 +83,7 @@ class Snapshot:
     finished_records: int
     skipped_records: int
     dead_lettered_records: int
-    abandoned_records: int
+    returned_records: int
     stale_records: int
     # One count for each kind of event, by class name, and the plain counters (see `telemetry.bus.COUNTERS`).
     counters: Mapping[str, int]

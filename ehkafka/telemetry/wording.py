@@ -65,6 +65,6 @@ def records(number: int) -> str:
     return "1 record" if number == 1 else f"{number} records"
 
 
-def abandoned(number: int) -> str:
+def returned(number: int) -> str:
     """Say what becomes of records without an outcome."""
-    return f"{records(number)} abandoned and to be redelivered" if number else "nothing abandoned"
+    return f"{records(number)} returned, to be redelivered" if number else "nothing returned"

@@ -172,7 +172,7 @@ class SimulatedMember:
         self.history.finished(assignment.partition, assignment.epoch, offset, lane.key, attempt, outcome)
 
     def wake_workers(self) -> None:
-        """Wake as many sleepers as there are lanes ready."""
+        """Wake as many idle workers as there are lanes ready."""
         ready = len(self.dispatcher.ready)
         for worker in self.workers:
             if not ready:

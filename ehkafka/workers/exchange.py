@@ -1,6 +1,6 @@
 """Where the poll thread and the workers of one handler meet: the lock, handed-in lanes, sleeping workers.
 
-The lock guards the dispatcher's bookkeeping. It is taken per batch or per stint, never per record, and
+The lock guards the dispatcher's bookkeeping. It is taken per batch or per turn, never per record, and
 no worker waits for it: a worker puts its lanes into `returned` and tries the lock; whoever has it settles
 them all and looks again after letting go (flat combining). So a lane handed in is settled either by its
 worker, or by the holder at that moment, or at the poll thread's next look.
@@ -66,7 +66,7 @@ class Exchange:
         self._answers: deque[tuple[Ticket, Verdict]] = deque()
         # Gates of sleeping workers: locked locks, or what calls an event loop. A worker appends its own; who
         # pops one must release it.
-        self._sleepers: deque[Gate] = deque()
+        self._idle_gates: deque[Gate] = deque()
         # The gate of the worker that runs quick handlers. A worker sets its own and clears it before it
         # sleeps; the poll thread clears it when the runner is held up. Two at once do no harm for long.
         self._runner: threading.Lock | None = None
@@ -146,9 +146,9 @@ class Exchange:
             ticket.decision.begin(ticket)
 
     def note_cost(self, cost_s: float) -> None:
-        """Take a stint's mean cost into account: at once when cheaper, slowly when dearer.
+        """Take a turn's mean cost into account: at once when cheaper, slowly when dearer.
 
-        A stint that waited for the GIL looks slow without being so; a true change shows again and again.
+        A turn that waited for the GIL looks slow without being so; a true change shows again and again.
         """
         known_s = self.cost_s
         self.cost_s = cost_s if cost_s < known_s else known_s + (cost_s - known_s) * 0.05
@@ -167,13 +167,13 @@ class Exchange:
         return needed_s if self._pace is None else max(needed_s, work.records / self._pace.rate_per_s)
 
     def wake_one(self) -> None:
-        """Wake a sleeper if a lane is ready and may be lent."""
-        if self.dispatcher.ready and self._sleepers and (self._pace is None or self._pace.is_open):
-            self._release_sleeper()
+        """Wake an idle worker if a lane is ready and may be lent."""
+        if self.dispatcher.ready and self._idle_gates and (self._pace is None or self._pace.is_open):
+            self._wake_one()
 
     def wake_all(self) -> None:
-        """Wake every sleeper: something other than work has changed for it."""
-        while self._release_sleeper():
+        """Wake every idle worker: something other than work has changed for it."""
+        while self._wake_one():
             pass
 
     def next_due_s(self) -> float | None:
@@ -190,7 +190,7 @@ class Exchange:
         express.on = mode.on
 
     def note_lanes(self, cost_s: float) -> None:
-        """Take the mean cost of a stint of lanes into account: if they are quick, chunks are quicker."""
+        """Take the mean cost of a turn of lanes into account: if they are quick, chunks are quicker."""
         express = self.dispatcher.express
         if express is not None and not self._mode.on:
             self._mode.note_lanes(cost_s, self._clock())
@@ -243,7 +243,7 @@ class Exchange:
             return chunk is not None
         if self.cost_s >= QUICK_S or self._runner is None:
             self.wake_one()
-            return chunk is not None or bool(self._sleepers)
+            return chunk is not None or bool(self._idle_gates)
         if not self._progressed():
             self._runner = None  # held up: whoever wakes takes over
             self.wake_one()
@@ -280,7 +280,7 @@ class Exchange:
 
         What a worker does before it sleeps; one that must never block does only this.
         """
-        self._sleepers.append(gate)
+        self._idle_gates.append(gate)
         # Published first, looked after: work that came before is seen here, work that comes later wakes.
         # A runner gives the role up before it looks, so of two that go to sleep the later one sees both.
         left_to_runner = self.cost_s < QUICK_S and self._runner is not None
@@ -288,7 +288,7 @@ class Exchange:
         ready = self.dispatcher.ready and (self._pace is None or self._pace.is_open)
         if self.closed or ((ready or self.returned) and not left_to_runner):
             try:
-                self._sleepers.remove(gate)
+                self._idle_gates.remove(gate)
             except ValueError:
                 return True  # a waker took the gate already: its token must be taken
             return False
@@ -314,9 +314,9 @@ class Exchange:
             self._runner = None
         self.wake_one()
 
-    def _release_sleeper(self) -> bool:
+    def _wake_one(self) -> bool:
         try:
-            gate = self._sleepers.pop()
+            gate = self._idle_gates.pop()
         except IndexError:
             return False
         gate.release()

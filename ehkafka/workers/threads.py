@@ -35,7 +35,7 @@ IDLE_CODE = frozenset({Exchange.sleep.__code__, BatchExchange.collect.__code__})
 TURN_RECORDS_MAX = 64
 TURN_S = 1e-3
 # Lanes that a worker takes between two looks at the clock, while handlers are quick.
-STINT_LANES_MAX = 64
+TURN_LANES_MAX = 64
 
 
 class ThreadWorkers:
@@ -178,7 +178,7 @@ class ThreadWorkers:
         begin = exchange.dispatcher.begin
         gate = threading.Lock()
         gate.acquire()
-        stint_lanes = 1
+        turn_lanes = 1
         while not thread.leaves:
             if self._surplus and self._lets_go(thread):
                 break
@@ -187,11 +187,11 @@ class ThreadWorkers:
                 exchange.settle()
                 lane = None if exchange.steps_back(gate) else begin()
             if lane is not None:
-                stint_lanes = self._stint(lane, stint_lanes)
+                turn_lanes = self._turn(lane, turn_lanes)
             elif exchange.closed:
                 return
             else:
-                stint_lanes = 1
+                turn_lanes = 1
                 exchange.sleep(gate)
         exchange.retire(gate)
 
@@ -203,8 +203,8 @@ class ThreadWorkers:
                 thread.leaves = True
             return thread.leaves
 
-    def _stint(self, lane: Lane | None, lanes_max: int) -> int:
-        """Run up to `lanes_max` ready lanes, then settle; return how many the next stint may take."""
+    def _turn(self, lane: Lane | None, lanes_max: int) -> int:
+        """Run up to `lanes_max` ready lanes, then settle; return how many the next turn may take."""
         exchange = self._exchange
         begin, hand_in, run_turn = exchange.dispatcher.begin, exchange.returned.append, self._run_turn
         if exchange.cost_s > QUICK_S:
@@ -228,7 +228,7 @@ class ThreadWorkers:
         exchange.note_work(spent_s, records)
         exchange.note_lanes(cost_s)
         exchange.settle()
-        return min(lanes_max * 2, STINT_LANES_MAX) if cost_s < QUICK_S else 1
+        return min(lanes_max * 2, TURN_LANES_MAX) if cost_s < QUICK_S else 1
 
     def _run_turn(self, lane: Lane, turn_ends_s: float) -> int:
         invoke, turn_records_max = self._invoke, self._turn_records_max

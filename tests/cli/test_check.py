@@ -256,7 +256,7 @@ def test_a_setting_that_the_app_would_not_start_with(
 
 
 def test_an_endpoint_given_twice_or_not_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Both are settings to mend, said without starting anything."""
+    """Both are settings to fix, said without starting anything."""
     monkeypatch.chdir(tmp_path)
     for arguments in ([], ["a:b", "--endpoint", "x:1"]):
         ended = CliRunner().invoke(cli, ["check", *arguments])

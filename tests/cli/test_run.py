@@ -62,7 +62,7 @@ def test_the_first_signal_drains(number: signal.Signals, shop: Path, start_ehkaf
     running.wait_for("Draining: 10 records unfinished")
     (shop / "go").touch()
     assert running.end() == 0
-    assert "committed up to 10; nothing abandoned" in running.stderr
+    assert "committed up to 10; nothing returned" in running.stderr
     assert "REPORT" in running.stdout
 
 
@@ -86,7 +86,7 @@ def test_the_second_signal_leaves_at_once(start_ehkafka: Callable) -> None:
     running.process.send_signal(signal.SIGINT)
     running.wait_for("Draining")
     running.process.send_signal(signal.SIGINT)
-    assert running.end() == ehkafka.AbandonedError.exit_code
+    assert running.end() == ehkafka.UnfinishedError.exit_code
     message = running.stderr.splitlines()[-1]
     assert message.startswith("ehkafka: The app left while handlers were running")
     assert "orders[0]@0" in message

@@ -152,7 +152,7 @@ def test_async_middleware_wraps_async_handlers_the_first_one_outermost(
 
 
 def test_middleware_of_the_other_kind_is_refused_at_the_start(lab: Any, recorder: Any) -> None:
-    """Both ways, with both names; the app may be mended and started."""
+    """Both ways, with both names; the app may be fixed and started."""
 
     async def wraps_async(record: Any, call_next: Any) -> None:
         await call_next(record)
@@ -241,7 +241,7 @@ def test_at_the_deadline_of_a_stop_what_still_runs_is_cancelled(lab: Any, wait_f
     app = lab.app(handle)
     app.start()
     wait_for(lambda: said)
-    with pytest.raises(ehkafka.AbandonedError, match=r"t\[0\]@0 key a"):
+    with pytest.raises(ehkafka.UnfinishedError, match=r"t\[0\]@0 key a"):
         app.stop(timeout_s=0.3)
     assert said == ["begun", "cancelled"]
     assert lab.committed() in (None, 0)

@@ -110,7 +110,7 @@ def test_f6_nothing_is_committed_before_the_letter_is_acknowledged(
 def test_f7_a_letter_that_is_refused_for_now_is_tried_again_while_other_keys_go_on(
     dead: Any, wait_for: Any, events: Any, read_topic: Any
 ) -> None:
-    """F7: rights are missing: told each time, nothing committed past it, written once that is mended."""
+    """F7: rights are missing: told each time, nothing committed past it, written once that is fixed."""
     handler = rejecting(b"bad")
     app = dead.app(handler, on_failure=TO_DEAD)
     app.add_hook(events)
@@ -385,7 +385,7 @@ def test_header_names_that_a_handler_sets_are_not_sent(dead: Any, wait_for: Any,
     app.stop()
     (letter,) = read_topic("dead", 1)
     assert {name for name, _ in letter.headers()}.isdisjoint({"fine", "lone \ufffd"})
-    assert "ehkafka-header-names-mended" not in headers_of(letter)
+    assert "ehkafka-header-names-replaced" not in headers_of(letter)
 
 
 def test_a_missing_topic_is_refused_before_anything_runs(lab: Any, recorder: Any) -> None:
@@ -466,7 +466,7 @@ def test_a_stop_does_not_wait_for_ever_for_a_letter_that_nobody_takes(
     dead.broker.fail_next(ApiKey.PRODUCE, 0, *[KafkaError.TOPIC_AUTHORIZATION_FAILED] * 20)
     dead.produce("bad")
     wait_for(lambda: events.of(DeadLetterFailed))
-    with pytest.raises(ehkafka.AbandonedError, match=r"t\[0\]@0 key bad"):
+    with pytest.raises(ehkafka.UnfinishedError, match=r"t\[0\]@0 key bad"):
         app.stop()
     assert dead.committed() in (None, 0)
 
@@ -480,7 +480,7 @@ def test_a_letter_in_flight_at_a_revoke_is_stale_and_written_again(
     app = dead.app(rejecting(b"bad"), stop_s=0.2, on_failure=TO_DEAD)
     app.start()
     wait_for(lambda: app.snapshot().partitions and "its dead letter" in str(app.snapshot().partitions))
-    with pytest.raises(ehkafka.AbandonedError, match=r"t\[0\]@0 key bad"):
+    with pytest.raises(ehkafka.UnfinishedError, match=r"t\[0\]@0 key bad"):
         app.stop()
     assert dead.committed() in (None, 0)
     second = dead.app(rejecting(b"bad"), on_failure=TO_DEAD)

@@ -222,7 +222,7 @@ def test_a_stop_names_the_deferred_records_that_nobody_answered(lab: Any, wait_f
     app = lab.app(lab.recorder(work))
     app.start()
     wait_for(lambda: work.tokens and app.snapshot().finished_records == 1)
-    with pytest.raises(ehkafka.AbandonedError, match=r"t\[0\]@0 key slow \(deferred"):
+    with pytest.raises(ehkafka.UnfinishedError, match=r"t\[0\]@0 key slow \(deferred"):
         app.stop(timeout_s=0.2)
     assert work.tokens[0].finish()
     assert app.snapshot().stale_records == 1

@@ -1,4 +1,4 @@
-"""A broker that forgets the id of the letters' producer, or never gives one: said at once, and mended."""
+"""A broker that forgets the id of the letters' producer, or never gives one: said at once, and fixed."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_a_stop_while_the_producer_is_replaced_ends_in_time(
     lab.produce("bad")
     wait_for(lambda: events.of(DeadLetterProducerReplaced))
     began_s = time.monotonic()
-    with pytest.raises(ehkafka.AbandonedError):
+    with pytest.raises(ehkafka.UnfinishedError):
         app.stop(timeout_s=0.5)
     assert time.monotonic() - began_s < 5.0
     assert lab.committed() in (None, 0)

@@ -57,7 +57,7 @@ def test_l2_without_drain_running_work_ends_and_queued_work_never_starts(lab: An
     stopping.join()
     assert sorted(recorder.offsets()) == [0, 1]
     assert lab.committed() == 2
-    assert app.snapshot().abandoned_records == 4
+    assert app.snapshot().returned_records == 4
 
 
 def test_l3_a_handler_that_never_returns_cannot_hold_the_stop_beyond_its_deadline(
@@ -73,14 +73,14 @@ def test_l3_a_handler_that_never_returns_cannot_hold_the_stop_beyond_its_deadlin
     wait_for(lambda: recorder.count == 2)
     began_s = time.monotonic()
     watched_s = unstolen_s()
-    with pytest.raises(ehkafka.AbandonedError, match=r"t\[0\]@1 key never") as caught:
+    with pytest.raises(ehkafka.UnfinishedError, match=r"t\[0\]@1 key never") as caught:
         app.stop(timeout_s=1.0)
     assert time.monotonic() - began_s >= 1.0
     assert unstolen_s() - watched_s < 2.0
     assert caught.value.exit_code == 4
     assert lab.committed() == 1
     (stopped,) = events.of(AppStopped)
-    assert (stopped.exit_code, stopped.abandoned_records) == (4, 2)
+    assert (stopped.exit_code, stopped.returned_records) == (4, 2)
     recorder.open_all()
 
 
@@ -153,7 +153,7 @@ def test_l5_the_second_signal_leaves_at_once_and_names_what_is_redelivered(
     started.signal(signal.SIGTERM)
     assert started.wait() == 4
     assert unstolen_s() - began_s < 2.5
-    assert started.said("ERROR AbandonedError")
+    assert started.said("ERROR UnfinishedError")
     assert started.said("t[0]@1 key stuck")
     assert lab.committed() == 1
 

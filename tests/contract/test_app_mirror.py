@@ -334,7 +334,7 @@ def test_ranges_that_the_commit_has_no_room_for_come_from_the_mirror(
     first.start()
     wait_for(lambda: recorder.count == 500)
     wait_for(lambda: (mirrored.checkpoint() or Checkpoint(next_offset=9)).finished == ((1, 501),))
-    with pytest.raises(ehkafka.AbandonedError):
+    with pytest.raises(ehkafka.UnfinishedError):
         first.stop(drain=False, timeout_s=0.1)
     second = mirrored.lab.recorder()
     app = mirrored.app(second, commit_metadata_bytes_max=0)

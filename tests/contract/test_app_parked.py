@@ -16,15 +16,15 @@ SMALL = {"parked_records_max": 20, "batch_records_max": 10}
 
 
 class Switch:
-    """A handler that fails for keys beginning with `bad` until it is mended."""
+    """A handler that fails for keys beginning with `bad` until it is fixed."""
 
     def __init__(self) -> None:
-        self.mended = False
+        self.fixed = False
         self.done: list[tuple[int, bytes]] = []
 
     def __call__(self, record: Any) -> None:
         """Handle a record."""
-        if record.key().startswith(b"bad") and not self.mended:
+        if record.key().startswith(b"bad") and not self.fixed:
             raise ValueError("poison")
         self.done.append((record.partition(), record.key()))
 
@@ -59,7 +59,7 @@ def test_f5_pause_partition_pauses_that_one_and_names_the_key_until_it_recovers(
     assert app.snapshot().partitions[1].received_records == received
     (full,) = events.of(ParkedBudgetFull)
     assert (full.partition.partition, full.largest_key, full.action) == (1, "bad", "pause_partition")
-    handler.mended = True
+    handler.fixed = True
     wait_for(lambda: lab.committed(1, topic="t4") == 60)
     wait_for(lambda: paused(app) == [] and app.health())
     app.stop()
@@ -122,7 +122,7 @@ def test_f5_a_diverted_key_takes_no_intake_credit(
     lab.produce("good " * 60)
     wait_for(lambda: handler.count(0) == 60)
     assert app.snapshot().partitions[0].parked_records == 22
-    with pytest.raises(ehkafka.AbandonedError, match="its dead letter is on its way"):
+    with pytest.raises(ehkafka.UnfinishedError, match="its dead letter is on its way"):
         app.stop(timeout_s=0.2)
 
 
@@ -155,7 +155,7 @@ def test_f5_a_diverted_key_that_comes_quicker_than_its_letters_pauses_its_partit
     # Its share of 20, half its share of the backlog, and what a batch or two brought.
     assert 20 <= app.snapshot().partitions[1].parked_records <= 20 + 25 + 20
     wait_for(lambda: paused(app) == [1])  # the other one may have filled its share for a moment
-    with pytest.raises(ehkafka.AbandonedError, match="its dead letter is on its way"):
+    with pytest.raises(ehkafka.UnfinishedError, match="its dead letter is on its way"):
         app.stop(timeout_s=0.2)
 
 
@@ -186,7 +186,9 @@ def test_f5_a_stop_waits_for_the_letters_of_a_diverted_key_within_its_deadline(
         assert safe == list(range(30))
         assert lab.committed() == 30
     else:
-        with pytest.raises(ehkafka.AbandonedError, match=r"t\[0\]@1 key bad \(its dead letter is on its way"):
+        with pytest.raises(
+            ehkafka.UnfinishedError, match=r"t\[0\]@1 key bad \(its dead letter is on its way"
+        ):
             app.stop(timeout_s=0.2)
         gate.set()
         assert lab.committed() == 1

@@ -133,7 +133,7 @@ def test_r2_a_handler_longer_than_the_drain_budget_is_left_behind(lab: Any, wait
     # The poll loop was away for the budget and the commit, not for the handler.
     assert 0.3 < max(silences_s) < 2.5
     # Eager: the first member lost all four and got two back, where the slow records run again and wait.
-    assert {e.abandoned_records for e in keeper.of(PartitionRevoked) if e.epoch == 1} == {1}
+    assert {e.returned_records for e in keeper.of(PartitionRevoked) if e.epoch == 1} == {1}
     assert one.snapshot().stale_records == 0
     gate.set()
     wait_for(lambda: one.snapshot().stale_records >= 4)
@@ -174,7 +174,7 @@ def test_r3_nothing_is_committed_for_partitions_that_were_lost(lab: Any, wait_fo
     lab.broker.track_requests()
     lab.broker.fail_next(ApiKey.HEARTBEAT, 25)
     wait_for(lambda: len(keeper.of(PartitionAssigned)) == 2)
-    assert [(lost.epoch, lost.abandoned_records) for lost in keeper.of(PartitionLost)] == [(1, 1)]
+    assert [(lost.epoch, lost.returned_records) for lost in keeper.of(PartitionLost)] == [(1, 1)]
     assert lab.broker.requests(ApiKey.OFFSET_COMMIT) == []
     gate.set()
     wait_for(lambda: app.snapshot().stale_records == 1)
@@ -333,7 +333,7 @@ def test_a_stop_while_the_broker_is_away_ends_within_its_deadline(
     wait_for(lambda: recorder.count == 3)
     lab.broker.take_down()
     began_s = unstolen_s()
-    with pytest.raises(ehkafka.AbandonedError, match=r"last commit of t\[0\] failed \(_TIMED_OUT"):
+    with pytest.raises(ehkafka.UnfinishedError, match=r"last commit of t\[0\] failed \(_TIMED_OUT"):
         app.stop(timeout_s=1.0)
     took_s = unstolen_s() - began_s
     lab.broker.bring_up()  # lets a close end that was left behind

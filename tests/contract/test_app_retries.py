@@ -166,7 +166,7 @@ def test_f13_a_record_that_cannot_be_decoded_takes_the_failure_path(
 
 
 def test_retry_later_waits_as_asked_and_uses_up_no_attempt(lab: Any, wait_for: Any) -> None:
-    """Four wishes and two failures fit into three attempts; `record.attempt` counts every call."""
+    """Four asked retries and two failures fit into three attempts; `record.attempt` counts every call."""
     script = [
         *[ehkafka.RetryLater(0.01)] * 2,
         ValueError("1"),

@@ -51,7 +51,7 @@ def finished_in(lab: Any) -> tuple[tuple[int, int], ...]:
 
 def stop_undrained(app: Any) -> None:
     """Stop without waiting for what is blocked."""
-    with pytest.raises(ehkafka.AbandonedError):
+    with pytest.raises(ehkafka.UnfinishedError):
         app.stop(drain=False, timeout_s=0.3)
 
 
@@ -270,7 +270,7 @@ def test_p2_what_does_not_fit_is_dropped_told_once_and_costs_no_commit(
     wait_for(lambda: len(done) == 2000 - len(held_back))
     wait_for(lambda: app.snapshot().partitions[0].parked_records == len(held_back))
     wait_for(lambda: events.of(ProgressTruncated))
-    with pytest.raises(ehkafka.AbandonedError, match=r"finished records of t\[0\] .* could not be saved"):
+    with pytest.raises(ehkafka.UnfinishedError, match=r"finished records of t\[0\] .* could not be saved"):
         app.stop(drain=False)
     assert len(events.of(ProgressTruncated)) == 1
     assert app.snapshot().counters["CommitFailed"] == 0

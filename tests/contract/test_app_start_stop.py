@@ -135,7 +135,7 @@ def test_a_stop_without_drain_counts_what_it_leaves(lab: Any, events: Any, wait_
     gate.set()
     stopping.join()
     (stopped,) = events.of(AppStopped)
-    assert stopped.abandoned_records == 3
+    assert stopped.returned_records == 3
 
 
 def test_a_stop_gives_tear_downs_the_time_that_was_asked_for(lab: Any, recorder: Any, events: Any) -> None:
@@ -218,7 +218,7 @@ def test_a_last_commit_that_never_succeeds_is_told_by_error_and_exit_code(
     app.start()
     wait_for(lambda: recorder.count == 2)
     lab.broker.fail_next(ApiKey.OFFSET_COMMIT, *codes)
-    with pytest.raises(ehkafka.AbandonedError, match=rf"last commit of t\[0\] failed \({words}") as caught:
+    with pytest.raises(ehkafka.UnfinishedError, match=rf"last commit of t\[0\] failed \({words}") as caught:
         app.stop(timeout_s=0.7)
     assert caught.value.exit_code == 4
     assert [event.exit_code for event in events.of(AppStopped)] == [4]

@@ -44,7 +44,7 @@ def test_l1b_a_stop_ends_what_is_started_and_what_lies_below_it(lab: Any, events
     assert lab.committed() == 4
     (left,) = events.of(RecordsLeft)
     assert (left.never_started_records, left.waiting_keys, left.repeated_without_metadata) == (1, 0, 0)
-    assert [(event.exit_code, event.abandoned_records) for event in events.of(AppStopped)] == [(0, 1)]
+    assert [(event.exit_code, event.returned_records) for event in events.of(AppStopped)] == [(0, 1)]
 
     again = lab.recorder()
     app = lab.app(again)
@@ -171,7 +171,7 @@ def test_finished_records_that_cannot_be_saved_are_counted_by_the_error(
     app.add_hook(events)
     app.start()
     wait_for(lambda: recorder.count == 3)
-    with pytest.raises(ehkafka.AbandonedError, match=r"3 finished records of t\[0\] .* handled again"):
+    with pytest.raises(ehkafka.UnfinishedError, match=r"3 finished records of t\[0\] .* handled again"):
         app.stop()
     assert [event.exit_code for event in events.of(AppStopped)] == [4]
 

@@ -246,7 +246,7 @@ def test_l2_without_drain_running_work_ends_and_queued_work_never_starts(stage: 
     stopping.join()
     assert sorted(stage.offsets("start")) == [0, 1]
     assert stage.lab.committed() == 2
-    assert app.snapshot().abandoned_records == 4
+    assert app.snapshot().returned_records == 4
 
 
 def test_l3_a_handler_that_never_ends_cannot_hold_the_stop_beyond_its_deadline(
@@ -259,7 +259,7 @@ def test_l3_a_handler_that_never_ends_cannot_hold_the_stop_beyond_its_deadline(
     wait_for(lambda: len(stage.lines("end")) == 2 and stage.running == 1)
     began_s = time.monotonic()
     watched_s = unstolen_s()
-    with pytest.raises(ehkafka.AbandonedError, match=r"t\[0\]@1 key never") as caught:
+    with pytest.raises(ehkafka.UnfinishedError, match=r"t\[0\]@1 key never") as caught:
         app.stop(timeout_s=1.0)
     assert time.monotonic() - began_s >= 1.0
     assert unstolen_s() - watched_s < 2.0

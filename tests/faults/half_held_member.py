@@ -1,6 +1,6 @@
-"""A member whose handler holds a random half of the offsets until it is mended, as a program.
+"""A member whose handler holds a random half of the offsets until it is fixed, as a program.
 
-python half_held_member.py --history h.jsonl --bootstrap 127.0.0.1:9092 --group g --topic t --mended FILE
+python half_held_member.py --history h.jsonl --bootstrap 127.0.0.1:9092 --group g --topic t --fixed FILE
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def is_held(offset: int) -> bool:
 def main() -> int:
     """Run until a signal comes."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    for name in ("history", "bootstrap", "group", "topic", "mended"):
+    for name in ("history", "bootstrap", "group", "topic", "fixed"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--consumer", action="append", default=[])
     parser.add_argument("--metadata-bytes", type=int)
@@ -37,7 +37,7 @@ def main() -> int:
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO)
     threading.Thread(target=leave_with_parent, name="parent-watch", daemon=True).start()
-    mended = Path(options.mended)
+    fixed = Path(options.fixed)
     mirror = None
     if options.mirror is not None:
         mirror = StoreMirror(store=FileStore(options.mirror), interval_s=0.2, namespace="ns")
@@ -55,7 +55,7 @@ def main() -> int:
 
         @app.handler(options.topic, workers=4, null_key="spread", on_failure=ehkafka.Hold())
         def handle(record: ehkafka.Record) -> None:
-            if is_held(record.offset()) and not mended.exists():
+            if is_held(record.offset()) and not fixed.exists():
                 raise ValueError("held")
 
         app.run()

@@ -79,7 +79,7 @@ def test_row_15_one_stuck_worker_is_named_and_takes_one_workers_share(
     red_s = time.monotonic() - began_s[0]
     eventually(lambda: app.snapshot().finished_records == everything - 1, "the others", timeout_s=60.0)
     reasons = app.health().reasons
-    with pytest.raises(ehkafka.AbandonedError, match="stuck"):
+    with pytest.raises(ehkafka.UnfinishedError, match="stuck"):
         app.stop(drain=False, timeout_s=0.5)
     freed.set()
     twin.stop()

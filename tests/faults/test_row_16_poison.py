@@ -29,7 +29,7 @@ def test_row_16_calm_poison_costs_one_letter_each_and_a_flood_stops_the_app(
 ) -> None:
     """In calm exactly the poison is dead-lettered, once; when all fails the limit stops the app.
 
-    The mended app then handles what the flood left, and no record is passed over.
+    The fixed app then handles what the flood left, and no record is passed over.
     """
     stage = embedded_stage(8, "dead")
     broken = threading.Event()
@@ -65,8 +65,8 @@ def test_row_16_calm_poison_costs_one_letter_each_and_a_flood_stops_the_app(
     assert len(flood) <= RUN_MAX
 
     broken.clear()
-    mended = stage.app(handle, **options)
-    mended.start()
+    fixed = stage.app(handle, **options)
+    fixed.start()
     stage.wait_until_committed(load.ends)
-    mended.stop()
+    fixed.stop()
     judged(16, stage)

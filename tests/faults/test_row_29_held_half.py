@@ -69,9 +69,9 @@ def fill(stage: Any, records: int) -> None:
 
 
 def held_member(stage: Any, directory: Path, *more: str) -> MemberProcess:
-    """Return the member, not started; it lets all pass once there is a file `mended`."""
+    """Return the member, not started; it lets all pass once there is a file `fixed`."""
     arguments = ["--bootstrap", stage.broker.bootstrap, "--group", stage.group, "--topic", stage.topic]
-    arguments += ["--mended", str(directory / "mended")]
+    arguments += ["--fixed", str(directory / "fixed")]
     arguments += ["--consumer", "session.timeout.ms=1000", "--consumer", "heartbeat.interval.ms=150", *more]
     member = MemberProcess(MEMBER, arguments, name="held", directory=directory, witness=stage.witness)
     stage.members.append(member)
@@ -116,7 +116,7 @@ def test_row_29_kills_skip_nothing_and_repeat_only_what_does_not_fit(
         before = commit.kept
         finished = {e.offset for e in read_history(member.histories) if isinstance(e, Finished)}
         assert before <= finished
-    (tmp_path / "mended").touch()
+    (tmp_path / "fixed").touch()
     member.start()
     stage.wait_until_committed({0: records}, 60.0)
     member.terminate()
@@ -153,7 +153,7 @@ def test_row_29_with_a_mirror_a_kill_repeats_nothing_that_is_finished(
         member.kill()
         assert seen(member, Started) == expected
         expected = set(range(records)) - free
-    (tmp_path / "mended").touch()
+    (tmp_path / "fixed").touch()
     member.start()
     stage.wait_until_committed({0: records}, 60.0)
     member.terminate()
@@ -191,7 +191,7 @@ def test_row_29_with_a_mirror_a_rewind_to_the_very_offset_is_not_undone(
         return True
 
     eventually(is_rewound, stage.logs)
-    (tmp_path / "mended").touch()
+    (tmp_path / "fixed").touch()
     member.start()
     stage.wait_until_committed({0: RECORDS}, 60.0)
     member.terminate()

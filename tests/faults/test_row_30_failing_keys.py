@@ -29,11 +29,11 @@ HEALTHY_MIN = 0.98
 
 
 class Handler:
-    """Fails for some keys until it is mended; counts the healthy ones."""
+    """Fails for some keys until it is fixed; counts the healthy ones."""
 
     def __init__(self, failing: set[bytes] = FAILING) -> None:
         self.failing = failing
-        self.mended = threading.Event()
+        self.fixed = threading.Event()
         self.go = threading.Event()
         self._lock = threading.Lock()
         self.healthy = 0
@@ -42,7 +42,7 @@ class Handler:
         """Handle a record."""
         assert self.go.wait(60.0)
         is_failing = record.key() in FAILING
-        if record.key() in self.failing and not self.mended.is_set():
+        if record.key() in self.failing and not self.fixed.is_set():
             raise ValueError("this key fails for ever")
         time.sleep(WORK_S)
         if not is_failing:
@@ -79,7 +79,7 @@ def test_row_30_with_a_budget_sized_for_them_failing_keys_cost_the_healthy_nothi
 ) -> None:
     """Beside a twin where nothing fails, on the same log at the same time, healthy keys keep their pace.
 
-    The budget holds all records of the failing keys, 1/20 of the log; the backlog alone would not. Mended,
+    The budget holds all records of the failing keys, 1/20 of the log; the backlog alone would not. Fixed,
     those end as well.
     """
     stage = embedded_stage(PARTITIONS)
@@ -102,7 +102,7 @@ def test_row_30_with_a_budget_sized_for_them_failing_keys_cost_the_healthy_nothi
     share = handler.healthy / calm.healthy
     eventually(lambda: handler.healthy == healthy, "the healthy records")
     assert app.snapshot().counters["ParkedBudgetFull"] == 0
-    handler.mended.set()
+    handler.fixed.set()
     stage.wait_until_committed(load.ends)
     app.stop()
     twin.stop()
@@ -134,7 +134,7 @@ def test_row_30_with_a_small_budget_and_dead_letters_the_largest_keys_leave_in_o
     healthy = records - records // FAILING_EVERY
     eventually(lambda: handler.healthy == healthy, "the healthy records", timeout_s=60.0)
     assert app.snapshot().counters["ParkedBudgetFull"] > 0
-    handler.mended.set()
+    handler.fixed.set()
     stage.wait_until_committed(load.ends)
     app.stop()
     letters = stage.letters("dead")
@@ -155,7 +155,7 @@ def test_row_30_a_small_budget_is_full_when_the_formula_says_and_pauses_one_part
 ) -> None:
     """A share of S records is full after S / r seconds of a key with r records a second, not before.
 
-    Only its partition pauses; the other keys go on, and after the mending that partition does too.
+    Only its partition pauses; the other keys go on, and after the fix that partition does too.
     """
     stage = embedded_stage(PARTITIONS)
     handler = Handler({b"key-0"})
@@ -189,7 +189,7 @@ def test_row_30_a_small_budget_is_full_when_the_formula_says_and_pauses_one_part
         return {p.partition.partition: p.watermark for p in app.snapshot().partitions}
 
     eventually(lambda: elsewhere.items() <= watermarks().items(), "the other partitions")
-    handler.mended.set()
+    handler.fixed.set()
     stage.wait_until_committed(load.ends)
     assert app.health()
     app.stop()

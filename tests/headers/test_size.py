@@ -51,11 +51,11 @@ class _Unreadable(SimulatedMessage):
     """Fails as confluent-kafka does for a header name that is no UTF-8: once, and then worse."""
 
     asked = 0
-    mended: Any = None
+    replaced: Any = None
 
     def headers(self) -> Any:
-        if self.mended is not None:
-            return self.mended
+        if self.replaced is not None:
+            return self.replaced
         self.asked += 1
         if self.asked == 1:
             raise SystemError("no UTF-8")
@@ -63,7 +63,7 @@ class _Unreadable(SimulatedMessage):
         return [_NoName()]
 
     def set_headers(self, headers: Any) -> None:
-        self.mended = headers
+        self.replaced = headers
 
 
 class _NoName:
@@ -81,12 +81,12 @@ class _NoName:
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_an_unreadable_name_is_mended_when_sizes_are_taken(place: int) -> None:
+def test_an_unreadable_name_is_replaced_when_sizes_are_taken(place: int) -> None:
     """E7: wherever it stands in its batch, nobody is handed a pair without a name."""
     messages = [_Unreadable("t", 0, offset, None, b"v") for offset in range(3)]
     for offset, message in enumerate(messages):
         if offset != place:
-            message.mended = []
+            message.replaced = []
     assert have_headers(messages)
-    assert messages[place].mended == [("\ufffd", b"12")]
+    assert messages[place].replaced == [("\ufffd", b"12")]
     assert sizes_of(messages) == [1 + (5 if offset == place else 0) for offset in range(3)]

@@ -31,7 +31,7 @@ def test_a_revoke_in_good_time_repeats_nothing(stage: Any, eventually: Callable[
     eventually(lambda: first.snapshot().finished_records > 200, "the first member works")
     second.start()
     eventually(lambda: second.snapshot().partitions, "the second member has partitions")
-    assert first.snapshot().abandoned_records > 0, "the revoke came too late to prove anything"
+    assert first.snapshot().returned_records > 0, "the revoke came too late to prove anything"
     stage.wait_until_worked_off(load)
     stage.stop_apps()
     verdict = stage.verdict()
@@ -56,7 +56,7 @@ def test_a_revoke_without_time_for_what_lies_below_leaves_it_and_repeats_nothing
     eventually(lambda: first.snapshot().finished_records > 500, "the first member works")
     second.start()
     eventually(lambda: second.snapshot().partitions, "the second member has partitions")
-    assert first.snapshot().abandoned_records > 0, "the revoke came too late to prove anything"
+    assert first.snapshot().returned_records > 0, "the revoke came too late to prove anything"
     stage.wait_until_worked_off(load)
     stage.stop_apps()
     verdict = stage.verdict()

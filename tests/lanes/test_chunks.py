@@ -273,7 +273,7 @@ def test_a_slow_handler_gets_lanes_a_part_at_a_time(bench: LaneBench) -> None:
 
 @pytest.mark.parametrize("begun", [0, 1, 3])
 def test_a_drain_ends_the_chunk_after_the_record_that_runs(bench: LaneBench, begun: int) -> None:
-    """R1: nothing above it starts, no hole is left, the rest is abandoned."""
+    """R1: nothing above it starts, no hole is left, the rest is returned."""
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 c2 d3")
     bench.receive(assignment, "e4")

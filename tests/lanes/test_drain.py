@@ -1,4 +1,4 @@
-"""The end of an epoch: what still runs, what is abandoned, and results that come too late."""
+"""The end of an epoch: what still runs, what is returned, and results that come too late."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ehkafka.testing.lane_bench import LaneBench
 
 
 def test_a_drain_finishes_what_lies_below_the_highest_started_offset() -> None:
-    """R1: with offset 3 running, 0 to 3 still run and 4 is abandoned; the commit has no hole below it."""
+    """R1: with offset 3 running, 0 to 3 still run and 4 is returned; the commit has no hole below it."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 c2 d3 e4")
@@ -25,7 +25,7 @@ def test_a_drain_finishes_what_lies_below_the_highest_started_offset() -> None:
     assert bench.is_empty()
 
 
-def test_a_drain_with_nothing_started_abandons_everything() -> None:
+def test_a_drain_with_nothing_started_returns_everything() -> None:
     """R1: queued work above the last outcome is left for the next owner, who repeats nothing."""
     bench = LaneBench()
     assignment = bench.assign()
@@ -80,8 +80,8 @@ def test_a_stop_without_drain_ends_only_what_runs() -> None:
     assert bench.dispatcher.end(assignment) == 4
 
 
-def test_what_was_abandoned_is_never_passed() -> None:
-    """L2: a record finished above an abandoned one does not take the watermark over it."""
+def test_what_was_returned_is_never_passed() -> None:
+    """L2: a record finished above a returned one does not take the watermark over it."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 c2")
@@ -101,8 +101,8 @@ def test_what_was_abandoned_is_never_passed() -> None:
 
 
 @pytest.mark.parametrize("scope", ["partition", "handler"])
-def test_a_running_record_above_an_abandoned_one_does_not_raise_the_watermark(scope: str) -> None:
-    """L2: the lowest of what is unfinished and what was abandoned counts."""
+def test_a_running_record_above_an_returned_one_does_not_raise_the_watermark(scope: str) -> None:
+    """L2: the lowest of what is unfinished and what was returned counts."""
     bench = LaneBench(scope)  # type: ignore[arg-type]
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1")

@@ -368,15 +368,15 @@ class ExpressHistory(RuleBasedStateMachine):
             there = sorted(message.offset() for message in assignment.unfinished())
             held = [lane for lane in assignment.lanes.values() if lane in self.dispatcher.holds.held]
             assert assignment.parked_records == sum(map(len, held))
-            lost = [o for o in epoch.open if o not in there and not self.is_abandoned(assignment, o)]
+            lost = [o for o in epoch.open if o not in there and not self.is_returned(assignment, o)]
             assert not lost, f"{lost} are nowhere"
-            left = [o for o in epoch.open if not self.is_abandoned(assignment, o)]
+            left = [o for o in epoch.open if not self.is_returned(assignment, o)]
             assert assignment.unfinished_records >= len(left)
             if self.is_quiet():
                 # What failed above a drain's limit may still be on hold.
                 assert set(left) <= set(there) <= set(epoch.open)
                 assert assignment.unfinished_records == len(there)
-                assert assignment.abandoned_records == len(epoch.open) - len(there)
+                assert assignment.returned_records == len(epoch.open) - len(there)
         out = self.express.out
         assert out is None or (out.assignment.chunks and out.assignment.chunks[0] is out)
 
@@ -395,7 +395,7 @@ class ExpressHistory(RuleBasedStateMachine):
         """Whether no worker has anything, and nothing is handed in."""
         return not self.returned and all(worker.state == "idle" for worker in self.workers)
 
-    def is_abandoned(self, assignment: Assignment, offset: int) -> bool:
+    def is_returned(self, assignment: Assignment, offset: int) -> bool:
         """Whether a drain has left a record for redelivery."""
         return assignment.halted and offset > assignment.drain_limit
 
@@ -423,7 +423,7 @@ class ExpressHistory(RuleBasedStateMachine):
         for epoch in self.epochs.values():
             held = [lane for lane in self.dispatcher.holds.held if lane.assignment is epoch.assignment]
             failed = {message.offset() for lane in held for message in lane.messages()}
-            waiting = {o for o in epoch.open if not self.is_abandoned(epoch.assignment, o)}
+            waiting = {o for o in epoch.open if not self.is_returned(epoch.assignment, o)}
             assert waiting <= (failed if epoch.assignment.halted else set()), f"{waiting} are never run"
             self.judge_watermark(epoch)
             if epoch.assignment.halted:

@@ -82,18 +82,18 @@ def test_chunks_are_unfinished_from_the_record_that_runs_on() -> None:
     assert finished(assignment) == ((1, 3),)
 
 
-def test_what_a_drain_abandoned_is_not_finished(bench: LaneBench) -> None:
+def test_what_a_drain_returned_is_not_finished(bench: LaneBench) -> None:
     """P1: at a revoke, what was cut is in no lane any more: the last commit must not call it finished."""
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 c2 d3 e4")
     for key in "bd":
         bench.finish(bench.begin_key(key))
     bench.dispatcher.drain(assignment, below_started=False)
-    assert assignment.abandoned_records == 3
+    assert assignment.returned_records == 3
     assert finished(assignment) == ((1, 2), (3, 4))
 
 
-def test_abandoned_chunks_are_not_finished() -> None:
+def test_returned_chunks_are_not_finished() -> None:
     """P1: the same of records that had no lane yet."""
     bench = LaneBench(express=True)
     assert bench.dispatcher.express is not None

@@ -247,11 +247,11 @@ class DispatcherHistory(RuleBasedStateMachine):
 
     @invariant()
     def the_counters_tell_the_truth(self) -> None:
-        """C9: backlog and parked are what is unfinished, less the abandoned, plus what is not handed in."""
+        """C9: backlog and parked are what is unfinished, less the returned, plus what is not handed in."""
         lent = self._unsettled()
         total = 0
         for assignment in self.epochs_of.values():
-            expected = len(self.unfinished[assignment]) - assignment.abandoned_records
+            expected = len(self.unfinished[assignment]) - assignment.returned_records
             expected += lent.get(assignment, 0)
             parked = assignment.parked_records
             assert assignment.backlog_records + parked == expected
@@ -308,7 +308,7 @@ class DispatcherHistory(RuleBasedStateMachine):
                 self._work()
         self._work()
         for assignment in self.epochs_of.values():
-            expected = assignment.received_next if assignment.abandoned_from is None else None
+            expected = assignment.received_next if assignment.returned_from is None else None
             assert expected is None or assignment.watermark() == expected
         assert self.bench.is_empty()
 

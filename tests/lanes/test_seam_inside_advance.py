@@ -64,7 +64,7 @@ def test_a_watermark_taken_at_this_instant_is_not_too_high() -> None:
 def test_a_drain_at_this_instant_counts_every_record_once(
     records: str, below_started: bool, before: bool
 ) -> None:
-    """R1: the record on its way is abandoned or runs, and is counted once."""
+    """R1: the record on its way is returned or runs, and is counted once."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, records)
@@ -77,7 +77,7 @@ def test_a_drain_at_this_instant_counts_every_record_once(
     bench.work()
     finished = 1 + len(bench.started)
     assert assignment.finished_records == finished
-    assert assignment.abandoned_records == len(records.split()) - finished
+    assert assignment.returned_records == len(records.split()) - finished
     assert bench.dispatcher.drained(assignment)
     assert bench.dispatcher.end(assignment) == len(records.split()) - finished
     assert bench.is_empty()

@@ -85,12 +85,12 @@ def test_a_record_that_fails_again_has_each_fate_once() -> None:
     assert second.header("ehkafka-error-text") == b"other"
 
 
-def test_header_names_that_would_end_the_process_are_mended_and_counted() -> None:
+def test_header_names_that_would_end_the_process_are_replaced_and_counted() -> None:
     """Lone surrogates become U+FFFD; so do names that were no UTF-8 on the wire, and the count says so."""
     letter = a_letter([("lone\ud800", b"1"), ("\ufffd", b"2"), ("pair \U0001f600", b"3")])
     assert [name for name, _ in letter.headers[:3]] == ["lone\ufffd", "\ufffd", "pair \U0001f600"]
-    assert letter.header("ehkafka-header-names-mended") == b"2"
-    assert a_letter([("fine", b"1")]).header("ehkafka-header-names-mended") is None
+    assert letter.header("ehkafka-header-names-replaced") == b"2"
+    assert a_letter([("fine", b"1")]).header("ehkafka-header-names-replaced") is None
 
 
 def test_an_errors_text_is_cut_and_may_be_anything() -> None:
@@ -122,8 +122,8 @@ def test_what_tells_no_origin_is_no_letter(name: str, value: bytes | None) -> No
     assert fate_of(Record(Stamped("dead", 0, 9))) is None
 
 
-def test_a_filter_without_wishes_takes_all() -> None:
-    """And each wish leaves something out."""
+def test_a_filter_that_asks_nothing_takes_all() -> None:
+    """And each option leaves something out."""
     record = as_record(a_letter(error=KeyError("x")))
     fate = fate_of(record)
     assert fate is not None

@@ -98,7 +98,7 @@ def test_what_no_producer_can_write_ends_the_redrive_with_the_reason(
     assert way.safe == []
 
 
-def test_what_no_other_try_would_mend_ends_it_at_once(way: Way) -> None:
+def test_what_no_other_try_would_fix_ends_it_at_once(way: Way) -> None:
     """The letter is named, and the rights that are missing."""
     way.writer.start()
     way.broker.fail_next(ApiKey.PRODUCE, KafkaError.TOPIC_AUTHORIZATION_FAILED)

@@ -279,7 +279,7 @@ def _a_begun_lane_is_cut() -> bool:
     bench.receive(assignment, "a0")
     bench.begin()
     bench.dispatcher.drain(assignment, below_started=False)
-    return assignment.abandoned_records == 1
+    return assignment.returned_records == 1
 
 
 def _a_record_behind_an_emptied_lane_is_passed() -> bool:
@@ -291,7 +291,7 @@ def _a_record_behind_an_emptied_lane_is_passed() -> bool:
     return assignment.watermark() == 2
 
 
-def _a_shared_watermark_passes_what_was_abandoned() -> bool:
+def _a_shared_watermark_passes_what_was_returned() -> bool:
     bench = LaneBench("handler")
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1")
@@ -386,7 +386,7 @@ def _a_drain_goes_up_to_what_is_no_record() -> bool:
     bench.begin_key("a")
     assignment.skip_to(4, 0.0)
     bench.dispatcher.drain(assignment, below_started=True)
-    return assignment.abandoned_offsets != [1, 2]
+    return assignment.returned_offsets != [1, 2]
 
 
 def _offsets_come_again_in_one_epoch() -> bool:
@@ -746,8 +746,8 @@ EXPRESS_MUTANTS = [
     (
         "the watermark passes chunks that were cut",
         Express.cut,
-        "assignment.note_abandoned(abandoned)",
-        "assignment.abandoned_records += len(abandoned)",
+        "assignment.note_returned(returned)",
+        "assignment.returned_records += len(returned)",
     ),
 ]
 
@@ -847,17 +847,17 @@ MUTANTS = [
         _a_record_behind_an_emptied_lane_is_passed,
     ),
     Mutant(
-        "the watermark passes what was abandoned",
+        "the watermark passes what was returned",
         Assignment.watermark,
-        "self.received_next if self.abandoned_from is None else self.abandoned_from",
+        "self.received_next if self.returned_from is None else self.returned_from",
         "self.received_next",
     ),
     Mutant(
-        "the watermark of shared lanes passes what was abandoned",
+        "the watermark of shared lanes passes what was returned",
         Assignment.watermark,
         "return min(unfinished, lowest)\n    #",
         "return unfinished\n    #",
-        _a_shared_watermark_passes_what_was_abandoned,
+        _a_shared_watermark_passes_what_was_returned,
     ),
     Mutant(
         "a drain does not halt the holders",
@@ -1006,9 +1006,9 @@ MUTANTS = [
         _a_saving_seed_is_red,
     ),
     Mutant(
-        "what was abandoned is saved as finished",
-        Assignment.note_abandoned,
-        "self.abandoned_offsets += offsets",
+        "what was returned is saved as finished",
+        Assignment.note_returned,
+        "self.returned_offsets += offsets",
         "pass",
         _a_saving_seed_is_red,
     ),

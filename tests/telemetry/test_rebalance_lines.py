@@ -69,13 +69,13 @@ def test_what_is_lost_at_once_shares_a_line(lines: LogLines, logged: Any) -> Non
 
     (line,) = texts(logged)
     assert line.startswith("Lost readings[0-7]: the group went on without this member")
-    assert "6 records abandoned and to be redelivered, perhaps by another member already." in line
+    assert "6 records returned, to be redelivered, perhaps by another member already." in line
     assert logged.records[0].levelno == logging.WARNING
-    assert vars(logged.records[0])["abandoned_records"] == [2, 2, 2, 0, 0, 0, 0, 0]
+    assert vars(logged.records[0])["returned_records"] == [2, 2, 2, 0, 0, 0, 0, 0]
 
 
 def test_what_is_given_back_is_summed_up(lines: LogLines, logged: Any) -> None:
-    """Commits by partition, abandoned records together; another reason has a line of its own."""
+    """Commits by partition, returned records together; another reason has a line of its own."""
     lines.write(events.PartitionRevoked(reading(0), 1, 18, 2, "revoked"))
     lines.write(events.PartitionRevoked(reading(2), 1, None, 3, "revoked"))
     lines.write(events.PartitionRevoked(reading(3), 1, 7, 0, "stopped"))
@@ -84,10 +84,10 @@ def test_what_is_given_back_is_summed_up(lines: LogLines, logged: Any) -> None:
 
     assert texts(logged) == [
         (
-            "Gave back readings[0, 2] (revoked): committed readings[0] up to 18; "
-            "5 records abandoned and to be redelivered."
+            "Released readings[0, 2] (revoked): committed readings[0] up to 18; "
+            "5 records returned, to be redelivered."
         ),
-        "Gave back readings[3-4] (stopped): committed readings[3] up to 7; nothing abandoned.",
+        "Released readings[3-4] (stopped): committed readings[3] up to 7; nothing returned.",
     ]
 
 
@@ -129,4 +129,4 @@ def test_a_close_writes_what_was_gathered(log: pytest.LogCaptureFixture) -> None
     for number in range(3):
         bus.emit(events.PartitionRevoked(reading(number), 1, None, 0, "stopped"))
     assert bus.close(10.0) == 0
-    assert log.messages == ["Gave back readings[0-2] (stopped): nothing committed; nothing abandoned."]
+    assert log.messages == ["Released readings[0-2] (stopped): nothing committed; nothing returned."]

@@ -55,7 +55,7 @@ def test_a_commit_passes_what_the_log_does_not_hold_once_that_was_told() -> None
     assert story.produced(5).verdict().violations == {"lost": 1, "unseen": 1}
 
 
-def test_abandoned_record_at_the_final_commit_is_not_lost() -> None:
+def test_returned_record_at_the_final_commit_is_not_lost() -> None:
     """It will be redelivered: the commit does not pass it."""
     verdict = begun(0, 1).run(0).start(1).revoked().commit(1).verdict()
     assert verdict.ok, verdict.report()

@@ -223,7 +223,7 @@ def test_there_is_never_more_than_one_wake_up_on_its_way(
 
     made = pool(4)
     assignment = made.assign()
-    made.wait(lambda: made.exchange._sleepers)
+    made.wait(lambda: made.exchange._idle_gates)
     for _ in range(3):  # lets the loop look for work again, and find none
         made.workers.resize(4)
     assert made.workers._loop is not None
@@ -343,7 +343,7 @@ def test_calls_of_an_ended_epoch_are_cancelled_and_decide_nothing(pool: Callable
     assert len(seen) == 2
     assert all("no longer this member's" in words for words in seen)
     assert made.failed == []
-    assert (made.dispatcher.stale_records, made.dispatcher.abandoned_records) == (0, 3)
+    assert (made.dispatcher.stale_records, made.dispatcher.returned_records) == (0, 3)
 
 
 def test_a_handler_that_swallows_its_cancellation_is_stale_and_its_result_dropped(

@@ -345,7 +345,7 @@ def test_a_drain_waits_for_the_batch_that_runs_and_starts_what_lies_below_it() -
     assert offsets(running) == [0, 3]
     bench.dispatcher.drain(assignment, below_started=True)
     assert assignment.drain_limit == 3
-    assert assignment.abandoned_records == 1  # d4
+    assert assignment.returned_records == 1  # d4
     below = bench.take()
     assert offsets(below) == [1, 2]
     bench.end(below)
@@ -363,12 +363,12 @@ def test_records_above_the_limit_of_a_drain_do_not_start() -> None:
     running = bench.take()
     bench.receive(assignment, "a3 c4")
     bench.dispatcher.drain(assignment, below_started=False)
-    assert assignment.abandoned_records == 2
+    assert assignment.returned_records == 2
     assert bench.take() == []
     bench.end(running, lambda m: None if m.offset() == 1 else Outcome.FINISHED)
     assert bench.take() == []
     assert bench.dispatcher.drained(assignment)
-    assert (assignment.watermark(), assignment.abandoned_records) == (1, 3)
+    assert (assignment.watermark(), assignment.returned_records) == (1, 3)
 
 
 @pytest.mark.parametrize("scope", ["partition", "handler"])
@@ -413,7 +413,7 @@ def test_what_is_behind_a_failed_record_is_not_started_any_more() -> None:
     shares[0].ended_records = 1
     bench.plan.pass_over(shares)
     bench.dispatcher.drain(assignment, below_started=True)
-    assert (assignment.drain_limit, assignment.abandoned_records) == (1, 1)
+    assert (assignment.drain_limit, assignment.returned_records) == (1, 1)
     assert not bench.dispatcher.drained(assignment)
     shares[0].decision = HoldHead("poison")
     bench.plan.hand_in(shares, bench.now_s)
@@ -421,7 +421,7 @@ def test_what_is_behind_a_failed_record_is_not_started_any_more() -> None:
 
 
 def test_a_batch_that_is_only_collected_is_not_started() -> None:
-    """A revoke finds its records queued: none is waited for, all are abandoned."""
+    """A revoke finds its records queued: none is waited for, all are returned."""
     bench = PlanBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 a2")
@@ -531,8 +531,8 @@ class World:
                     break
             else:
                 raise AssertionError("the drain is never over")
-            if limit >= 0 and assignment.abandoned_from is not None and self.scope == "partition":
-                assert assignment.abandoned_from > limit
+            if limit >= 0 and assignment.returned_from is not None and self.scope == "partition":
+                assert assignment.returned_from > limit
             self.check(assignment)
         self.bench.dispatcher.end(assignment)
         self.assignments[number] = self.bench.assign(number)

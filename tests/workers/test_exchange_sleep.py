@@ -72,7 +72,7 @@ def falls_asleep_on_work(*, quick: bool) -> bool:
             exchange.wake_one()
             super().append(gate)
 
-    exchange._sleepers = Late()
+    exchange._idle_gates = Late()
     gate = threading.Lock()
     gate.acquire()
     worker = threading.Thread(target=exchange.sleep, args=(gate,), daemon=True)

@@ -250,7 +250,7 @@ def test_j6_costs_that_cross_every_bound_keep_the_order(pool: Callable[..., Any]
 def a_chunk_that_runs(
     pool: Callable[..., Any], *, begun: bool
 ) -> tuple[Any, Any, list[float], threading.Lock]:
-    """Return a pool without threads, its chunk of three with a worker, the time, and a sleeper's gate."""
+    """Return a pool without threads, its running chunk of three, the time, and an idle worker's gate."""
     made = pool(1, express=True)
     made.close()
     made.exchange.closed = False
@@ -270,7 +270,7 @@ def a_chunk_that_runs(
 
 
 def is_stolen(pool: Callable[..., Any], *, begun: bool) -> tuple[bool, bool]:
-    """Let a chunk stand still for long; tell whether its rest was taken, and a sleeper woken for it."""
+    """Let a chunk stand still for long; tell whether its rest was taken, and an idle worker woken for it."""
     made, chunk, now, gate = a_chunk_that_runs(pool, begun=begun)
     for _ in range(3):
         made.exchange.watch()
@@ -301,7 +301,7 @@ def test_mutant_nobody_is_woken_for_what_was_taken(
 
 
 def wakes_for_an_answer(pool: Callable[..., Any]) -> bool:
-    """Answer an awaited record whose key has another one; tell whether a sleeper was woken for that."""
+    """Answer an awaited record whose key has another one; tell whether an idle worker was woken for that."""
     made = pool(1)
     made.close()
     made.exchange.closed = False

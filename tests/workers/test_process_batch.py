@@ -30,7 +30,7 @@ def test_a_cut_leaves_lent_records_and_takes_those_behind() -> None:
     bench.dispatcher.drain(assignment, below_started=False)
 
     assert [message.offset() for message in lane.messages()] == [0, 1, 2]
-    assert assignment.abandoned_from == 3
+    assert assignment.returned_from == 3
     assert not bench.dispatcher.drained(assignment)
 
 

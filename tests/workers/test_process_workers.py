@@ -235,7 +235,7 @@ def test_a_slow_record_delays_nothing_of_its_batch_but_its_key(crew: Any) -> Non
 
 
 def test_a_drain_waits_for_what_the_child_may_start_and_leaves_the_rest(crew: Any) -> None:
-    """R1: with the head running and no hole below it, what was lent and did not start is abandoned."""
+    """R1: with the head running and no hole below it, what was lent and did not start is returned."""
     one = crew()
     one.warm_up()
     first = one.next_offset

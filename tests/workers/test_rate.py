@@ -117,14 +117,14 @@ def test_a_worker_without_a_token_sleeps_instead_of_spinning() -> None:
     dispatcher.begin()
     gate = threading.Lock()
     gate.acquire()
-    sleeper = threading.Thread(target=exchange.sleep, args=(gate,))
-    sleeper.start()
+    idle_worker = threading.Thread(target=exchange.sleep, args=(gate,))
+    idle_worker.start()
     ends_s = time.monotonic() + 5.0
-    while not exchange._sleepers and time.monotonic() < ends_s:
+    while not exchange._idle_gates and time.monotonic() < ends_s:
         time.sleep(0.001)
     exchange.wake_one()
-    assert exchange._sleepers
+    assert exchange._idle_gates
     clock.advance(1.0)
     exchange.watch()
-    sleeper.join(5.0)
-    assert not sleeper.is_alive()
+    idle_worker.join(5.0)
+    assert not idle_worker.is_alive()

@@ -42,7 +42,7 @@ class StoreUnavailableError(StoreError):
 
 
 class StoreForbiddenError(StoreError):
-    """The store refuses the credential: somebody must grant a right or mend a secret."""
+    """The store refuses the credential: somebody must grant a right or fix a secret."""
 
 
 class StoreMissingError(StoreError):

@@ -37,7 +37,7 @@ REDRIVE_HELP = """Bring dead letters back to the topic and partition that they c
 
 Without --yes it only says what it would do. Key, value and own headers are as they were; the letter's
 headers are gone, and ehkafka-redriven counts how often the record came back. The records of one partition
-come back in the order in which they failed. Mend the handler first.
+come back in the order in which they failed. Fix the handler first.
 
 The progress is kept as the commits of a group, TOPIC.redrive: an interrupted redrive goes on where it was
 (what was written in its last second may come twice), and one that has ended does nothing when started again.

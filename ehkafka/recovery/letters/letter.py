@@ -30,7 +30,7 @@ FAILED_AT_MS = "ehkafka-failed-at-ms"
 HANDLER = "ehkafka-handler"
 GROUP = "ehkafka-group"
 # How many names of the record's own headers are not as they came, because they are no UTF-8.
-NAMES_MENDED = "ehkafka-header-names-mended"
+NAMES_REPLACED = "ehkafka-header-names-replaced"
 # How often the record has come back from the dead letters. Unlike the others it stays on the record.
 REDRIVEN = "ehkafka-redriven"
 
@@ -47,7 +47,7 @@ OF_A_LETTER = frozenset(
         FAILED_AT_MS,
         HANDLER,
         GROUP,
-        NAMES_MENDED,
+        NAMES_REPLACED,
     }
 )
 """The headers that make a record a letter; a redriven record has none of them."""
@@ -129,9 +129,11 @@ def letter_of(
     # A record that was redriven and failed again may have these from its first time.
     taken = [(name, value) for name, value in take_headers(message) if name not in OF_A_LETTER]
     own: Headers = [(_sendable(name), value) for name, value in taken]
-    mended = sum(_UNREADABLE in name or name != sent for (name, _), (sent, _) in zip(taken, own, strict=True))
-    if mended:
-        fate[NAMES_MENDED] = mended
+    replaced = sum(
+        _UNREADABLE in name or name != sent for (name, _), (sent, _) in zip(taken, own, strict=True)
+    )
+    if replaced:
+        fate[NAMES_REPLACED] = replaced
     return Letter(
         partition,
         message.offset(),

@@ -11,7 +11,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from ehkafka.errors import AbandonedError, EhkafkaError, EngineError, said
+from ehkafka.errors import EhkafkaError, EngineError, UnfinishedError, said
 from ehkafka.events import AppStopped, AppStopping
 from ehkafka.run.endings import death_of
 from ehkafka.spark.engine.batch_lines import Told
@@ -223,7 +223,7 @@ class Follower:
         else:
             if self.query.isActive and self.query.status["isTriggerActive"]:
                 self.fail(
-                    AbandonedError(
+                    UnfinishedError(
                         "The running batch did not end within the stop's time, so it was cut off: none of "
                         "its records is committed, and they are handled again. Give stop() more time, or "
                         "the query a smaller max_records_per_batch."
@@ -273,7 +273,7 @@ class Follower:
         elif late:
             shown = ", ".join(map(str, late[:10]))
             self.fail(
-                AbandonedError(
+                UnfinishedError(
                     f"The last commit of {shown} failed "
                     f"({self._group.commits.trouble or 'no answer in time'}), so what was finished since the "
                     "commit before is handled again."

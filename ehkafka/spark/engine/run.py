@@ -76,7 +76,7 @@ class SparkRun:
         """Let the running batch end, commit it, stop; raise what ended the run, if it was an error.
 
         A batch that does not end within `timeout_s` (`stop_s` of the settings by default) is cut off, and
-        `AbandonedError` says so: its records are handled again. The on_stop functions are waited for.
+        `UnfinishedError` says so: its records are handled again. The on_stop functions are waited for.
         """
         self._follower.request_stop("stop() was called", timeout_s)
         if self._follower.owns(threading.current_thread()):

@@ -14,7 +14,7 @@ from ehkafka.events.app import (
     SettingAdvice,
 )
 from ehkafka.telemetry.sentences.dispatch import sentence
-from ehkafka.telemetry.wording import abandoned, clause, ended, names, records, text
+from ehkafka.telemetry.wording import clause, ended, names, records, returned, text
 from ehkafka.wording import counted, seconds
 
 _FINISHED = {
@@ -97,4 +97,4 @@ def _(event: RecordsLeft) -> str:
 
 @sentence.register
 def _(event: AppStopped) -> str:
-    return f"Stopped with exit code {event.exit_code}; {abandoned(event.abandoned_records)}."
+    return f"Stopped with exit code {event.exit_code}; {returned(event.returned_records)}."

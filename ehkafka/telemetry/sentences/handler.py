@@ -49,7 +49,7 @@ def _(event: UserCodeHangs) -> str:
 @sentence.register
 def _(event: UserCodeLeft) -> str:
     return (
-        f"The stop's time was over while your code still ran: {names(event.running)}. It is left behind; "
+        f"The stop's time was over while your code still ran: {names(event.running)}. It is left running; "
         "make it quicker or raise stop_s."
     )
 

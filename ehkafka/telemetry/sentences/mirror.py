@@ -71,6 +71,6 @@ def _(event: MirrorUsed) -> str:
 @sentence.register
 def _(event: MirrorLeftBehind) -> str:
     return (
-        f"The app leaves with an older mirror of {names(event.partitions)}: {ended(event.error)} The "
+        f"The app ends with an older mirror of {names(event.partitions)}: {ended(event.error)} The "
         "group's commits are right; only a start without them would repeat records."
     )

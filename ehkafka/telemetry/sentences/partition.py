@@ -13,7 +13,7 @@ from ehkafka.events.partition import (
     PartitionRevoked,
 )
 from ehkafka.telemetry.sentences.dispatch import sentence
-from ehkafka.telemetry.wording import abandoned, clause, ended, records, text
+from ehkafka.telemetry.wording import clause, ended, records, returned, text
 from ehkafka.wording import seconds
 
 NEW = "new in its topic, so it begins with its log, whatever start= says"
@@ -29,22 +29,22 @@ def _(event: PartitionAssigned) -> str:
 def _(event: PartitionRevoked) -> str:
     committed = "nothing committed" if event.next_offset is None else f"committed up to {event.next_offset}"
     return (
-        f"Gave back {event.partition}, epoch {event.epoch} ({clause(event.reason)}): {committed}; "
-        f"{abandoned(event.abandoned_records)}."
+        f"Released {event.partition}, epoch {event.epoch} ({clause(event.reason)}): {committed}; "
+        f"{returned(event.returned_records)}."
     )
 
 
 @sentence.register
 def _(event: PartitionLost) -> str:
-    return lost(f"{event.partition}, epoch {event.epoch}", event.abandoned_records)
+    return lost(f"{event.partition}, epoch {event.epoch}", event.returned_records)
 
 
-def lost(what: str, abandoned_records: int) -> str:
+def lost(what: str, returned_records: int) -> str:
     """Say what the group took away without asking, and of one or many what follows."""
-    who = ", perhaps by another member already" if abandoned_records else ""
+    who = ", perhaps by another member already" if returned_records else ""
     return (
         f"Lost {what}: the group went on without this member, so there was no last commit; "
-        f"{abandoned(abandoned_records)}{who}. If this repeats, look for a blocked process or network, or "
+        f"{returned(returned_records)}{who}. If this repeats, look for a blocked process or network, or "
         "raise session.timeout.ms."
     )
 

@@ -38,7 +38,7 @@ def _(event: RecordRetried) -> str:
 def _(event: BatchRaised) -> str:
     return (
         f"Batch handler {text(event.handler)} raised for {records(event.records)}: "
-        f"{clause(event.error)}{at_place(event)}. They come again, "
+        f"{clause(event.error)}{at_place(event)}. They are retried, "
         f"at most {event.next_records_max} at a time, until the one to blame stands alone."
     )
 

@@ -124,7 +124,7 @@ class BatchRun:
 
     def _died(self) -> None:
         how = self._link.bury()
-        if self._heard(self._link.reader.take()) or self._pool.is_abandoned:
+        if self._heard(self._link.reader.take()) or self._pool.is_given_up:
             return  # killed by us, at the end of all waiting: the records stay as they are
         returned = (self._taken_back or 0) + self._link.claims.take_back()
         started = self._offered - returned

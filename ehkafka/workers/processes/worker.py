@@ -91,7 +91,7 @@ class ProcessWorker:
         return link
 
     def _await_ready(self, link: ProcessLink) -> None:
-        while not self._pool.is_abandoned:
+        while not self._pool.is_given_up:
             for frame in link.reader.take_until(time.monotonic() + ALIVE_LOOK_S):
                 if self._pool.heard_stop(frame):
                     continue
@@ -132,11 +132,11 @@ class ProcessWorker:
         if link is None:
             return
         link.ask_to_leave()
-        while not self._pool.is_abandoned and not link.reader.ended and not link.is_dead:
+        while not self._pool.is_given_up and not link.reader.ended and not link.is_dead:
             for frame in link.reader.take_until(time.monotonic() + ALIVE_LOOK_S):
                 if not self._pool.heard_stop(frame) and frame.kind == pipe.TORN_DOWN:
                     self._pool.on_tear_down_error(unpack_error(frame.body, link.pid))
-        if not self._pool.is_abandoned:
+        if not self._pool.is_given_up:
             link.bury()
         self._link = None
         link.close()
@@ -147,7 +147,7 @@ class ProcessWorker:
         exchange = self._exchange
         gate = threading.Lock()
         gate.acquire()
-        while not self.is_surplus and not self._pool.is_abandoned:
+        while not self.is_surplus and not self._pool.is_given_up:
             if self._link is None and (link := self._launch_again()) is not None:
                 self._link = link
             batch = self._collect() if self._link is not None else None

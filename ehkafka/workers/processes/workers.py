@@ -77,9 +77,9 @@ class ProcessWorkers:
         self.deadline_s = deadline_s
         self.one_record_turns = one_record_turns
         self._emit = emit
-        # Set once; `closing` cuts waits short, `is_abandoned` says that nobody waits for results any more.
+        # Set once; `closing` cuts waits short, `is_given_up` says that nobody waits for results any more.
         self.closing = threading.Event()
-        self.is_abandoned = False
+        self.is_given_up = False
         # Changed by `resize` alone, as a whole.
         self._workers = [ProcessWorker(self, number) for number in range(settings.size)]
         self._leaving: list[ProcessWorker] = []
@@ -144,7 +144,7 @@ class ProcessWorkers:
 
     def let_go(self) -> None:
         """Wait for nobody any more: kill the children that are left. Their records stay unfinished."""
-        self.is_abandoned = True
+        self.is_given_up = True
         for worker in self._all():
             worker.kill()
         self._join(LET_GO_S)

@@ -12,12 +12,12 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from ehkafka.errors import (
-    AbandonedError,
     EhkafkaError,
     EngineError,
     GroupInUseError,
     HandlerFailedError,
     OffsetGapError,
+    UnfinishedError,
 )
 from ehkafka.events import AppStopped, AppStopping, BatchesFinished
 from ehkafka.records import TopicPartition
@@ -187,7 +187,7 @@ def test_a_batch_that_outlasts_the_stop_is_cut_off(scene: SimpleNamespace) -> No
     """L3: when the stop's time is over the batch is cut off, and the error says what becomes of it."""
     scene.query.is_busy = True
     scene.start()
-    with pytest.raises(AbandonedError, match=r"cut off.*handled again"):
+    with pytest.raises(UnfinishedError, match=r"cut off.*handled again"):
         scene.run.stop(timeout_s=0.05)
     assert scene.query.stopped_while_busy is True
     assert scene.run.failure.exit_code == 4
@@ -201,7 +201,7 @@ def test_a_second_request_may_cut_the_batch_off_at_once(scene: SimpleNamespace, 
     lab.wait_until(scene.stop_file.exists)
     assert not scene.run.wait(0.05)
     scene.run.leave_now()
-    with pytest.raises(AbandonedError, match="cut off"):
+    with pytest.raises(UnfinishedError, match="cut off"):
         scene.run.wait(10)
     assert scene.query.stopped_while_busy is True
 
@@ -390,7 +390,7 @@ def test_a_last_commit_that_fails_is_told(scene: SimpleNamespace) -> None:
     """C7: what was finished since the commit before is handled again, and the stop says so."""
     scene.group.late, scene.group.trouble = [P0], "NOT_COORDINATOR"
     scene.start()
-    with pytest.raises(AbandonedError, match=r"last commit of t\[0\] failed \(NOT_COORDINATOR\)"):
+    with pytest.raises(UnfinishedError, match=r"last commit of t\[0\] failed \(NOT_COORDINATOR\)"):
         scene.run.stop()
 
 

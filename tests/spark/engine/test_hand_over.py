@@ -27,7 +27,7 @@ def committed(at0: int, at1: int, metadata: str = OURS) -> dict[TopicPartition, 
 
 
 def test_equal_positions_go_on() -> None:
-    """After a graceful stop both say the same, whoever has committed it, and nothing has to be mended."""
+    """After a graceful stop both say the same, whoever has committed it, and nothing has to be fixed."""
     for metadata in (OURS, "", MOVED, Mark("run-2", "other").text):
         assert check_hand_over(WHOSE, STANDING, committed(200, 90, metadata)) == {}
 

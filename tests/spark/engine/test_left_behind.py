@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from ehkafka.embedded.requests import ApiKey
-from ehkafka.errors import AbandonedError, HandlerFailedError
+from ehkafka.errors import HandlerFailedError, UnfinishedError
 from ehkafka.spark.engine import follow
 from ehkafka.spark.engine.tasks.last_tasks import await_tasks
 
@@ -122,7 +122,7 @@ def test_o1_a_batch_that_was_cut_off_has_ended_when_the_run_has(
     app.handler("u")(handle)
     run = app.run_on_spark(spark)
     lab.wait_until(journal.lines)
-    with pytest.raises(AbandonedError, match="cut off"):
+    with pytest.raises(UnfinishedError, match="cut off"):
         run.stop(timeout_s=0.1)
     seen = len(journal.lines())
     app = app_at()

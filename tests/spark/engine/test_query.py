@@ -12,12 +12,12 @@ import ehkafka
 from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.errors import (
-    AbandonedError,
     ConfigurationError,
     EndpointError,
     GroupInUseError,
     HandlerFailedError,
     TopicNotFoundError,
+    UnfinishedError,
 )
 from ehkafka.progress.metadata import LogFacts, encode
 
@@ -194,7 +194,7 @@ def test_a_batch_that_outlasts_the_stop_is_cut_off_and_told(
     run = app.run_on_spark(spark)
     lab.wait_until(journal.lines)
     began_s = time.monotonic()
-    with pytest.raises(AbandonedError, match="cut off"):
+    with pytest.raises(UnfinishedError, match="cut off"):
         run.stop(timeout_s=0.5)
     assert time.monotonic() - began_s < 60
     assert broker.committed("g", "u") == {0: 0}

@@ -129,7 +129,7 @@ class Commits:
         if self._holding.lost is not None or self.fatal is not None:
             return self._holding.lost or self.fatal
         committer = self._context.committer
-        if committer.trouble is None or committer.mends_itself:
+        if committer.trouble is None or committer.is_transient:
             return None
         return self._in_use(f"the broker refuses our commits ({committer.trouble})")
 

@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.endpoint.properties.names import in_one_spelling
-from ehkafka.endpoint.secret_location import plain_properties, whereabouts
+from ehkafka.endpoint.secret_location import plain_properties, secret_location
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark import secrets
 
@@ -64,7 +64,7 @@ def way_in_options(
     try:
         if names & ways:
             return {} if "endpointfactory" in names else _client_options(consumer or {})
-        found = whereabouts(endpoint, os.environ if environ is None else environ)
+        found = secret_location(endpoint, os.environ if environ is None else environ)
         own = _client_options(consumer or {})
     except ConfigurationError as error:
         raise ConfigurationError(f"{error} {advice}") from None

@@ -37,7 +37,7 @@ def test_a_signal_goes_before_the_retries_and_retries_before_on_error(bench: Any
     asked: list[Any] = []
     desk = bench.desk(policy=Hold(), retry=FOR_EVER, ask=lambda *a: asked.append(a))
     assert desk(bench.lane, SkipRecord("a test")) == SkipHead("a test")
-    assert desk(bench.lane, RetryLater(9, "soon")) == RetryHead(9.0, "RetryLater: soon", is_wish=True)
+    assert desk(bench.lane, RetryLater(9, "soon")) == RetryHead(9.0, "RetryLater: soon", is_asked=True)
     assert desk(bench.lane, ERROR) == RetryHead(1.0, "ValueError: no luck")
     assert asked == []
     assert desk(bench.lane, RejectRecord("broken")) == HoldHead("RejectRecord: broken")
@@ -100,12 +100,12 @@ def test_a_letter_is_posted_only_once_its_lane_is_settled(bench: Any) -> None:
     assert (ticket, letter.offset, letter.header("ehkafka-attempts")) == ("ticket", 7, b"1")
 
 
-def test_wishes_use_up_no_attempts(bench: Any) -> None:
+def test_asked_retries_use_up_no_attempts(bench: Any) -> None:
     """The schedule begins anew for none of them, and goes on where the failures were."""
     desk = bench.desk(policy=Skip(), retry=Retry(attempts=3, first_s=1.0, jitter=0.0))
-    bench.lane.attempts, bench.lane.wishes = 5, 4
+    bench.lane.attempts, bench.lane.retries_asked = 5, 4
     assert desk(bench.lane, ERROR) == RetryHead(2.0, "ValueError: no luck")
-    bench.lane.attempts, bench.lane.wishes = 6, 4
+    bench.lane.attempts, bench.lane.retries_asked = 6, 4
     assert isinstance(desk(bench.lane, ERROR), SkipHead)
 
 

@@ -1,0 +1,47 @@
+"""One word, one meaning: words that were replaced stay out of code, texts and docs.
+
+What replaced each stands beside it. The changelog and the appendix of `docs/migrating.md` may name them:
+they tell what something was called before.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("ehkafka", "tests", "examples", "scripts", "docs")
+MAY_NAME_THEM = {"docs/migrating.md", "tests/architecture/test_words.py"}
+REPLACED = {
+    r"abandon\w*": "unfinished (the error), returned (the records)",
+    r"(?<![a-z])mend(?:s|ed|ing)?(?![a-z])": "fix",
+    r"(?<![a-z])stints?(?![a-z])": "turn",
+    r"sleepers?(?![a-z])": "idle worker",
+    r"whereabouts": "secret_location",
+    r"come_by": "pump_from_poll",
+    r"let_others_out": "wait_for_senders",
+    r"(?<![a-z])wishes(?![a-z])": "arguments (of the drop-in), asked (of a record)",
+    r"(?:gave|giv\w+) back to the group": "returned",
+}
+
+
+def _sources() -> list[Path]:
+    found = [path for room in ROOMS for path in (ROOT / room).rglob("*")]
+    found += [ROOT / "README.md", ROOT / "DESIGN.md"]
+    return [path for path in found if path.suffix in {".py", ".md", ".toml", ".html"} and path.is_file()]
+
+
+@pytest.mark.parametrize("word", REPLACED)
+def test_a_replaced_word_stays_out(word: str) -> None:
+    """Each finding names file, line and the word to use."""
+    pattern = re.compile(word, re.IGNORECASE)
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()[:80]}"
+        for path in _sources()
+        if str(path.relative_to(ROOT)) not in MAY_NAME_THEM
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert not found, f"use {REPLACED[word]!r}:\n" + "\n".join(found)
