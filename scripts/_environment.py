@@ -65,6 +65,15 @@ def enter(groups: tuple[str, ...] = (), *, broker: bool = False) -> None:
         os.execv(python, [str(python), *sys.argv])  # noqa: S606 - no shell is wanted
 
 
+def become(run: str, groups: tuple[str, ...]) -> int:
+    """Become that file of `scripts`, under the environment's Python, with this checkout's `tests.kit`."""
+    python = str(set_up(groups))
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    command = [python, str(Path(__file__).with_name(run)), *sys.argv[1:]]
+    os.execve(python, command, {**os.environ, "PYTHONPATH": path})  # noqa: S606 - no shell is wanted
+    return 0
+
+
 def main_guard(main: Callable[[], int]) -> None:
     """Run a script's `main` and end with its code; a missing piece is a message, not a traceback."""
     try:

@@ -12,7 +12,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from ehkafka.testing.header_fuzz import INPUTS_PER_SEED, Failure, fuzz
+from tests.kit.header_fuzz import INPUTS_PER_SEED, Failure, fuzz
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

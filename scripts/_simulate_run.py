@@ -12,8 +12,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from ehkafka.testing.simulated_plan import SimulationPlan
-from ehkafka.testing.simulator import SimulationReport, simulate
+from tests.kit.simulated.plan import SimulationPlan
+from tests.kit.simulated.simulator import SimulationReport, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

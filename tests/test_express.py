@@ -15,8 +15,8 @@ from ehkafka.lanes.chunk import Chunk
 from ehkafka.lanes.order import KeyReader, by_key, by_partition, by_topic_partition, unordered
 from ehkafka.records import Record, TopicPartition
 from ehkafka.records.deferral import DEFERRED
-from ehkafka.testing.simulated_message import SimulatedMessage
 from ehkafka.workers.processes.option import Processes
+from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -204,6 +204,12 @@ def test_imports_point_down(module: str) -> None:
         assert _room(target) <= _room(module), f"{module} imports {target!r}, which lies above"
 
 
+def test_the_package_needs_nothing_of_its_tests() -> None:
+    """`tests.kit` is no part of the wheel."""
+    names = {name for tree in MODULES.values() for name in _imports(tree, typing_too=True)}
+    assert not {name for name in names if name.partition(".")[0] == "tests"}
+
+
 def test_all_else_is_in_a_room() -> None:
     """Beside the rooms lie the façade, the errors and the middleware alone."""
     assert {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"} == LOOSE - {""}

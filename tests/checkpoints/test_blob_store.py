@@ -15,7 +15,7 @@ from ehkafka.checkpoints.stores.store import (
     StoreUnavailableError,
 )
 from ehkafka.testing.faults.http_proxy import Fault, HttpProxy
-from ehkafka.testing.unstolen import unstolen_s
+from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,7 +16,7 @@ from ehkafka.checkpoints.mirror.work import MirrorWork
 from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.checkpoints.stores.store import StoreUnavailableError
 from ehkafka.records import TopicPartition
-from ehkafka.testing.bad_store import BadStore
+from tests.kit.bad_store import BadStore
 
 if TYPE_CHECKING:
     from ehkafka.checkpoints.stores.store import Version

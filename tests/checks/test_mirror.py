@@ -12,7 +12,7 @@ from ehkafka.checkpoints.stores.file import FileStore
 from ehkafka.checks import Target, mirror
 from ehkafka.checks.finding import NotMeasured, Trouble
 from ehkafka.checks.inspection import Inspection
-from ehkafka.testing.bad_store import BadStore
+from tests.kit.bad_store import BadStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 import ehkafka
-from ehkafka.testing.unstolen import unstolen_s
+from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ import pytest
 import ehkafka
 from ehkafka.events import BatchRaised, CommitAcknowledged, HandlerFailed, RecordSkipped, StaleResult
 from ehkafka.testing import ApiKey, CheckingHistory
-from ehkafka.testing.unstolen import unstolen_s
+from tests.kit.unstolen import unstolen_s
 
 HANDLER = {
     "max_records",

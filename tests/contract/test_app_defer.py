@@ -11,7 +11,7 @@ import pytest
 import ehkafka
 from ehkafka.events import DeferredAnswerDropped, HandlerFailed, StaleResult, UserCodeFailed
 from ehkafka.records.deferral import DEFERRED
-from ehkafka.testing.simulated_message import SimulatedMessage
+from tests.kit.simulated.message import SimulatedMessage
 
 
 class Deferring:

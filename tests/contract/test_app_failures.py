@@ -9,7 +9,7 @@ import pytest
 
 import ehkafka
 from ehkafka.events import HandlerFailed, UserCodeFailed
-from ehkafka.testing.unstolen import unstolen_s
+from tests.kit.unstolen import unstolen_s
 
 
 def ends_with(app: Any, kind: type[ehkafka.EhkafkaError], words: str | None = None) -> Any:

@@ -12,7 +12,7 @@ import pytest
 
 import ehkafka
 from ehkafka.events import AppStopped
-from ehkafka.testing.unstolen import unstolen_s
+from tests.kit.unstolen import unstolen_s
 
 
 def test_l1_a_drain_handles_and_commits_all_that_was_received(lab: Any, wait_for: Any) -> None:

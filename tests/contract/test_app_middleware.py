@@ -12,7 +12,7 @@ import pytest
 
 import ehkafka
 from ehkafka.middleware import log_attempts, time_attempts, trace_attempts, trace_context
-from ehkafka.testing.simulated_message import SimulatedMessage
+from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -26,8 +26,8 @@ from ehkafka.events import (
     MirrorUsed,
     ProgressRestored,
 )
-from ehkafka.testing.bad_store import BadStore
-from ehkafka.testing.unstolen import unstolen_s
+from tests.kit.bad_store import BadStore
+from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ import pytest
 
 import ehkafka
 from ehkafka.events import RecordsLeft
-from ehkafka.testing.unstolen import unstolen_s
+from tests.kit.unstolen import unstolen_s
 
 
 @pytest.mark.parametrize(

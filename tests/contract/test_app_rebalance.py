@@ -20,7 +20,7 @@ from ehkafka.events import (
 )
 from ehkafka.testing import ApiKey
 from ehkafka.testing.checker.history_event import CommitRequested, Revoked
-from ehkafka.testing.unstolen import unstolen_s
+from tests.kit.unstolen import unstolen_s
 
 T0 = ehkafka.TopicPartition("t", 0)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import ehkafka
-from ehkafka.testing.unstolen import unstolen_s
+from tests.kit.unstolen import unstolen_s
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 import ehkafka
 from ehkafka.events import HandlerFailed, RecordRetried, RecordSkipped, UserCodeFailed
-from ehkafka.testing.unstolen import unstolen_s
+from tests.kit.unstolen import unstolen_s
 
 QUICK = ehkafka.Retry(attempts=3, first_s=0.01, jitter=0)
 FOR_EVER = ehkafka.Retry(attempts=None, first_s=0.02, max_s=0.02, jitter=0)

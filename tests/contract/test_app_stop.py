@@ -13,7 +13,7 @@ import ehkafka
 from ehkafka.events import AppStopped, AppStopping, PartitionLost, RecordRetried, RecordsLeft
 from ehkafka.progress.committer import Committer
 from ehkafka.testing import ApiKey
-from ehkafka.testing.unstolen import unstolen_s
+from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable

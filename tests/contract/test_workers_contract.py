@@ -18,7 +18,7 @@ import pytest
 import ehkafka
 from ehkafka.events import PartitionLost
 from ehkafka.testing import ApiKey, CheckingHistory
-from ehkafka.testing.unstolen import unstolen_s
+from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

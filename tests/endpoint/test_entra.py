@@ -13,7 +13,7 @@ from ehkafka.endpoint.client import open_producer
 from ehkafka.endpoint.properties.layers import consumer_properties, producer_properties
 from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.testing.identity_endpoint import IdentityEndpoint
-from ehkafka.testing.unstolen import unstolen_s
+from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

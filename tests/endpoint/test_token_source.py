@@ -11,7 +11,7 @@ from ehkafka.endpoint.entra import token_source
 from ehkafka.endpoint.entra.token_source import ATTEMPTS_AT_ONCE, NO_TOKEN, OVERTAKEN_AFTER_S, TokenSource
 from ehkafka.errors import EndpointError
 from ehkafka.events import Event, TokenRefreshed, TokenRefreshFailed
-from ehkafka.testing.unstolen import unstolen_s
+from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -3,7 +3,7 @@
     python soak_member.py --history h.jsonl --bootstrap 127.0.0.1:9092 --group g --topic t --kind threads
 
 Each record takes 0 to 10 ms; some fail at their first attempt, some always and go to `TOPIC.dead`. Started by
-`ehkafka.testing.processes.MemberProcess`: SIGTERM stops it, and it leaves when its standard input ends.
+`tests.kit.processes.MemberProcess`: SIGTERM stops it, and it leaves when its standard input ends.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from ehkafka.testing.memory import slope_mb_per_hour, tree_mb
-from ehkafka.testing.processes import MemberProcess
+from tests.kit.memory import slope_mb_per_hour, tree_mb
+from tests.kit.processes import MemberProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable

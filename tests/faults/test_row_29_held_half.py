@@ -19,7 +19,7 @@ from ehkafka.progress.saving import EVENT_HUBS_METADATA_BYTES_MAX
 from ehkafka.records import TopicPartition
 from ehkafka.testing import read_history
 from ehkafka.testing.checker.history_event import CommitFailed, Finished, Started
-from ehkafka.testing.processes import MemberProcess
+from tests.kit.processes import MemberProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ import ehkafka
 from ehkafka.events import AppStopped, RecordsLeft
 from ehkafka.testing import MemoryHistory
 from ehkafka.testing.checker.history_event import Finished
-from ehkafka.testing.unstolen import unstolen_s
+from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ehkafka.headers import amqp
-from ehkafka.testing.header_fuzz import INPUTS_PER_SEED, Failure, fuzz, judge
+from tests.kit.header_fuzz import INPUTS_PER_SEED, Failure, fuzz, judge
 
 SEEDS = int(os.environ.get("EHKAFKA_FUZZ_SEEDS", "2"))
 

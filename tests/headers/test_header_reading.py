@@ -9,7 +9,7 @@ import pytest
 
 from ehkafka import headers
 from ehkafka.records import Record, record_type
-from ehkafka.testing.simulated_message import SimulatedMessage
+from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
     from ehkafka.headers import HeaderMode

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ehkafka.headers.size import SHORT_KEY_BYTES, size_of, sizes_of, total_and_largest
 from ehkafka.headers.taking import have_headers
-from ehkafka.testing.simulated_message import SimulatedMessage
+from tests.kit.simulated.message import SimulatedMessage
 
 _some_bytes = st.none() | st.binary(max_size=200)
 _messages = st.lists(

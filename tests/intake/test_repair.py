@@ -14,7 +14,7 @@ from ehkafka.events import ConnectionTrouble, OffsetGap
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
 from ehkafka.intake.repair import RETRY_S, GapRepair
 from ehkafka.records import TopicPartition
-from ehkafka.testing.lane_bench import LaneBench
+from tests.kit.lane_bench import LaneBench
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

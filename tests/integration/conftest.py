@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, Producer
 import ehkafka
 from ehkafka.records import TopicPartition
 from ehkafka.testing import Checker, JsonLinesHistory, MemoryHistory, check_history, read_history
-from ehkafka.testing.processes import MemberProcess
+from tests.kit.processes import MemberProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

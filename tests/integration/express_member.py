@@ -1,4 +1,4 @@
-"""A member of a group as a program whose handler keeps a log of its own, see `ehkafka.testing.call_log`.
+"""A member of a group as a program whose handler keeps a log of its own, see `tests.kit.call_log`.
 
 What the handler does is said by each record's value, see `COSTS_S`. SIGTERM stops it; it leaves as well when
 its standard input ends. At the end of a graceful stop it prints how many records ended in chunks.
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import ehkafka
 from ehkafka.lanes import express_mode
 from ehkafka.testing import JsonLinesHistory
-from ehkafka.testing.call_log import BEGUN, ENDED, FAILED, CallLog
+from tests.kit.call_log import BEGUN, ENDED, FAILED, CallLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable

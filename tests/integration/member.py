@@ -1,6 +1,6 @@
 """A member of a consumer group as a program: one ehkafka app over one topic, with a history on disk.
 
-Started by `ehkafka.testing.processes.MemberProcess`. SIGTERM stops it; it leaves as well when its standard
+Started by `tests.kit.processes.MemberProcess`. SIGTERM stops it; it leaves as well when its standard
 input ends. The exit code is the app's: 0, or that of the error which ended it, or 130 like that of
 `ehkafka run` when SIGTERM came while the broker was still waited for.
 

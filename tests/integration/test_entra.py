@@ -17,7 +17,7 @@ from ehkafka.testing.identity_endpoint import IdentityEndpoint
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
 from ehkafka.testing.kafka.server_identity import issue_identity
-from ehkafka.testing.unstolen import unstolen_s
+from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,6 +1,6 @@
 """J6 on a real broker: with chunks and without, handlers see the same records in the same order per key.
 
-The handlers keep a log of their own (`ehkafka.testing.call_log`), so nothing here rests on what the engine
+The handlers keep a log of their own (`tests.kit.call_log`), so nothing here rests on what the engine
 says of itself; the test compares it with what was produced. `EHKAFKA_EXPRESS_RECORDS` makes the runs longer.
 """
 
@@ -24,8 +24,8 @@ import pytest
 from confluent_kafka import Producer
 
 from ehkafka.testing import check_history, read_history
-from ehkafka.testing.call_log import BEGUN, ENDED, FAILED, Call, read_calls
 from ehkafka.testing.checker.history_event import Finished, Started
+from tests.kit.call_log import BEGUN, ENDED, FAILED, Call, read_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.broker
 
+ROOT = Path(__file__).parents[2]
 MEMBER = Path(__file__).with_name("express_member.py")
 RECORDS = int(os.environ.get("EHKAFKA_EXPRESS_RECORDS", "40000"))
 KEYS = 1_000
@@ -114,7 +115,11 @@ class Member:
         command += [part for pair in consumer.items() for part in ("--consumer", "{}={}".format(*pair))]
         with self._log.open("wb") as output:
             self.process = subprocess.Popen(
-                [*command, *arguments], stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT
+                [*command, *arguments],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},  # for `tests.kit`
             )
 
     @property

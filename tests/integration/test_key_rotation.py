@@ -12,7 +12,7 @@ from ehkafka.events import ClientLogged, ConnectionTrouble, CredentialRotated, C
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
 from ehkafka.testing.kafka.server_identity import issue_identity
-from ehkafka.testing.unstolen import unstolen_s
+from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -11,12 +11,12 @@ import pytest
 
 from ehkafka.testing import read_history
 from ehkafka.testing.checker import history_event as events
-from ehkafka.testing.unstolen import unstolen_s
+from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ehkafka.testing.processes import MemberProcess
+    from tests.kit.processes import MemberProcess
 
 pytestmark = pytest.mark.broker
 

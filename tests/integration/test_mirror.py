@@ -18,8 +18,8 @@ from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.embedded.topics import produce
 from ehkafka.events import MirrorUsed
 from ehkafka.testing import read_history
-from ehkafka.testing.bad_store import BadStore
 from ehkafka.testing.checker.history_event import Started
+from tests.kit.bad_store import BadStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ehkafka.testing.azurite import Azurite
-    from ehkafka.testing.processes import MemberProcess
+    from tests.kit.processes import MemberProcess
 
 pytestmark = pytest.mark.broker
 

@@ -11,7 +11,7 @@ from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.express import READY_LANES_MIN
 from ehkafka.lanes.order import KeyFailure
-from ehkafka.testing.lane_bench import LaneBench
+from tests.kit.lane_bench import LaneBench
 
 if TYPE_CHECKING:
     from ehkafka.lanes.assignment import Assignment

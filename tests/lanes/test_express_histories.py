@@ -20,7 +20,7 @@ from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.order import KeyFailure, KeyReader, by_key
 from ehkafka.records import Outcome, TopicPartition
-from ehkafka.testing.simulated_message import SimulatedMessage
+from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

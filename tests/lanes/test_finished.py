@@ -9,7 +9,7 @@ import pytest
 from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.finished import FinishedBefore
 from ehkafka.records import TopicPartition
-from ehkafka.testing.lane_bench import LaneBench
+from tests.kit.lane_bench import LaneBench
 
 P0 = TopicPartition("t", 0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ehkafka.testing.lane_bench import LaneBench
+from tests.kit.lane_bench import LaneBench
 
 
 def test_the_watermark_passes_a_gap_once_what_lies_before_it_is_done() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ehkafka.lanes.decision import HoldHead, RetryHead
-from ehkafka.testing.lane_bench import LaneBench
+from tests.kit.lane_bench import LaneBench
 
 
 def test_a_parked_lane_is_parked_whole() -> None:

@@ -6,8 +6,8 @@ import random
 
 from ehkafka.lanes.decision import HoldHead, RetryHead
 from ehkafka.lanes.order import by_partition
-from ehkafka.testing.lane_bench import LaneBench
-from ehkafka.testing.simulated_message import SimulatedMessage
+from tests.kit.lane_bench import LaneBench
+from tests.kit.simulated.message import SimulatedMessage
 
 
 def _of_key(started: list[str], key: str) -> list[str]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ehkafka.consumer.marks import Marks as Delivered
 from ehkafka.lanes import marks as room
 from ehkafka.records import TopicPartition
-from ehkafka.testing.lane_bench import LaneBench
+from tests.kit.lane_bench import LaneBench
 
 MARKS_MAX = 1_000
 

@@ -22,8 +22,8 @@ from ehkafka.lanes.order import (
     unordered,
 )
 from ehkafka.records import Record
-from ehkafka.testing.lane_bench import LaneBench
-from ehkafka.testing.simulated_message import SimulatedMessage
+from tests.kit.lane_bench import LaneBench
+from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
     from ehkafka.lanes.order import NullKey, Scope

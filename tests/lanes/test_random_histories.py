@@ -14,7 +14,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precon
 
 from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 from ehkafka.records import Outcome
-from ehkafka.testing.lane_bench import LaneBench
+from tests.kit.lane_bench import LaneBench
 
 if TYPE_CHECKING:
     from ehkafka.lanes.assignment import Assignment

@@ -10,7 +10,7 @@ from confluent_kafka import Message
 from ehkafka.lanes.chunk import Chunk
 from ehkafka.lanes.order import by_key, by_topic_partition, unordered
 from ehkafka.lanes.received import Received
-from ehkafka.testing.lane_bench import LaneBench
+from tests.kit.lane_bench import LaneBench
 
 
 def _message(offset: int, key: bytes | None = b"a", headers: Any = None) -> Message:

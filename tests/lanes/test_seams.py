@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ehkafka.testing.lane_bench import LaneBench
+from tests.kit.lane_bench import LaneBench
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.testing.simulated_message import WatchedMessage
+    from tests.kit.simulated.message import WatchedMessage
 
 READS = range(25)
 

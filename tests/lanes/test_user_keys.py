@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from ehkafka.lanes.order import KeyFailure, KeyReader, describe_key
 from ehkafka.lanes.user_keys import KNOWN_MIN, UserKey, UserKeys, users_key
-from ehkafka.testing.lane_bench import LaneBench
-from ehkafka.testing.simulated_message import SimulatedMessage
+from tests.kit.lane_bench import LaneBench
+from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ehkafka.lanes.decision import HoldHead, RetryHead, SkipHead
-from ehkafka.testing.lane_bench import LaneBench
+from tests.kit.lane_bench import LaneBench
 
 
 def _ten_keys() -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ehkafka.lanes.cuts import Work
 from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead
 from ehkafka.records import Outcome
-from ehkafka.testing.lane_bench import LaneBench
+from tests.kit.lane_bench import LaneBench
 
 if TYPE_CHECKING:
     from ehkafka.lanes.decision import Decision

@@ -12,7 +12,7 @@ from ehkafka.progress.known import Known
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import CommitMetadata, LogFacts, decode
 from ehkafka.progress.saving import CHEAP_RECORDS, Detail, ProgressSaver
-from ehkafka.testing.lane_bench import LaneBench
+from tests.kit.lane_bench import LaneBench
 
 MANY = CHEAP_RECORDS + 1
 

@@ -11,7 +11,7 @@ from ehkafka.events import ProgressTruncated
 from ehkafka.progress.metadata import CommitMetadata, LogFacts, decode, facts_of
 from ehkafka.progress.saving import CHEAP_RECORDS, ProgressSaver, metadata_bytes_max
 from ehkafka.settings import Settings
-from ehkafka.testing.lane_bench import LaneBench
+from tests.kit.lane_bench import LaneBench
 
 
 def half_finished(count: int) -> tuple[LaneBench, Any]:

@@ -21,7 +21,7 @@ from ehkafka.recovery.letters.letter import Letter
 from ehkafka.recovery.letters.producer import LetterProducer
 from ehkafka.recovery.letters.topics import LetterOffice
 from ehkafka.recovery.policy import Stop
-from ehkafka.testing.simulated_message import SimulatedMessage
+from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

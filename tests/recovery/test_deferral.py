@@ -20,9 +20,9 @@ from ehkafka.records import Record, TopicPartition, deferral
 from ehkafka.records.deferral import DEFERRED, Deferred, defer, is_deferred
 from ehkafka.recovery.pending import PendingAnswers
 from ehkafka.testing.clock import VirtualClock
-from ehkafka.testing.simulated_message import SimulatedMessage
 from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.threads import ThreadWorkers
+from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

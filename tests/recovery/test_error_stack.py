@@ -12,9 +12,9 @@ import pytest
 
 from ehkafka.errors import said
 from ehkafka.records import Record
-from ehkafka.testing.simulated_message import SimulatedMessage
 from ehkafka.wording.error_stack import STACK_BYTES_MAX, RemoteTraceback, place_of, stack_of
 from ehkafka.workers.processes.failure import pack_error, unpack_error
+from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,8 @@ from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.records import TopicPartition
 from ehkafka.recovery.letters.flood import FloodGauge
 from ehkafka.recovery.policy import LIMIT_WINDOW_RECORDS, DeadLetter
-from ehkafka.testing.simulated_message import SimulatedMessage
 from ehkafka.workers.exchange import Exchange
+from tests.kit.simulated.message import SimulatedMessage
 
 
 def test_a_run_ends_with_a_success_and_breaks_its_limit_one_beyond() -> None:

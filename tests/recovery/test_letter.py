@@ -16,7 +16,7 @@ from ehkafka.recovery.letters.letter import (
     shorter,
 )
 from ehkafka.recovery.letters.origin import Fate, LetterFilter, fate_of, headers_back
-from ehkafka.testing.simulated_message import SimulatedMessage
+from tests.kit.simulated.message import SimulatedMessage
 
 ORIGIN = TopicPartition("t", 3)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ehkafka.records import Record
 from ehkafka.redrive.order import AHEAD_RECORDS_MAX, MergedLetters, SafeBelow
-from ehkafka.testing.simulated_message import SimulatedMessage
+from tests.kit.simulated.message import SimulatedMessage
 
 
 class Written(SimulatedMessage):

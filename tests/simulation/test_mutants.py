@@ -30,9 +30,9 @@ from ehkafka.progress.known import Known
 from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
 from ehkafka.progress.saving import Detail, ProgressSaver
 from ehkafka.records import Outcome, TopicPartition
-from ehkafka.testing.lane_bench import LaneBench
-from ehkafka.testing.simulated_plan import SimulationPlan
-from ehkafka.testing.simulator import simulate
+from tests.kit.lane_bench import LaneBench
+from tests.kit.simulated.plan import SimulationPlan
+from tests.kit.simulated.simulator import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.lanes.express import Express
-from ehkafka.testing.simulated_plan import SimulationPlan
-from ehkafka.testing.simulator import SimulationReport, simulate
+from tests.kit.simulated.plan import SimulationPlan
+from tests.kit.simulated.simulator import SimulationReport, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

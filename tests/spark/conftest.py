@@ -25,7 +25,7 @@ def spark_environment(
 ) -> Iterator[dict[str, str]]:
     """Set, for this process and all that it starts, what PySpark needs to run on loopback; return it."""
     from ehkafka.spark.java_home import find_java_home  # noqa: PLC0415 - only for Spark's tests
-    from ehkafka.testing.spark_home import make_spark_home  # noqa: PLC0415
+    from tests.kit.spark_home import make_spark_home  # noqa: PLC0415
 
     if importlib.util.find_spec("pyspark") is None:
         without_broker(MissingExtraError("pyspark is not installed: pip install 'ehkafka[spark]'"), "PySpark")

@@ -58,7 +58,7 @@ def test_a_cluster_runs_the_shipped_wheel(
     tmp_path: Path,
 ) -> None:
     """Two executors get ehkafka and the app by `--py-files`; each record is handled and written once."""
-    from ehkafka.testing.spark_cluster import SparkCluster  # noqa: PLC0415 - only for this test
+    from tests.kit.spark_cluster import SparkCluster  # noqa: PLC0415 - only for this test
 
     topic, container, notes = f"t-{uuid.uuid4().hex[:8]}", f"c{uuid.uuid4().hex[:8]}", tmp_path / "notes"
     kafka.create_topic(topic, 4)

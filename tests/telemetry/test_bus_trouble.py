@@ -10,7 +10,7 @@ from ehkafka.events import Event, PartitionAssigned
 from ehkafka.records import TopicPartition
 from ehkafka.telemetry.bus import EventBus
 from ehkafka.testing.clock import VirtualClock
-from ehkafka.testing.unstolen import unstolen_s
+from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

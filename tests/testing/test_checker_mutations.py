@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ehkafka.testing.checker import history_event as events
 from ehkafka.testing.checker.checker import check_history
-from ehkafka.testing.story import PARTITION, Story
+from tests.kit.story import PARTITION, Story
 
 RECORDS = 24
 SEEDS = st.integers(0, 2**32 - 1)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ehkafka.testing.checker import history_event as events
 from ehkafka.testing.checker.checker import check_history
-from ehkafka.testing.story import Story
+from tests.kit.story import Story
 
 KEYS = ("a", "b", None)
 

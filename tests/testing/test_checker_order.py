@@ -5,8 +5,8 @@ from __future__ import annotations
 from ehkafka.records import TopicPartition
 from ehkafka.testing.checker.checker import Checker
 from ehkafka.testing.checker.verdict import Measure
-from ehkafka.testing.story import PARTITION as P0
-from ehkafka.testing.story import Story
+from tests.kit.story import PARTITION as P0
+from tests.kit.story import Story
 
 P1 = TopicPartition("readings", 1)
 

@@ -7,8 +7,8 @@ import orjson
 from ehkafka.testing.checker import history_event as events
 from ehkafka.testing.checker.checker import Checker
 from ehkafka.testing.checker.verdict import Measure
-from ehkafka.testing.story import PARTITION as P0
-from ehkafka.testing.story import Story
+from tests.kit.story import PARTITION as P0
+from tests.kit.story import Story
 
 
 def begun(*offsets: int) -> Story:

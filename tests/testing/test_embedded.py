@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.testing import ApiKey, EmbeddedBroker, EmbeddedBrokerError
-from ehkafka.testing.unstolen import unstolen_s
+from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from ehkafka.testing.memory import slope_mb_per_hour, tree_mb
+from tests.kit.memory import slope_mb_per_hour, tree_mb
 
 
 def test_a_straight_line_has_its_slope() -> None:

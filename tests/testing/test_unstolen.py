@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ehkafka.testing import unstolen
-from ehkafka.testing.unstolen import unstolen_s
+from tests.kit import unstolen
+from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,9 +17,9 @@ from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.lane import Lane
 from ehkafka.lanes.order import KeyReader
 from ehkafka.records import TopicPartition
-from ehkafka.testing.simulated_message import SimulatedMessage
 from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.threads import ThreadWorkers
+from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,11 +17,11 @@ from ehkafka.errors import HandlerFailedError
 from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.records import TopicPartition
-from ehkafka.testing.simulated_message import SimulatedMessage
 from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.tasks import loop as asyncio_loop
 from ehkafka.workers.tasks.gate import LoopGate
 from ehkafka.workers.tasks.workers import AsyncioWorkers
+from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator

@@ -13,10 +13,10 @@ import pytest
 
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.records import TopicPartition
-from ehkafka.testing.simulated_message import SimulatedMessage
 from ehkafka.workers.batches.exchange import BatchExchange
 from ehkafka.workers.batches.plan import BatchLimits, BatchPlan
 from ehkafka.workers.batches.workers import BatchWorkers
+from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

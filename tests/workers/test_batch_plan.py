@@ -9,8 +9,8 @@ import pytest
 
 from ehkafka.lanes.decision import HoldHead, RetryHead
 from ehkafka.records import Outcome
-from ehkafka.testing.lane_bench import LaneBench
 from ehkafka.workers.batches.plan import BatchLimits, BatchPlan
+from tests.kit.lane_bench import LaneBench
 
 if TYPE_CHECKING:
     from collections.abc import Callable

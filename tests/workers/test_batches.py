@@ -9,7 +9,7 @@ import pytest
 
 from ehkafka import Batch, Record
 from ehkafka.records.batch import Failed, Skipped, results_of
-from ehkafka.testing.simulated_message import SimulatedMessage
+from tests.kit.simulated.message import SimulatedMessage
 
 
 def make(count: int = 5) -> Batch:

@@ -17,7 +17,7 @@ import pytest
 from ehkafka.lanes.assignment import Assignment
 from ehkafka.lanes.chunk import Chunk
 from ehkafka.records import TopicPartition
-from ehkafka.testing.simulated_message import SimulatedMessage
+from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ import pytest
 
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.records import TopicPartition
-from ehkafka.testing.simulated_message import SimulatedMessage
 from ehkafka.workers.exchange import Exchange
+from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,7 +15,7 @@ from ehkafka.lanes.cuts import Cuts
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.lane import Lane
 from ehkafka.records import TopicPartition
-from ehkafka.testing.simulated_message import SimulatedMessage
+from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,8 @@ import pytest
 
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.records import TopicPartition
-from ehkafka.testing.simulated_message import SimulatedMessage
 from ehkafka.workers.exchange import QUICK_S, Exchange
+from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,11 +10,11 @@ import pytest
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.lanes.decision import HoldHead
-from ehkafka.testing.lane_bench import LaneBench
 from ehkafka.workers.processes import pipe
 from ehkafka.workers.processes.batch import Batch, BatchSize
 from ehkafka.workers.processes.failure import pack_error, unpack_error
 from ehkafka.workers.processes.option import Processes
+from tests.kit.lane_bench import LaneBench
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

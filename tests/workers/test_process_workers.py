@@ -23,12 +23,12 @@ from ehkafka.handlers.call import HandlerCall
 from ehkafka.lanes.decision import RetryHead
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.records import Record, TopicPartition
-from ehkafka.testing.simulated_message import SimulatedMessage
-from ehkafka.testing.unstolen import unstolen_s
 from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.processes import worker as process_worker
 from ehkafka.workers.processes.option import Processes
 from ehkafka.workers.processes.workers import ProcessWorkers
+from tests.kit.simulated.message import SimulatedMessage
+from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -440,7 +440,7 @@ import process_handlers
 from ehkafka.handlers.call import HandlerCall
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.records import Record, TopicPartition
-from ehkafka.testing.simulated_message import SimulatedMessage
+from tests.kit.simulated.message import SimulatedMessage
 from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.processes.workers import ProcessWorkers
 from ehkafka.workers.processes.option import Processes

@@ -12,9 +12,9 @@ import pytest
 from ehkafka.lanes.rate import TokenBucket
 from ehkafka.records import TopicPartition
 from ehkafka.testing.clock import VirtualClock
-from ehkafka.testing.simulated_message import SimulatedMessage
 from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.rate import Pace, PacedDispatcher
+from tests.kit.simulated.message import SimulatedMessage
 
 PARTITION = TopicPartition("t", 0)
 

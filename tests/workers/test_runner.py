@@ -12,9 +12,9 @@ import pytest
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.order import KeyReader
 from ehkafka.records import TopicPartition
-from ehkafka.testing.simulated_message import WatchedMessage
 from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.threads import ThreadWorkers
+from tests.kit.simulated.message import WatchedMessage
 
 LIMIT_S = 10.0
 

@@ -28,7 +28,7 @@ from ehkafka.spark.engine.tasks.work import TaskWork
 from ehkafka.spark.source.consumers import close_idle
 from ehkafka.spark.source.planning import Piece
 from ehkafka.testing import EmbeddedBroker
-from ehkafka.testing.simulated_message import SimulatedMessage
+from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -15,7 +15,7 @@ import ehkafka
 from ehkafka.errors import EhkafkaError, HandlerFailedError
 from ehkafka.spark.engine.tasks.shipment import Shipment
 from ehkafka.spark.engine.tasks.work import TaskWork
-from ehkafka.testing.simulated_message import SimulatedMessage
+from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

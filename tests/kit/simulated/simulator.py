@@ -19,12 +19,12 @@ from ehkafka.records import Outcome
 from ehkafka.testing.checker.checker import Checker
 from ehkafka.testing.checker.verdict import FORBIDDEN, Measure, Verdict
 from ehkafka.testing.clock import VirtualClock
-from ehkafka.testing.simulated_chaos import Chaos
-from ehkafka.testing.simulated_group import CommitRefusal, SimulatedGroup
-from ehkafka.testing.simulated_log import SimulatedLog
-from ehkafka.testing.simulated_member import SimulatedMember
-from ehkafka.testing.simulated_plan import SimulationPlan
-from ehkafka.testing.simulated_worker import draw_decision
+from tests.kit.simulated.chaos import Chaos
+from tests.kit.simulated.group import CommitRefusal, SimulatedGroup
+from tests.kit.simulated.log import SimulatedLog
+from tests.kit.simulated.member import SimulatedMember
+from tests.kit.simulated.plan import SimulationPlan
+from tests.kit.simulated.worker import draw_decision
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.decision import Verdict as Answer
     from ehkafka.progress.ledger import Position
     from ehkafka.records import TopicPartition
-    from ehkafka.testing.simulated_member import Refusals
+    from tests.kit.simulated.member import Refusals
 
 # After the faults have ended, all must be done and committed within so much virtual time.
 HEALED_S = 120.0
@@ -83,9 +83,9 @@ class Simulation:
 
     def __init__(self, plan: SimulationPlan, *, trace: bool = False) -> None:
         self.plan = plan
-        self.rng = random.Random(plan.seed)  # noqa: S311 - reproducible on purpose
+        self.rng = random.Random(plan.seed)
         # Apart, so that what is drawn for a seed stays the same.
-        self._fits_rng = random.Random(f"fits {plan.seed}")  # noqa: S311 - as above
+        self._fits_rng = random.Random(f"fits {plan.seed}")
         self.clock = VirtualClock()
         self.checker = Checker(lane_scope=self._lane_scope if plan.scope == "handler" else None)
         self.log = SimulatedLog(plan, self.rng, self._seam)

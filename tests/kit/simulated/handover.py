@@ -6,7 +6,7 @@ import enum
 from typing import TYPE_CHECKING
 
 from ehkafka.progress.ledger import Position
-from ehkafka.testing.simulated_group import Standing
+from tests.kit.simulated.group import Standing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.cuts import Work
     from ehkafka.records import TopicPartition
-    from ehkafka.testing.simulated_group import CommitRefusal
-    from ehkafka.testing.simulated_member import SimulatedMember
+    from tests.kit.simulated.group import CommitRefusal
+    from tests.kit.simulated.member import SimulatedMember
 
 
 class _State(enum.Enum):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.progress.ledger import Position
     from ehkafka.records import Message, TopicPartition
-    from ehkafka.testing.simulated_member import SimulatedMember
+    from tests.kit.simulated.member import SimulatedMember
 
 BYTES_MAX = 1_000
 # What every commit carries on.
@@ -31,7 +31,7 @@ class FinishedOffsets:
     def __init__(self, member: SimulatedMember) -> None:
         self._member = member
         # Of its own: which commits are made without a look is not what the seeds are about.
-        self._chance = random.Random(member.world.plan.seed)  # noqa: S311 - repeatable
+        self._chance = random.Random(member.world.plan.seed)
         self._saver = ProgressSaver(BYTES_MAX if member.world.plan.saves_ranges else 0)
         self._ended: dict[tuple[TopicPartition, int], set[int]] = {}
         self._received: dict[tuple[TopicPartition, int], set[int]] = {}

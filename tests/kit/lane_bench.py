@@ -11,7 +11,7 @@ from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.finished import FinishedBefore
 from ehkafka.lanes.order import KeyReader
 from ehkafka.records import TopicPartition
-from ehkafka.testing.simulated_message import WatchedMessage
+from tests.kit.simulated.message import WatchedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Container, Hashable, Sequence

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.decision import Decision
     from ehkafka.testing.clock import Timer
-    from ehkafka.testing.simulated_member import SimulatedMember
+    from tests.kit.simulated.member import SimulatedMember
 
 
 class SimulatedWorker:

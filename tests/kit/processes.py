@@ -65,7 +65,7 @@ class MemberProcess:
         self._tail = _HistoryTail(history)
         command = [sys.executable, str(self._program), "--history", str(history), *self._arguments]
         with self.log.open("ab") as output:
-            self._process = subprocess.Popen(  # noqa: S603 - a command of our own
+            self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT
             )
 

@@ -86,9 +86,9 @@ class SimulationPlan:
     @classmethod
     def drawn(cls, seed: int) -> SimulationPlan:
         """Return the plan of a seed: always the same one."""
-        rng = random.Random(f"plan {seed}")  # noqa: S311 - reproducible on purpose
+        rng = random.Random(f"plan {seed}")
         graceful = rng.random() < 0.3
-        fits_share = random.Random(f"fits {seed}").choice([1.0, 0.9, 0.0])  # noqa: S311 - as above
+        fits_share = random.Random(f"fits {seed}").choice([1.0, 0.9, 0.0])
         produce_s = rng.choice([0.2, 1.0, 3.0])
         load = _load(rng)
         return cls(
@@ -117,7 +117,7 @@ class SimulationPlan:
 
 def _express(seed: int) -> dict[str, object]:
     # Drawn apart, so that a seed's plan is the same with and without.
-    rng = random.Random(f"express {seed}")  # noqa: S311 - reproducible on purpose
+    rng = random.Random(f"express {seed}")
     return {
         "express": rng.random() < 0.5,
         "flip_share": rng.choice([0.0, 0.02, 0.3]),

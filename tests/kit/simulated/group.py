@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ehkafka.progress.ledger import Position
     from ehkafka.records import TopicPartition
-    from ehkafka.testing.simulated_plan import SimulationPlan
+    from tests.kit.simulated.plan import SimulationPlan
 
 
 class Standing(enum.Enum):

@@ -17,10 +17,10 @@ from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.order import KeyReader, by_key
 from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
 from ehkafka.records import Outcome
-from ehkafka.testing.simulated_group import CommitRefusal
-from ehkafka.testing.simulated_handover import Handover
-from ehkafka.testing.simulated_ranges import FinishedOffsets
-from ehkafka.testing.simulated_worker import SimulatedWorker
+from tests.kit.simulated.group import CommitRefusal
+from tests.kit.simulated.handover import Handover
+from tests.kit.simulated.ranges import FinishedOffsets
+from tests.kit.simulated.worker import SimulatedWorker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.express import Express
     from ehkafka.lanes.lane import Lane
     from ehkafka.records import Message, TopicPartition
-    from ehkafka.testing.simulator import Simulation
+    from tests.kit.simulated.simulator import Simulation
 
 Refusals = dict["TopicPartition", CommitRefusal]
 

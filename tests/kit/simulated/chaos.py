@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ehkafka.testing.simulated_plan import NEVER_S
+from tests.kit.simulated.plan import NEVER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from ehkafka.testing.simulated_member import SimulatedMember
-    from ehkafka.testing.simulator import Simulation
+    from tests.kit.simulated.member import SimulatedMember
+    from tests.kit.simulated.simulator import Simulation
 
 _MEMBERS_MAX = 5
 _CARE_S = 0.5

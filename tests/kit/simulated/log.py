@@ -6,13 +6,13 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from ehkafka.records import TopicPartition
-from ehkafka.testing.simulated_message import WatchedMessage
+from tests.kit.simulated.message import WatchedMessage
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Iterable
 
-    from ehkafka.testing.simulated_plan import SimulationPlan
+    from tests.kit.simulated.plan import SimulationPlan
 
 _LEADER_CHANGE_SHARE = 0.02
 

@@ -20,7 +20,7 @@ from ehkafka.errors import EndpointError
 from ehkafka.spark.java_home import find_java_home
 from ehkafka.testing.kafka.process import BrokerProcess, java_environment
 from ehkafka.testing.ports import free_ports
-from ehkafka.testing.spark_home import make_spark_home
+from tests.kit.spark_home import make_spark_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -122,7 +122,7 @@ class SparkCluster:
         if py_files:
             command += ["--py-files", ",".join(map(str, py_files))]
         try:
-            done = subprocess.run(  # noqa: S603 - a command of our own
+            done = subprocess.run(
                 [*command, str(program), *arguments],
                 env={**_without_python_path(), **self._environment, **(environment or {})},
                 cwd=self._directory.name,

@@ -1,0 +1,1 @@
+"""What only this project's tests use: the simulator, members as programs, a Spark cluster."""

@@ -1,0 +1,1 @@
+"""The simulator: a seed decides everything that threads, brokers and clocks would."""
