@@ -21,7 +21,7 @@ from ehkafka.lanes.order import NullKey, Scope, by_key
 from ehkafka.positions.start import check_start
 from ehkafka.recovery.policy import FailurePolicy, Stop
 from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction
-from ehkafka.wording.calling import must_take, plainly
+from ehkafka.wording.calling import must_take, plainly, renamed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -123,14 +123,20 @@ class Registration:
 
         return register
 
+    @renamed(
+        batch_records_max="batch_records_max",
+        batch_records_min="batch_records_min",
+        batch_bytes_max="batch_bytes_max",
+        wait_s_max="wait_s_max",
+    )
     @plainly
     def batch_handler(
         self,
         *topics: str,
-        max_records: int = 500,
-        min_records: int | None = None,
-        max_bytes: int | None = None,
-        max_wait_s: float = 1.0,
+        batch_records_max: int = 500,
+        batch_records_min: int | None = None,
+        batch_bytes_max: int | None = None,
+        wait_s_max: float = 1.0,
         workers: int = 4,
         order_by: Callable[..., Hashable] = by_key,
         scope: Scope = "partition",
@@ -144,11 +150,11 @@ class Registration:
     ) -> Callable[[Function], Function]:
         """Register a function `(batch)` as the topics' handler, called with many records at once.
 
-        A batch goes when `max_records` or `max_bytes` (of values) are there, or `max_wait_s` seconds after
-        its first record came. `min_records` are enough to go at once, if given: 1 waits for nothing. A
-        stop or a revoke waits for no more. Batches that run at the same time, one for each of `workers`
-        threads, never share a key; within one, a key's records stand in order, or with `unique_keys` there
-        is one at most. With `scope="handler"` it is one at most, too.
+        A batch goes when `batch_records_max` or `batch_bytes_max` (of values) are there, or `wait_s_max`
+        seconds after its first record came. `batch_records_min` are enough to go at once, if given: 1 waits
+        for nothing. A stop or a revoke waits for no more. Batches that run at the same time, one for each of
+        `workers` threads, never share a key; within one, a key's records stand in order, or with
+        `unique_keys` there is one at most. With `scope="handler"` it is one at most, too.
 
         A function that returns has finished every record for which it called neither `batch.fail(record,
         error)` nor `batch.skip(record, reason)`; see `Batch`. One that raises has finished nothing: while
@@ -171,10 +177,10 @@ class Registration:
                 BatchSpec(
                     topics=named,
                     function=function,
-                    max_records=max_records,
-                    min_records=min_records,
-                    max_bytes=max_bytes,
-                    max_wait_s=max_wait_s,
+                    batch_records_max=batch_records_max,
+                    batch_records_min=batch_records_min,
+                    batch_bytes_max=batch_bytes_max,
+                    wait_s_max=wait_s_max,
                     unique_keys=unique_keys,
                     order_by=order_by,
                     scope=scope,

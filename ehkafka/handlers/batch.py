@@ -42,11 +42,11 @@ WAIT_S_MAX = 3600.0
 class BatchSpec(HandlerSpec):
     """A handler of batches. `function` is a callable of one `Batch`."""
 
-    max_records: int = 500
-    # How many are enough to go at once; None: as many as `max_records`.
-    min_records: int | None = None
-    max_bytes: int | None = None
-    max_wait_s: float = 1.0
+    batch_records_max: int = 500
+    # How many are enough to go at once; None: as many as `batch_records_max`.
+    batch_records_min: int | None = None
+    batch_bytes_max: int | None = None
+    wait_s_max: float = 1.0
     unique_keys: bool = False
 
     argument: ClassVar[str] = "batch"
@@ -65,30 +65,32 @@ class BatchSpec(HandlerSpec):
                 f"{where}: workers={self.workers!r}; use a number from 1 to {WORKERS_MAX}: each batch has a "
                 "thread."
             )
-        if not _is_count(self.max_records, BATCH_RECORDS_MAX):
+        least, most = self.batch_records_min, self.batch_records_max
+        if not _is_count(most, BATCH_RECORDS_MAX):
             raise ConfigurationError(
-                f"{where}: max_records={self.max_records!r}; use a number from 1 to {BATCH_RECORDS_MAX}."
+                f"{where}: batch_records_max={most!r}; use a number from 1 to {BATCH_RECORDS_MAX}."
             )
-        if self.min_records is not None and not _is_count(self.min_records, self.max_records):
+        if least is not None and not _is_count(least, most):
             raise ConfigurationError(
-                f"{where}: min_records={self.min_records!r}; use a number from 1 to max_records "
-                f"({self.max_records}), or None to wait for max_records."
+                f"{where}: batch_records_min={least!r}; use a number from 1 to batch_records_max ({most}), "
+                "or None to wait for batch_records_max."
             )
         self._check_rest(where)
 
     def _check_rest(self, where: str) -> None:
-        if self.max_bytes is not None and not _is_count(self.max_bytes, math.inf):
+        if self.batch_bytes_max is not None and not _is_count(self.batch_bytes_max, math.inf):
             raise ConfigurationError(
-                f"{where}: max_bytes={self.max_bytes!r}; use a number of bytes, 1 or more, or None."
+                f"{where}: batch_bytes_max={self.batch_bytes_max!r}; "
+                "use a number of bytes, 1 or more, or None."
             )
-        wait_s = self.max_wait_s
+        wait_s = self.wait_s_max
         if (
             isinstance(wait_s, bool)
             or not isinstance(wait_s, int | float)
             or not (math.isfinite(wait_s) and 0 <= wait_s <= WAIT_S_MAX)
         ):
             raise ConfigurationError(
-                f"{where}: max_wait_s={wait_s!r}; use a number of seconds from 0 to {WAIT_S_MAX:.0f}."
+                f"{where}: wait_s_max={wait_s!r}; use a number of seconds from 0 to {WAIT_S_MAX:.0f}."
             )
         if type(self.unique_keys) is not bool:
             raise ConfigurationError(f"{where}: unique_keys={self.unique_keys!r}; use True or False.")
@@ -96,21 +98,21 @@ class BatchSpec(HandlerSpec):
     def limits(self) -> BatchLimits:
         """Return what bounds its batches."""
         return BatchLimits(
-            max_records=self.max_records,
-            min_records=self.min_records or self.max_records,
-            max_bytes=self.max_bytes,
-            max_wait_s=self.max_wait_s,
+            records_max=self.batch_records_max,
+            records_min=self.batch_records_min or self.batch_records_max,
+            bytes_max=self.batch_bytes_max,
+            wait_s_max=self.wait_s_max,
             unique_keys=self.unique_keys,
         )
 
     def check_backlog(self, settings: Settings) -> None:
-        """Refuse batches that the backlog never holds: each would wait its `max_wait_s` in vain."""
-        enough = self.min_records or self.max_records
+        """Refuse batches that the backlog never holds: each would wait its `wait_s_max` in vain."""
+        enough = self.batch_records_min or self.batch_records_max
         if enough > settings.backlog_records_max:
             raise ConfigurationError(
                 f"batch handler {self.name!r}: a batch waits for {enough} records, but "
                 f"backlog_records_max={settings.backlog_records_max} never holds so many. Raise it, or lower "
-                "max_records or min_records."
+                "batch_records_max or batch_records_min."
             )
 
 

@@ -48,7 +48,7 @@ class FlowLimits:
 
     backlog_records_max: int = 50_000
     backlog_bytes_max: int = 128 * 1024 * 1024
-    batch_records_max: int = 1_000
+    consume_records_max: int = 1_000
     parked_records_max: int = 100_000
     parked_bytes_max: int = 128 * 1024 * 1024
 
@@ -74,7 +74,7 @@ class FlowControl:
         by_bytes = size // self._largest_bytes
         if backlog_records + parked_records == 0:
             by_bytes = max(by_bytes, 1)  # a record larger than the limit must still get through, alone
-        return max(0, min(self.limits.batch_records_max, records, by_bytes))
+        return max(0, min(self.limits.consume_records_max, records, by_bytes))
 
     def _room(
         self, backlog_records: int, backlog_bytes: int, parked_records: int, parked_bytes: int
@@ -171,7 +171,7 @@ class FlowControl:
         return (
             backlog_records <= limits.backlog_records_max // 2
             and backlog_bytes <= limits.backlog_bytes_max // 2
-            and records >= min(2 * limits.batch_records_max, limits.backlog_records_max // 2)
+            and records >= min(2 * limits.consume_records_max, limits.backlog_records_max // 2)
             and size >= min(2 * self._largest_bytes, limits.backlog_bytes_max // 2)
         )
 
@@ -179,14 +179,14 @@ class FlowControl:
         """Return one partition's bounds in records and bytes. A share near one batch would pause always."""
         limits = self.limits
         parts = max(1, partitions)
-        records = max(limits.backlog_records_max // parts, 2 * limits.batch_records_max)
+        records = max(limits.backlog_records_max // parts, 2 * limits.consume_records_max)
         return min(records, limits.backlog_records_max), max(1, limits.backlog_bytes_max // parts)
 
     def parked_share(self, partitions: int) -> tuple[int, int]:
         """Return one partition's bounds of what is parked, in records and bytes."""
         limits = self.limits
         parts = max(1, partitions)
-        records = max(limits.parked_records_max // parts, 2 * limits.batch_records_max)
+        records = max(limits.parked_records_max // parts, 2 * limits.consume_records_max)
         return min(records, limits.parked_records_max), max(1, limits.parked_bytes_max // parts)
 
     def forget(self, partition: TopicPartition) -> None:

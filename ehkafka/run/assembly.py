@@ -176,7 +176,7 @@ class Assembly:
         limits = FlowLimits(
             settings.backlog_records_max,
             settings.backlog_bytes_max,
-            settings.batch_records_max,
+            settings.consume_records_max,
             settings.parked_records_max,
             settings.parked_bytes_max,
         )

@@ -26,7 +26,7 @@ Drain = Literal["started", "all", "running"]
 _SECONDS_MAX = 366 * 86_400
 _COUNT_MAX = 1 << 50
 # confluent-kafka's `consume` takes no more.
-_MOST = {"batch_records_max": 1_000_000}
+_MOST = {"consume_records_max": 1_000_000}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class Settings:
     on_foreign_metadata: OnForeignMetadata = "ignore"
     backlog_records_max: int = 50_000
     backlog_bytes_max: int = 128 * 1024 * 1024
-    batch_records_max: int = 1_000
+    consume_records_max: int = 1_000
     parked_records_max: int = 100_000
     parked_bytes_max: int = 128 * 1024 * 1024
     on_parked_full: OnParkedFull = "pause_partition"
@@ -107,7 +107,7 @@ class Settings:
         if isinstance(self.consumer, Mapping):  # else it is refused where the properties are read
             object.__setattr__(self, "consumer", HiddenProperties(self.consumer))
         positive = (
-            "backlog_records_max", "backlog_bytes_max", "batch_records_max",
+            "backlog_records_max", "backlog_bytes_max", "consume_records_max",
             "parked_records_max", "parked_bytes_max", "connect_s", "stuck_s", "idle_s",
             "unreachable_s",
         )  # fmt: skip
@@ -145,9 +145,9 @@ class Settings:
             )
         drain_of(self.drain)
         check_max_age(self.max_age)
-        if self.batch_records_max > self.backlog_records_max:
+        if self.consume_records_max > self.backlog_records_max:
             raise ConfigurationError(
-                f"batch_records_max={self.batch_records_max} is above "
+                f"consume_records_max={self.consume_records_max} is above "
                 f"backlog_records_max={self.backlog_records_max}: one batch would overrun the backlog. "
                 "Lower the first or raise the second."
             )
@@ -174,7 +174,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "on_foreign_metadata": "what to do with commit metadata of another program",
         "backlog_records_max": "received records without an outcome; at the limit partitions pause",
         "backlog_bytes_max": "the same in bytes of their values, keys and headers",
-        "batch_records_max": "records taken from the client library at a time",
+        "consume_records_max": "records taken from the client library at a time",
         "parked_records_max": "records that wait with failing ones, beside the backlog",
         "parked_bytes_max": "the same in bytes of their values, keys and headers",
         "on_parked_full": "what a partition does whose share of the parked budget is full",

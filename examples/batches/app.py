@@ -26,7 +26,11 @@ def prepare() -> None:
 
 
 @app.batch_handler(
-    "readings", max_records=500, max_wait_s=1.0, workers=1, on_failure=ehkafka.DeadLetter("readings.dead")
+    "readings",
+    batch_records_max=500,
+    wait_s_max=1.0,
+    workers=1,
+    on_failure=ehkafka.DeadLetter("readings.dead"),
 )
 def store(batch: ehkafka.Batch) -> None:
     """Store what can be read; a database that is away raises, and the batch comes again."""

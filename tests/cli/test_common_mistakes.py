@@ -147,8 +147,8 @@ MISTAKES: list[tuple[str, str, list[str]]] = [
     ),
     (
         "an empty batch",
-        "app = make()\n@app.batch_handler('a', max_records=0)\ndef store(batch): pass",
-        ["max_records=0", "from 1 to"],
+        "app = make()\n@app.batch_handler('a', batch_records_max=0)\ndef store(batch): pass",
+        ["batch_records_max=0", "from 1 to"],
     ),
     (
         "a start that is no position",

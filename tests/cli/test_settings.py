@@ -86,10 +86,10 @@ def test_consumer_properties_have_the_same_precedence_under_any_name(monkeypatch
 def test_settings_that_contradict_alone_may_agree_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the whole is judged: the file's limit fits the variable's, not the default."""
     write("[app]\nbacklog_records_max = 500")
-    monkeypatch.setenv("EHKAFKA_BATCH_RECORDS_MAX", "100")
+    monkeypatch.setenv("EHKAFKA_CONSUME_RECORDS_MAX", "100")
     assert configured().settings.backlog_records_max == 500
-    monkeypatch.delenv("EHKAFKA_BATCH_RECORDS_MAX")
-    with pytest.raises(ConfigurationError, match="batch_records_max=1000 is above backlog_records_max=500"):
+    monkeypatch.delenv("EHKAFKA_CONSUME_RECORDS_MAX")
+    with pytest.raises(ConfigurationError, match="consume_records_max=1000 is above backlog_records_max=500"):
         configured()
 
 

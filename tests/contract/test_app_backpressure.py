@@ -48,7 +48,7 @@ def test_b1_the_backlog_stays_within_its_record_limit_while_polling_goes_on(
         "t4",
         workers=8,
         backlog_records_max=100,
-        batch_records_max=20,
+        consume_records_max=20,
         consumer={"max.poll.interval.ms": 2_000},
     )
     app.add_hook(events)
@@ -99,7 +99,7 @@ def test_b2_only_the_partition_over_its_share_is_paused(
     recorder = lab.recorder()
     recorder.block(lambda record: record.partition() == 0)
     lab.produce("a " * 400, topic="t4", partition=0)
-    app = lab.app(recorder, "t4", workers=8, backlog_records_max=400, batch_records_max=25)
+    app = lab.app(recorder, "t4", workers=8, backlog_records_max=400, consume_records_max=25)
     app.add_hook(events)
     app.start()
     wait_for(lambda: events.of(PartitionPaused))
@@ -122,7 +122,7 @@ def test_b3_pausing_and_resuming_loses_and_repeats_nothing(lab: Any, events: Any
     """B3: a partition is paused and resumed many times: every offset once, in order."""
     recorder = lab.recorder(lambda _record: time.sleep(0.0005))
     lab.produce("a " * 400)
-    app = lab.app(recorder, workers=2, backlog_records_max=60, batch_records_max=20)
+    app = lab.app(recorder, workers=2, backlog_records_max=60, consume_records_max=20)
     app.add_hook(events)
     app.start()
     wait_for(lambda: recorder.count == 400, 40.0)
@@ -140,7 +140,7 @@ def test_b4_a_paused_partition_that_comes_back_is_not_paused_for_ever(
     recorder = lab.recorder()
     recorder.block(lambda record: record.offset() == 3 and len(recorder.offsets()) < 10)
     lab.produce("a " * 200)
-    app = lab.app(recorder, workers=2, backlog_records_max=40, batch_records_max=20)
+    app = lab.app(recorder, workers=2, backlog_records_max=40, consume_records_max=20)
     app.add_hook(events)
     app.start()
     wait_for(lambda: events.of(PartitionPaused))

@@ -17,10 +17,10 @@ from ehkafka.testing import ApiKey, CheckingHistory
 from tests.kit.unstolen import unstolen_s
 
 HANDLER = {
-    "max_records",
-    "min_records",
-    "max_bytes",
-    "max_wait_s",
+    "batch_records_max",
+    "batch_records_min",
+    "batch_bytes_max",
+    "wait_s_max",
     "unique_keys",
     "order_by",
     "scope",
@@ -94,9 +94,9 @@ def store_app(lab: Any) -> Any:
 def test_a_batch_goes_when_it_is_full_and_the_rest_when_its_time_is_up(
     lab: Any, store_app: Any, wait_for: Any
 ) -> None:
-    """25 records, ten a batch: two go at once, five after max_wait_s; all are committed."""
+    """25 records, ten a batch: two go at once, five after wait_s_max; all are committed."""
     store = Store()
-    app = store_app(store, max_records=10, max_wait_s=0.4, workers=1)
+    app = store_app(store, batch_records_max=10, wait_s_max=0.4, workers=1)
     app.start()
     wait_for(lambda: app.snapshot().partitions)
     lab.produce("a b c d e " * 5)
@@ -110,9 +110,9 @@ def test_a_batch_goes_when_it_is_full_and_the_rest_when_its_time_is_up(
 
 
 def test_min_records_do_not_wait_for_more(lab: Any, store_app: Any, wait_for: Any) -> None:
-    """With min_records=1 and an hour to wait, a single record goes at once."""
+    """With batch_records_min=1 and an hour to wait, a single record goes at once."""
     store = Store()
-    app = store_app(store, max_records=100, min_records=1, max_wait_s=3600.0)
+    app = store_app(store, batch_records_max=100, batch_records_min=1, wait_s_max=3600.0)
     app.start()
     wait_for(lambda: app.snapshot().partitions)
     for number in range(3):
@@ -126,7 +126,7 @@ def test_max_bytes_bounds_a_batch(lab: Any, store_app: Any, wait_for: Any) -> No
     store = Store()
     lab.produce("a b c d", value=b"x" * 40)
     lab.produce("e", value=b"x" * 400)
-    app = store_app(store, max_bytes=100, max_wait_s=0.2, workers=1)
+    app = store_app(store, batch_bytes_max=100, wait_s_max=0.2, workers=1)
     app.start()
     wait_for(lambda: store.finished == 5)
     app.stop()
@@ -138,7 +138,7 @@ def test_unique_keys_gives_each_key_once(lab: Any, store_app: Any, wait_for: Any
     """Three of a, two of b: in three batches, in order."""
     store = Store()
     lab.produce("a a b a b")
-    app = store_app(store, unique_keys=True, max_wait_s=0.2)
+    app = store_app(store, unique_keys=True, wait_s_max=0.2)
     app.start()
     wait_for(lambda: store.finished == 5)
     app.stop()
@@ -150,7 +150,7 @@ def test_by_partition_gives_a_partition_whole_and_in_order(lab: Any, store_app: 
     store = Store(lambda _batch: time.sleep(0.005))
     for partition in range(2):
         lab.produce("a b c d " * 20, topic="t4", partition=partition)
-    app = store_app(store, "t4", order_by=ehkafka.by_partition, max_records=16, workers=4)
+    app = store_app(store, "t4", order_by=ehkafka.by_partition, batch_records_max=16, workers=4)
     app.start()
     wait_for(lambda: store.finished == 160)
     app.stop()
@@ -167,7 +167,7 @@ def test_o6_handler_scope_gives_a_key_of_several_partitions_one_lane(
     store = Store()
     lab.produce("K x K", topic="t4", partition=0)
     lab.produce("K y K", topic="t4", partition=1)
-    app = store_app(store, "t4", scope="handler", max_wait_s=0.1)
+    app = store_app(store, "t4", scope="handler", wait_s_max=0.1)
     app.start()
     wait_for(lambda: store.finished == 6)
     app.stop()
@@ -184,7 +184,7 @@ def test_o1_o8_batches_that_run_at_once_never_share_a_key(lab: Any, store_app: A
     history = CheckingHistory()
     for partition in range(3):
         lab.produce(" ".join(f"k{rng.randrange(40)}" for _ in range(1_000)), topic="t4", partition=partition)
-    app = store_app(store, "t4", max_records=25, workers=4, max_wait_s=0.1, history=history)
+    app = store_app(store, "t4", batch_records_max=25, workers=4, wait_s_max=0.1, history=history)
     app.start()
     wait_for(lambda: store.finished == 3_000)
     app.stop()
@@ -204,7 +204,7 @@ def test_o2_a_blocked_batch_holds_back_only_its_own_keys(lab: Any, store_app: An
             assert blocked.wait(30.0)
 
     store = Store(work)
-    app = store_app(store, max_records=10, min_records=1, workers=2)
+    app = store_app(store, batch_records_max=10, batch_records_min=1, workers=2)
     app.start()
     wait_for(lambda: app.snapshot().partitions)
     lab.produce("A")
@@ -222,7 +222,7 @@ def test_o2_a_blocked_batch_holds_back_only_its_own_keys(lab: Any, store_app: An
 def test_a_hot_key_does_not_fill_every_batch(lab: Any, store_app: Any, wait_for: Any) -> None:
     """O11: with 2000 records of one key in front, the others are in the first batches."""
     store = Store()
-    app = store_app(store, max_records=50, max_wait_s=0.1, workers=1)
+    app = store_app(store, batch_records_max=50, wait_s_max=0.1, workers=1)
     store.gate.clear()
     lab.produce("first")
     app.start()
@@ -259,7 +259,7 @@ def test_f12_a_failed_record_and_the_later_ones_of_its_key_come_again(
     store = Store(fail_offsets(2, times=2))
     lab.produce("a b a c a b")
     app = store_app(
-        store, max_records=6, max_wait_s=0.1, workers=1, retry=ehkafka.Retry(attempts=5, first_s=0.05)
+        store, batch_records_max=6, wait_s_max=0.1, workers=1, retry=ehkafka.Retry(attempts=5, first_s=0.05)
     )
     app.start()
     wait_for(lambda: lab.committed() == 6)
@@ -276,7 +276,7 @@ def test_f1_a_failed_record_without_retry_holds_its_key_alone(
     """F1: under Hold() nothing at or above it is committed, other keys go on."""
     store = Store(fail_offsets(1))
     lab.produce("a b c b")
-    app = store_app(store, max_records=4, max_wait_s=0.1, on_failure=ehkafka.Hold())
+    app = store_app(store, batch_records_max=4, wait_s_max=0.1, on_failure=ehkafka.Hold())
     app.start()
     wait_for(lambda: lab.committed() == 1)
     lab.produce("c b d")
@@ -292,7 +292,7 @@ def test_by_default_a_failed_record_stops_the_app_and_is_named(lab: Any, store_a
     """F1: what came before it in its key is done and committed."""
     store = Store(fail_offsets(2))
     lab.produce("a a a a")
-    app = store_app(store, max_records=4)
+    app = store_app(store, batch_records_max=4)
     app.start()
     assert app.wait(10.0)
     with pytest.raises(ehkafka.HandlerFailedError, match=r"t\[0\]@2, key a, attempt 1: ValueError"):
@@ -312,7 +312,7 @@ def test_skipped_records_are_passed_counted_and_told(
 
     store = Store(work)
     lab.produce("a a a b")
-    app = store_app(store, max_records=4)
+    app = store_app(store, batch_records_max=4)
     app.add_hook(events)
     app.start()
     wait_for(lambda: lab.committed() == 4)
@@ -333,8 +333,8 @@ def test_a_dead_letter_of_one_record_leaves_the_others_alone(lab: Any, store_app
     lab.produce("a b c b")
     app = store_app(
         store,
-        max_records=4,
-        max_wait_s=0.1,
+        batch_records_max=4,
+        wait_s_max=0.1,
         retry=ehkafka.Retry(attempts=2, first_s=0.02),
         on_failure=ehkafka.DeadLetter(letters.append),
     )
@@ -359,7 +359,7 @@ def test_signals_mean_what_they_mean_for_single_records(
     lab.produce("a b c")
     app = store_app(
         store,
-        max_records=3,
+        batch_records_max=3,
         retry=ehkafka.Retry(attempts=9, first_s=0.01),
         on_failure=ehkafka.Hold(),
         workers=1,
@@ -390,7 +390,7 @@ def test_wrong_results_are_refused_inside_the_handler(lab: Any, store_app: Any, 
         kept.append(batch)
 
     store = Store(work)
-    app = store_app(store, max_records=1)
+    app = store_app(store, batch_records_max=1)
     lab.produce("a b")
     app.start()
     wait_for(lambda: lab.committed() == 2)
@@ -406,7 +406,7 @@ def test_a_record_of_a_batch_cannot_be_deferred(lab: Any, store_app: Any) -> Non
     """It fails with an explanation instead of hanging."""
     store = Store(lambda batch: [record.defer() for record in batch if record.offset() == 1])
     lab.produce("a b")
-    app = store_app(store, max_records=2)
+    app = store_app(store, batch_records_max=2)
     app.start()
     assert app.wait(10.0)
     with pytest.raises(ehkafka.HandlerFailedError, match=r"t\[0\]@1, .*cannot be deferred"):
@@ -436,7 +436,7 @@ def test_a_raise_is_narrowed_down_to_its_record_and_costs_nobody_else(
     lab.produce(" ".join(f"k{n}" for n in range(64)))
     app = store_app(
         store,
-        max_records=64,
+        batch_records_max=64,
         workers=2,
         retry=ehkafka.Retry(attempts=3, first_s=0.02),
         on_failure=ehkafka.DeadLetter(letters.append),
@@ -468,7 +468,7 @@ def test_a_raise_that_stops_the_app_names_the_record_to_blame(lab: Any, store_ap
     """With Stop(), the error's text is not about some record of the batch but about the one."""
     store = Store(raise_for(5))
     lab.produce("a b c a b c a b")
-    app = store_app(store, max_records=8, workers=1)
+    app = store_app(store, batch_records_max=8, workers=1)
     app.start()
     assert app.wait(10.0)
     with pytest.raises(ehkafka.HandlerFailedError, match=r"t\[0\]@5, key c, attempt 1: ValueError: no luck"):
@@ -482,7 +482,7 @@ def test_a_handler_that_always_raises_holds_every_key_at_its_first_record(
     """Each key's first record spends its one attempt, none of the later ones does."""
     store = Store(raise_for(*range(9)))
     lab.produce("a b c a b c a b c")
-    app = store_app(store, max_records=9, on_failure=ehkafka.Hold())
+    app = store_app(store, batch_records_max=9, on_failure=ehkafka.Hold())
     app.add_hook(events)
     app.start()
     wait_for(lambda: len(events.of(HandlerFailed)) == 3)
@@ -503,7 +503,7 @@ def test_a_raise_then_success_loses_nothing(lab: Any, store_app: Any, wait_for: 
 
     store = Store(work)
     lab.produce("a b c d " * 16)
-    app = store_app(store, max_records=64, workers=1, max_wait_s=0.1)
+    app = store_app(store, batch_records_max=64, workers=1, wait_s_max=0.1)
     app.start()
     wait_for(lambda: lab.committed() == 64)
     app.stop()
@@ -522,7 +522,7 @@ def test_retry_later_lets_the_whole_batch_come_again(lab: Any, store_app: Any, w
 
     store = Store(work)
     lab.produce("a b c a")
-    app = store_app(store, max_records=4, max_wait_s=0.1, workers=1)
+    app = store_app(store, batch_records_max=4, wait_s_max=0.1, workers=1)
     app.start()
     wait_for(lambda: lab.committed() == 4)
     app.stop()
@@ -538,7 +538,7 @@ def test_f10_an_exit_in_a_batch_stops_the_app_and_commits_nothing_of_it(
     letters: list[Any] = []
     store = Store(raise_for(2, error=error))
     lab.produce("a b c d")
-    app = store_app(store, max_records=4, on_failure=ehkafka.DeadLetter(letters.append))
+    app = store_app(store, batch_records_max=4, on_failure=ehkafka.DeadLetter(letters.append))
     app.start()
     assert app.wait(10.0)
     with pytest.raises(ehkafka.HandlerFailedError, match=error.__name__):
@@ -560,7 +560,7 @@ def test_o12_a_record_whose_order_function_raises_never_reaches_the_handler(
 
     store = Store()
     lab.produce("a b c d")
-    app = store_app(store, max_records=4, order_by=order_by, on_failure=ehkafka.Skip())
+    app = store_app(store, batch_records_max=4, order_by=order_by, on_failure=ehkafka.Skip())
     app.start()
     wait_for(lambda: lab.committed() == 4)
     app.stop()
@@ -574,7 +574,7 @@ def test_l1_a_stop_hands_the_waiting_batch_over_at_once(lab: Any, store_app: Any
     """L1: an hour to wait is not waited; all of it ends and is committed."""
     store = Store()
     lab.produce("a b c a")
-    app = store_app(store, max_records=100, max_wait_s=3600.0)
+    app = store_app(store, batch_records_max=100, wait_s_max=3600.0)
     app.start()
     wait_for(lambda: app.snapshot().received_records == 4)
     time.sleep(0.1)
@@ -590,7 +590,7 @@ def test_l1_what_runs_and_what_waits_ends_at_a_stop(lab: Any, store_app: Any, wa
     """L1: a running batch and its followers; a restart repeats nothing."""
     store = Store(lambda _batch: time.sleep(0.05))
     lab.produce("a b c d " * 30)
-    app = store_app(store, max_records=7, workers=2)
+    app = store_app(store, batch_records_max=7, workers=2)
     app.start()
     wait_for(lambda: store.batches)
     app.stop()
@@ -604,7 +604,7 @@ def test_l2_a_stop_without_drain_ends_what_runs_only(lab: Any, store_app: Any, w
     store = Store()
     store.gate.clear()
     lab.produce("a a b a b c")
-    app = store_app(store, max_records=4, workers=1)
+    app = store_app(store, batch_records_max=4, workers=1)
     app.start()
     wait_for(lambda: store.running == 1)
     lab.produce("a b c")
@@ -622,7 +622,7 @@ def test_l3_a_batch_that_never_returns_is_named_at_the_deadline(
     store = Store()
     store.gate.clear()
     lab.produce("a b")
-    app = store_app(store, max_records=2)
+    app = store_app(store, batch_records_max=2)
     app.start()
     wait_for(lambda: store.running == 1)
     began_s = unstolen_s()
@@ -638,8 +638,8 @@ def test_a_revoke_while_a_batch_fills_starts_nothing_of_it(lab: Any, store_app: 
     first, second = Store(), Store()
     for partition in range(4):
         lab.produce("a b c", topic="t4", partition=partition)
-    one = store_app(first, "t4", max_records=100, max_wait_s=3600.0, consumer=slow)
-    two = store_app(second, "t4", max_records=100, max_wait_s=0.1, consumer=slow)
+    one = store_app(first, "t4", batch_records_max=100, wait_s_max=3600.0, consumer=slow)
+    two = store_app(second, "t4", batch_records_max=100, wait_s_max=0.1, consumer=slow)
     one.start()
     wait_for(lambda: one.snapshot().received_records == 12)
     two.start()
@@ -658,11 +658,11 @@ def test_r1_revokes_of_busy_members_repeat_nothing(
     first, second = (Store(lambda _batch: time.sleep(0.05)) for _ in range(2))
     for partition in range(4):
         lab.produce(" ".join(f"k{n % 12}" for n in range(300)), topic="t4", partition=partition)
-    options = {"assignor": "cooperative-sticky", "workers": 3, "max_records": 9, "max_wait_s": 0.05}
+    options = {"assignor": "cooperative-sticky", "workers": 3, "batch_records_max": 9, "wait_s_max": 0.05}
     # The embedded broker drops who is not back within the session time-out less one second.
     options |= {
         "backlog_records_max": 200,
-        "batch_records_max": 20,
+        "consume_records_max": 20,
         "consumer": {"session.timeout.ms": 2_500},
     }
     one, two = store_app(first, "t4", **options), store_app(second, "t4", **options)
@@ -687,7 +687,7 @@ def test_r2_a_batch_that_ends_after_its_epoch_is_dropped_and_told(
     store = Store(lambda batch: batch.fail(batch[-1], ValueError()) if len(store.batches) == 1 else None)
     store.gate.clear()
     lab.produce("a b a")
-    app = store_app(store, max_records=3, workers=2, max_wait_s=0.2)
+    app = store_app(store, batch_records_max=3, workers=2, wait_s_max=0.2)
     app.add_hook(events)
     app.start()
     wait_for(lambda: store.running == 1)
@@ -727,8 +727,8 @@ def test_ten_thousand_records_with_random_results_keep_every_promise(
     app = store_app(
         store,
         "t4",
-        max_records=60,
-        max_wait_s=0.05,
+        batch_records_max=60,
+        wait_s_max=0.05,
         workers=4,
         retry=ehkafka.Retry(attempts=1_000, first_s=0.005, max_s=0.02),
         history=history,
@@ -755,15 +755,15 @@ def new_app(**settings: Any) -> Any:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"max_records": 0}, "max_records=0; use a number from 1"),
-        ({"max_records": 2.5}, "max_records=2.5"),
-        ({"max_records": True}, "max_records=True"),
-        ({"min_records": 501}, "min_records=501; use a number from 1 to max_records .500."),
-        ({"min_records": 0}, "min_records=0"),
-        ({"max_bytes": 0}, "max_bytes=0; use a number of bytes"),
-        ({"max_wait_s": -1}, "max_wait_s=-1; use a number of seconds"),
-        ({"max_wait_s": float("nan")}, "max_wait_s=nan"),
-        ({"max_wait_s": "1"}, "max_wait_s='1'"),
+        ({"batch_records_max": 0}, "batch_records_max=0; use a number from 1"),
+        ({"batch_records_max": 2.5}, "batch_records_max=2.5"),
+        ({"batch_records_max": True}, "batch_records_max=True"),
+        ({"batch_records_min": 501}, "batch_records_min=501; use a number from 1 to batch_records_max .500."),
+        ({"batch_records_min": 0}, "batch_records_min=0"),
+        ({"batch_bytes_max": 0}, "batch_bytes_max=0; use a number of bytes"),
+        ({"wait_s_max": -1}, "wait_s_max=-1; use a number of seconds"),
+        ({"wait_s_max": float("nan")}, "wait_s_max=nan"),
+        ({"wait_s_max": "1"}, "wait_s_max='1'"),
         ({"unique_keys": 1}, "unique_keys=1; use True or False"),
         ({"workers": 0}, "workers=0"),
         ({"workers": 10_001}, "workers=10001"),
@@ -794,7 +794,7 @@ def test_handlers_that_cannot_take_batches_are_refused(handler: Any, words: str)
 def test_a_batch_larger_than_the_backlog_is_refused_at_the_start() -> None:
     """It would never fill: every batch would wait in vain."""
     app = new_app(backlog_records_max=1_000)
-    app.batch_handler("t", max_records=2_000)(lambda _batch: None)
+    app.batch_handler("t", batch_records_max=2_000)(lambda _batch: None)
     with pytest.raises(
         ehkafka.ConfigurationError, match="waits for 2000 records, but backlog_records_max=1000"
     ):
@@ -813,7 +813,7 @@ def test_middleware_wraps_a_batch_handler_with_the_batch(lab: Any, store_app: An
     """Its first argument is the batch; what it raises fails the batch."""
     seen: list[int] = []
     store = Store()
-    app = store_app(store, max_records=2)
+    app = store_app(store, batch_records_max=2)
 
     @app.use
     def middleware(batch: ehkafka.Batch, call_next: Any) -> Any:
@@ -859,7 +859,7 @@ def test_async_batches_run_side_by_side_on_one_loop(lab: Any, wait_for: Any) -> 
     lab.produce(" ".join(f"k{n}" for n in range(60)))
     app = lab.app()
     retry = ehkafka.Retry(attempts=2, first_s=0.01)
-    app.batch_handler("t", max_records=5, workers=3, max_wait_s=0.05, retry=retry)(store)
+    app.batch_handler("t", batch_records_max=5, workers=3, wait_s_max=0.05, retry=retry)(store)
     app.start()
     wait_for(lambda: lab.committed() == 60)
     app.stop()
@@ -873,7 +873,7 @@ def test_f10_an_async_batch_that_wants_to_leave_stops_the_app(lab: Any, error: B
     """F10: the loop survives it, the app ends visibly and commits nothing of it."""
     lab.produce("a b")
     app = lab.app()
-    app.batch_handler("t", max_records=2, on_failure=ehkafka.Skip())(AsyncStore(error))
+    app.batch_handler("t", batch_records_max=2, on_failure=ehkafka.Skip())(AsyncStore(error))
     app.start()
     assert app.wait(10.0)
     with pytest.raises(ehkafka.HandlerFailedError, match=type(error).__name__):
@@ -885,7 +885,7 @@ def test_an_async_batch_may_ask_for_the_stop_itself(lab: Any, wait_for: Any) -> 
     """It would wait for itself: it returns at once, and the batch counts."""
     app = lab.app()
 
-    @app.batch_handler("t", max_records=2)
+    @app.batch_handler("t", batch_records_max=2)
     async def last(batch: ehkafka.Batch) -> None:
         assert len(batch) == 2
         app.stop()

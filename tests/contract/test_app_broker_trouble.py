@@ -87,7 +87,7 @@ def test_retention_that_overtakes_a_paused_partition_stops_the_app_and_names_the
     """The same while the app runs: what was received is handled, the gap is not skipped over."""
     recorder.block()
     lab.produce("a " * 300)
-    app = lab.app(recorder, workers=2, backlog_records_max=40, batch_records_max=20)
+    app = lab.app(recorder, workers=2, backlog_records_max=40, consume_records_max=20)
     app.start()
     wait_for(lambda: app.snapshot().partitions and app.snapshot().partitions[0].paused)
     lab.broker.delete_records("t", 0, 200)

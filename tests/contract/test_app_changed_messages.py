@@ -88,7 +88,7 @@ def _add(app: Any, kind: str, spoiler: Spoiler, **options: Any) -> None:
                 except ValueError as error:
                     batch.fail(record, error)
 
-        app.batch_handler("t", max_wait_s=0.01, **options)(batched)
+        app.batch_handler("t", wait_s_max=0.01, **options)(batched)
     else:
         if kind == "message":
             spoiler.how = "message"

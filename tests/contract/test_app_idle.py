@@ -44,7 +44,7 @@ class Gate:
 def registered(app: Any, kind: str, gate: Gate) -> None:
     """Register a handler of this kind with two workers."""
     if kind == "batches":
-        app.batch_handler("t", max_records=1, max_wait_s=0.01, workers=2)(gate.wait)
+        app.batch_handler("t", batch_records_max=1, wait_s_max=0.01, workers=2)(gate.wait)
     elif kind == "processes":
         import contract_handlers  # noqa: PLC0415 - importable by children from the path that the test sets
 
@@ -70,7 +70,9 @@ def test_an_app_that_waits_does_not_spin(
         pytest.skip("parking is the parent's business, the same for all kinds")
     # Half of them fit: the partition is paused unless the test is about free workers alone.
     limit = 10 * RECORDS if state.startswith("more") else RECORDS // 2
-    app = lab.app(backlog_records_max=limit, batch_records_max=RECORDS // 6, parked_records_max=RECORDS // 3)
+    app = lab.app(
+        backlog_records_max=limit, consume_records_max=RECORDS // 6, parked_records_max=RECORDS // 3
+    )
     gate = Gate(fails=state == "parked")
     registered(app, kind, gate)
     keys = " ".join(f"k{n % (1 if state == 'blocked' else 20)}" for n in range(RECORDS))

@@ -114,7 +114,7 @@ def test_o10_a_key_above_its_lanes_means_pauses_its_own_partition_and_is_named(
 ) -> None:
     """O10b: only its partition is paused, not before its share is full, and the log names the key."""
     recorder = lab.recorder(lambda record: time.sleep(0.02) if record.key() == b"hot" else None)
-    app = lab.app(recorder, "t4", workers=8, backlog_records_max=400, batch_records_max=20)
+    app = lab.app(recorder, "t4", workers=8, backlog_records_max=400, consume_records_max=20)
     app.add_hook(events)
     app.start()
     wait_for(lambda: len(app.snapshot().partitions) == 4)

@@ -272,7 +272,7 @@ def test_it_goes_around_batches_as_well(
     app.use(log_attempts())
     app.use(time_attempts(lambda batch, _took_s, ok: observed.append((len(batch), ok))))
     app.use(trace_attempts(span))
-    app.batch_handler("t", max_records=3, max_wait_s=30)(store_async if is_async else store)
+    app.batch_handler("t", batch_records_max=3, wait_s_max=30)(store_async if is_async else store)
     app.start()
     wait_for(lambda: lab.committed() == 3)
     app.stop()

@@ -12,7 +12,7 @@ from ehkafka.events import ParkedBudgetFull, PartitionPaused, RecordDeadLettered
 
 FOR_EVER = ehkafka.Retry(attempts=None, first_s=0.05, max_s=0.05)
 # A share is never less than two batches.
-SMALL = {"parked_records_max": 20, "batch_records_max": 10}
+SMALL = {"parked_records_max": 20, "consume_records_max": 10}
 
 
 class Switch:
@@ -43,7 +43,7 @@ def test_f5_pause_partition_pauses_that_one_and_names_the_key_until_it_recovers(
 ) -> None:
     """F5: neighbours go on, health is red, nothing more is taken; once the key recovers all is worked off."""
     handler = Switch()
-    app = lab.app(handler, "t4", retry=FOR_EVER, parked_records_max=80, batch_records_max=10)
+    app = lab.app(handler, "t4", retry=FOR_EVER, parked_records_max=80, consume_records_max=10)
     app.add_hook(events)
     app.start()
     wait_for(lambda: len(app.snapshot().partitions) == 4)
@@ -143,7 +143,7 @@ def test_f5_a_diverted_key_that_comes_quicker_than_its_letters_pauses_its_partit
         on_failure=ehkafka.DeadLetter(nobody),
         on_parked_full="dead_letter",
         parked_records_max=80,
-        batch_records_max=10,
+        consume_records_max=10,
         backlog_records_max=200,
     )
     app.start()

@@ -166,7 +166,7 @@ def test_retention_that_overtakes_a_paused_partition_is_jumped_over(
     for partition in (0, 1):
         lab.produce(" ".join(f"k{n % 7}" for n in range(300)), topic="t4", partition=partition)
     app = lab.app(
-        recorder, "t4", workers=4, backlog_records_max=80, batch_records_max=20, assignor=assignor,
+        recorder, "t4", workers=4, backlog_records_max=80, consume_records_max=20, assignor=assignor,
         on_out_of_range="earliest",
     )  # fmt: skip
     app.add_hook(events)
@@ -193,7 +193,7 @@ def test_row_12_ten_deletions_under_load_are_reported_to_the_record(
     """Row 12: handled and lost together are what was produced, and nothing is lost without a word."""
     recorder = lab.recorder(lambda _record: time.sleep(0.001))
     app = lab.app(
-        recorder, workers=2, backlog_records_max=40, batch_records_max=10, on_out_of_range="earliest"
+        recorder, workers=2, backlog_records_max=40, consume_records_max=10, on_out_of_range="earliest"
     )
     app.add_hook(events)
     app.start()

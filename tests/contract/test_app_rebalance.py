@@ -73,7 +73,7 @@ def join_and_leave(lab: Any, wait_for: Any, scope: str) -> tuple[Counter[Any], b
     for partition in range(4):
         lab.produce(" ".join(f"k{n % 12}" for n in range(400)), topic="t4", partition=partition)
     options = {"assignor": "cooperative-sticky", "scope": scope, "workers": 8, "backlog_records_max": 200}
-    options |= {"batch_records_max": 20, "consumer": UNHURRIED}
+    options |= {"consume_records_max": 20, "consumer": UNHURRIED}
     one, two = (lab.app(recorder, "t4", **options) for recorder in (first, second))
     keeper = Keeper()
     one.add_hook(keeper)

@@ -77,7 +77,7 @@ def test_o8_idle_surplus_batch_workers_leave_at_once_and_take_nothing_more(lab: 
         assert gate.wait(30.0)
 
     app = lab.app()
-    app.batch_handler("t", max_records=1, max_wait_s=0.01, workers=6)(store)
+    app.batch_handler("t", batch_records_max=1, wait_s_max=0.01, workers=6)(store)
     app.start()
     app.resize("store", workers=2)
     wait_for(lambda: len(live_workers("store")) == 2)

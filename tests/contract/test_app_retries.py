@@ -51,7 +51,7 @@ def test_f2_only_the_failing_key_waits_and_it_holds_neither_worker_nor_intake_cr
         recorder,
         workers=1,
         backlog_records_max=2,
-        batch_records_max=2,
+        consume_records_max=2,
         retry=ehkafka.Retry(attempts=None, first_s=60.0, max_s=60.0),
     )
     app.start()

@@ -176,7 +176,7 @@ def batch(lab: Any, done: list[int]) -> Any:
         done.append(records[0].offset())
 
     app = lab.app()
-    app.batch_handler("t", max_records=1, max_wait_s=0.01, workers=4)(store)
+    app.batch_handler("t", batch_records_max=1, wait_s_max=0.01, workers=4)(store)
     return app
 
 
@@ -222,7 +222,7 @@ def test_p1_restored_ranges_outlive_another_crash(lab: Any, wait_for: Any) -> No
     commit_as(lab, 0, encode(0, LogFacts(), ((1, 50), (60, 201)), 0, 1024).text or "")
     first = lab.recorder()
     first.block(b"stuck")
-    app = lab.app(first, batch_records_max=10, backlog_records_max=10)
+    app = lab.app(first, consume_records_max=10, backlog_records_max=10)
     app.start()
     wait_for(lambda: sorted(first.offsets()) == [0, *range(50, 60)])
     wait_for(lambda: finished_in(lab) == ((1, 201),))

@@ -239,7 +239,7 @@ def test_a_drain_that_does_not_exist_is_refused(lab: Any, drain: Any) -> None:
 def batch(app: Any, work: Callable[[int], None]) -> None:
     """Register a batch handler."""
 
-    @app.batch_handler("t", max_records=4, max_wait_s=0.01, workers=2)
+    @app.batch_handler("t", batch_records_max=4, wait_s_max=0.01, workers=2)
     def handle(records: ehkafka.Batch) -> None:
         for record in records:
             work(record.offset())

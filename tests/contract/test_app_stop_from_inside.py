@@ -54,13 +54,13 @@ def in_a_thread_of_a_coroutine(app: Any, inside: Inside) -> None:
 
 def in_a_batch(app: Any, inside: Inside) -> None:
     """A batch handler."""
-    app.batch_handler("t", max_records=2)(inside)
+    app.batch_handler("t", batch_records_max=2)(inside)
 
 
 def in_a_batch_of_a_coroutine(app: Any, inside: Inside) -> None:
     """A batch handler's coroutine."""
 
-    @app.batch_handler("t", max_records=2)
+    @app.batch_handler("t", batch_records_max=2)
     async def handle(batch: ehkafka.Batch) -> None:
         inside(batch)
 
@@ -68,7 +68,7 @@ def in_a_batch_of_a_coroutine(app: Any, inside: Inside) -> None:
 def in_a_thread_of_a_batch(app: Any, inside: Inside) -> None:
     """A blocking call of a batch handler's coroutine."""
 
-    @app.batch_handler("t", max_records=2)
+    @app.batch_handler("t", batch_records_max=2)
     async def handle(batch: ehkafka.Batch) -> None:
         await asyncio.to_thread(inside, batch)
 

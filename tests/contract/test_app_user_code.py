@@ -218,6 +218,6 @@ def test_an_async_handler_that_stops_its_loop_is_named(lab: Any, *, is_batch: bo
 
     lab.produce("a")
     app = lab.app()
-    app.batch_handler("t", max_wait_s=0.01)(stops) if is_batch else app.handler("t")(stops)
+    app.batch_handler("t", wait_s_max=0.01)(stops) if is_batch else app.handler("t")(stops)
     app.start()
     ends_with(app, ehkafka.HandlerFailedError, r"handler 'stops' .*loop\.stop\(\) was called there")

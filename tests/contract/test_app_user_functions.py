@@ -143,7 +143,7 @@ def test_a_middleware_that_only_makes_a_coroutine_has_handled_nothing(lab: Any, 
     if kind == "class":
         app.handler("t")(Process)
     else:
-        app.batch_handler("t", max_wait_s=0.01)(ran.append)
+        app.batch_handler("t", wait_s_max=0.01)(ran.append)
     app.start()
     with pytest.raises(ehkafka.HandlerFailedError, match="coroutine that nobody runs"):
         ended(app)
@@ -158,7 +158,7 @@ def test_an_async_batch_handler_that_only_makes_a_coroutine_has_handled_nothing(
         return _async(batch)
 
     app = lab.app()
-    app.batch_handler("t", max_wait_s=0.01)(store)
+    app.batch_handler("t", wait_s_max=0.01)(store)
     app.start()
     with pytest.raises(ehkafka.HandlerFailedError, match="coroutine that nobody runs"):
         ended(app)

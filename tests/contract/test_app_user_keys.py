@@ -115,7 +115,7 @@ def test_a_key_may_look_at_the_app(
     options: dict[str, Any] = {"order_by": _by_tuple if how == "tuple" else _by_curious}
     app = lab.app()
     if how == "batch":
-        app.batch_handler("t", max_wait_s=0.01, unique_keys=True, **options)(
+        app.batch_handler("t", wait_s_max=0.01, unique_keys=True, **options)(
             lambda batch: handled.extend(record.key() for record in batch)
         )
     else:
@@ -141,7 +141,7 @@ def test_a_key_whose_text_looks_at_the_app(
         order_by=lambda record: Talkative(record.key()),
         on_failure=ehkafka.Hold(),
         parked_records_max=4,
-        batch_records_max=2,
+        consume_records_max=2,
     )
     app.add_hook(events)
     monkeypatch.setattr(Talkative, "app", app)
@@ -187,7 +187,7 @@ def test_keys_look_at_the_app_wherever_a_failure_names_them(
     app = lab.app()
     app.add_hook(events)
     if kind == "batch":
-        app.batch_handler("t", max_wait_s=0.01, **options)(fail_batch)
+        app.batch_handler("t", wait_s_max=0.01, **options)(fail_batch)
     elif kind == "asyncio":
         app.handler("t", **options)(fail_async)
     else:

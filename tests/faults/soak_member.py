@@ -68,7 +68,7 @@ def add_handler(app: ehkafka.App, kind: str, topic: str) -> None:
     if kind == "asyncio":
         app.handler(topic, workers=16, **failing)(handle_async)
     elif kind == "batches":
-        app.batch_handler(topic, max_records=20, max_wait_s=0.1, workers=4, **failing)(handle_batch)
+        app.batch_handler(topic, batch_records_max=20, wait_s_max=0.1, workers=4, **failing)(handle_batch)
     elif kind == "processes":
         app.handler(topic, workers=ehkafka.Processes(2), **failing)(handle)
     else:

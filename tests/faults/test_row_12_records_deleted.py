@@ -61,7 +61,7 @@ def test_row_12_what_deletions_cost_is_told_to_the_record(
             handle,
             workers=2,
             backlog_records_max=40,
-            batch_records_max=10,
+            consume_records_max=10,
             # A number: of what is gone before `earliest` is looked up nobody is told.
             start=0,
             on_out_of_range=action,

@@ -40,7 +40,7 @@ def test_row_17_without_its_dead_letter_topic_the_app_waits_and_passes_nothing_o
         handle,
         on_failure=DeadLetter("dead"),
         backlog_records_max=BACKLOG_RECORDS_MAX,
-        batch_records_max=BATCH_RECORDS_MAX,
+        consume_records_max=BATCH_RECORDS_MAX,
     )
     app.start()
     eventually(lambda: app.snapshot().counters["PartitionPaused"] >= PARTITIONS, "back-pressure")

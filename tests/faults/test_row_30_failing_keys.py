@@ -87,7 +87,7 @@ def test_row_30_with_a_budget_sized_for_them_failing_keys_cost_the_healthy_nothi
     load = fill(stage, records)
     handler, calm = Handler(), Handler(set())
     # A partition's share of the backlog is 40 records; it has 37 of failing keys in the quick run.
-    limits = {"parked_records_max": records, "backlog_records_max": 120, "batch_records_max": 20}
+    limits = {"parked_records_max": records, "backlog_records_max": 120, "consume_records_max": 20}
     app = stage.app(handler, retry=FOR_EVER, **limits)
     twin = stage.app(calm, retry=FOR_EVER, group="twin", history=CheckingHistory(), **limits)
     app.start()
@@ -128,7 +128,7 @@ def test_row_30_with_a_small_budget_and_dead_letters_the_largest_keys_leave_in_o
         on_failure=DeadLetter("dead"),
         on_parked_full="dead_letter",
         parked_records_max=20 * PARTITIONS,
-        batch_records_max=10,
+        consume_records_max=10,
     )
     app.start()
     healthy = records - records // FAILING_EVERY
@@ -163,7 +163,7 @@ def test_row_30_a_small_budget_is_full_when_the_formula_says_and_pauses_one_part
     share, per_s = 200 * scale, 100
     heard = Heard()
     app = stage.app(
-        handler, retry=FOR_EVER, parked_records_max=share * PARTITIONS, batch_records_max=10, workers=32
+        handler, retry=FOR_EVER, parked_records_max=share * PARTITIONS, consume_records_max=10, workers=32
     )
     app.add_hook(heard)
     app.start()

@@ -82,7 +82,7 @@ def make_app(stage: Any, kind: str, **settings: Any) -> tuple[ehkafka.App, Heard
     elif kind == "tasks":
         app.handler(stage.topic, workers=WORKERS)(stop_handlers.in_a_task)
     elif kind == "batches":
-        options: dict[str, Any] = {"max_records": BATCH_RECORDS, "max_wait_s": 0.02, "workers": 2}
+        options: dict[str, Any] = {"batch_records_max": BATCH_RECORDS, "wait_s_max": 0.02, "workers": 2}
         app.batch_handler(stage.topic, **options)(stop_handlers.in_a_batch)
     elif kind == "processes":
         app.handler(stage.topic, workers=ehkafka.Processes(PROCESSES))(stop_handlers.in_a_thread)

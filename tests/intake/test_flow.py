@@ -205,7 +205,7 @@ def test_a_partition_that_drains_is_never_paused_for_ever(seed: int) -> None:
 
 def test_what_is_parked_beyond_its_budget_is_taken_from_the_backlogs_room() -> None:
     """B1: backlog and parked records together never pass the sum of their limits."""
-    flow = FlowControl(FlowLimits(1_000, batch_records_max=100, parked_records_max=500))
+    flow = FlowControl(FlowLimits(1_000, consume_records_max=100, parked_records_max=500))
     flow.note_batch(LARGEST_RECORD_GUESS_BYTES)
     for _ in range(LARGEST_MEMORY_BATCHES):
         flow.note_batch(10)
@@ -216,7 +216,7 @@ def test_what_is_parked_beyond_its_budget_is_taken_from_the_backlogs_room() -> N
 
 def test_only_the_partition_that_filled_its_parked_share_is_paused_until_half_of_it() -> None:
     """B2, F5: the parked budget has shares like the backlog."""
-    flow = FlowControl(FlowLimits(10_000, batch_records_max=10, parked_records_max=400))
+    flow = FlowControl(FlowLimits(10_000, consume_records_max=10, parked_records_max=400))
     full, calm = _Load(TopicPartition("t", 0), parked_records=200), _Load(TopicPartition("t", 1), 0, 0, 199)
     assert flow.to_pause_parked([full, calm], 2) == [full.partition]
     assert flow.to_pause_parked([full, calm], 2) == []
@@ -228,7 +228,7 @@ def test_only_the_partition_that_filled_its_parked_share_is_paused_until_half_of
 
 def test_an_attempt_at_a_parked_head_does_not_resume_its_partition() -> None:
     """F5: while the head is tried again its lane is backlog, and the partition stays paused."""
-    flow = FlowControl(FlowLimits(10_000, batch_records_max=10, parked_records_max=200))
+    flow = FlowControl(FlowLimits(10_000, consume_records_max=10, parked_records_max=200))
     load = _Load(TopicPartition("t", 0), parked_records=200, parked_bytes=200)
     assert flow.to_pause_parked([load], 1) == [load.partition]
     load.parked_records, load.parked_bytes, load.backlog_records, load.backlog_bytes = 0, 0, 200, 200
@@ -239,6 +239,6 @@ def test_an_attempt_at_a_parked_head_does_not_resume_its_partition() -> None:
 
 def test_the_bytes_of_what_is_parked_count_too() -> None:
     """F2: a parked share is full when either its records or its bytes are."""
-    flow = FlowControl(FlowLimits(10_000, batch_records_max=10, parked_bytes_max=1_000))
+    flow = FlowControl(FlowLimits(10_000, consume_records_max=10, parked_bytes_max=1_000))
     load = _Load(TopicPartition("t", 0), parked_records=1, parked_bytes=1_000)
     assert flow.to_pause_parked([load], 1) == [load.partition]

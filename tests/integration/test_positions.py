@@ -209,7 +209,7 @@ def test_ten_deletions_under_load_are_reported_to_the_record(narrow: Any, gaps: 
     """Row 12: handled and lost together are what was produced; nothing is lost without a word."""
     seen = Seen(work_s=0.001)
     app = narrow.app(
-        seen, workers=2, backlog_records_max=40, batch_records_max=10, commit_interval_s=0.1, start=0,
+        seen, workers=2, backlog_records_max=40, consume_records_max=10, commit_interval_s=0.1, start=0,
         on_out_of_range="earliest",
     )  # fmt: skip
     app.add_hook(gaps)

@@ -407,7 +407,7 @@ def _what_is_too_old_is_not_counted() -> bool:
 
 
 def _resumes_above_half() -> bool:
-    flow = FlowControl(FlowLimits(1_000, batch_records_max=10))
+    flow = FlowControl(FlowLimits(1_000, consume_records_max=10))
     load = Assignment(P0, 1)
     load.backlog_records = 1_000
     flow.to_pause([load], 1)
@@ -416,7 +416,7 @@ def _resumes_above_half() -> bool:
 
 
 def _pauses_who_is_below_its_share() -> bool:
-    flow = FlowControl(FlowLimits(1_000, batch_records_max=10))
+    flow = FlowControl(FlowLimits(1_000, consume_records_max=10))
     load = Assignment(P0, 1)
     load.backlog_records = 1
     return bool(flow.to_pause([load], 1))
@@ -447,7 +447,7 @@ def _a_shared_lane_overtakes_what_was_deferred() -> bool:
 
 
 def _a_full_parked_share_goes_on() -> bool:
-    flow = FlowControl(FlowLimits(1_000, batch_records_max=10, parked_records_max=100))
+    flow = FlowControl(FlowLimits(1_000, consume_records_max=10, parked_records_max=100))
     assignment = Assignment(P0, 1)
     assignment.parked_records = 100
     return flow.to_pause_parked([assignment], 1) != [P0]

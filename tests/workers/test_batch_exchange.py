@@ -33,8 +33,8 @@ class Batches:
     """Batch workers on one dispatcher; the handler keeps what it was given and may be blocked."""
 
     def __init__(self, workers: int = 1, **limits: Any) -> None:
-        limits = {"max_records": 10, "max_bytes": None, "max_wait_s": FOR_EVER_S, **limits}
-        limits.setdefault("min_records", limits["max_records"])
+        limits = {"records_max": 10, "bytes_max": None, "wait_s_max": FOR_EVER_S, **limits}
+        limits.setdefault("records_min", limits["records_max"])
         self.dispatcher = Dispatcher()
         self.exchange = BatchExchange(self.dispatcher, time.monotonic, BatchLimits(**limits))
         self.handled: deque[list[int]] = deque()
@@ -132,7 +132,7 @@ def test_single_records_that_find_the_collector_falling_asleep_are_handled(
     before_s = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
-        pool, rng = batches(workers, min_records=1), random.Random(3)
+        pool, rng = batches(workers, records_min=1), random.Random(3)
         for offset in range(5_000):
             pool.receive(offset)
             pool.exchange.wake_one()
@@ -148,7 +148,7 @@ def test_single_records_that_find_the_collector_falling_asleep_are_handled(
 
 def test_a_batch_that_does_not_fill_goes_when_its_time_is_up(batches: Callable[..., Batches]) -> None:
     """Nobody wakes the collector for it: it wakes by itself."""
-    pool = batches(max_wait_s=0.05)
+    pool = batches(wait_s_max=0.05)
     began_s = time.monotonic()
     pool.receive(0, 1, 2)
     pool.exchange.wake_one()
@@ -185,7 +185,7 @@ def test_nobody_looks_again_and_again_while_a_batch_fills(
 
 def test_one_collects_while_the_others_run(batches: Callable[..., Batches]) -> None:
     """O8: three workers run three full batches side by side; the fourth waits until one is free."""
-    pool = batches(workers=3, max_records=2)
+    pool = batches(workers=3, records_max=2)
     pool.gate.clear()
     for number in range(4):
         pool.receive(2 * number, 2 * number + 1, keys=100)
@@ -201,7 +201,7 @@ def test_lanes_that_come_back_fill_the_batch_of_the_waiting_collector(
     batches: Callable[..., Batches],
 ) -> None:
     """Followers of a running batch are counted as soon as it is handed in, without the poll thread."""
-    pool = batches(workers=2, max_records=2)
+    pool = batches(workers=2, records_max=2)
     pool.gate.clear()
     pool.receive(0, 1, keys=2)
     pool.exchange.wake_one()
@@ -244,7 +244,7 @@ def test_closing_ends_those_who_wait_and_those_who_wait_for_their_turn(
 
 def test_the_number_of_workers_can_change(batches: Callable[..., Batches]) -> None:
     """O8: after a shrink no more than that run; threads that wait to collect leave."""
-    pool = batches(workers=4, min_records=1, max_records=1)
+    pool = batches(workers=4, records_min=1, records_max=1)
     pool.workers.resize(1)
     wait_until(lambda: sum(thread.is_alive() for thread in pool.workers._threads) == 1)
     pool.gate.clear()
@@ -271,7 +271,7 @@ def test_mutant_a_waker_that_does_not_look_leaves_records_lying(
 
 def test_a_timer_that_is_late_is_set_anew(batches: Callable[..., Batches]) -> None:
     """A lane that came back from a wait has waited already: its batch goes sooner than the timer says."""
-    pool = batches(max_wait_s=60.0)
+    pool = batches(wait_s_max=60.0)
     pool.receive(0)
     pool.exchange.watch()
     wait_until(lambda: waits(pool))
@@ -287,7 +287,7 @@ def test_a_timer_that_is_late_is_set_anew(batches: Callable[..., Batches]) -> No
 
 def test_a_lane_handed_in_while_the_lock_is_held_wakes_the_collector(batches: Callable[..., Batches]) -> None:
     """Whoever held the lock settles it on leaving; nobody else comes by."""
-    pool = batches(max_records=2)
+    pool = batches(records_max=2)
     pool.receive(0, 7)
     with pool.exchange.locked() as dispatcher:
         lane = dispatcher.begin()
@@ -300,7 +300,7 @@ def test_a_lane_handed_in_while_the_lock_is_held_wakes_the_collector(batches: Ca
 
 def test_a_waker_that_comes_as_the_time_is_up_leaves_the_gate_locked() -> None:
     """Its token is taken: else the next wait ends at once, and the next waker finds the gate open."""
-    limits = BatchLimits(max_records=2, min_records=2, max_bytes=None, max_wait_s=FOR_EVER_S)
+    limits = BatchLimits(records_max=2, records_min=2, bytes_max=None, wait_s_max=FOR_EVER_S)
     exchange = BatchExchange(Dispatcher(), time.monotonic, limits)
     lock = threading.Lock()
     lock.acquire()

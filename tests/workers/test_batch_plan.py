@@ -24,8 +24,8 @@ class PlanBench(LaneBench):
 
     def __init__(self, scope: Any = "partition", **limits: Any) -> None:
         super().__init__(scope)
-        limits = {"max_records": 10, "max_bytes": None, "max_wait_s": 1.0, **limits}
-        limits.setdefault("min_records", limits["max_records"])
+        limits = {"records_max": 10, "bytes_max": None, "wait_s_max": 1.0, **limits}
+        limits.setdefault("records_min", limits["records_max"])
         self.plan = BatchPlan(self.dispatcher, BatchLimits(**limits))
 
     def wait_s(self) -> float | None:
@@ -83,7 +83,7 @@ def test_nothing_waits_for_nothing() -> None:
 
 def test_a_batch_waits_until_it_is_full_or_its_first_record_is_old_enough() -> None:
     """The wait counts from when the first record was received, not from when somebody looked."""
-    bench = PlanBench(max_records=3, max_wait_s=2.0)
+    bench = PlanBench(records_max=3, wait_s_max=2.0)
     assignment = bench.assign()
     bench.now_s = 10.0
     bench.receive(assignment, "a0")
@@ -98,8 +98,8 @@ def test_a_batch_waits_until_it_is_full_or_its_first_record_is_old_enough() -> N
 
 
 def test_min_records_are_enough_to_go() -> None:
-    """With min_records=2 a batch does not wait for the ten that it may have."""
-    bench = PlanBench(min_records=2)
+    """With records_min=2 a batch does not wait for the ten that it may have."""
+    bench = PlanBench(records_min=2)
     assignment = bench.assign()
     bench.receive(assignment, "a0")
     assert bench.wait_s() == 1.0
@@ -109,7 +109,7 @@ def test_min_records_are_enough_to_go() -> None:
 
 def test_max_bytes_are_enough_to_go() -> None:
     """Large records make a batch go before they are many."""
-    bench = PlanBench(max_bytes=100)
+    bench = PlanBench(bytes_max=100)
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1", value=b"x" * 49)
     assert bench.wait_s() == 1.0
@@ -119,7 +119,7 @@ def test_max_bytes_are_enough_to_go() -> None:
 
 def test_records_of_running_lanes_are_not_counted_as_there() -> None:
     """What another batch has, and what is behind it, cannot fill this one."""
-    bench = PlanBench(max_records=3, unique_keys=True)
+    bench = PlanBench(records_max=3, unique_keys=True)
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 c2 a3 a4 a5")
     bench.take()
@@ -146,7 +146,7 @@ def test_a_stop_or_a_revoke_waits_for_no_more(why: str) -> None:
 
 def test_a_batch_has_each_key_in_order_and_no_lane_twice() -> None:
     """O1: overlapping batches never share a lane."""
-    bench = PlanBench(max_records=4)
+    bench = PlanBench(records_max=4)
     bench.receive(bench.assign(), "a0 b1 a2 c3 b4 a5")
     one = bench.take()
     assert offsets(one) == [0, 2, 1, 3]
@@ -165,7 +165,7 @@ def test_unique_keys_gives_one_record_of_each() -> None:
 
 def test_max_bytes_bounds_a_batch_and_a_larger_record_goes_alone() -> None:
     """The lanes that found no room keep their places and come first in the next batch."""
-    bench = PlanBench(max_bytes=10)
+    bench = PlanBench(bytes_max=10)
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1", value=b"x" * 4)
     bench.receive(assignment, "c2", value=b"x" * 50)
@@ -176,14 +176,14 @@ def test_max_bytes_bounds_a_batch_and_a_larger_record_goes_alone() -> None:
 
 def test_what_is_left_of_max_bytes_goes_to_those_that_have_more() -> None:
     """Filling up minds the bytes, too."""
-    bench = PlanBench(max_bytes=10, max_records=100)
+    bench = PlanBench(bytes_max=10, records_max=100)
     bench.receive(bench.assign(), f"{many('a', 0, 5)} b5", value=b"x" * 3)
     assert offsets(bench.take()) == [0, 1, 5]
 
 
 def test_a_hot_key_shares_each_batch_with_the_others() -> None:
     """Every ready key is in the next batch with an equal part; who has more fills what is left."""
-    bench = PlanBench(max_records=9)
+    bench = PlanBench(records_max=9)
     bench.receive(bench.assign(), f"{many('h', 0, 100)} a100 b101")
     first = bench.take()
     assert offsets(first) == [0, 1, 2, 3, 4, 5, 6, 100, 101]
@@ -191,7 +191,7 @@ def test_a_hot_key_shares_each_batch_with_the_others() -> None:
 
 def test_more_keys_than_a_batch_can_have_come_in_turn() -> None:
     """A hot key and 50 others, ten a batch: all have had a turn after six, the hot one no second."""
-    bench = PlanBench(max_records=10)
+    bench = PlanBench(records_max=10)
     cool = " ".join(f"{chr(200 + n)}{100 + n}" for n in range(50))
     bench.receive(bench.assign(), f"{many('h', 0, 100)} {cool}")
     batches = []
@@ -278,7 +278,7 @@ def test_a_skipped_record_in_the_middle_is_passed_in_order_and_counted() -> None
 
 def test_a_batch_that_raised_comes_again_in_halves_until_the_culprit_is_alone() -> None:
     """No attempt is spent on the way; those that succeed meanwhile come whole again."""
-    bench = PlanBench(max_records=8)
+    bench = PlanBench(records_max=8)
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 c2 d3 e4 f5 g6 h7")
     sizes, culprit = [], None
@@ -304,7 +304,7 @@ def test_a_batch_that_raised_comes_again_in_halves_until_the_culprit_is_alone() 
 
 def test_fresh_records_do_not_join_suspects() -> None:
     """A lane that came after the raise is in a batch of its own, as large as ever."""
-    bench = PlanBench(max_records=4, min_records=1)
+    bench = PlanBench(records_max=4, records_min=1)
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 e2")
     shares = bench.take()
@@ -319,7 +319,7 @@ def test_fresh_records_do_not_join_suspects() -> None:
 def test_narrowed_lanes_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory follows what is there, not what ever raised."""
     monkeypatch.setattr("ehkafka.workers.batches.plan._NARROWED_MIN", 4)
-    bench = PlanBench(max_records=3)
+    bench = PlanBench(records_max=3)
     bench.plan._narrowed_max = 4
     for _ in range(50):
         assignment = bench.assign()
@@ -336,7 +336,7 @@ def test_narrowed_lanes_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPa
 
 def test_a_drain_waits_for_the_batch_that_runs_and_starts_what_lies_below_it() -> None:
     """Its followers count as started: they stay, and so does what is needed for no hole below them."""
-    bench = PlanBench(max_records=4)
+    bench = PlanBench(records_max=4)
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 c2 a3 d4")
     others = [bench.begin_key(key) for key in "bcd"]
@@ -357,7 +357,7 @@ def test_a_drain_waits_for_the_batch_that_runs_and_starts_what_lies_below_it() -
 
 def test_records_above_the_limit_of_a_drain_do_not_start() -> None:
     """A stop without drain lets what runs end; what came back to its lane does not start again."""
-    bench = PlanBench(min_records=1)
+    bench = PlanBench(records_min=1)
     assignment = bench.assign()
     bench.receive(assignment, "a0 a1 b2")
     running = bench.take()
@@ -391,7 +391,7 @@ def test_what_a_batch_did_for_an_ended_epoch_is_stale(scope: str) -> None:
 
 def test_what_a_drain_does_not_want_does_not_start_with_a_head_below_its_limit() -> None:
     """Past a held head all is repeated anyway: a batch that raised comes again without what lies there."""
-    bench = PlanBench(min_records=1)
+    bench = PlanBench(records_min=1)
     assignment = bench.assign()
     bench.receive(assignment, "a0 b3 a5")
     bench.fail_head(bench.begin_key("b"), HoldHead("poison"))
@@ -443,9 +443,9 @@ class World:
         self.scope = rng.choice(["partition", "partition", "handler"])
         self.bench = PlanBench(
             self.scope,
-            max_records=rng.choice([1, 2, 5, 30]),
-            min_records=1,
-            max_bytes=rng.choice([None, 1, 5]),
+            records_max=rng.choice([1, 2, 5, 30]),
+            records_min=1,
+            bytes_max=rng.choice([None, 1, 5]),
             unique_keys=rng.random() < 0.2,
         )
         self.next_offset = [0, 0]

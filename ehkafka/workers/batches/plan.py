@@ -33,14 +33,14 @@ _NARROWED_MIN = 1024
 class BatchLimits:
     """How large a batch becomes, and how long it waits for that.
 
-    It goes when `min_records` or `max_bytes` (of values) are there, or `max_wait_s` after its first record
-    was received. A record above `max_bytes` is a batch by itself.
+    It goes when `records_min` or `bytes_max` (of values) are there, or `wait_s_max` after its first record
+    was received. A record above `bytes_max` is a batch by itself.
     """
 
-    max_records: int
-    min_records: int
-    max_bytes: int | None
-    max_wait_s: float
+    records_max: int
+    records_min: int
+    bytes_max: int | None
+    wait_s_max: float
     unique_keys: bool = False
 
 
@@ -90,7 +90,7 @@ class BatchPlan:
         assert first.head is not None
         mark = first.assignment.mark_at(first.head.offset())
         received_s = now_s if mark is None else mark.received_at_s
-        return max(0.0, received_s + self.limits.max_wait_s - now_s)
+        return max(0.0, received_s + self.limits.wait_s_max - now_s)
 
     def take(self, now_s: float) -> list[Share]:
         """Take a batch: of each lane the head and those behind it, in order. Empty when none may start.
@@ -155,15 +155,15 @@ class BatchPlan:
 
     def _is_enough(self) -> bool:
         limits, dispatcher = self.limits, self._dispatcher
-        bytes_enough = limits.max_bytes
-        too_few = dispatcher.backlog_records < limits.min_records
+        bytes_enough = limits.bytes_max
+        too_few = dispatcher.backlog_records < limits.records_min
         if too_few and (bytes_enough is None or dispatcher.backlog_bytes < bytes_enough):
             return False  # without counting what is ready
         records = size = 0
         for lane in dispatcher.ready:
             part = 1 if limits.unique_keys or isinstance(lane, SharedLane) else len(lane)
             records += part
-            if records >= limits.min_records:
+            if records >= limits.records_min:
                 return True
             if bytes_enough is not None:
                 size += len(lane.head or "") + sum(map(len, itertools.islice(lane.rest or (), part - 1)))
@@ -178,7 +178,7 @@ class BatchPlan:
             return [], 0
         narrowed, begin = self._narrowed, self._begin
         limit = narrowed.get(first)
-        records_max = min(self.limits.max_records, limit or self.limits.max_records)
+        records_max = min(self.limits.records_max, limit or self.limits.records_max)
         lanes = [first]
         while len(lanes) < records_max and (lane := begin(now_s)) is not None:
             if narrowed and narrowed.get(lane) != limit:
@@ -201,8 +201,8 @@ class BatchPlan:
             self._dispatcher.ready.appendleft(lane)
 
     def _heads(self, lanes: list[Lane]) -> tuple[list[Share], float]:
-        """Return each lane's head, as far as `max_bytes` permits, and the room left; give the others back."""
-        room_bytes = float("inf") if self.limits.max_bytes is None else float(self.limits.max_bytes)
+        """Return each lane's head, as far as `bytes_max` permits, and the room left; give the others back."""
+        room_bytes = float("inf") if self.limits.bytes_max is None else float(self.limits.bytes_max)
         shares: list[Share] = []
         for lane in lanes:
             assert lane.head is not None

@@ -91,7 +91,7 @@ class Minutes:
         return rows_of((reading for reading in readings if reading is not None), self._windows)
 
 
-def make_app(endpoint: ehkafka.Endpoint, minutes: Minutes, *, max_records: int = 5_000) -> ehkafka.App:
+def make_app(endpoint: ehkafka.Endpoint, minutes: Minutes, *, batch_records_max: int = 5_000) -> ehkafka.App:
     """Return the app that feeds `minutes`, with up to so many records at once."""
     app = ehkafka.App(group=GROUP, endpoint=endpoint, start="earliest")
     app.on_assigned(minutes.assigned)
@@ -100,8 +100,8 @@ def make_app(endpoint: ehkafka.Endpoint, minutes: Minutes, *, max_records: int =
     app.batch_handler(
         TOPIC,
         order_by=ehkafka.by_topic_partition,
-        max_records=max_records,
-        max_wait_s=MAX_WAIT_S,
+        batch_records_max=batch_records_max,
+        wait_s_max=MAX_WAIT_S,
         workers=4,
     )(minutes.keep)
     return app
@@ -117,9 +117,9 @@ def main() -> int:
     endpoint = ehkafka.Endpoint.kafka(os.environ["HOME_SECURITY_BOOTSTRAP"], quick)
     with open_container() as container:
         minutes = Minutes(container, Windows(length_s=int(os.environ.get("HOME_SECURITY_WINDOW_S", "10"))))
-        max_records = int(os.environ.get("HOME_SECURITY_MAX_RECORDS", "5000"))
+        batch_records_max = int(os.environ.get("HOME_SECURITY_MAX_RECORDS", "5000"))
         try:
-            make_app(endpoint, minutes, max_records=max_records).run()
+            make_app(endpoint, minutes, batch_records_max=batch_records_max).run()
         finally:
             _log.info("%d records counted", minutes.counted)
     return 0

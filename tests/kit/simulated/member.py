@@ -48,7 +48,7 @@ class SimulatedMember:
         self.flow = FlowControl(
             FlowLimits(
                 plan.backlog_records_max,
-                batch_records_max=plan.batch_records_max,
+                consume_records_max=plan.consume_records_max,
                 parked_records_max=plan.parked_records_max,
             )
         )

@@ -41,7 +41,7 @@ class SimulationPlan:
     members: int = 2
     workers: int = 4
     backlog_records_max: int = 100
-    batch_records_max: int = 20
+    consume_records_max: int = 20
     parked_records_max: int = 50
     turn_records_max: int = 8
     handler_s: float = 0.005
@@ -141,7 +141,7 @@ def _load(rng: random.Random) -> dict[str, object]:
         "members": rng.randint(1, 4),
         "workers": rng.choice([1, 2, 4, 8]),
         "backlog_records_max": rng.choice([5, 30, 200]),
-        "batch_records_max": rng.choice([2, 10, 50]),
+        "consume_records_max": rng.choice([2, 10, 50]),
         "parked_records_max": rng.choice([5, 30, 200]),
         "turn_records_max": rng.choice([1, 3, 64]),
         "handler_s": rng.choice([0.0005, 0.005, 0.05]),

@@ -64,7 +64,7 @@ def test_consumer_spark_consumer_spark_handle_each_record_once(
 
     journal.path.touch()
     for done in (RECORDS // 5, 3 * RECORDS // 5):
-        with make_app(backlog_records_max=RECORDS // 100, batch_records_max=RECORDS // 400):
+        with make_app(backlog_records_max=RECORDS // 100, consume_records_max=RECORDS // 400):
             lab.wait_until(lambda done=done: count() > done)
         assert count() < RECORDS
         run = make_app().run_on_spark(spark, max_records_per_batch=RECORDS // 25)

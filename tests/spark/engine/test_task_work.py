@@ -47,7 +47,7 @@ def test_every_record_has_an_outcome_and_is_counted(lab: Any) -> None:
 def test_o1_per_key_order_is_kept_with_retries(lab: Any, kind: str) -> None:
     """O1: per key, starts follow offsets and no two overlap, retries included."""
     app, chance, lock = (
-        lab.make_app(backlog_records_max=200, batch_records_max=50),
+        lab.make_app(backlog_records_max=200, consume_records_max=50),
         random.Random(7),
         threading.Lock(),
     )
@@ -175,7 +175,7 @@ def test_batches_of_a_batch_handler_do_not_wait_for_more(lab: Any) -> None:
     """The end of a task's records lets the last batch go at once, and a failed record spends its attempts."""
     app, sizes = lab.make_app(), []
 
-    @app.batch_handler("t", max_records=64, max_wait_s=60.0, retry=QUICK, on_failure=ehkafka.Skip())
+    @app.batch_handler("t", batch_records_max=64, wait_s_max=60.0, retry=QUICK, on_failure=ehkafka.Skip())
     def handle(batch: ehkafka.Batch) -> None:
         sizes.append(len(batch))
         for record in batch:
@@ -289,7 +289,7 @@ def test_records_above_max_age_are_skipped(lab: Any) -> None:
 
 def test_b1_what_is_received_stays_within_the_backlog(lab: Any) -> None:
     """B1: a task takes no more records than the backlog has room for, however many its pieces have."""
-    app = lab.make_app(backlog_records_max=100, batch_records_max=20)
+    app = lab.make_app(backlog_records_max=100, consume_records_max=20)
     most = taken = done = 0
     lock = threading.Lock()
 

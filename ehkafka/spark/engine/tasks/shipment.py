@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 # What of the settings counts where records are handled. None of it may be secret.
 _SETTINGS = (
-    "group", "max_age", "backlog_records_max", "backlog_bytes_max", "batch_records_max", "parked_records_max",
-    "parked_bytes_max", "stop_s", "connect_s", "stuck_s",
+    "group", "max_age", "backlog_records_max", "backlog_bytes_max", "consume_records_max",
+    "parked_records_max", "parked_bytes_max", "stop_s", "connect_s", "stuck_s",
 )  # fmt: skip
 
 

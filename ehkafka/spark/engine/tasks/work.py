@@ -87,7 +87,7 @@ class TaskWork:
         by_topic = {topic: route for route in self._routes for topic in route.topics}
         self._work = {
             piece.where: PartitionWork(
-                by_topic[piece.topic], piece.where, settings.batch_records_max, self._ages
+                by_topic[piece.topic], piece.where, settings.consume_records_max, self._ages
             )
             for piece in pieces
         }
