@@ -124,10 +124,10 @@ class Registration:
         return register
 
     @renamed(
-        batch_records_max="batch_records_max",
-        batch_records_min="batch_records_min",
-        batch_bytes_max="batch_bytes_max",
-        wait_s_max="wait_s_max",
+        batch_records_max="max_records",
+        batch_records_min="min_records",
+        batch_bytes_max="max_bytes",
+        wait_s_max="max_wait_s",
     )
     @plainly
     def batch_handler(

@@ -69,6 +69,8 @@ class Membership:
         self._routes = routes
         self._watch = watch
         self._on_assigned = on_assigned
+        # Filled and emptied here alone, on the poll thread. It changes size at a rebalance, so another thread
+        # may look one partition up but never iterate over it.
         self.owned: OwnedPartitions = context.owned
         # When a drain that goes on is to be cut again.
         self.cut_again_s = 0.0
@@ -105,6 +107,8 @@ class Membership:
         librdkafka alone can. Hooks get until `hooks_end_s`, but a second at least. Returns what is committed
         then, and of which partitions the last position is not.
         """
+        # In this order, always: stop new starts, let what runs end, fix what is finished, commit it, and only
+        # then tell the hooks. A hook that came earlier could close what a handler still writes to.
         deadline_s = time.monotonic() + drain_s
         ours = [partition for partition in partitions if partition in self.owned]
         ends_s = deadline_s if drain_s > 0 else None
@@ -112,6 +116,7 @@ class Membership:
         self._wait_until_drained(ours, deadline_s, ends_s)
         positions, returned = self._end(ours)
         committer = self._context.committer
+        # Inside a callback this thread holds the client, so no helper thread could commit beside it.
         if commit_s is None:
             committer.commit_now(consumer, positions)
         elif commit_s > 0.0:
@@ -139,6 +144,8 @@ class Membership:
 
         False where only what runs now ends, as without `ends_s`. May be asked again while a drain goes on.
         """
+        # All limits of a route are set in one hold of its lock, before any lane is cut: with lanes that
+        # partitions share, the first cut would else make another partition's record the head, and start it.
         began_s = time.monotonic()
         finishes = True
         for route, assignments in self.owned.by_route(partitions).values():
@@ -154,7 +161,10 @@ class Membership:
         """Watch until nothing of these partitions runs or may still run, or the deadline or a leave comes."""
         waiting = list(partitions)
         while waiting:
+            # `consume()` is not entered while this waits: stuck handlers, deadlines and chunks that take long
+            # are found by this call or not at all.
             self._watch()
+            # Records fail and estimates err: what seemed to fit is counted again.
             if ends_s is not None and time.monotonic() >= self.cut_again_s:
                 self.cut(waiting, ends_s)
             waiting = [partition for partition in waiting if not self._is_drained(partition)]
@@ -178,6 +188,8 @@ class Membership:
                 for assignment in assignments:
                     looks.append(self.owned.saver.look(assignment))
                     self._context.note_end(assignment)
+                # Together: between two ends a shared lane could go on with the next partition's record and
+                # pass one of ours that failed.
                 left = dispatcher.end_all(assignments)
             returned |= {one.partition: records for one, records in zip(assignments, left, strict=True)}
             if isinstance(route.workers, Cancelling):
@@ -189,6 +201,8 @@ class Membership:
 
     def _end_lost(self, partitions: Iterable[TopicPartition]) -> None:
         ours = [partition for partition in partitions if partition in self.owned]
+        # No commit and no drain: another member may have read on already, and a commit of ours would move the
+        # group back. Results that still come are of an old epoch, dropped and counted.
         _, returned = self._end(ours)
         for partition in ours:
             route, assignment = self.owned.pop(partition)
@@ -202,6 +216,7 @@ class Membership:
         context.ledger.ended(partition)
         context.on_epoch_end(partition, epoch)
         self.owned.saver.forget(partition, epoch)
+        # librdkafka remembers a pause over the next assign, so a partition that comes back would stay silent.
         if partition in context.flow.paused:
             self._left_paused.add(partition)
         context.flow.forget(partition)
@@ -216,9 +231,13 @@ class Membership:
         names = [TopicPartition(p.topic, p.partition) for p in partitions]
         begins = self._context.positions.find(consumer, names) if names else []
         restored = self._context.restore.find(consumer, begins)
+        # Epochs begin before the client is told: from `assign` on records may arrive, and a record without an
+        # epoch has no lane.
         for begin in begins:
             self._begin(begin, restored.get(begin.partition))
         where = [begin.kafka_partition() for begin in begins]
+        # Where each begins is always said: left to librdkafka, `auto.offset.reset` would decide silently,
+        # and a partition that nobody has committed could skip what arrives before the first commit.
         if self._context.cooperative:
             consumer.incremental_assign(where)
         else:
@@ -275,6 +294,7 @@ class Membership:
             assignment = dispatcher.assign(
                 partition, epoch, finished_before=finished_before, opened=not hooked
             )
+            # A logical offset (the end of the log) has no number yet: the first record brings it.
             if begin.offset >= 0:
                 assignment.received_next = begin.offset
         self.owned[partition] = OwnedPartition(route, assignment)
@@ -295,6 +315,7 @@ class Membership:
         hooks, partition = self._context.hooks, assignment.partition
 
         def let_records_run() -> None:
+            # On a hook's thread, perhaps long after a revoke: an epoch that ended is never opened.
             with route.exchange.locked() as dispatcher:
                 if not assignment.ended:
                     dispatcher.open(assignment)
@@ -305,6 +326,7 @@ class Membership:
             steps["on_assigned"] = lambda: on_assigned(partition)
         if (opens := route.open) is not None:
             steps["open"] = lambda: opens(assignment)
+        # Last: no record runs before the user's own code has opened what it needs.
         steps["start"] = let_records_run
         self._context.hook_threads.submit(f"opening {partition}", steps, order=partition)
 
@@ -334,6 +356,8 @@ class Membership:
                     break
 
     def _guard(self, change: Callable[[], object]) -> None:
+        # An exception in a callback of librdkafka makes `consume()` drop the batch that it was about to
+        # return, and the position has moved past it.
         try:
             change()
         except EhkafkaError as error:

@@ -58,6 +58,8 @@ class Committer:
         self._history = history
         self._saver = saver
         self._on_acknowledged: OnAcknowledged | None = None
+        # When the last request went out. Written and read on the poll thread; `commit_once` alone may come
+        # from another one, and never beside any other call.
         self._sent_s = 0.0
         # The last one that waits for a synchronous commit, perhaps longer than was waited for it.
         self._waiter: threading.Thread | None = None
@@ -95,6 +97,8 @@ class Committer:
             return None
         self._note_request(dirty)
         try:
+            # Offsets are always named: a bare `commit()` takes what `consume()` handed out last, which no
+            # handler may have seen yet.
             consumer.commit(offsets=_as_offsets(dirty), asynchronous=True)
         except KafkaException as error:
             self._refused(self._ledger.landed(), error.args[0])
@@ -112,6 +116,8 @@ class Committer:
 
     def on_commit(self, error: KafkaError | None, partitions: Sequence[KafkaPartition]) -> None:
         """Take the answer to the asynchronous commit. Called by librdkafka inside `consume()`."""
+        # One request is under way at a time, so the answer belongs to what the ledger sent last. One that
+        # comes late never lowers what was acknowledged since, and of an epoch that ended it says nothing.
         self._answered(self._ledger.landed(), error, partitions)
 
     def commit_now(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> None:
@@ -149,6 +155,8 @@ class Committer:
 
         librdkafka's synchronous commit knows no time-out, so a thread of its own waits for it.
         """
+        # The caller has let the commit before this one end: librdkafka may resend a refused request, and one
+        # that arrived after the last would take the group back.
         deadline_s = self._clock() + timeout_s
         for _ in range(_TRIES_NOW):
             dirty = self._begin_now(positions)
@@ -172,8 +180,12 @@ class Committer:
             daemon=True,
         )
         waiter.start()
+        # Kept beyond the deadline: the client must not be closed while a thread is inside of it, so whoever
+        # closes it asks `await_answer` first.
         self._waiter = waiter
         waiter.join(max(0.0, timeout_s))
+        # Reported by this thread, never by the waiter: the ledger has one writer. An answer that comes
+        # after the deadline is dropped; the next owner reads from the broker what it stored.
         if answer:
             self._answered(dirty, *answer[0])
             return names_metadata(*answer[0])
@@ -198,11 +210,14 @@ class Committer:
         if error is None and not refused:
             self._stored(sent)
             return
+        # An error of the request leaves nothing stored: what each partition says beside it means nothing.
         if error is not None:
             self._refused(sent, error)
             return
         # Some were stored: those count; each of the others says why.
         self._stored({p: position for p, position in sent.items() if p not in refused})
+        # Those refused for their metadata are kept apart, for they go again at once without; the others wait
+        # for the next tick, and one event each says why.
         too_long = {p for p, why in refused.items() if classify(why) is CommitError.METADATA}
         for others in (set(refused) - too_long, too_long):
             if others:
@@ -213,6 +228,7 @@ class Committer:
         if not sent:
             return
         now_s = self._clock()
+        # The ledger first: the listener and the hooks may look at what is committed.
         self._ledger.confirm(sent, now_s)
         self.trouble, self.is_transient = None, True
         self.acknowledged += 1
@@ -236,12 +252,15 @@ class Committer:
         if kind is CommitError.METADATA and any(position.metadata for position in sent.values()):
             self._leave_metadata_out(sent)
         else:
+            # Nothing counts as committed, so it stays dirty and goes with the next tick, with newer offsets.
             self._ledger.failed(self._clock())
             self.failed_partitions = frozenset(sent)
             self.trouble, self.is_transient = said, kind in _TRANSIENT
         if self._history is not None:
             self._history.commit_failed({p: position.next_offset for p, position in sent.items()}, said)
         self._emit(CommitFailed(tuple(sent), said, retriable=kind in _TRANSIENT))
+        # Neither goes away by waiting: somebody else has our instance id, or a right is missing. Working on
+        # would only make more records that are handled again.
         if kind is CommitError.FENCED:
             self._fatal(FencedError(f"The group fenced this process while it committed: {said}"))
         elif kind is CommitError.DENIED:

@@ -72,10 +72,12 @@ class ThreadWorkers:
         self._run_express = run_chunk
         self._turn_records_max = turn_records_max
         self._name = name
+        # Read by `_new_threads` alone: a name is never used twice, so a stack tells which thread it was.
         self._numbers = itertools.count()
         # How many threads too many there are; each that leaves for it takes one off, under the lock.
         self._surplus = 0
-        # Guards `_surplus` and who is in `_threads`, which is replaced and never changed.
+        # Guards `_surplus` and who is in `_threads`, which is replaced and never changed, so `owns`, `stop`
+        # and `stacks` read it without the lock. Never held while a thread is started or joined.
         self._lock = threading.Lock()
         self._threads = self._new_threads(size)
 
@@ -106,6 +108,7 @@ class ThreadWorkers:
             added = self._new_threads(missing - stay)
             self._threads = [t for t in self._threads if t.is_alive() or not t.leaves] + added
         self._start(added)
+        # Idle workers sleep without a time-out: only a wake-up lets the surplus ones leave now.
         self._exchange.wake_all()
 
     def _size(self) -> int:
@@ -113,6 +116,7 @@ class ThreadWorkers:
 
     def stop(self, timeout_s: float) -> list[str]:
         """Let idle workers leave; return the names of those still busy after `timeout_s` seconds."""
+        # Closed first: a worker that looks for work after this finds that it must leave, and sleeps no more.
         self._exchange.close()
         deadline_s = time.monotonic() + timeout_s
         for thread in self._threads:
@@ -122,6 +126,7 @@ class ThreadWorkers:
 
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is one of these workers."""
+        # A handler that stops the app stands on one of them; a stop that waited for it would wait for ever.
         return thread in self._threads
 
     def stacks(self) -> dict[str, str]:
@@ -149,6 +154,7 @@ class ThreadWorkers:
                     raise thread.error
             failed = False
         finally:
+            # Also where one failed: threads that nobody lets go would wait for `go` until the process ends.
             for thread in threads:
                 thread.leaves = failed
                 thread.go.set()
@@ -176,6 +182,7 @@ class ThreadWorkers:
     def _work(self, thread: _Thread) -> None:
         exchange = self._exchange
         begin = exchange.dispatcher.begin
+        # Locked while this worker runs. It sleeps by acquiring it again; who wakes it releases it once.
         gate = threading.Lock()
         gate.acquire()
         turn_lanes = 1
@@ -184,6 +191,7 @@ class ThreadWorkers:
                 break
             lane = None if exchange.steps_back(gate) else begin()
             if lane is None:
+                # What others handed in may have made lanes ready that nobody has settled yet.
                 exchange.settle()
                 lane = None if exchange.steps_back(gate) else begin()
             if lane is not None:
@@ -191,8 +199,11 @@ class ThreadWorkers:
             elif exchange.closed:
                 return
             else:
+                # `sleep` publishes the gate first and looks for work second; whoever makes work looks for
+                # gates afterwards. The other way round, work that comes in between would wake nobody.
                 turn_lanes = 1
                 exchange.sleep(gate)
+        # A waker may have taken this gate already: its token is passed on, or a ready lane waits in vain.
         exchange.retire(gate)
 
     def _lets_go(self, thread: _Thread) -> bool:
@@ -207,6 +218,8 @@ class ThreadWorkers:
         """Run up to `lanes_max` ready lanes, then settle; return how many the next turn may take."""
         exchange = self._exchange
         begin, hand_in, run_turn = exchange.dispatcher.begin, exchange.returned.append, self._run_turn
+        # Worth a wake-up only where calls are slow: with quick ones this worker is back before a second one
+        # is awake, and both would then ask for the interpreter's lock.
         if exchange.cost_s > QUICK_S:
             exchange.wake_one()
         started_s = time.perf_counter()
@@ -217,6 +230,8 @@ class ThreadWorkers:
                 self._run_chunk(lane)
                 return lanes_max
             records += run_turn(lane, turn_ends_s)
+            # `returned.append` is atomic: no lock is taken to hand a lane in. From here on it belongs to the
+            # exchange, and not even its head may be read.
             hand_in(lane)
             lanes += 1
             if lanes >= lanes_max:
@@ -234,14 +249,19 @@ class ThreadWorkers:
         invoke, turn_records_max = self._invoke, self._turn_records_max
         records = 0
         try:
+            # `begin` has set `running`, now `halted` is read. Who drains sets `halted` and then reads
+            # `running`: one of the two sees the other, so nothing starts unnoticed above a drain's limit.
             while lane.may_run_head():
                 records += 1
                 invoke(lane)
                 if DEFERRED and self._deferrals is not None and self._deferrals.claims(lane):
                     break
+                # Makes the next record the head before it leaves the queue: the watermark reads heads while
+                # this runs, and must never see the lane without its oldest unfinished record.
                 if not lane.advance() or records >= turn_records_max or time.perf_counter() > turn_ends_s:
                     break
         except BaseException as error:  # SystemExit and the like too: the desk stops the app for them
+            # An answer to a call that failed counts for nothing, whichever of the two comes first.
             if DEFERRED and self._deferrals is not None:
                 self._deferrals.void(lane)
             lane.decision = self._on_failure(lane, error)
@@ -260,6 +280,7 @@ class ThreadWorkers:
         except BaseException as error:  # SystemExit and the like too: the desk stops the app for them
             ended = self._end_at_failure(chunk, error)
         spent_s = time.perf_counter() - started_s
+        # The poll thread steals the rest of a chunk that takes long, and gives it a lane.
         if chunk.lane is None or ended is not chunk:  # else the poll thread has noted what it took
             exchange.note_cost(spent_s / (len(chunk.messages) or 1))
             exchange.note_work(spent_s, len(chunk.messages))
@@ -268,6 +289,7 @@ class ThreadWorkers:
         exchange.settle_chunk()
 
     def _end_at_deferral(self, chunk: Chunk) -> Lane:
+        # Only who holds the exchange's lock empties a chunk's iterator, so this takes it.
         lane = self._exchange.end_early(chunk)
         assert lane is not None
         if self._deferrals is None or not self._deferrals.claims(lane):
