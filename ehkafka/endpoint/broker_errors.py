@@ -42,14 +42,14 @@ _DENIED = {
 }
 ALL_BROKERS_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001
 # Connection errors that librdkafka keeps trying to fix for as long as it takes; the app is told.
-UNMENDED = {
+MAY_RECOVER = {
     ALL_BROKERS_DOWN,
     KafkaError._AUTHENTICATION,  # noqa: SLF001
     KafkaError._RESOLVE,  # noqa: SLF001
     KafkaError._SSL,  # noqa: SLF001
 }
 # Of these, the ones that tell why nothing can be reached.
-EXPLAINING = UNMENDED - {ALL_BROKERS_DOWN}
+EXPLAINING = MAY_RECOVER - {ALL_BROKERS_DOWN}
 
 
 def ends_app(consumer: Consumer, error: KafkaError, topics: set[str]) -> EhkafkaError | None:

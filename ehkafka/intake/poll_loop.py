@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka.cimpl import Message as KafkaMessage
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
-from ehkafka.endpoint.broker_errors import ALL_BROKERS_DOWN, NO_SUCH_OFFSET, UNMENDED, ends_app
+from ehkafka.endpoint.broker_errors import ALL_BROKERS_DOWN, MAY_RECOVER, NO_SUCH_OFFSET, ends_app
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EngineError
 from ehkafka.events import ConnectionTrouble, PartitionPaused, PartitionResumed, ProgressIgnored
@@ -89,10 +89,15 @@ class PollLoop:
         self.last_turn_s = context.clock()
         wanted = self._wanted(consumer)
         self._is_all_received = False
+        # What is there is taken at once, whatever its number; only an empty queue is waited for, and then one
+        # record is enough: asking for more would wait for a full batch.
         messages = consumer.consume(wanted, 0) or consumer.consume(1, self._poll_timeout_s())
         received = self._deliver(consumer, messages) if messages else ()  # type: ignore[arg-type]
+        # From here to the next `consume()` alone the client's position tells which offsets hold no record:
+        # inside of one, and after an error, it is past records that nobody has.
         self._is_all_received = True
         self._log_ends.look_where_passed(consumer, received)
+        # Never inside `_deliver`: a gap may seek or assign anew, which drops what the client still holds.
         self._gaps.run(consumer)
         self._look_at_parked(consumer)
         self._busy = self.watch()
@@ -115,6 +120,7 @@ class PollLoop:
         busy = False
         now_s = self._context.clock()
         for route in self._distinct:
+            # Looked at without the lock, which is taken only when something is due: this runs in every turn.
             due_s = route.dispatcher.holds.next_due_s()
             if due_s is not None and due_s <= now_s:
                 with route.exchange.locked() as dispatcher:
@@ -127,10 +133,13 @@ class PollLoop:
         if wanted == 0:
             # Keep polling, for heartbeats and rebalances, with nothing left to come.
             self._pause(consumer, self._context.flow.to_pause_all(self._context.owned.assignments()))
+        # Zero would not poll at all. The record that comes all the same is the bound's only excess.
         return max(1, wanted)
 
     def _amounts(self) -> tuple[int, int, int, int]:
         """Return records and bytes of the backlog, records and bytes parked."""
+        # Plain numbers that workers change meanwhile: a little old is good enough for a bound that one batch
+        # may overrun anyway, and no lock is worth it.
         dispatchers = [route.dispatcher for route in self._distinct]
         return (
             sum(d.backlog_records for d in dispatchers),
@@ -192,6 +201,7 @@ class PollLoop:
                 continue
             assignment = owned.assignment
             fresh = batch if assignment.finished_before is None else self._without_restored(assignment, batch)
+            # Noted before it is received: a worker may start the first record before `receive` returns.
             if context.history is not None and fresh:
                 context.history.received(partition, assignment.epoch, [message.offset() for message in fresh])
             if context.ages is not None and (skipped := context.ages.too_old(partition, fresh)):
@@ -233,6 +243,7 @@ class PollLoop:
                 if message.offset() in skipped:
                     what = (assignment.partition, assignment.epoch, message.offset(), message.key(), 1)
                     self._context.history.finished(*what, "skipped")
+        # Skipped ones go in with the others: the watermark counts every offset that was received.
         with route.exchange.locked() as dispatcher:
             dispatcher.receive(assignment, batch, keys, now_s, skipped)
         return largest
@@ -253,6 +264,7 @@ class PollLoop:
             if error is None:
                 good.append(message)
             elif error.code() in NO_SUCH_OFFSET:
+                # Only noted: the partition's position may move once everything received here has its lane.
                 self._gaps.note(error, message)
             else:
                 self._take_error(consumer, error)
@@ -274,7 +286,7 @@ class PollLoop:
         self._context.emit(ConnectionTrouble(error.name(), describe_error(error), fatal=fatal is not None))
         if fatal is not None:
             self._context.fatal(fatal)
-        elif error.code() in UNMENDED:
+        elif error.code() in MAY_RECOVER:
             if error.code() == ALL_BROKERS_DOWN and self._context.log_watch is not None:
                 self._context.log_watch.ask_soon()
             self._on_error(error)
@@ -289,6 +301,7 @@ class PollLoop:
             route, assignment = self._context.owned[partition]
             with route.exchange.locked():
                 longest = largest_lane(assignment)
+            # Put into words after the lock is let go: a key's `repr` may be the user's code.
             key = None if longest is None else describe_key(longest.key)
             self._context.emit(
                 PartitionPaused(partition, assignment.backlog_records, assignment.backlog_bytes, key)
@@ -298,6 +311,8 @@ class PollLoop:
         context = self._context
         if not context.flow.paused:
             return
+        # Backlog and parked count together: an attempt at a parked head turns its whole lane into backlog,
+        # and parked alone would let the partition go on at every retry.
         under = context.flow.to_resume(context.owned.assignments(), *self._amounts())
         partitions = [partition for partition in under if not self._gaps.halts(partition)]
         if not partitions:

@@ -16,7 +16,7 @@ ROOMS = ("ehkafka", "tests", "examples", "scripts", "docs")
 MAY_NAME_THEM = {"docs/migrating.md", "tests/architecture/test_words.py"}
 REPLACED = {
     r"abandon\w*": "unfinished (the error), returned (the records)",
-    r"(?<![a-z])mend(?:s|ed|ing)?(?![a-z])": "fix",
+    r"(?<![a-z])(?:un)?mend(?:s|ed|ing)?(?![a-z])": "fix",
     r"(?<![a-z])stints?(?![a-z])": "turn",
     r"sleepers?(?![a-z])": "idle worker",
     r"whereabouts": "secret_location",
