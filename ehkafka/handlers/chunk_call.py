@@ -69,6 +69,7 @@ def make_run_chunk(
 
     def run_raw(chunk: Chunk) -> bool:
         assert chunk.iterator is not None
+        # Such a handler gets the engine's own messages: what it sets in one is put back before a retry.
         chunk.remember()
         return _run_messages(handler_of(chunk.assignment), chunk.iterator)
 
@@ -95,6 +96,8 @@ def _run_messages(handler: Callable[[Any], object], messages: Iterator[Message])
     for message in messages:
         if (result := handler(message)) is not None:
             must_have_run(result)
+        # Some record of some handler is deferred. Whether it is this one the worker looks up under the lock,
+        # so the hot path pays for one look at a dict.
         if DEFERRED:
             return True
     return False

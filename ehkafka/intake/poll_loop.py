@@ -92,6 +92,8 @@ class PollLoop:
         # What is there is taken at once, whatever its number; only an empty queue is waited for, and then one
         # record is enough: asking for more would wait for a full batch.
         messages = consumer.consume(wanted, 0) or consumer.consume(1, self._poll_timeout_s())
+        # One `consume()` may end epochs and begin others before it returns: its records take the epoch that
+        # is valid now, and those of a partition that is gone are dropped.
         received = self._deliver(consumer, messages) if messages else ()  # type: ignore[arg-type]
         # From here to the next `consume()` alone the client's position tells which offsets hold no record:
         # inside of one, and after an error, it is past records that nobody has.

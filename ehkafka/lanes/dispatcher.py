@@ -44,8 +44,11 @@ class Dispatcher:
 
     def __init__(self, scope: Scope = "partition") -> None:
         self.scope: Scope = scope
-        # Lanes that may run and that nobody holds. Filled under the lock, popped by any worker.
+        # Lanes that may run and that nobody holds. Filled under the lock, popped by any worker without it: a
+        # pop is one C call, so no lane is lent twice. A cut may free or empty a lane that still stands here.
         self.ready: deque[Lane] = deque()
+        # Changed by the poll thread alone, under the lock. A lane keeps its own assignment, so what comes
+        # late is never looked up here and counted for the next epoch.
         self.assignments: dict[TopicPartition, Assignment] = {}
         # Received without an outcome and not parked, over all assignments; then what is parked. Written
         # under the lock, read by the poll thread.
@@ -53,6 +56,7 @@ class Dispatcher:
         self.backlog_bytes = 0
         self.parked_records = 0
         self.parked_bytes = 0
+        # Only ever rise. The poll loop compares them without the lock to see whether anything moved.
         self.received_records = 0
         self.finished_records = 0
         self.skipped_records = 0
@@ -61,14 +65,17 @@ class Dispatcher:
         self.stale_records = 0
         # Of the finished ones, those that ran in chunks to their end.
         self.chunk_records = 0
-        # Late results of ended epochs, as (assignment, records), for the poll thread to tell.
+        # Late results of ended epochs, as (assignment, records), for the poll thread to tell: whoever settles
+        # has the lock, under which no event is emitted.
         self.stale: deque[tuple[Assignment, int]] = deque()
+        # One map for all partitions where keys are as wide as the handler: a key's next lane must be found by
+        # whichever partition its next record comes from.
         self._shared_lanes: dict[Hashable, Lane] | None = {} if scope == "handler" else None
         self._shared_fates: dict[Hashable, AfterDeadLetter] | None = {} if scope == "handler" else None
         self.holds = Holds(self)
         self.verdicts = Verdicts(self)
         self._cuts = Cuts(self)
-        # Set by `use_express`.
+        # Set by `use_express`, before the first record; read on the poll thread and by who settles.
         self.express: Express | None = None
 
     def use_express(self, reader: KeyReader) -> Express:
@@ -132,6 +139,7 @@ class Dispatcher:
         what `KeyReader.keys` gave for the other messages. `size` is that of all messages in bytes, `sizes`
         that of each, where they are known.
         """
+        # Before anything may start: the watermark and the drain's limit reckon from what was received.
         assignment.note_received(messages, now_s)
         self.received_records += len(messages)
         if skipped:
@@ -139,6 +147,7 @@ class Dispatcher:
         if assignment.finished_before is not None:
             messages, keys = self._without_finished(assignment, messages, keys)
             sizes = size = None
+        # Counted in now and counted out with the same bytes: a handler may set another value meanwhile.
         if size is None or skipped:
             sizes = sizes_of(messages)
             size = sum(sizes)
@@ -147,6 +156,7 @@ class Dispatcher:
         self.backlog_records += len(messages)
         self.backlog_bytes += size
         express = self.express
+        # Keys that were not read force a chunk, even if workers have switched express off since the hint.
         if express is not None and (keys is None or express.takes(assignment)):
             if messages:
                 express.receive(assignment, messages, size, keys)
@@ -216,6 +226,7 @@ class Dispatcher:
     def _without_finished(
         self, assignment: Assignment, messages: Sequence[Message], keys: Sequence[Hashable] | None
     ) -> tuple[list[Message], list[Hashable] | None]:
+        # What an earlier epoch finished counts as received and finished, so the watermark passes it.
         kept = assignment.fresh(messages)
         if kept is None:
             return list(messages), None if keys is None else list(keys)
@@ -234,6 +245,8 @@ class Dispatcher:
             lane = self.ready.popleft()
         except IndexError:
             return None
+        # Before the holder reads `halted`: who drains writes that one first and reads this one second, so no
+        # record starts unnoticed above a drain's limit.
         lane.running = True
         return lane
 
@@ -247,6 +260,7 @@ class Dispatcher:
         for lane in lanes:
             assignment = lane.assignment
             lane.running = False
+            # Of an epoch that ended nothing counts: another member may have handled the record already.
             if assignment.ended:
                 if isinstance(lane.decision, AwaitHead):
                     # Deferred: its work goes on somewhere, and a shared lane must not overtake it.
@@ -254,6 +268,7 @@ class Dispatcher:
                 else:
                     self.settle_stale(lane)
                 continue
+            # The holder wrote these without the lock, but has let the lane go: nobody else writes them now.
             finished = lane.finished_records
             if finished:
                 assignment.finished_records += finished
@@ -267,6 +282,7 @@ class Dispatcher:
             elif lane.head is None and not lane.rest:
                 self.free(lane)  # a cut may have freed it already, and its key may have a new lane
             elif plain and not assignment.halted:
+                # A record may have come behind the head that its holder took last.
                 lane.refill()
                 ready.append(lane)
             else:
@@ -328,6 +344,7 @@ class Dispatcher:
             assignment.halted = True
             assignment.drain_limit = -1
         returned = [self._cuts.end(assignment) for assignment in assignments]
+        # Of all partitions, so no one partition's end can take them away; no partition left, no key goes on.
         if self._shared_fates is not None and not self.assignments:
             self._shared_fates.clear()
         return returned
@@ -346,6 +363,8 @@ class Dispatcher:
 
     def free(self, lane: Lane) -> None:
         """Drop an empty lane, unless its key has a new one."""
+        # By identity: a cut frees lanes that workers still hold, and the key may have got a new one since,
+        # with records that the watermark would pass if it went.
         lanes = lane.assignment.lanes
         if lanes.get(lane.key) is lane:
             del lanes[lane.key]
@@ -355,6 +374,7 @@ class Dispatcher:
         finished = lane.finished_records
         lane.assignment.stale_records += finished
         self.stale_records += finished
+        # Counted apart: their handler ran, but the next owner will run it again.
         if finished:
             self.stale.append((lane.assignment, finished))
         lane.finished_records = lane.finished_bytes = 0

@@ -45,9 +45,11 @@ class Express:
         # Whether chunks run, or are spread over lanes. Any thread may change it at any moment; every decision
         # reads it once.
         self.on = False
-        # In line or with a worker. It is the first of its assignment's.
+        # In line or with a worker. It is the first of its assignment's. Written under the lock alone; the
+        # poll thread's watch looks at it without, and ends it only once it has looked again under the lock.
         self.out: Chunk | None = None
-        # Assignments whose first chunk waits, each once.
+        # Assignments whose first chunk waits, each once: in turn, so that none starves behind a busy one.
+        # Never one whose chunk is out, for its next chunk may have the same keys.
         self._turns: deque[Assignment] = deque()
 
     def needs_lanes(self, assignment: Assignment) -> bool:
@@ -76,6 +78,8 @@ class Express:
 
         `keys` are theirs; not needed unless `keeps_keys`.
         """
+        # While an assignment has a chunk, whatever comes goes behind it: a lane of its own would run at once
+        # and pass records of its key that wait in the chunk.
         chunks = assignment.chunks
         if not chunks:
             self._turns.append(assignment)
@@ -87,7 +91,7 @@ class Express:
         last = chunks[-1] if chunks else None
         if (
             last is None
-            or last is self.out
+            or last is self.out  # its worker's iterator runs over that very list
             or len(last.messages) >= CHUNK_RECORDS_MAX
             or needs_lanes is not last.needs_lanes
         ):
@@ -101,6 +105,7 @@ class Express:
 
     def go_on(self) -> None:
         """Put the next chunk in line, or spread what waits."""
+        # `on` is read once: a worker may switch it between two looks, and then neither branch would be right.
         ready, turns, on = self._dispatcher.ready, self._turns, self.on
         while turns and (self.out is None if on else len(ready) < READY_LANES_MIN):
             assignment = turns.popleft()
@@ -175,6 +180,8 @@ class Express:
         """
         if chunk is not self.out:
             return chunk.lane
+        # First of all: until the iterator is empty its worker may start one record more. From here on the
+        # list says what has started, the iterator's index nothing.
         size = chunk.size
         rest = chunk.take_rest()
         self.out = None
@@ -182,6 +189,7 @@ class Express:
         if chunk.messages:
             chunk.lane = self._busy_lane(chunk)
             self._count_finished(assignment, len(chunk.messages) - 1, chunk.size - chunk.lane.head_bytes)
+        # In the ended chunk's place, before its later ones: offsets stay in order.
         if rest:
             rest_keys = None if chunk.keys is None else chunk.keys[len(chunk.messages) :]
             assignment.chunks[0] = Chunk(assignment, rest, size - chunk.size, rest_keys)
@@ -224,6 +232,7 @@ class Express:
             self._turns.append(assignment)
 
     def _count_finished(self, assignment: Assignment, records: int, size: int) -> None:
+        # Chunks note no offset of theirs as ended, so the next commit looks through the backlog for them.
         assignment.is_extent_due = True
         self._dispatcher.chunk_records += records
         for counted in (assignment, self._dispatcher):
@@ -245,6 +254,7 @@ class Express:
 
     def cut(self, assignment: Assignment, above: int) -> None:
         """Spread what lies at or below an offset and return the rest. The assignment is halted."""
+        # Ended before anything is counted: what its worker starts meanwhile would be returned and run.
         self.halt(assignment)
         waiting = [message for chunk in assignment.chunks for message in chunk.messages]
         keys = [key for chunk in assignment.chunks for key in chunk.keys or ()]
