@@ -1,10 +1,15 @@
-"""The command line: `ehkafka run`, `check`, `tail`, `config` and `demo`.
+"""The command line: `ehkafka` and its commands.
 
 Uses the public façade (`ehkafka`, its public submodules, and `ehkafka.testing` for the demo's checker) and
 nothing below it; the engine never imports this room. Needs the extra `[cli]`; without it `main` says what to
 install.
 
-`commands` holds what a user can type, `app_path` finds the app, `exits` turns errors into one message and
-an exit code, `log_setup` and `stop_notice` are what `run` shows, `settings_…` read file and environment,
-`check…` and `tail…` show what `ehkafka.checks` finds, `demo/` is the demo.
+What a user can type stands in `commands`, `look_commands`, `lag_commands`, `dlq/` and `offsets/`, with the
+`options`, `option_groups` and `spark_options` that several share; `command_line` is what all have in common,
+`settings/` reads file, environment and flags, `app_path` finds the app, `check_target` what to look at
+instead. `exits` turns errors into one message and an exit code; `unread` is output that nobody reads,
+`columns` aligns it.
+
+What they show: `log_setup` and `stop_notice` while an app runs (`spark_run` on Spark), `check`, `config` by
+`config_view`, `lag`, `owners`, `tail` with `tail_from` and `tail_text`; `demo/` is the demo.
 """

@@ -104,7 +104,8 @@ class Parts:
         self.mirror = Mirrored(mirror, self.endpoint, asked, self.telling.emit, self.log_guard.asker)
         self.properties = self._properties(asked)
         self.stored = Stored()
-        # What librdkafka has assigned. Replaced with the assignment; read by any thread.
+        # What librdkafka has assigned. Replaced with the assignment; read by any thread: `assignment()` would
+        # wait for whoever polls, and perhaps for ever.
         self.held: frozenset[TopicPartition] = frozenset()
         # Answers that `on_commit` is still to hear, oldest first. Any thread appends, the polling one takes.
         self.answers: deque[Answer] = deque()

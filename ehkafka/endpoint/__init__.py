@@ -1,11 +1,14 @@
 """The door: how an app reaches a broker, and which client settings are safe there.
 
-Data flow: an `Endpoint` describes the broker; `properties` lays our defaults, the endpoint's own needs
-and the user's overrides over one another and refuses what is unsafe (`refusals`, measured against
-`limits`); `client` alone opens librdkafka's clients with the result and explains their errors.
+An `endpoint` describes the broker, from `bootstrap` addresses, variables (`environment`), connection strings
+(`keys/`) or Entra ID (`entra/`); `drop_in` is what the drop-in takes of it, `secret_location` where another
+process finds the secret. `properties/` lays defaults, needs and overrides over one another and refuses what
+is unsafe; `text` is what librdkafka survives. `client` alone opens librdkafka's clients, under the name of
+`client_name`. `client_log` turns its log lines into events, `broker_errors` says which errors end an app and
+`causes` what they usually mean, `producer_id` what a producer tells of its id.
 
-The room must never write a secret into an error, a repr or a log, and never consumes or produces.
-Called by the app before its threads start, and by whoever needs a client of its own.
+The room must never write a secret into an error, a repr or a log, and never consumes or produces. Called by
+the app before its threads start, and by whoever needs a client of its own.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 LOOKUP_TIMEOUT_S = 5.0
 
-# librdkafka's own codes start with an underscore.
+# librdkafka's own codes start with an underscore. Errors are told apart by code alone: `==` of a `KafkaError`
+# and a text leaves an exception set in C, and the next call of anything fails.
 _FENCED = {KafkaError.FENCED_INSTANCE_ID, KafkaError._FENCED}  # noqa: SLF001
 # Of one partition: its next offset is not in the log.
 NO_SUCH_OFFSET = {

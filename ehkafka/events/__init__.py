@@ -4,6 +4,10 @@ One frozen dataclass per kind of event, grouped by what it is about; each is rar
 assignment, commit, pause or failure, never per record). The engine emits them, the telemetry thread counts
 and logs them and hands them to hooks. Pure values: importing this room starts nothing.
 
+`event` is what all have in common, with hooks and counters; the groups are `app`, `commit`, `connection`,
+`consumer`, `credential`, `dead_letter`, `handler`, `mirror`, `partition` and `record`. `history` is the
+protocol of the checker's record of a run.
+
 Fields are named as in the vocabulary of DESIGN.md; units come last. A new kind goes into the file of its
 group, is named here, and gets a sentence in `telemetry`.
 """

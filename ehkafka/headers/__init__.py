@@ -2,8 +2,10 @@
 
 Responsible for decoding them, and for the partition key that stands in for a missing record key. A values
 room: `Record` and the lane keys use it, it knows neither broker nor thread, and no header, however hostile,
-makes it raise. `modes` states the rules; the functions here are for `raw=True` handlers, a `Record` has the
-same as properties.
+makes it raise. `taking` gets them out of a message safely, `size` counts its bytes, `amqp` with `amqp_types`
+decodes values, `modes` states the rules, `one_producer` decides a header in doubt by the record's other
+ones, `partition_key` finds that key. The functions of `reading` are for `raw=True` handlers, a `Record` has
+the same as properties.
 """
 
 from ehkafka.headers.amqp import decode

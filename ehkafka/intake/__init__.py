@@ -1,4 +1,11 @@
 """Intake: the poll thread, sole owner of the `Consumer`, and what it decides by.
 
-`flow` and `epochs` are pure; `poll_loop` is the thread. Where a partition begins is `positions`' business.
+`poll_loop` is the thread, `membership` its rebalance callbacks, `context` what its parts share, `route` the
+way from topics to one handler, `owned` the partitions that are ours; `flow`, `epochs` and `poll_wait` (pure)
+say how much to take, which assignment it is, and how long to wait. `resume` wakes the broker's thread,
+`repair` deals with positions outside of the log, `max_age` with records that are too old, `parked_budget`
+with too many that wait. `client_position` and `log_ends` know what of a log is no record, `throttle` what
+brokers hold back, `contact` whether any answers, `log_watch` over `watched` whose log it is. `watch` looks
+for what is idle and, by `stuck` and `standstill`, for what makes no progress. `hook_threads` run the user's
+hooks, `left_behind` says what a stop leaves. Where a partition begins is the business of `positions`.
 """

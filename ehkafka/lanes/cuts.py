@@ -59,6 +59,8 @@ class Cuts:
             self._cut_chunks(assignment)
         if fits is None:
             return False
+        # For the whole handler, whose partitions share its workers: all of them or none, so that a drain with
+        # too much left takes no longer than what runs.
         return fits(self._work(assignments)) or self.drain(assignments, None)
 
     def _limit(self, assignment: Assignment) -> int:

@@ -2,7 +2,8 @@
 
 Pure: no thread, clock or lock in here; the fields say who may touch them. One lane is made and dropped
 for most records (keys are many, lanes are short), so it is as light as Python allows: the head has a
-slot of its own and the queue behind it exists only once a second record came.
+slot of its own and the queue behind it exists only once a second record came (a deque for each lane took 600
+bytes and twice the time). What waits are confluent's messages; a `Record` is made when the handler is called.
 """
 
 from __future__ import annotations

@@ -1,1 +1,6 @@
-"""What an app shows of itself: events, counters, the snapshot, health. Observes; decides nothing."""
+"""What an app shows of itself: events, counters, the snapshot, health. Observes; decides nothing.
+
+`bus` takes events from every thread and tells them on `ehkafka-telemetry`; `log_lines` writes the
+`sentences/` of theirs in the words of `wording`, `thinning` leaves out repetitions, `rebalance_lines` makes
+one line of a whole assignment. `picture` takes the `snapshot`, `verdict` reads health from it.
+"""

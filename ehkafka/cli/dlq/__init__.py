@@ -1,1 +1,4 @@
-"""`ehkafka dlq`: dead letters listed, shown and sent back."""
+"""`ehkafka dlq`: dead letters listed, shown and sent back.
+
+`commands` has options and help, `dlq` does it, `text` writes it.
+"""

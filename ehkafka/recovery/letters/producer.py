@@ -189,6 +189,7 @@ class LetterProducer:
 
     def _empty(self, producer: Producer, timeout_s: float) -> None:
         """Wait for the answers to all that the producer has. By `poll`: `flush` drops them at an error."""
+        # At a fatal one it raises `SystemError`, too, and the delivery reports are gone.
         ends_s = time.monotonic() + timeout_s
         while len(producer) and (left_s := ends_s - time.monotonic()) > 0:
             self._call(producer.poll, min(left_s, LAST_LOOK_S))

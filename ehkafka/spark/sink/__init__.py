@@ -16,4 +16,7 @@ json_lines, parquet   rows → bytes                                           e
 commit       blobs, left-overs, manifest                                     driver
 manifest, names       what is written beside the rows, and where             pure
 ```
+
+`columns` refuses what a file format cannot hold before the first batch; `json_values` and `utc_types` turn
+what a session shows into what files say; `message` is what a task tells the driver.
 """

@@ -1,6 +1,9 @@
 """The data source: options → start → offsets → planning on the driver, consumers → reading → arrow in tasks.
 
-Pure: `options` and what it is made of, `offsets`, `planning`, `schema`. `log` asks the broker on the
-driver, `consumers` and `reading` run in Spark's Python workers. Only `data_source` and the readers import
-PySpark, so everything else is tested without a JVM.
+Pure: `options` with `option_text` and `boundary_options`, `start`, `begin` (a place → offsets), `offsets`
+(what Spark writes down), `planning`, `loss`, `schema`, `lag`; `stream` and `witnesses` are a query's
+decisions. On the driver `log`, `log_ids`, `log_records` and `bounds` ask the broker. In Spark's Python
+workers `client` opens, `consumers` keeps, `reading` reads and `arrow` writes columns. Only `data_source`,
+`reader_parts` and the readers (`batch_reader`; `stream_reader` from PySpark 4.2 on, `early_stream_reader`
+before; `partition` is what they give to tasks) import PySpark, so everything else is tested without a JVM.
 """

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 # A child that is slow to start, or held up, is looked at so often whether it lives.
 ALIVE_LOOK_S = 0.25
-# A batch whose partition is being cut is taken back so soon after that.
+# A batch whose partition is being cut is taken back so soon after that: it may last for seconds, and what the
+# child has finished by then must count.
 CUT_LOOK_S = 0.1
 # A batch that takes so many times as long as it should has met a slow record.
 OVERRUN = 2.0
