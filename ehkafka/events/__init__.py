@@ -8,8 +8,8 @@ and logs them and hands them to hooks. Pure values: importing this room starts n
 `consumer`, `credential`, `dead_letter`, `handler`, `mirror`, `partition` and `record`. `history` is the
 protocol of the checker's record of a run.
 
-Fields are named as in the vocabulary of DESIGN.md; units come last. A new kind goes into the file of its
-group, is named here, and gets a sentence in `telemetry`.
+Fields are named as in the vocabulary of `docs/concepts.md`; units come last. A new kind goes into the file of
+its group, is named here, and gets a sentence in `telemetry`.
 """
 
 from __future__ import annotations

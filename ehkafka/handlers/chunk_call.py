@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from ehkafka.records import Message, Record
     from ehkafka.workers.protocol import RunChunk
 
-# What `handler(express=None)` means.
+# What `handler(express=None)` means. With `Record` a handler of a microsecond got 0.78 of a bare loop's
+# throughput in chunks and 0.25 in lanes; raw 0.80 and 0.28 (2 cores that others used, too).
 ON_BY_DEFAULT = True
 
 

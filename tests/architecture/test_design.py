@@ -1,0 +1,151 @@
+"""DESIGN.md stays short and true: what it names is there, what it leaves to the code stands in the code."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.architecture.test_dependencies import MODULES, PACKAGE, ROOMS, TESTS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DESIGN = TESTS.parent / "DESIGN.md"
+TEXT = DESIGN.read_text(encoding="utf-8")
+BYTES_MAX = 20_000
+# None is dropped to keep the page short.
+INVARIANTS_MIN = 52
+GROUPS = ("Lanes and workers", "Polling and commits", "Credentials and stores", "Spark")
+# Where threads meet: here a line without its reason costs a bug.
+CONCURRENT = (
+    "intake/membership.py",
+    "intake/poll_loop.py",
+    "lanes/dispatcher.py",
+    "lanes/express.py",
+    "progress/committer.py",
+    "workers/threads.py",
+)
+COMMENTS_PER_100_MIN = 10
+NO_WORDS = ("# noqa", "# type:", "# pragma")
+
+
+def _section(title: str) -> str:
+    """Return what stands under a heading, up to the next one of its rank."""
+    found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", TEXT, re.MULTILINE | re.DOTALL)
+    assert found, f"DESIGN.md has no section {title!r}"
+    return found[1]
+
+
+def test_it_is_read_in_ten_minutes() -> None:
+    """What is more belongs to the line that it is about."""
+    assert len(TEXT.encode()) <= BYTES_MAX
+
+
+def test_each_invariant_has_its_group_and_its_test() -> None:
+    """One sentence and `path::name` of a test that is there, counted through over all groups."""
+    body = _section("Invariants")
+    assert tuple(re.findall(r"^### (.*)$", body, re.MULTILINE)) == GROUPS
+    lines = re.findall(r"^(\d+)\. (.*)$", body, re.MULTILINE)
+    assert [int(number) for number, _ in lines] == list(range(1, len(lines) + 1))
+    assert len(lines) >= INVARIANTS_MIN
+    for number, line in lines:
+        held_by = re.search(r"\. `([\w/]+\.py)::(test_\w+)`$", line)
+        assert held_by, f"{number}: it must end with the test that holds it, as `path::name`"
+        assert held_by[2] in _functions(TESTS / held_by[1]), f"{number}: there is no {held_by[0][2:]}"
+
+
+def _functions(path: Path) -> set[str]:
+    if not path.is_file():
+        return set()
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def test_the_walk_names_what_is_there() -> None:
+    """Each module, class, function and method that a record passes, by its path below `ehkafka`."""
+    names = re.findall(r"`(\w+(?:\.\w+)+)`", _section("A record's way"))
+    assert len(names) >= len(GROUPS)
+    assert [name for name in names if not _is_there(name)] == []
+
+
+def _is_there(name: str) -> bool:
+    module, rest = name, list[str]()
+    while module not in MODULES:
+        module, _, last = module.rpartition(".")
+        if not module:
+            return False
+        rest.insert(0, last)
+    body: list[ast.stmt] = MODULES[module].body
+    for part in rest:
+        kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        found = [node for node in body if isinstance(node, kinds) and node.name == part]
+        if not found:
+            return False
+        body = found[0].body
+    return True
+
+
+def test_the_walk_enters_each_room_once() -> None:
+    """But for lanes and workers, which hand a record to and fro."""
+    stations = re.findall(r"^\d+\. \*\*(.*?)\*\*", _section("A record's way"), re.MULTILINE)
+    to_and_fro = stations.index("lanes ⇄ workers")
+    rooms = stations[:to_and_fro] + stations[to_and_fro + 1 :]
+    assert len(set(rooms)) == len(rooms) > 0
+    assert set(rooms) <= set(ROOMS)
+
+
+def test_the_rooms_stand_in_their_order() -> None:
+    """All that are there, as the architecture test has them."""
+    line = next(line for line in _section("Rooms").splitlines() if line.startswith("errors · "))
+    told = [entry.split()[0].strip(".") for entry in line.split(". `tests/kit`")[0].split(" · ")]
+    there = {name.partition(".")[0] for name in MODULES} - {"__main__"}
+    assert told == [room or "the" for room in ROOMS if room in there]  # the façade
+
+
+@pytest.mark.parametrize("name", CONCURRENT)
+def test_concurrent_code_says_why(name: str) -> None:
+    """Counted are lines with a comment, tools' marks aside, for each 100 lines that hold code.
+
+    Blank lines, docstrings and lines with nothing but a comment are no code.
+    """
+    comments, code = _comments_and_code((PACKAGE / name).read_text(encoding="utf-8"))
+    assert 100 * comments / code >= COMMENTS_PER_100_MIN, f"{comments} comment lines for {code} of code"
+
+
+def _comments_and_code(source: str) -> tuple[int, int]:
+    docstrings: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            docstrings.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    comments = [token for token in tokens if token.type == tokenize.COMMENT]
+    lines = enumerate(source.splitlines(), 1)
+    code = sum(
+        bool(line.strip()) and not line.strip().startswith("#") and number not in docstrings
+        for number, line in lines
+    )
+    return len({token.start[0] for token in comments if not token.string.startswith(NO_WORDS)}), code
+
+
+@pytest.mark.parametrize(
+    "init", sorted(PACKAGE.rglob("__init__.py")), ids=lambda path: str(path.parent.relative_to(PACKAGE))
+)
+def test_a_room_says_what_each_of_its_files_is_for(init: Path) -> None:
+    """DESIGN.md has no map of files: a module, and a folder, stands in the docstring of its room."""
+    words = ast.get_docstring(ast.parse(init.read_text(encoding="utf-8"))) or ""
+    assert words, "no docstring"
+    if init.parent == PACKAGE:
+        return  # the façade's own map of rooms is DESIGN.md's
+    files = {path.stem for path in init.parent.glob("*.py")} - {"__init__", "__main__"}
+    folders = {path.parent.name for path in init.parent.glob("*/*.py")}
+    quoted = {word for span in re.findall(r"```(.*?)```|`(.*?)`", words, re.DOTALL) for word in _words(span)}
+    assert sorted((files | folders) - quoted) == [], f"name them in {init.relative_to(PACKAGE)}"
+
+
+def _words(span: tuple[str, str]) -> list[str]:
+    return re.findall(r"\w+", " ".join(span))
