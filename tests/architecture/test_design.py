@@ -31,6 +31,8 @@ CONCURRENT = (
     "workers/threads.py",
 )
 COMMENTS_PER_100_MIN = 10
+# Names of other programs in our docstrings.
+ELSEWHERE = {"npm_config_registry"}
 NO_WORDS = ("# noqa", "# type:", "# pragma")
 
 
@@ -145,6 +147,21 @@ def test_a_room_says_what_each_of_its_files_is_for(init: Path) -> None:
     folders = {path.parent.name for path in init.parent.glob("*/*.py")}
     quoted = {word for span in re.findall(r"```(.*?)```|`(.*?)`", words, re.DOTALL) for word in _words(span)}
     assert sorted((files | folders) - quoted) == [], f"name them in {init.relative_to(PACKAGE)}"
+
+
+def test_docstrings_name_modules_by_their_present_names() -> None:
+    """A name of two words in a module's docstring is a file's or is written somewhere in the code."""
+    known = {path.stem for path in PACKAGE.rglob("*.py")} | ELSEWHERE
+    for tree in MODULES.values():
+        for node in ast.walk(tree):
+            known.update(str(getattr(node, field, "")) for field in ("name", "id", "attr", "arg", "value"))
+    unknown = [
+        f"{module or 'ehkafka'}: {name}"
+        for module, tree in MODULES.items()
+        for name in re.findall(r"`([a-z]+(?:_[a-z]+)+)`", ast.get_docstring(tree) or "")
+        if name not in known
+    ]
+    assert unknown == []
 
 
 def _words(span: tuple[str, str]) -> list[str]:

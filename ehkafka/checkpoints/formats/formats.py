@@ -1,8 +1,8 @@
 """What checkpoints of other clients say: the position in a blob, whoever wrote it.
 
 Pure. A blob is hostile input: whatever is in it, the answer is a position, a blob without one, or the reason
-why it cannot be read; nothing raises. `formats_json` reads the bodies, `formats_choose` picks the checkpoints
-that are meant, `formats_write` is the way back. Called by the commands that move checkpoints.
+why it cannot be read; nothing raises. `json` reads the bodies, `choose` picks the checkpoints
+that are meant, `write` is the way back. Called by the commands that move checkpoints.
 
 | format | blob | holds |
 |---|---|---|

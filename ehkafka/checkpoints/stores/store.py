@@ -1,6 +1,6 @@
 """The protocol of a checkpoint store: blobs with metadata, written only if nobody else has meanwhile.
 
-Three implementations keep it (`memory_store`, `file_store`, `blob_store`), and one suite of tests holds
+Three implementations keep it (`memory`, `file`, `blob`), and one suite of tests holds
 them to it. Whoever writes another one for his own service runs that suite over it.
 """
 

@@ -1,6 +1,6 @@
 """One layer of settings: what a file, the environment or the command line says, each with its origin.
 
-Pure. A layer is checked as it is read; laying them over one another is `settings_given`'s part.
+Pure. A layer is checked as it is read; laying them over one another is the part of `given`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The app's settings as pydantic sees them: made out of the dataclass, so that no list is kept twice.
 
 `AppVariables` is what pydantic-settings reads variables and files for; `checked` turns one written value
-into the setting's type. Called by the modules `settings_…` of this room, on the main thread.
+into the setting's type. Called by the other modules of this folder, on the main thread.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Holds the last good one and takes a new one only if it leads to the same place: an endpoint never moves.
 Thread-safe; a failed read leaves everything as it was. Starts no thread that lives on: who follows a
-running client is `credential_watch`.
+running client is `watch`.
 """
 
 from __future__ import annotations

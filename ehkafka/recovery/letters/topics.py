@@ -2,7 +2,7 @@
 
 One idempotent producer for all handlers of an app. A letter's record is answered only when the broker has
 acknowledged the letter; a write that fails is tried again for as long as the app runs, by another producer
-where this one is of no use any more (`letter_producer`), and only a letter that no broker would ever take is
+where this one is of no use any more (`producer`), and only a letter that no broker would ever take is
 given back, to be held. It never blocks whoever posts, and never drops.
 
 A key's letters keep their order: its lane posts one, and the next when that one is answered. Letters are

@@ -1,6 +1,6 @@
 """The main function of a worker process: takes batches from its parent and calls the handler.
 
-Started afresh by `process_link`, never forked: no client, thread or lock of the parent's is here. The main
+Started afresh by `link`, never forked: no client, thread or lock of the parent's is here. The main
 thread runs the user's code; one more does nothing but wait for the parent's death, which ends this process at
 once, whatever the handler does. SIGINT and SIGTERM are left to the parent, who drains. Its end of a pipe
 closed is how it asks this process to leave.

@@ -3,7 +3,7 @@
 Each worker is a thread of this process and a child that runs the handler; the thread waits, so it costs no
 share of the GIL. Records are copied to the child in batches, and what became of each comes back in order. A
 pool must never fork: its children are started afresh, without any client, thread or lock of this process.
-Started and stopped by the runtime; see `process_worker` for what its threads do.
+Started and stopped by the runtime; see `worker` for what its threads do.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Asyncio workers: the pool for `async def` handlers.
 
-One thread with an event loop of its own, and on it up to `size` tasks (`asyncio_tasks`). The loop is the
+One thread with an event loop of its own, and on it up to `size` tasks (`tasks`). The loop is the
 handler's: clients that are bound to one are opened in `set_up`, which runs on it, like `tear_down`. A call
 that blocks instead of awaiting holds up all others of this handler; a stuck report names it.
 """

@@ -3,7 +3,7 @@
 On the driver. `open`, `begin` and `claim` in the thread that starts the query; from `serve` on the consumer
 belongs to the thread that follows it. Nothing here joins the group: Kafka takes commits from outside only
 while a group has no member, which is also how a live consumer is noticed. Other runs on Spark are noticed by
-what they commit (`holding`).
+what they commit (`ownership`).
 """
 
 from __future__ import annotations
