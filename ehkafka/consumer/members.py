@@ -225,6 +225,7 @@ class Parts:
             for name in _CALLBACKS:
                 if callable(result.get(name)):
                     result[name] = self.guarded.guard(result[name])
+        # Beside a program's own alone: to set one takes librdkafka's own log line away.
         if self.log_guard.is_on and callable(result.get("error_cb")):
             result["error_cb"] = _overheard(self.log_guard.hears, result["error_cb"])
         return result

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 _assign: Any = KafkaConsumer.assign
 _incremental_assign: Any = KafkaConsumer.incremental_assign
 _committed: Any = KafkaConsumer.committed
-# How long the guard waits for the group's commits, which librdkafka needs next as well.
+# How long a guard waits for the group's commits, which librdkafka needs next as well. Without a guard nothing
+# waits: a program that commits within its first moments may have overwritten the old commit by then.
 COMMITTED_S = 2.0
 
 

@@ -9,6 +9,8 @@ default the known ones commit after
 
 The last two are always members of their group, so a broker that tells who is in it leaves the first alone:
 a client that was given its partitions is no member. On the main thread.
+
+A redrive joins its group and needs no watch; a run on Spark looks before each of its own commits instead.
 """
 
 from __future__ import annotations

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from ehkafka.settings import Settings
 
 MEMBERS_S = 5.0
-# A claim has to stand so long. Longer than a look and a commit of another one that began before it.
+# A claim has to stand so long. Longer than a look and a commit of another one that began before it; a replica
+# that sleeps for longer between the two is not kept out.
 SETTLE_S = 1.0
 LOOK_S = 0.25
 # A claim whose owner has not reset so long after the claim had to stand is nobody's.

@@ -1,6 +1,7 @@
 """What a query tells of its batches, each once: asked of the query itself, in the order of its batches.
 
-On the thread that follows the query; calls Java and keeps nothing but where it was.
+On the thread that follows the query; calls Java and keeps nothing but where it was. Asked, not heard from a
+listener: its events may be dropped, or come after the stop.
 """
 
 from __future__ import annotations
