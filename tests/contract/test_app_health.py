@@ -9,6 +9,7 @@ import pytest
 
 import ehkafka
 from ehkafka.events import StuckReport
+from ehkafka.intake.membership import Membership
 
 
 def test_l7_a_dead_poll_thread_fails_the_app_visibly(
@@ -36,17 +37,28 @@ def test_l7_a_dead_poll_thread_fails_the_app_visibly(
 def test_l7_a_failing_rebalance_callback_fails_the_app_visibly(
     lab: Any, recorder: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """L7: an exception must not vanish inside librdkafka: EngineError, exit code 70."""
+    """L7: an exception must neither vanish inside librdkafka nor drop its batch: EngineError."""
     app = lab.app(recorder)
+    escaped: list[BaseException] = []
+    on_assign = Membership.on_assign
 
     def broken(*_arguments: Any) -> None:
         raise RuntimeError("no epoch")
 
+    def called_back(*arguments: Any) -> None:
+        try:
+            on_assign(*arguments)
+        except BaseException as error:
+            escaped.append(error)
+            raise
+
     monkeypatch.setattr("ehkafka.intake.epochs.Epochs.begin", broken)
+    monkeypatch.setattr(Membership, "on_assign", called_back)
     app.start()
     assert app.wait(10.0)
     with pytest.raises(ehkafka.EngineError, match="no epoch"):
         app.stop()
+    assert escaped == []
 
 
 def test_l7_a_worker_that_dies_of_an_engine_error_fails_the_app_visibly(
