@@ -61,6 +61,25 @@ def test_a_running_records_key_and_size_are_those_that_it_came_with(order_by: An
     assert bench.is_empty()
 
 
+@pytest.mark.parametrize("express", [False, True])
+def test_a_record_is_counted_out_with_the_bytes_it_was_counted_in_with(express: bool) -> None:
+    """B2: a handler that makes its messages larger or smaller neither fills the backlog nor hides in it."""
+    bench = LaneBench(order_by=unordered, express=express)
+    dispatcher, assignment = bench.dispatcher, bench.assign()
+    if dispatcher.express is not None:
+        dispatcher.express.on = True
+    batch: Any = [_message(offset) for offset in range(3)]
+    dispatcher.receive(assignment, batch, bench.reader.keys(batch), 0.0)
+    assert assignment.backlog_bytes == 18
+    while (one := dispatcher.begin()) is not None:
+        for message in one.iterator if isinstance(one, Chunk) else [one.head]:  # type: ignore[union-attr]
+            message.set_value(b"much longer than it was")  # type: ignore[union-attr]
+        if not isinstance(one, Chunk):
+            one.advance()
+        bench.settle(one)
+    assert (dispatcher.outcomes, assignment.backlog_bytes, dispatcher.backlog_bytes) == (3, 0, 0)
+
+
 @pytest.mark.parametrize("headers", [None, [("a", b"1"), ("a", None)]])
 def test_a_message_is_made_what_it_was(headers: Any) -> None:
     """Also where its own list of headers was changed, and where it had none."""
