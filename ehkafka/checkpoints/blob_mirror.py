@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ehkafka.checkpoints.store_mirror import INTERVAL_S, check_interval
 from ehkafka.checkpoints.stores.blob import BlobStore
@@ -17,7 +17,7 @@ from ehkafka.checkpoints.stores.container import Container, check_container_name
 from ehkafka.checkpoints.stores.store import StoreForbiddenError
 from ehkafka.endpoint.entra.credential import build_credential, checked_credential
 from ehkafka.errors import ConfigurationError
-from ehkafka.settings.secret import Secret
+from ehkafka.settings.secret import NeverPickled, Secret
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _PREFIX = "EHKAFKA_MIRROR_"
 
 
-class BlobMirror:
+class BlobMirror(NeverPickled):
     """A copy of the group's commits in a container of Azure Blob Storage.
 
     `container_url` is `https://<account>.blob.core.windows.net/<container>`, with a SAS or without. Without
@@ -41,6 +41,11 @@ class BlobMirror:
     `namespace` stands for the broker in the blobs' names where the endpoint's host name is not wanted.
     A BlobMirror is not pickled. Raises `ConfigurationError` that never holds a secret.
     """
+
+    _never_pickled = (
+        "a BlobMirror is not pickled, because the pickle would carry its key: make it in the process "
+        "that uses it, from the environment or a file"
+    )
 
     def __init__(
         self,
@@ -140,18 +145,6 @@ class BlobMirror:
 
     def __repr__(self) -> str:
         return f"<BlobMirror {self.name}>"
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, _memo: object) -> Self:
-        return self
-
-    def __reduce_ex__(self, _protocol: object) -> NoReturn:
-        raise TypeError(
-            "a BlobMirror is not pickled, because the pickle would carry its key: make it in the process "
-            "that uses it, from the environment or a file"
-        )
 
 
 _KEYS = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ehkafka.embedded.shared import SharedBroker
 from ehkafka.endpoint.bootstrap import bootstrap_hosts, is_event_hubs_host, is_loopback
@@ -21,7 +21,7 @@ from ehkafka.endpoint.keys.source import credential_source
 from ehkafka.endpoint.properties.names import check_mapping, in_one_spelling
 from ehkafka.endpoint.properties.refusals import check_trust
 from ehkafka.errors import ConfigurationError
-from ehkafka.settings.secret import HiddenProperties
+from ehkafka.settings.secret import HiddenProperties, NeverPickled
 from ehkafka.wording.calling import made_plainly, plainly
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _CREDENTIAL_PROPERTIES = ("sasl.mechanisms", "sasl.username", "sasl.password")
 
 @made_plainly
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
-class Endpoint:
+class Endpoint(NeverPickled):
     """How to reach a broker. Made by its class methods, never directly.
 
     `name` is the host (or `embedded`) and safe for logs and pages; `default_topic` is the event hub that
@@ -52,6 +52,11 @@ class Endpoint:
     (`credential.current()` tells it), `None` otherwise. Two endpoints are equal only if they are the same
     object. An endpoint is not pickled, because a pickle would carry its key: make it where it is used.
     """
+
+    _never_pickled = (
+        "an Endpoint is not pickled, because the pickle would carry its key:"
+        " make it in the process that uses it, from the environment or a file"
+    )
 
     name: str
     kind: Kind
@@ -275,18 +280,6 @@ class Endpoint:
     def __repr__(self) -> str:
         topic = f" default_topic={self.default_topic!r}" if self.default_topic else ""
         return f"<Endpoint {self.kind} {self.name}{topic}>"
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, _memo: object) -> Self:
-        return self
-
-    def __reduce_ex__(self, _protocol: object) -> NoReturn:
-        raise TypeError(
-            "an Endpoint is not pickled, because the pickle would carry its key:"
-            " make it in the process that uses it, from the environment or a file"
-        )
 
 
 def _refuse_to_bend_credentials(chosen: Mapping[str, Any], parsed: ConnectionString) -> None:

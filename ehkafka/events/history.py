@@ -6,14 +6,19 @@ none was. `ehkafka.testing` has the implementations (memory, JSON lines) and the
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.records.deferral import is_deferred
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
 
-    from ehkafka.records import TopicPartition
+    from ehkafka.records import Message, TopicPartition
+
+    # Partition, epoch, offset, key, and the attempt's number.
+    Attempt = tuple[TopicPartition, int, int, Hashable, int]
 
 
 class History(Protocol):
@@ -59,6 +64,19 @@ class History(Protocol):
 
     def commit_failed(self, next_offsets: Mapping[TopicPartition, int], error: str) -> None:
         """The broker refused, or the answer never came."""
+
+
+@contextmanager
+def call_in_history(history: History, attempt: Attempt, message: Message) -> Iterator[None]:
+    """Report that one call of a handler starts, and how it ended. Used on the worker's thread."""
+    history.started(*attempt)
+    try:
+        yield
+    except BaseException:
+        history.finished(*attempt, "failed")
+        raise
+    if not is_deferred(message):  # else its answer is the end, told by `recovery.pending`
+        history.finished(*attempt, "finished")
 
 
 def checked_history(history: Any) -> History | None:

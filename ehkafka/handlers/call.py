@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.events.history import call_in_history
 from ehkafka.handlers.spec import is_async
 from ehkafka.lanes.order import KeyFailure, by_key
 from ehkafka.lanes.received import Received
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Record
-from ehkafka.records.deferral import is_deferred
 from ehkafka.recovery.unrun import must_have_run
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from ehkafka.events.history import History
     from ehkafka.handlers.spec import HandlerSpec
@@ -179,19 +180,17 @@ def _failing_without_key(invoke: Callable[[Lane], object]) -> Callable[[Lane], o
 
 def _recorded(invoke: Callable[[Lane], object], history: History) -> Callable[[Lane], object]:
     def recorded(lane: Lane) -> None:
-        assignment, head = lane.assignment, lane.head
-        assert head is not None
-        what = (assignment.partition, assignment.epoch, head.offset(), users_key(lane.key), lane.attempts + 1)
-        history.started(*what)
-        try:
+        with _in_history(history, lane):
             invoke(lane)
-        except BaseException:
-            history.finished(*what, "failed")
-            raise
-        if not is_deferred(head):  # else its answer is the end, told by `recovery.pending`
-            history.finished(*what, "finished")
 
     return recorded
+
+
+def _in_history(history: History, lane: Lane) -> AbstractContextManager[None]:
+    assignment, head = lane.assignment, lane.head
+    assert head is not None
+    what = (assignment.partition, assignment.epoch, head.offset(), users_key(lane.key), lane.attempts + 1)
+    return call_in_history(history, what, head)
 
 
 def make_invoke_async(
@@ -280,18 +279,9 @@ def _within_async(invoke: InvokeAsync, deadline_s: float) -> InvokeAsync:
 
 def _recorded_async(invoke: InvokeAsync, history: History) -> InvokeAsync:
     async def recorded(lane: Lane) -> None:
-        assignment, head = lane.assignment, lane.head
-        assert head is not None
-        what = (assignment.partition, assignment.epoch, head.offset(), users_key(lane.key), lane.attempts + 1)
-        history.started(*what)
-        try:
+        with _in_history(history, lane):
             if (result := await invoke(lane)) is not None:
                 must_have_run(result)
-        except BaseException:
-            history.finished(*what, "failed")
-            raise
-        if not is_deferred(head):
-            history.finished(*what, "finished")
 
     return recorded
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.events.history import call_in_history
 from ehkafka.handlers.batch import BatchSpec
 from ehkafka.handlers.call import with_middleware
 from ehkafka.lanes.chunk import can_tell
 from ehkafka.lanes.user_keys import users_key
-from ehkafka.records.deferral import DEFERRED, is_deferred
+from ehkafka.records.deferral import DEFERRED
 from ehkafka.recovery.unrun import must_have_run
 from ehkafka.workers.processes.option import Processes
 
@@ -136,13 +137,7 @@ def _recorded(
     def recorded(message: Message) -> None:
         key = key_of(message)
         what = (assignment.partition, assignment.epoch, message.offset(), key, 1)
-        history.started(*what)
-        try:
+        with call_in_history(history, what, message):
             must_have_run(handler(message if make_record is None else make_record(message)))
-        except BaseException:
-            history.finished(*what, "failed")
-            raise
-        if not is_deferred(message):  # else its answer is the end, told by `recovery.pending`
-            history.finished(*what, "finished")
 
     return recorded

@@ -7,16 +7,34 @@ where a secret leaves its wrapper. Holds no thread state; any thread may read it
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 _QUOTED_CHARACTERS_MAX = 100
 _MARKS_OF_KEYS = ("sharedaccess", "accountkey=", "sig=", "password=")
 
 
-class Secret:
+class NeverPickled:
+    """A value that holds a secret: a copy is the value itself, and pickling raises a `TypeError`."""
+
+    __slots__ = ()
+    _never_pickled: ClassVar[str]  # the error's text: why, and what to do instead
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        return self
+
+    def __reduce_ex__(self, _protocol: object) -> NoReturn:
+        # A pickle is a file or a queue that somebody else reads.
+        raise TypeError(self._never_pickled)
+
+
+class Secret(NeverPickled):
     """Text that shows as `***` in repr, str, format and `dataclasses.asdict`, and refuses to be pickled."""
 
     __slots__ = ("_text",)
+    _never_pickled = "a secret is not pickled: read it again in the process that needs it"
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -37,24 +55,15 @@ class Secret:
     def __format__(self, spec: str) -> str:
         return format("***", spec)
 
-    def __copy__(self) -> Self:
-        return self
 
-    def __deepcopy__(self, _memo: object) -> Self:
-        return self
-
-    def __reduce_ex__(self, _protocol: object) -> NoReturn:
-        # A pickle is a file or a queue that somebody else reads.
-        raise TypeError("a secret is not pickled: read it again in the process that needs it")
-
-
-class HiddenProperties(Mapping[str, Any]):
+class HiddenProperties(NeverPickled, Mapping[str, Any]):
     """Properties of which some may be secret: shows their number alone, and refuses to be pickled.
 
     No dict, so that `dataclasses.asdict` does not spread it out.
     """
 
     __slots__ = ("_properties",)
+    _never_pickled = "properties with secrets are not pickled: read them again where they are needed"
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
         self._properties = dict(properties)
@@ -70,15 +79,6 @@ class HiddenProperties(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"<{len(self)} properties>"
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, _memo: object) -> Self:
-        return self
-
-    def __reduce_ex__(self, _protocol: object) -> NoReturn:
-        raise TypeError("properties with secrets are not pickled: read them again where they are needed")
 
 
 def quoted(value: object) -> str:

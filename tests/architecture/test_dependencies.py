@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from pathlib import Path
 
@@ -290,3 +291,19 @@ def test_files_stay_small_and_well_named(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 450
     assert path.stem not in {"utils", "helpers", "common", "base", "manager", "misc"}
     assert ast.get_docstring(ast.parse(path.read_text())), "no module docstring"
+
+
+def test_what_may_stand_once_stands_once() -> None:
+    """One class refuses pickles, and one block reports a call to the history."""
+    refusing = {
+        module.relative_to(PACKAGE).as_posix()
+        for module in PACKAGE.rglob("*.py")
+        if "def __reduce_ex__" in module.read_text()
+    }
+    around_calls = {
+        module.relative_to(PACKAGE).as_posix()
+        for module in PACKAGE.rglob("*.py")
+        if re.search(r"\.started\(\*[a-z]+\)\n\s+try:", module.read_text())
+    }
+    assert refusing == {"settings/secret.py"}
+    assert around_calls == {"events/history.py"}
