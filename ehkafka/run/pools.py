@@ -20,8 +20,9 @@ from ehkafka.workers.batches.loop import BatchLoop
 from ehkafka.workers.batches.workers import BatchWorkers
 from ehkafka.workers.processes.option import Processes
 from ehkafka.workers.processes.workers import ProcessWorkers
+from ehkafka.workers.protocol import TURN_RECORDS_MAX, PoolOptions
 from ehkafka.workers.tasks.workers import AsyncioWorkers
-from ehkafka.workers.threads import TURN_RECORDS_MAX, ThreadWorkers
+from ehkafka.workers.threads import ThreadWorkers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,10 +95,9 @@ class Pools:
             run_chunk = make_run_chunk(*called, parts.keys)
         workers = ThreadWorkers(
             parts.exchange,
+            self._options(spec, parts, self._guarded_tear_down()),
             invoke=invoke,
             run_chunk=run_chunk,
-            tear_down=self._guarded_tear_down(),
-            **self._options(spec, parts),
         )
         return Pool(workers, attempts)
 
@@ -110,9 +110,8 @@ class Pools:
             invoke = attempts.timed_async(invoke)
         workers = AsyncioWorkers(
             parts.exchange,
+            self._options(spec, parts, self._guarded_loop_tear_down()),
             invoke=invoke,
-            tear_down=self._guarded_loop_tear_down(),
-            **self._options(spec, parts),
         )
         return Pool(workers, attempts)
 
@@ -129,11 +128,10 @@ class Pools:
         )
         return BatchWorkers(
             parts.exchange,
+            self._options(spec, parts, self._guarded_tear_down()),
             call=call,
             emit=self.emit,
             loop=loop,
-            tear_down=self._guarded_tear_down(),
-            **self._options(spec, parts),
         )
 
     def _processes(self, spec: HandlerSpec, settings: Processes, parts: HandlerParts) -> ProcessWorkers:
@@ -156,17 +154,21 @@ class Pools:
             one_record_turns=spec.rate_limit is not None,
         )
 
-    def _options(self, spec: HandlerSpec, parts: HandlerParts) -> dict[str, Any]:
+    def _options(
+        self, spec: HandlerSpec, parts: HandlerParts, tear_down: Callable[[], object] | None
+    ) -> PoolOptions:
         """Return what pools in this process are all given."""
-        return {
-            "name": spec.name,
-            "size": spec.workers,
-            "on_failure": parts.desk,
-            "on_death": self.worker_died,
-            "set_up": self.set_up,
-            "deferrals": parts.deferrals,
-            "turn_records_max": TURN_RECORDS_MAX if spec.rate_limit is None else 1,
-        }
+        assert isinstance(spec.workers, int)  # `Processes` have options of their own
+        return PoolOptions(
+            name=spec.name,
+            size=spec.workers,
+            on_failure=parts.desk,
+            on_death=self.worker_died,
+            set_up=self.set_up,
+            tear_down=tear_down,
+            deferrals=parts.deferrals,
+            turn_records_max=TURN_RECORDS_MAX if spec.rate_limit is None else 1,
+        )
 
     def _guarded_tear_down(self) -> Callable[[], None] | None:
         tear_down = self.tear_down

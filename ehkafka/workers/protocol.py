@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import threading
+    from collections.abc import Callable
 
     from ehkafka.lanes.chunk import Chunk
     from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.lane import Lane
+    from ehkafka.recovery.pending import PendingAnswers
+
+# One turn of a lane ends after so many records, or after `TURN_S` or the like, whichever comes first, so that
+# every other ready lane is served in a bounded time. Turns that grow would need state in each lane.
+TURN_RECORDS_MAX = 64
 
 # Calls the user's handler for a lane's head. Raises what the handler raises.
 Invoke = "Callable[[Lane], object]"
@@ -33,6 +40,24 @@ class FailureDesk(Protocol):
 
     def __call__(self, lane: Lane, error: BaseException, /) -> Decision:
         """Never raises; may call user code."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolOptions:
+    """What threads, asyncio tasks and batches are all given: `size` workers for the handler `name`.
+
+    `set_up` and `tear_down` run in each thread, or once on the loop. `deferrals` are the handler's deferred
+    records; None: it cannot defer any. `on_death` hears what a worker died of.
+    """
+
+    name: str
+    size: int
+    on_failure: FailureDesk
+    on_death: Callable[[BaseException], None]
+    set_up: Callable[[], Any] | None = None
+    tear_down: Callable[[], Any] | None = None
+    deferrals: PendingAnswers | None = None
+    turn_records_max: int = TURN_RECORDS_MAX
 
 
 class Workers(Protocol):

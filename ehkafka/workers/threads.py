@@ -24,15 +24,12 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from ehkafka.lanes.lane import Lane
-    from ehkafka.recovery.pending import PendingAnswers
-    from ehkafka.workers.protocol import FailureDesk, RunChunk
+    from ehkafka.workers.protocol import PoolOptions, RunChunk
 
 SIZE_MAX = 10_000
 # Where workers wait for work.
 IDLE_CODE = frozenset({Exchange.sleep.__code__, BatchExchange.collect.__code__})
-# One turn of a lane ends after so many records or so much time, whichever comes first, so that every
-# other ready lane is served in a bounded time. Turns that grow would need state in each lane.
-TURN_RECORDS_MAX = 64
+# How long one turn of a lane lasts at most; how many records: `TURN_RECORDS_MAX`.
 TURN_S = 1e-3
 # Lanes that a worker takes between two looks at the clock, while handlers are quick: a quarter more records
 # than with one lane, and no more with 512.
@@ -42,8 +39,8 @@ TURN_LANES_MAX = 64
 class ThreadWorkers:
     """`size` daemon threads that execute one handler.
 
-    `deferrals` are the handler's deferred records; None: it cannot defer any. `run_chunk` calls the handler
-    for one record of a chunk after another; None: its dispatcher makes no chunks.
+    `run_chunk` calls the handler for one record of a chunk after another; None: its dispatcher makes no
+    chunks.
     """
 
     size_max = SIZE_MAX
@@ -51,28 +48,21 @@ class ThreadWorkers:
     def __init__(
         self,
         exchange: Exchange,
+        options: PoolOptions,
         *,
-        name: str,
-        size: int,
         invoke: Callable[[Lane], object],
-        on_failure: FailureDesk,
-        on_death: Callable[[BaseException], None],
-        set_up: Callable[[], None] | None = None,
-        tear_down: Callable[[], None] | None = None,
-        deferrals: PendingAnswers | None = None,
         run_chunk: RunChunk | None = None,
-        turn_records_max: int = TURN_RECORDS_MAX,
     ) -> None:
         self._exchange = exchange
         self._invoke = invoke
-        self._on_failure = on_failure
-        self._on_death = on_death
-        self._set_up = set_up
-        self._tear_down = tear_down
-        self._deferrals = deferrals
+        self._on_failure = options.on_failure
+        self._on_death = options.on_death
+        self._set_up = options.set_up
+        self._tear_down = options.tear_down
+        self._deferrals = options.deferrals
         self._run_express = run_chunk
-        self._turn_records_max = turn_records_max
-        self._name = name
+        self._turn_records_max = options.turn_records_max
+        self._name = options.name
         # Read by `_new_threads` alone: a name is never used twice, so a stack tells which thread it was.
         self._numbers = itertools.count()
         # How many threads too many there are; each that leaves for it takes one off, under the lock.
@@ -80,7 +70,7 @@ class ThreadWorkers:
         # Guards `_surplus` and who is in `_threads`, which is replaced and never changed, so `owns`, `stop`
         # and `stacks` read it without the lock. Never held while a thread is started or joined.
         self._lock = threading.Lock()
-        self._threads = self._new_threads(size)
+        self._threads = self._new_threads(options.size)
 
     def start(self) -> None:
         """Start all threads and wait until each has run its set-up. Raises the first set-up's error."""

@@ -307,3 +307,15 @@ def test_what_may_stand_once_stands_once() -> None:
     }
     assert refusing == {"settings/secret.py"}
     assert around_calls == {"events/history.py"}
+
+
+def test_constructors_of_a_run_are_typed() -> None:
+    """No constructor in app, run or workers takes `**anything`: mypy would see nothing of it."""
+    untyped = [
+        f"{module.relative_to(PACKAGE)}:{function.lineno}"
+        for room in ("app", "run", "workers")
+        for module in (PACKAGE / room).rglob("*.py")
+        for function in ast.walk(ast.parse(module.read_text()))
+        if isinstance(function, ast.FunctionDef) and function.name == "__init__" and function.args.kwarg
+    ]
+    assert all(place.startswith("app/app.py:") for place in untyped)  # the public one: refuses what it lacks

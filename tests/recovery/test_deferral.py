@@ -21,6 +21,7 @@ from ehkafka.records.deferral import DEFERRED, Deferred, defer, is_deferred
 from ehkafka.recovery.pending import PendingAnswers
 from ehkafka.testing.clock import VirtualClock
 from ehkafka.workers.exchange import Exchange
+from ehkafka.workers.protocol import PoolOptions
 from ehkafka.workers.threads import ThreadWorkers
 from tests.kit.simulated.message import SimulatedMessage
 
@@ -254,12 +255,14 @@ def test_answers_that_race_with_the_hand_in_are_never_lost_nor_counted_twice(see
 
     workers = ThreadWorkers(
         bench.exchange,
-        name="deferring",
-        size=4,
+        PoolOptions(
+            name="deferring",
+            size=4,
+            on_failure=lambda _lane, error: RetryHead(0.0, str(error)),
+            on_death=lambda error: wrong.append(f"a worker died: {error!r}"),
+            deferrals=bench.pending,
+        ),
         invoke=handler,
-        on_failure=lambda _lane, error: RetryHead(0.0, str(error)),
-        on_death=lambda error: wrong.append(f"a worker died: {error!r}"),
-        deferrals=bench.pending,
     )
     try:
         workers.start()

@@ -18,6 +18,7 @@ from ehkafka.lanes.lane import Lane
 from ehkafka.lanes.order import KeyReader
 from ehkafka.records import TopicPartition
 from ehkafka.workers.exchange import Exchange
+from ehkafka.workers.protocol import PoolOptions
 from ehkafka.workers.threads import ThreadWorkers
 from tests.kit.simulated.message import SimulatedMessage
 
@@ -58,12 +59,14 @@ class Pool:
         self._epochs = 0
         self.workers = ThreadWorkers(
             self.exchange,
-            name="race",
-            size=workers,
+            PoolOptions(
+                name="race",
+                size=workers,
+                on_failure=self._failed,
+                on_death=lambda error: self.wrong.append(f"a worker died: {error!r}"),
+            ),
             invoke=self._invoke,
-            on_failure=self._failed,
             run_chunk=self._run_chunk if express else None,
-            on_death=lambda error: self.wrong.append(f"a worker died: {error!r}"),
         )
         self.workers.start()
 

@@ -18,6 +18,7 @@ from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.records import TopicPartition
 from ehkafka.workers.exchange import Exchange
+from ehkafka.workers.protocol import PoolOptions
 from ehkafka.workers.tasks import loop as asyncio_loop
 from ehkafka.workers.tasks.gate import LoopGate
 from ehkafka.workers.tasks.workers import AsyncioWorkers
@@ -60,12 +61,8 @@ class Pool:
         self._epochs = 0
         self.workers = AsyncioWorkers(
             self.exchange,
-            name="x",
-            size=size,
+            PoolOptions(name="x", size=size, on_failure=self._decide, on_death=self.deaths.append, **options),
             invoke=self._invoke,
-            on_failure=self._decide,
-            on_death=self.deaths.append,
-            **options,
         )
         self.workers.start()
 

@@ -16,6 +16,7 @@ from ehkafka.records import TopicPartition
 from ehkafka.workers.batches.exchange import BatchExchange
 from ehkafka.workers.batches.plan import BatchLimits, BatchPlan
 from ehkafka.workers.batches.workers import BatchWorkers
+from ehkafka.workers.protocol import PoolOptions
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
@@ -47,12 +48,9 @@ class Batches:
         self.assignment = self.assign()
         self.workers = BatchWorkers(
             self.exchange,
+            PoolOptions(name="store", size=workers, on_failure=self._refuse, on_death=self.died.append),
             call=self._call,
             emit=lambda _event: None,
-            name="store",
-            size=workers,
-            on_failure=self._refuse,
-            on_death=self.died.append,
         )
         self.workers.start()
 

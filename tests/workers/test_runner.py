@@ -13,6 +13,7 @@ from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.order import KeyReader
 from ehkafka.records import TopicPartition
 from ehkafka.workers.exchange import Exchange
+from ehkafka.workers.protocol import PoolOptions
 from ehkafka.workers.threads import ThreadWorkers
 from tests.kit.simulated.message import WatchedMessage
 
@@ -30,11 +31,13 @@ class Bench:
         self.done: deque[tuple[int, str]] = deque()
         self.workers = ThreadWorkers(
             self.exchange,
-            name="runner",
-            size=workers,
+            PoolOptions(
+                name="runner",
+                size=workers,
+                on_failure=lambda lane, error: pytest.fail(f"{lane.key!r}: {error}"),
+                on_death=lambda error: pytest.fail(f"a worker died: {error!r}"),
+            ),
             invoke=self._invoke,
-            on_failure=lambda lane, error: pytest.fail(f"{lane.key!r}: {error}"),
-            on_death=lambda error: pytest.fail(f"a worker died: {error!r}"),
         )
         self.workers.start()
         self._offset = 0

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ehkafka.workers.batches.exchange import BatchExchange
     from ehkafka.workers.batches.loop import BatchLoop
     from ehkafka.workers.batches.plan import Share
+    from ehkafka.workers.protocol import PoolOptions
 
 
 class BatchWorkers(ThreadWorkers):
@@ -37,18 +38,17 @@ class BatchWorkers(ThreadWorkers):
     def __init__(
         self,
         exchange: BatchExchange,
+        options: PoolOptions,
         *,
         call: Callable[[list[Share]], None],
         emit: Callable[[Event], None],
-        name: str,
         loop: BatchLoop | None = None,
-        **options: Any,
     ) -> None:
-        super().__init__(exchange, name=name, invoke=_never, **options)
+        super().__init__(exchange, options, invoke=_never)
         self._batches = exchange
         self._call = call
         self._emit = emit
-        self._handler = name
+        self._handler = options.name
         self._loop = loop
 
     def start(self) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from ehkafka.lanes.decision import HoldHead
 from ehkafka.records.deferral import DEFERRED
 from ehkafka.recovery.unrun import must_have_run
+from ehkafka.workers.protocol import TURN_RECORDS_MAX
 from ehkafka.workers.tasks.gate import LoopGate
 
 if TYPE_CHECKING:
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
     from ehkafka.workers.exchange import Exchange
     from ehkafka.workers.protocol import FailureDesk
 
-# One turn of a lane ends with the first call that suspended, or after so many records.
-TURN_RECORDS_MAX = 64
+# One turn of a lane ends with the first call that suspended, or after `TURN_RECORDS_MAX` records.
 # What calls that never suspend may take of one round, all tasks together. As long as a turn on threads:
 # every other ready call waits no longer for the loop.
 ROUND_S = 1e-3

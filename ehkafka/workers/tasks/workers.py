@@ -18,15 +18,14 @@ from ehkafka.lanes.order import describe_key
 from ehkafka.workers.loop_threads import LoopThreads
 from ehkafka.workers.tasks.loop import new_loop, stopped_loop
 from ehkafka.workers.tasks.stack import await_stack
-from ehkafka.workers.tasks.tasks import TURN_RECORDS_MAX, LaneTasks
+from ehkafka.workers.tasks.tasks import LaneTasks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from ehkafka.lanes.lane import Lane
-    from ehkafka.recovery.pending import PendingAnswers
     from ehkafka.workers.exchange import Exchange
-    from ehkafka.workers.protocol import FailureDesk
+    from ehkafka.workers.protocol import PoolOptions
 
 SIZE_MAX = 100_000
 # Suspended tasks that a stuck report shows: those that have been there for longest.
@@ -36,8 +35,7 @@ STACKS_MAX = 50
 class AsyncioWorkers:
     """Executes one handler on up to `size` tasks of one loop thread.
 
-    `set_up` and `tear_down` run on the loop once each; what they return is awaited if it can be. `deferrals`
-    are the handler's deferred records; None: it cannot defer any.
+    `set_up` and `tear_down` run on the loop once each; what they return is awaited if it can be.
     """
 
     size_max = SIZE_MAX
@@ -45,26 +43,19 @@ class AsyncioWorkers:
     def __init__(
         self,
         exchange: Exchange,
+        options: PoolOptions,
         *,
-        name: str,
-        size: int,
         invoke: Callable[[Lane], Awaitable[object]],
-        on_failure: FailureDesk,
-        on_death: Callable[[BaseException], None],
-        set_up: Callable[[], object] | None = None,
-        tear_down: Callable[[], object] | None = None,
-        deferrals: PendingAnswers | None = None,
-        turn_records_max: int = TURN_RECORDS_MAX,
     ) -> None:
         self._exchange = exchange
-        self._size = size
+        self._size = options.size
         self._invoke = invoke
-        self._on_failure = on_failure
-        self._on_death = on_death
-        self._set_up = set_up
-        self._tear_down = tear_down
-        self._deferrals = deferrals
-        self._turn_records_max = turn_records_max
+        self._on_failure = options.on_failure
+        self._on_death = options.on_death
+        self._set_up = options.set_up
+        self._tear_down = options.tear_down
+        self._deferrals = options.deferrals
+        self._turn_records_max = options.turn_records_max
         self._ready = threading.Event()
         self._set_up_error: BaseException | None = None
         # Set by the loop's thread before `start` returns.
@@ -72,8 +63,8 @@ class AsyncioWorkers:
         self._tasks: LaneTasks | None = None
         self._blocking = LoopThreads()
         # A daemon: a handler that never returns must not keep the process from leaving.
-        self._name = name
-        self._thread = threading.Thread(target=self._main, name=f"ehkafka-{name}-loop", daemon=True)
+        self._name = options.name
+        self._thread = threading.Thread(target=self._main, name=f"ehkafka-{options.name}-loop", daemon=True)
 
     def start(self) -> None:
         """Start the loop and wait until the set-up has run on it. Raises the set-up's error."""
