@@ -295,7 +295,7 @@ def test_by_default_a_failed_record_stops_the_app_and_is_named(lab: Any, store_a
     app = store_app(store, batch_records_max=4)
     app.start()
     assert app.wait(10.0)
-    with pytest.raises(ehkafka.HandlerFailedError, match=r"t\[0\]@2, key a, attempt 1: ValueError"):
+    with pytest.raises(ehkafka.errors.HandlerFailedError, match=r"t\[0\]@2, key a, attempt 1: ValueError"):
         app.stop()
     assert lab.committed() == 2
 
@@ -409,7 +409,7 @@ def test_a_record_of_a_batch_cannot_be_deferred(lab: Any, store_app: Any) -> Non
     app = store_app(store, batch_records_max=2)
     app.start()
     assert app.wait(10.0)
-    with pytest.raises(ehkafka.HandlerFailedError, match=r"t\[0\]@1, .*cannot be deferred"):
+    with pytest.raises(ehkafka.errors.HandlerFailedError, match=r"t\[0\]@1, .*cannot be deferred"):
         app.stop()
     assert lab.committed() == 1
 
@@ -471,7 +471,9 @@ def test_a_raise_that_stops_the_app_names_the_record_to_blame(lab: Any, store_ap
     app = store_app(store, batch_records_max=8, workers=1)
     app.start()
     assert app.wait(10.0)
-    with pytest.raises(ehkafka.HandlerFailedError, match=r"t\[0\]@5, key c, attempt 1: ValueError: no luck"):
+    with pytest.raises(
+        ehkafka.errors.HandlerFailedError, match=r"t\[0\]@5, key c, attempt 1: ValueError: no luck"
+    ):
         app.stop()
     assert lab.committed() in range(6)
 
@@ -541,7 +543,7 @@ def test_f10_an_exit_in_a_batch_stops_the_app_and_commits_nothing_of_it(
     app = store_app(store, batch_records_max=4, on_failure=ehkafka.DeadLetter(letters.append))
     app.start()
     assert app.wait(10.0)
-    with pytest.raises(ehkafka.HandlerFailedError, match=error.__name__):
+    with pytest.raises(ehkafka.errors.HandlerFailedError, match=error.__name__):
         app.stop()
     assert lab.committed() in (None, 0)
     assert letters == []
@@ -626,7 +628,7 @@ def test_l3_a_batch_that_never_returns_is_named_at_the_deadline(
     app.start()
     wait_for(lambda: store.running == 1)
     began_s = unstolen_s()
-    with pytest.raises(ehkafka.UnfinishedError, match=r"t\[0\]@0 key a, t\[0\]@1 key b"):
+    with pytest.raises(ehkafka.errors.UnfinishedError, match=r"t\[0\]@0 key a, t\[0\]@1 key b"):
         app.stop(timeout_s=0.5)
     assert unstolen_s() - began_s < 2.0
     assert lab.committed() in (None, 0)
@@ -773,7 +775,7 @@ def new_app(**settings: Any) -> Any:
 )
 def test_options_that_cannot_work_are_refused_where_they_stand(options: dict[str, Any], words: str) -> None:
     """Value and fix, at registration."""
-    with pytest.raises(ehkafka.ConfigurationError, match=words):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match=words):
         new_app().batch_handler("t", **options)(lambda _batch: None)
 
 
@@ -787,7 +789,7 @@ class _Class:
 @pytest.mark.parametrize(("handler", "words"), [(_Class, "one instance per partition"), (3, "not callable")])
 def test_handlers_that_cannot_take_batches_are_refused(handler: Any, words: str) -> None:
     """With what to do instead."""
-    with pytest.raises(ehkafka.ConfigurationError, match=words):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match=words):
         new_app().batch_handler("t")(handler)
 
 
@@ -796,7 +798,7 @@ def test_a_batch_larger_than_the_backlog_is_refused_at_the_start() -> None:
     app = new_app(backlog_records_max=1_000)
     app.batch_handler("t", batch_records_max=2_000)(lambda _batch: None)
     with pytest.raises(
-        ehkafka.ConfigurationError, match="waits for 2000 records, but backlog_records_max=1000"
+        ehkafka.errors.ConfigurationError, match="waits for 2000 records, but backlog_records_max=1000"
     ):
         app.start()
 
@@ -805,7 +807,7 @@ def test_one_topic_has_one_handler_of_either_kind() -> None:
     """A batch handler beside a handler of the same topic is refused."""
     app = new_app()
     app.handler("t")(lambda _record: None)
-    with pytest.raises(ehkafka.ConfigurationError, match="one handler per topic"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match="one handler per topic"):
         app.batch_handler("t")(lambda _batch: None)
 
 
@@ -876,7 +878,7 @@ def test_f10_an_async_batch_that_wants_to_leave_stops_the_app(lab: Any, error: B
     app.batch_handler("t", batch_records_max=2, on_failure=ehkafka.Skip())(AsyncStore(error))
     app.start()
     assert app.wait(10.0)
-    with pytest.raises(ehkafka.HandlerFailedError, match=type(error).__name__):
+    with pytest.raises(ehkafka.errors.HandlerFailedError, match=type(error).__name__):
         app.stop()
     assert lab.committed() in (None, 0)
 
