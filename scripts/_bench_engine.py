@@ -115,7 +115,7 @@ def stop_now(app: ehkafka.App) -> None:
 
     A benchmark's group has no successor: finished records that do not fit into a commit are no loss to it.
     """
-    with contextlib.suppress(ehkafka.UnfinishedError):
+    with contextlib.suppress(ehkafka.errors.UnfinishedError):
         app.stop(drain="running")
 
 

@@ -67,7 +67,7 @@ class Pauses:
     def __init__(self) -> None:
         self.first_s: dict[int, float] = {}
 
-    def on_event(self, event: ehkafka.Event) -> None:
+    def on_event(self, event: ehkafka.events.Event) -> None:
         """Note the first pause of each partition."""
         if isinstance(event, PartitionPaused):
             self.first_s.setdefault(event.partition.partition, time.monotonic())

@@ -12,8 +12,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ehkafka import App, ConfigurationError, EhkafkaError
+from ehkafka import App, EhkafkaError
 from ehkafka.app.importing import importing
+from ehkafka.errors import ConfigurationError
 from ehkafka.wording.error_stack import place_of
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ehkafka import ConfigurationError, Endpoint
+from ehkafka import Endpoint
 from ehkafka.checks import Target
 from ehkafka.cli.app_path import load_app
 from ehkafka.cli.settings.given import Given
+from ehkafka.errors import ConfigurationError
 from ehkafka.offsets.source import mirror_of_environment, named_mirror
 
 if TYPE_CHECKING:

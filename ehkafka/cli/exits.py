@@ -57,8 +57,8 @@ def reported(*, debug: bool) -> Iterator[None]:
 def say_error(error: ehkafka.EhkafkaError) -> None:
     """Write an error as one message; for a handler's error also where it was raised."""
     # What a person typed may be in it. A handler's error may have lines of its own.
-    (say_line if isinstance(error, ehkafka.ConfigurationError) else say)(str(error))
-    if isinstance(error, ehkafka.HandlerFailedError) and error.__cause__ is not None:
+    (say_line if isinstance(error, ehkafka.errors.ConfigurationError) else say)(str(error))
+    if isinstance(error, ehkafka.errors.HandlerFailedError) and error.__cause__ is not None:
         where = place_of(error.__cause__)
         if where:
             typer.echo(f"  raised in {where}", err=True)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ehkafka import ConfigurationError
+from ehkafka.errors import ConfigurationError
 
 
 class Engine(enum.Enum):

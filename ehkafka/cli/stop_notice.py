@@ -14,7 +14,7 @@ from ehkafka.events import AppStopping, Draining
 from ehkafka.wording import counted
 
 if TYPE_CHECKING:
-    from ehkafka import Event
+    from ehkafka.events import Event
 
 
 class StopNotice:

@@ -9,9 +9,9 @@ import re
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
-from ehkafka import ConfigurationError
 from ehkafka.checks import LastRecords
 from ehkafka.cli.settings.text import start_position
+from ehkafka.errors import ConfigurationError
 
 FORMS = (
     "earliest, latest, an offset such as 1200, -10 for the last 10 of each partition, -10m for the last"

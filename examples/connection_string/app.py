@@ -35,7 +35,7 @@ def handle(record: ehkafka.Record) -> None:
 class KeyWatch:
     """A hook: ehkafka logs its events by itself, this is for what a log does not do, like a call at night."""
 
-    def on_event(self, event: ehkafka.Event) -> None:
+    def on_event(self, event: ehkafka.events.Event) -> None:
         """Hear of every event of `ehkafka.events`. May block or raise: records never wait for it."""
         if isinstance(event, CredentialRotated):
             log.info("new key from %s", event.source)

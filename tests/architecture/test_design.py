@@ -106,7 +106,7 @@ def test_the_rooms_stand_in_their_order() -> None:
     line = next(line for line in _section("Rooms").splitlines() if line.startswith("errors · "))
     told = [entry.split()[0].strip(".") for entry in line.split(". `tests/kit`")[0].split(" · ")]
     there = {name.partition(".")[0] for name in MODULES} - {"__main__"}
-    assert told == [room or "the" for room in ROOMS if room in there]  # the façade
+    assert told == [room or "the" for room in ROOMS if room in there]  # the root
 
 
 @pytest.mark.parametrize("name", CONCURRENT)
@@ -142,7 +142,7 @@ def test_a_room_says_what_each_of_its_files_is_for(init: Path) -> None:
     words = ast.get_docstring(ast.parse(init.read_text(encoding="utf-8"))) or ""
     assert words, "no docstring"
     if init.parent == PACKAGE:
-        return  # the façade's own map of rooms is DESIGN.md's
+        return  # the root's map of rooms is DESIGN.md's
     files = {path.stem for path in init.parent.glob("*.py")} - {"__init__", "__main__"}
     folders = {path.parent.name for path in init.parent.glob("*/*.py")}
     quoted = {word for span in re.findall(r"```(.*?)```|`(.*?)`", words, re.DOTALL) for word in _words(span)}

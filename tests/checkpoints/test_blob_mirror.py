@@ -140,7 +140,7 @@ def test_the_environment_names_the_container(environ: dict[str, str]) -> None:
 def test_an_environment_that_says_too_little_or_too_much_is_refused(environ: dict[str, str]) -> None:
     """By the names of the variables, never with a value."""
     variables = {f"EHKAFKA_MIRROR_{name}": value for name, value in environ.items()}
-    with pytest.raises(ehkafka.ConfigurationError, match="EHKAFKA_MIRROR_") as found:
+    with pytest.raises(ehkafka.errors.ConfigurationError, match="EHKAFKA_MIRROR_") as found:
         ehkafka.BlobMirror.from_env(variables)
     assert KEY not in str(found.value)
 
@@ -162,7 +162,7 @@ def test_an_environment_that_says_too_little_or_too_much_is_refused(environ: dic
 )
 def test_a_url_that_leads_elsewhere_is_refused_without_repeating_it(url: Any, words: str) -> None:
     """A SAS may be in it, or a connection string in its place."""
-    with pytest.raises(ehkafka.ConfigurationError, match=words) as found:
+    with pytest.raises(ehkafka.errors.ConfigurationError, match=words) as found:
         ehkafka.BlobMirror(url)
     assert KEY not in str(found.value)
 
@@ -189,7 +189,7 @@ def test_a_url_that_leads_elsewhere_is_refused_without_repeating_it(url: Any, wo
 )
 def test_what_cannot_work_is_refused_without_a_secret(make: Any) -> None:
     """Two credentials, none that is one, a token over http, no interval, a string of another service."""
-    with pytest.raises(ehkafka.ConfigurationError, match="BlobMirror") as found:
+    with pytest.raises(ehkafka.errors.ConfigurationError, match="BlobMirror") as found:
         make()
     assert KEY not in str(found.value)
 

@@ -284,7 +284,7 @@ def test_a_mistake_ends_at_the_start_in_one_sentence(
     """Exit code 2, one sentence on one line, which says what to write instead; nothing was consumed."""
     ended = run(tmp_path, monkeypatch, source)
     assert_one_sentence(ended.stderr, parts)
-    assert ended.exit_code == ehkafka.ConfigurationError.exit_code
+    assert ended.exit_code == ehkafka.errors.ConfigurationError.exit_code
     assert ended.stdout == ""
 
 
@@ -308,7 +308,7 @@ def test_a_wrong_file_of_settings_ends_at_the_start_in_one_sentence(
         (tmp_path / "my.toml").write_bytes(content if isinstance(content, bytes) else content.encode())
     ended = run(tmp_path, monkeypatch, on(), "--config", "my.toml")
     assert_one_sentence(ended.stderr, [part.replace("ehkafka.toml", "my.toml") for part in parts])
-    assert ended.exit_code == ehkafka.ConfigurationError.exit_code
+    assert ended.exit_code == ehkafka.errors.ConfigurationError.exit_code
 
 
 def app_that_runs() -> ehkafka.App:
@@ -331,7 +331,7 @@ def test_what_comes_after_the_start_is_refused_in_one_sentence(again: Any, parts
     """The app that runs goes on."""
     app = app_that_runs()
     with app.endpoint, app:
-        with pytest.raises(ehkafka.ConfigurationError) as caught:
+        with pytest.raises(ehkafka.errors.ConfigurationError) as caught:
             again(app)
         assert_one_sentence(f"ehkafka: {caught.value}", parts)
         assert app.state == "running"

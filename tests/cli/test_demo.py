@@ -134,15 +134,15 @@ def test_the_simulator_never_gets_ahead_of_its_limits(feed: Feed) -> None:
     """Nobody reads, so it stops where the broker could still keep everything, and goes on when allowed."""
     standing_still = _stands_still(feed)
     assert 0 < standing_still <= PARTITIONS * UNREAD_RECORDS_MAX
-    one = ehkafka.PartitionSnapshot(
-        **dict.fromkeys(ehkafka.PartitionSnapshot.__dataclass_fields__, 0)  # type: ignore[arg-type]
+    one = ehkafka.telemetry.PartitionSnapshot(
+        **dict.fromkeys(ehkafka.telemetry.PartitionSnapshot.__dataclass_fields__, 0)  # type: ignore[arg-type]
         | {"partition": ehkafka.TopicPartition("t", 0), "oldest": None, "received_records": 10**6}
     )
     feed.allow(_snapshot(partitions=(one,), finished_records=standing_still))
     assert _stands_still(feed) - standing_still <= PARTITIONS * UNREAD_RECORDS_MAX
     others = tuple(
-        ehkafka.PartitionSnapshot(
-            **dict.fromkeys(ehkafka.PartitionSnapshot.__dataclass_fields__, 0)  # type: ignore[arg-type]
+        ehkafka.telemetry.PartitionSnapshot(
+            **dict.fromkeys(ehkafka.telemetry.PartitionSnapshot.__dataclass_fields__, 0)  # type: ignore[arg-type]
             | {"partition": ehkafka.TopicPartition("t", n), "oldest": None, "received_records": 3_000}
         )
         for n in range(PARTITIONS)
@@ -160,7 +160,7 @@ def test_a_simulator_that_dies_is_noticed(feed: Feed) -> None:
     feed._process.kill()
     _wait(lambda: feed.done)
     with pytest.raises(
-        ehkafka.EndpointError, match="could not produce to topic 't' on embedded: its process"
+        ehkafka.errors.EndpointError, match="could not produce to topic 't' on embedded: its process"
     ):
         feed.check()
 
@@ -189,10 +189,10 @@ def test_the_demo_runs_on_another_broker(kafka: KafkaBroker, ehkafka_command: Ca
     assert json.loads(second.stdout)["endpoint"] == kafka.bootstrap
 
 
-def _snapshot(**values: object) -> ehkafka.Snapshot:
-    empty = ehkafka.Snapshot.empty("g", "e", "running", 0.0)
-    known = {name: getattr(empty, name) for name in ehkafka.Snapshot.__dataclass_fields__}
-    return ehkafka.Snapshot(**(known | values))
+def _snapshot(**values: object) -> ehkafka.telemetry.Snapshot:
+    empty = ehkafka.telemetry.Snapshot.empty("g", "e", "running", 0.0)
+    known = {name: getattr(empty, name) for name in ehkafka.telemetry.Snapshot.__dataclass_fields__}
+    return ehkafka.telemetry.Snapshot(**(known | values))
 
 
 def _stands_still(feed: Feed) -> int:

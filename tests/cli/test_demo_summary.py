@@ -90,15 +90,15 @@ def test_the_json_says_whether_it_is_ok(verdict: Verdict, capfdbinary: pytest.Ca
 
 def test_a_failed_app_keeps_its_exit_code() -> None:
     """A run that an error ended is no success, even if the checker found nothing in it."""
-    failed = replace(SUMMARY, failure=ehkafka.EndpointError("The broker is gone."))
-    assert failed.exit_code == ehkafka.EndpointError.exit_code
+    failed = replace(SUMMARY, failure=ehkafka.errors.EndpointError("The broker is gone."))
+    assert failed.exit_code == ehkafka.errors.EndpointError.exit_code
     assert "FAILED" in _text(failed)
     assert "The broker is gone." in _text(failed)
 
 
 def test_a_violation_outweighs_a_failure() -> None:
     """Whoever looks only at the exit code must learn of the violation."""
-    error = ehkafka.EndpointError("The broker is gone.")
+    error = ehkafka.errors.EndpointError("The broker is gone.")
     assert replace(SUMMARY, failure=error, verdict=replace(GOOD, lost=1)).exit_code == 1
 
 

@@ -17,7 +17,7 @@ from ehkafka.telemetry.snapshot import Unfinished
 from ehkafka.testing import Verdict
 
 
-def partition(number: int, **values: Any) -> ehkafka.PartitionSnapshot:
+def partition(number: int, **values: Any) -> ehkafka.telemetry.PartitionSnapshot:
     """Return a partition with large numbers in every column."""
     usual = {
         "partition": ehkafka.TopicPartition("readings", number),
@@ -38,15 +38,15 @@ def partition(number: int, **values: Any) -> ehkafka.PartitionSnapshot:
         "paused": True,
         "oldest": Unfinished(1_234_567, f"home-{number:06d}", 0.1 + number % 7, 0, "queued"),
     }
-    return ehkafka.PartitionSnapshot(**(usual | values))
+    return ehkafka.telemetry.PartitionSnapshot(**(usual | values))
 
 
-def snapshot(**values: Any) -> ehkafka.Snapshot:
+def snapshot(**values: Any) -> ehkafka.telemetry.Snapshot:
     """Return a snapshot of 16 such partitions."""
-    empty = ehkafka.Snapshot.empty("g", "embedded", "running", 0.0)
-    known = {name: getattr(empty, name) for name in ehkafka.Snapshot.__dataclass_fields__}
+    empty = ehkafka.telemetry.Snapshot.empty("g", "embedded", "running", 0.0)
+    known = {name: getattr(empty, name) for name in ehkafka.telemetry.Snapshot.__dataclass_fields__}
     known |= {"partitions": tuple(map(partition, range(16))), "finished_records": 19_760_000}
-    return ehkafka.Snapshot(**(known | values))
+    return ehkafka.telemetry.Snapshot(**(known | values))
 
 
 def picture(**values: Any) -> Picture:

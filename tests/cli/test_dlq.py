@@ -14,11 +14,12 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from rich.cells import cell_len
 from typer.testing import CliRunner
 
-from ehkafka import ConfigurationError, Endpoint, EndpointError, TopicNotFoundError
+from ehkafka import Endpoint
 from ehkafka.checks import Target
 from ehkafka.cli.commands import cli
 from ehkafka.embedded.broker import EmbeddedBroker
 from ehkafka.embedded.requests import ApiKey
+from ehkafka.errors import ConfigurationError, EndpointError, TopicNotFoundError
 from ehkafka.recovery.letters.origin import LetterFilter
 from ehkafka.redrive import writer as redrive_writer
 from ehkafka.redrive.redrive import Redrive

@@ -86,7 +86,7 @@ def test_the_second_signal_leaves_at_once(start_ehkafka: Callable) -> None:
     running.process.send_signal(signal.SIGINT)
     running.wait_for("Draining")
     running.process.send_signal(signal.SIGINT)
-    assert running.end() == ehkafka.UnfinishedError.exit_code
+    assert running.end() == ehkafka.errors.UnfinishedError.exit_code
     message = running.stderr.splitlines()[-1]
     assert message.startswith("ehkafka: The app left while handlers were running")
     assert "orders[0]@0" in message
@@ -98,7 +98,7 @@ def test_a_failing_handler_is_named_with_its_line(tmp_path: Path, ehkafka_comman
     failing = dedent(SHOP).replace("    print(", "    raise ValueError('bad order')\n    print(", 1)
     (tmp_path / "shop.py").write_text(failing)
     ended: subprocess.CompletedProcess[str] = ehkafka_command("run", "shop", "--log-level", "error")
-    assert ended.returncode == ehkafka.HandlerFailedError.exit_code
+    assert ended.returncode == ehkafka.errors.HandlerFailedError.exit_code
     line = failing.splitlines().index("    raise ValueError('bad order')") + 1
     assert "ehkafka: Handler 'handle' failed at orders[0]@" in ended.stderr
     assert "ValueError: bad order" in ended.stderr
@@ -164,7 +164,7 @@ def test_the_version_is_shown(ehkafka_command: Callable) -> None:
 
 def test_the_place_of_an_error_is_never_our_own() -> None:
     """An error that went through the package is placed in the user's code that called it."""
-    with pytest.raises(ehkafka.ConfigurationError) as caught:
+    with pytest.raises(ehkafka.errors.ConfigurationError) as caught:
         ehkafka.App(group="", endpoint=ehkafka.Endpoint.embedded(), start="earliest")
     place = place_of(caught.value)
     assert OWN_FOLDER not in place

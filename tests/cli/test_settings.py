@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from ehkafka import App, ConfigurationError, Endpoint
+from ehkafka import App, Endpoint
 from ehkafka.cli.settings.given import Given
+from ehkafka.errors import ConfigurationError
 
 KEY = "Zk9xQ0vR3t7pLmW2dYhB8sJc5uNe1aXg"
 CONNECTION_STRING = (

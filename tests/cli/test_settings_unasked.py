@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ehkafka import App, ConfigurationError, Endpoint
+from ehkafka import App, Endpoint
 from ehkafka.cli.settings.given import Given
 from ehkafka.cli.settings.unasked import check_credentials
+from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -128,7 +128,7 @@ def test_a_record_given_again_is_open_again(open_consumer: Open, read: Read) -> 
 
 def test_it_needs_its_own_commits(open_consumer: Open) -> None:
     """confluent-kafka's own commits would pass what is not marked."""
-    with pytest.raises(ehkafka.ConfigurationError, match="contiguous=True"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match="contiguous=True"):
         open_consumer({**CONTIGUOUS, "as_confluent": {"coalescing"}})
 
 

@@ -146,9 +146,9 @@ class Events:
     """A hook that keeps every event."""
 
     def __init__(self) -> None:
-        self.all: list[ehkafka.Event] = []
+        self.all: list[ehkafka.events.Event] = []
 
-    def on_event(self, event: ehkafka.Event) -> None:
+    def on_event(self, event: ehkafka.events.Event) -> None:
         """Keep it."""
         self.all.append(event)
 

@@ -90,7 +90,7 @@ def test_a_commit_whose_witness_is_another_record_does_not_decide(
     app.start()
     if policy == "stop":
         assert app.wait(15.0)
-        with pytest.raises(ehkafka.OffsetGapError, match=r"another log.*2020-09-13T12:26:40"):
+        with pytest.raises(ehkafka.errors.OffsetGapError, match=r"another log.*2020-09-13T12:26:40"):
             app.stop()
     else:
         wait_for(lambda: keys(recorder) >= {f"n{number}".encode() for number in range(NEW)})

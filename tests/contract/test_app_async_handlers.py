@@ -117,7 +117,7 @@ def test_up_to_100_000_tasks_may_be_asked_for(lab: Any) -> None:
         ({}, yields, "contains yield"),
         ({}, OpensLate, r"open\(\) is an async def.*on_worker_start"),
     ]:
-        with pytest.raises(ehkafka.ConfigurationError, match=words):
+        with pytest.raises(ehkafka.errors.ConfigurationError, match=words):
             app.handler("u", **options)(function)
 
 
@@ -166,7 +166,7 @@ def test_middleware_of_the_other_kind_is_refused_at_the_start(lab: Any, recorder
     ]:
         app = lab.app(handler)
         app.use(middleware)
-        with pytest.raises(ehkafka.ConfigurationError, match=words):
+        with pytest.raises(ehkafka.errors.ConfigurationError, match=words):
             app.start()
         assert app.state == "stopped"
 
@@ -204,7 +204,9 @@ def test_async_worker_hooks_beside_a_plain_handler_are_refused_at_the_start(lab:
     @app.on_worker_start
     async def opens() -> None: ...
 
-    with pytest.raises(ehkafka.ConfigurationError, match="'opens' is an async def, but handler 'Recorder'"):
+    with pytest.raises(
+        ehkafka.errors.ConfigurationError, match="'opens' is an async def, but handler 'Recorder'"
+    ):
         app.start()
 
 
@@ -241,7 +243,7 @@ def test_at_the_deadline_of_a_stop_what_still_runs_is_cancelled(lab: Any, wait_f
     app = lab.app(handle)
     app.start()
     wait_for(lambda: said)
-    with pytest.raises(ehkafka.UnfinishedError, match=r"t\[0\]@0 key a"):
+    with pytest.raises(ehkafka.errors.UnfinishedError, match=r"t\[0\]@0 key a"):
         app.stop(timeout_s=0.3)
     assert said == ["begun", "cancelled"]
     assert lab.committed() in (None, 0)
@@ -285,7 +287,7 @@ def test_f10_a_handler_that_raises_cancelled_error_by_itself_stops_the_app(lab: 
     lab.produce("a")
     app = lab.app(handle, on_failure=ehkafka.Skip())
     app.start()
-    ends_with(app, ehkafka.HandlerFailedError, "CancelledError: from a task of its own")
+    ends_with(app, ehkafka.errors.HandlerFailedError, "CancelledError: from a task of its own")
     assert lab.committed() in (None, 0)
 
 
@@ -307,7 +309,7 @@ def test_l7_a_loop_that_dies_fails_the_app_visibly_and_soon(lab: Any, wait_for: 
     app = lab.app(handle)
     app.start()
     began_s = time.monotonic()
-    ends_with(app, ehkafka.HandlerFailedError, r"handler 'handle' .*SystemExit: 3 at .*in leaves")
+    ends_with(app, ehkafka.errors.HandlerFailedError, r"handler 'handle' .*SystemExit: 3 at .*in leaves")
     assert time.monotonic() - began_s < 8.0
     assert isinstance(left[0].exception(), SystemExit)
     assert lab.committed() in (None, 0)
@@ -378,7 +380,7 @@ def test_a_coroutine_that_nobody_awaits_is_a_failure_and_no_finished_record(lab:
     lab.produce("a")
     app = lab.app(handle)
     app.start()
-    ends_with(app, ehkafka.HandlerFailedError, "TypeError: the handler returned a coroutine")
+    ends_with(app, ehkafka.errors.HandlerFailedError, "TypeError: the handler returned a coroutine")
     assert lab.committed() in (None, 0)
 
 
@@ -395,5 +397,5 @@ def test_o12_a_record_whose_order_function_raises_is_not_handed_to_the_handler(l
     lab.produce("a")
     app = lab.app(handle, order_by=order_by)
     app.start()
-    ends_with(app, ehkafka.HandlerFailedError, "ValueError: no key in it")
+    ends_with(app, ehkafka.errors.HandlerFailedError, "ValueError: no key in it")
     assert handled == []

@@ -42,7 +42,7 @@ def new_app(**settings: Any) -> Any:
 )
 def test_options_that_cannot_work_are_refused_where_they_stand(options: dict[str, Any], words: str) -> None:
     """Value and fix, at registration."""
-    with pytest.raises(ehkafka.ConfigurationError, match=words):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match=words):
         new_app().batch_handler("t", **options)(lambda _batch: None)
 
 
@@ -56,7 +56,7 @@ class _Class:
 @pytest.mark.parametrize(("handler", "words"), [(_Class, "one instance per partition"), (3, "not callable")])
 def test_handlers_that_cannot_take_batches_are_refused(handler: Any, words: str) -> None:
     """With what to do instead."""
-    with pytest.raises(ehkafka.ConfigurationError, match=words):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match=words):
         new_app().batch_handler("t")(handler)
 
 
@@ -65,7 +65,7 @@ def test_a_batch_larger_than_the_backlog_is_refused_at_the_start() -> None:
     app = new_app(backlog_records_max=1_000)
     app.batch_handler("t", batch_records_max=2_000)(lambda _batch: None)
     with pytest.raises(
-        ehkafka.ConfigurationError, match="waits for 2000 records, but backlog_records_max=1000"
+        ehkafka.errors.ConfigurationError, match="waits for 2000 records, but backlog_records_max=1000"
     ):
         app.start()
 
@@ -74,7 +74,7 @@ def test_one_topic_has_one_handler_of_either_kind() -> None:
     """A batch handler beside a handler of the same topic is refused."""
     app = new_app()
     app.handler("t")(lambda _record: None)
-    with pytest.raises(ehkafka.ConfigurationError, match="one handler per topic"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match="one handler per topic"):
         app.batch_handler("t")(lambda _batch: None)
 
 
@@ -145,7 +145,7 @@ def test_f10_an_async_batch_that_wants_to_leave_stops_the_app(lab: Any, error: B
     app.batch_handler("t", batch_records_max=2, on_failure=ehkafka.Skip())(AsyncStore(error))
     app.start()
     assert app.wait(10.0)
-    with pytest.raises(ehkafka.HandlerFailedError, match=type(error).__name__):
+    with pytest.raises(ehkafka.errors.HandlerFailedError, match=type(error).__name__):
         app.stop()
     assert lab.committed() in (None, 0)
 

@@ -70,7 +70,7 @@ def test_by_default_a_failed_record_stops_the_app_and_is_named(lab: Any, store_a
     app = store_app(store, batch_records_max=4)
     app.start()
     assert app.wait(10.0)
-    with pytest.raises(ehkafka.HandlerFailedError, match=r"t\[0\]@2, key a, attempt 1: ValueError"):
+    with pytest.raises(ehkafka.errors.HandlerFailedError, match=r"t\[0\]@2, key a, attempt 1: ValueError"):
         app.stop()
     assert lab.committed() == 2
 
@@ -184,7 +184,7 @@ def test_a_record_of_a_batch_cannot_be_deferred(lab: Any, store_app: Any) -> Non
     app = store_app(store, batch_records_max=2)
     app.start()
     assert app.wait(10.0)
-    with pytest.raises(ehkafka.HandlerFailedError, match=r"t\[0\]@1, .*cannot be deferred"):
+    with pytest.raises(ehkafka.errors.HandlerFailedError, match=r"t\[0\]@1, .*cannot be deferred"):
         app.stop()
     assert lab.committed() == 1
 
@@ -246,7 +246,9 @@ def test_a_raise_that_stops_the_app_names_the_record_to_blame(lab: Any, store_ap
     app = store_app(store, batch_records_max=8, workers=1)
     app.start()
     assert app.wait(10.0)
-    with pytest.raises(ehkafka.HandlerFailedError, match=r"t\[0\]@5, key c, attempt 1: ValueError: no luck"):
+    with pytest.raises(
+        ehkafka.errors.HandlerFailedError, match=r"t\[0\]@5, key c, attempt 1: ValueError: no luck"
+    ):
         app.stop()
     assert lab.committed() in range(6)
 
@@ -316,7 +318,7 @@ def test_f10_an_exit_in_a_batch_stops_the_app_and_commits_nothing_of_it(
     app = store_app(store, batch_records_max=4, on_failure=ehkafka.DeadLetter(letters.append))
     app.start()
     assert app.wait(10.0)
-    with pytest.raises(ehkafka.HandlerFailedError, match=error.__name__):
+    with pytest.raises(ehkafka.errors.HandlerFailedError, match=error.__name__):
         app.stop()
     assert lab.committed() in (None, 0)
     assert letters == []

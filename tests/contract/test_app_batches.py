@@ -223,7 +223,7 @@ def test_l3_a_batch_that_never_returns_is_named_at_the_deadline(
     app.start()
     wait_for(lambda: store.running == 1)
     began_s = unstolen_s()
-    with pytest.raises(ehkafka.UnfinishedError, match=r"t\[0\]@0 key a, t\[0\]@1 key b"):
+    with pytest.raises(ehkafka.errors.UnfinishedError, match=r"t\[0\]@0 key a, t\[0\]@1 key b"):
         app.stop(timeout_s=0.5)
     assert unstolen_s() - began_s < 2.0
     assert lab.committed() in (None, 0)

@@ -45,7 +45,7 @@ def test_on_error_may_stop_the_app_for_a_connection_error(lab: Any, recorder: An
     app.start()
     wait_for(lambda: app.snapshot().partitions)
     lab.broker.take_down()
-    error = ends_with(app, ehkafka.EndpointError, "on_error stopped the app")
+    error = ends_with(app, ehkafka.errors.EndpointError, "on_error stopped the app")
     assert error.exit_code == 3
 
 
@@ -56,7 +56,7 @@ def test_a_topic_that_is_deleted_while_the_app_runs_ends_it(lab: Any, recorder: 
     app.start()
     wait_for(lambda: recorder.count == 1)
     lab.broker.delete_topic("u")
-    error = ends_with(app, ehkafka.TopicNotFoundError, "'u'")
+    error = ends_with(app, ehkafka.errors.TopicNotFoundError, "'u'")
     assert error.exit_code == 3
 
 
@@ -74,7 +74,7 @@ def test_c11_a_commit_below_the_log_stops_the_app_and_names_the_gap(
     app = lab.app(recorder)
     app.start()
     error = ends_with(
-        app, ehkafka.OffsetGapError, r"t\[0\].*offset 3.*now holds 10 to 12.*7 records are gone"
+        app, ehkafka.errors.OffsetGapError, r"t\[0\].*offset 3.*now holds 10 to 12.*7 records are gone"
     )
     assert error.exit_code == 3
     assert recorder.count == 3
@@ -92,7 +92,7 @@ def test_retention_that_overtakes_a_paused_partition_stops_the_app_and_names_the
     wait_for(lambda: app.snapshot().partitions and app.snapshot().partitions[0].paused)
     lab.broker.delete_records("t", 0, 200)
     recorder.open_all()
-    ends_with(app, ehkafka.OffsetGapError, "now holds 200 to 300")
+    ends_with(app, ehkafka.errors.OffsetGapError, "now holds 200 to 300")
     assert max(recorder.offsets()) < 200
     assert lab.committed() <= max(recorder.offsets()) + 1
 

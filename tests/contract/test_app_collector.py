@@ -86,14 +86,14 @@ def test_the_collector_is_restored_when_an_error_ends_the_run(lab: Any, recorder
     lab.produce("a")
     wait_for(lambda: app.state == "stopped")
     [error] = ended()
-    assert isinstance(error, ehkafka.HandlerFailedError)
+    assert isinstance(error, ehkafka.errors.HandlerFailedError)
 
 
 @pytest.mark.parametrize("threshold", [0, -5, True])
 def test_a_threshold_below_one_is_refused_before_the_start(lab: Any, recorder: Any, threshold: Any) -> None:
     """0 would turn the collector off, which nobody may do by accident."""
     app = lab.app(recorder)
-    with pytest.raises(ehkafka.ConfigurationError, match="gc_threshold"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match="gc_threshold"):
         app.run(gc_threshold=threshold)
     assert app.state == "new"
 

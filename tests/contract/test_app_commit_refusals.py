@@ -90,8 +90,18 @@ def test_c8_a_member_that_the_group_forgot_rejoins_and_goes_on(
 @pytest.mark.parametrize(
     ("code", "kind", "exit_code", "words"),
     [
-        (KafkaError.TOPIC_AUTHORIZATION_FAILED, ehkafka.EndpointError, 3, "TOPIC_AUTHORIZATION_FAILED"),
-        (KafkaError.GROUP_AUTHORIZATION_FAILED, ehkafka.EndpointError, 3, "GROUP_AUTHORIZATION_FAILED"),
+        (
+            KafkaError.TOPIC_AUTHORIZATION_FAILED,
+            ehkafka.errors.EndpointError,
+            3,
+            "TOPIC_AUTHORIZATION_FAILED",
+        ),
+        (
+            KafkaError.GROUP_AUTHORIZATION_FAILED,
+            ehkafka.errors.EndpointError,
+            3,
+            "GROUP_AUTHORIZATION_FAILED",
+        ),
     ],
 )
 def test_c8_what_waiting_does_not_fix_stops_the_app(
@@ -167,7 +177,7 @@ def test_c8_a_last_commit_goes_without_the_metadata_that_is_too_large(
     app.start()
     wait_for(lambda: recorder.count == 2)
     lab.broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.OFFSET_METADATA_TOO_LARGE)
-    with pytest.raises(ehkafka.UnfinishedError):
+    with pytest.raises(ehkafka.errors.UnfinishedError):
         app.stop(timeout_s=0.5)
     assert len(events.of(CommitFailed)) == 1
     assert lab.committed() == 1

@@ -85,7 +85,7 @@ def test_what_cannot_work_changes_nothing(changes: dict[str, Any], said: str) ->
     """One wrong setting refuses all that came with it."""
     app = make()
     before = (app.settings, app.endpoint)
-    with pytest.raises(ehkafka.ConfigurationError, match=said):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match=said):
         app.configure(**changes)
     assert (app.settings, app.endpoint) == before
 
@@ -94,7 +94,7 @@ def test_a_running_app_is_not_configured(lab: Any, recorder: Any) -> None:
     """Its threads read the settings that they were started with."""
     app = lab.app(recorder)
     app.start()
-    with pytest.raises(ehkafka.ConfigurationError, match="register the settings before the start"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match="register the settings before the start"):
         app.configure(drain_s=1)
     app.stop()
     app.configure(drain_s=1)
@@ -118,10 +118,10 @@ def test_an_app_without_an_endpoint_takes_the_environments(
 def test_an_app_without_any_endpoint_says_what_to_set() -> None:
     """At the start, or where a handler needs the endpoint's topic."""
     app = make(endpoint=None)
-    with pytest.raises(ehkafka.ConfigurationError, match=r"without topics.*EHKAFKA_NAMESPACE"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match=r"without topics.*EHKAFKA_NAMESPACE"):
         app.handler()
     app.handler("readings")(print)
-    with pytest.raises(ehkafka.ConfigurationError, match=r"endpoint is missing.*EHKAFKA_BOOTSTRAP"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match=r"endpoint is missing.*EHKAFKA_BOOTSTRAP"):
         app.start()
 
 
@@ -222,11 +222,11 @@ def test_a_start_beyond_a_limit_is_refused(options: dict[str, Any], said: str) -
     app = make(endpoint=hubs, **options)
     app.handler("readings")(print)
     for asking in (app.start, app.configuration):
-        with pytest.raises(ehkafka.ConfigurationError, match=said):
+        with pytest.raises(ehkafka.errors.ConfigurationError, match=said):
             asking()
 
 
 def test_a_missing_group_is_refused_before_anything_else() -> None:
     """L6: the client library would end the process."""
-    with pytest.raises(ehkafka.ConfigurationError, match=r"group is missing: name the consumer group"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match=r"group is missing: name the consumer group"):
         make(group="")

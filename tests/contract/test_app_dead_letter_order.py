@@ -100,7 +100,7 @@ def test_f10_an_exit_is_never_dead_lettered(
     app.add_hook(events)
     app.start()
     assert app.wait(15.0)
-    with pytest.raises(ehkafka.HandlerFailedError, match=error.__name__):
+    with pytest.raises(ehkafka.errors.HandlerFailedError, match=error.__name__):
         app.stop()
     assert events.of(RecordDeadLettered) == []
     assert dead.committed() in (None, 0, 1)
@@ -113,7 +113,9 @@ def test_f11_too_many_in_a_row_stop_the_app_and_say_why(dead: Any, wait_for: Any
     app = dead.app(rejecting(b"b1", b"b2", b"b3", b"b4", b"b5"), workers=1, on_failure=policy)
     app.start()
     assert app.wait(15.0)
-    with pytest.raises(ehkafka.HandlerFailedError, match=r"4 records in a row failed for good \(run_max=3\)"):
+    with pytest.raises(
+        ehkafka.errors.HandlerFailedError, match=r"4 records in a row failed for good \(run_max=3\)"
+    ):
         app.stop()
     assert dead_lettered(app) == 3
     assert dead.committed() in (None, 0, 1, 2, 3)
@@ -157,7 +159,7 @@ def test_letters_in_a_circle_are_refused_and_a_handler_of_letters_is_not(lab: An
     app = lab.app()
     app.handler("t", on_failure=ehkafka.DeadLetter("u"))(first)
     app.handler("u", on_failure=ehkafka.DeadLetter("t"))(second)
-    with pytest.raises(ehkafka.ConfigurationError, match="in a circle: first → second → first"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match="in a circle: first → second → first"):
         app.start()
     fine = lab.app()
     fine.handler("t", on_failure=ehkafka.DeadLetter("u"))(first)
@@ -187,7 +189,7 @@ def test_a_stop_does_not_wait_for_ever_for_a_letter_that_nobody_takes(
     dead.broker.fail_next(ApiKey.PRODUCE, 0, *[KafkaError.TOPIC_AUTHORIZATION_FAILED] * 20)
     dead.produce("bad")
     wait_for(lambda: events.of(DeadLetterFailed))
-    with pytest.raises(ehkafka.UnfinishedError, match=r"t\[0\]@0 key bad"):
+    with pytest.raises(ehkafka.errors.UnfinishedError, match=r"t\[0\]@0 key bad"):
         app.stop()
     assert dead.committed() in (None, 0)
 
@@ -201,7 +203,7 @@ def test_a_letter_in_flight_at_a_revoke_is_stale_and_written_again(
     app = dead.app(rejecting(b"bad"), stop_s=0.2, on_failure=TO_DEAD)
     app.start()
     wait_for(lambda: app.snapshot().partitions and "its dead letter" in str(app.snapshot().partitions))
-    with pytest.raises(ehkafka.UnfinishedError, match=r"t\[0\]@0 key bad"):
+    with pytest.raises(ehkafka.errors.UnfinishedError, match=r"t\[0\]@0 key bad"):
         app.stop()
     assert dead.committed() in (None, 0)
     second = dead.app(rejecting(b"bad"), on_failure=TO_DEAD)

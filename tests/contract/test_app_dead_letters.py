@@ -222,7 +222,7 @@ def test_a_missing_topic_is_refused_before_anything_runs(lab: Any, recorder: Any
     """The next step is named, and no record was handled."""
     lab.produce("a")
     app = lab.app(recorder, on_failure=ehkafka.DeadLetter("t.dead"))
-    with pytest.raises(ehkafka.TopicNotFoundError, match=r"'t\.dead'.*on_failure=DeadLetter"):
+    with pytest.raises(ehkafka.errors.TopicNotFoundError, match=r"'t\.dead'.*on_failure=DeadLetter"):
         app.start()
     assert recorder.started == []
 

@@ -160,7 +160,9 @@ def test_l8_the_error_of_a_running_retry_shows_too(lab: Any, recorder: Any, wait
 def test_a_deadline_that_cannot_be_is_refused_where_it_stands(wrong: Any) -> None:
     """Value and fix, at the registration."""
     app = ehkafka.App(group="g", endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1"), start="earliest")
-    with pytest.raises(ehkafka.ConfigurationError, match="give the seconds that one call may take") as caught:
+    with pytest.raises(
+        ehkafka.errors.ConfigurationError, match="give the seconds that one call may take"
+    ) as caught:
         app.handler("t", deadline_s=wrong)(lambda _record: None)
     assert f"deadline_s={wrong!r}" in str(caught.value)
 

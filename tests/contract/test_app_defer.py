@@ -124,7 +124,7 @@ def test_a_system_exit_as_answer_stops_the_app(lab: Any, wait_for: Any) -> None:
     wait_for(lambda: work.tokens)
     work.tokens[0].fail(SystemExit(3))
     assert app.wait(10.0)
-    with pytest.raises(ehkafka.HandlerFailedError, match="SystemExit"):
+    with pytest.raises(ehkafka.errors.HandlerFailedError, match="SystemExit"):
         app.stop()
     assert lab.committed() in (None, 0)
 
@@ -222,7 +222,7 @@ def test_a_stop_names_the_deferred_records_that_nobody_answered(lab: Any, wait_f
     app = lab.app(lab.recorder(work))
     app.start()
     wait_for(lambda: work.tokens and app.snapshot().finished_records == 1)
-    with pytest.raises(ehkafka.UnfinishedError, match=r"t\[0\]@0 key slow \(deferred"):
+    with pytest.raises(ehkafka.errors.UnfinishedError, match=r"t\[0\]@0 key slow \(deferred"):
         app.stop(timeout_s=0.2)
     assert work.tokens[0].finish()
     assert app.snapshot().stale_records == 1

@@ -57,7 +57,7 @@ def test_j3_an_error_of_the_app_leaves_the_async_context(lab: Any, recorder: Any
         async with app:
             await asyncio.to_thread(app.wait, 10.0)
 
-    with pytest.raises(ehkafka.HandlerFailedError):
+    with pytest.raises(ehkafka.errors.HandlerFailedError):
         asyncio.run(main())
 
 

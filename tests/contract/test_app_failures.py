@@ -28,7 +28,9 @@ def test_f1_by_default_a_failing_handler_stops_the_app_and_commits_nothing_past_
     lab.produce("a b c d e")
     app = lab.app(recorder, workers=1)
     app.start()
-    error = ends_with(app, ehkafka.HandlerFailedError, r"'Recorder' failed at t\[0\]@2, key c, attempt 1")
+    error = ends_with(
+        app, ehkafka.errors.HandlerFailedError, r"'Recorder' failed at t\[0\]@2, key c, attempt 1"
+    )
     assert "ValueError: no luck with 2" in str(error)
     assert "Fix the handler or the record" in str(error)
     assert isinstance(error.__cause__, ValueError)
@@ -113,7 +115,7 @@ def test_on_error_may_overrule_the_policy(
 
     app.start()
     if stops:
-        ends_with(app, ehkafka.HandlerFailedError)
+        ends_with(app, ehkafka.errors.HandlerFailedError)
     else:
         wait_for(lambda: recorder.count == 2 and not app.health())
         assert app.state == "running"
@@ -155,7 +157,7 @@ def test_f10_an_exit_in_a_handler_stops_the_app_without_committing_the_record(
     app = lab.app(recorder, workers=1, on_failure=policy)
     app.on_error(lambda *_arguments: "continue")
     app.start()
-    failure = ends_with(app, ehkafka.HandlerFailedError, rf"t\[0\]@1, key b, .*{error.__name__}")
+    failure = ends_with(app, ehkafka.errors.HandlerFailedError, rf"t\[0\]@1, key b, .*{error.__name__}")
     assert isinstance(failure.__cause__, error)
     assert lab.committed() in (0, 1)
 
@@ -172,7 +174,7 @@ def test_raising_middleware_is_a_failure_of_its_record(lab: Any, recorder: Any) 
         return call_next(record)
 
     app.start()
-    ends_with(app, ehkafka.HandlerFailedError, r"t\[0\]@1.*not this one")
+    ends_with(app, ehkafka.errors.HandlerFailedError, r"t\[0\]@1.*not this one")
     assert recorder.offsets() == [0]
     assert lab.committed() in (0, 1)
 

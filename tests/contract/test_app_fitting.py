@@ -163,7 +163,7 @@ def test_whatever_takes_a_record_may_be_a_handler(handler: Any) -> None:
 def test_what_does_not_take_a_record_is_refused_by_what_it_takes(handler: Any, words: str) -> None:
     """A wrapper counts as it is, not as what it wraps; defaults are not shown."""
     app = ehkafka.App(group="g", endpoint=ehkafka.Endpoint.embedded(), start="earliest")
-    with pytest.raises(ehkafka.ConfigurationError, match=words) as caught:
+    with pytest.raises(ehkafka.errors.ConfigurationError, match=words) as caught:
         app.handler("t")(handler)
     assert "hunter2" not in str(caught.value)
 
@@ -224,7 +224,9 @@ def test_an_options_old_name_works_with_a_warning_at_the_callers_line(old: str) 
 def test_an_option_under_both_names_is_refused() -> None:
     """Nobody can tell which is meant."""
     app = ehkafka.App(group="g", endpoint=ehkafka.Endpoint.embedded(), start="earliest")
-    with pytest.raises(ehkafka.ConfigurationError, match="'max_records', which is its old name: leave"):
+    with pytest.raises(
+        ehkafka.errors.ConfigurationError, match="'max_records', which is its old name: leave"
+    ):
         app.batch_handler("t", max_records=1, batch_records_max=2)
-    with pytest.raises(ehkafka.ConfigurationError, match="no option 'max_recods': leave it out"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match="no option 'max_recods': leave it out"):
         app.batch_handler("t", max_recods=1)

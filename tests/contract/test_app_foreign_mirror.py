@@ -181,7 +181,7 @@ def test_a_start_without_a_commit_does_not_choose_between_the_sdk_and_us(
     app = contested(container, start=start)
     app.start()
     assert app.wait(15.0)
-    with pytest.raises(ehkafka.EndpointError, match="100000") as found:
+    with pytest.raises(ehkafka.errors.EndpointError, match="100000") as found:
         app.stop()
     assert "over ours, 2" in str(found.value)
     assert "ehkafka offsets import" in str(found.value)

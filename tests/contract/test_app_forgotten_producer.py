@@ -146,7 +146,9 @@ def test_an_id_that_is_refused_for_good_is_an_error_of_the_start(lab: Any) -> No
     """Not of the first record that fails, perhaps days later."""
     lab.broker.fail_next(ApiKey.INIT_PRODUCER_ID, *[KafkaError.CLUSTER_AUTHORIZATION_FAILED] * 100)
     app = lab.app(fails_on_bad, on_failure=TO_DEAD)
-    with pytest.raises(ehkafka.EndpointError, match=r"refuses an id to their producer.*IDEMPOTENT_WRITE"):
+    with pytest.raises(
+        ehkafka.errors.EndpointError, match=r"refuses an id to their producer.*IDEMPOTENT_WRITE"
+    ):
         app.start()
 
 
@@ -202,7 +204,7 @@ def test_a_stop_while_the_producer_is_replaced_ends_in_time(
     lab.produce("bad")
     wait_for(lambda: events.of(DeadLetterProducerReplaced))
     began_s = time.monotonic()
-    with pytest.raises(ehkafka.UnfinishedError):
+    with pytest.raises(ehkafka.errors.UnfinishedError):
         app.stop(timeout_s=0.5)
     assert time.monotonic() - began_s < 5.0
     assert lab.committed() in (None, 0)

@@ -108,7 +108,7 @@ def test_on_stop_runs_also_when_the_app_failed(lab: Any) -> None:
     lab.produce("a")
     app.start()
     assert app.wait(10.0)
-    with pytest.raises(ehkafka.HandlerFailedError):
+    with pytest.raises(ehkafka.errors.HandlerFailedError):
         app.stop()
     assert said == ["closed"]
 
@@ -137,7 +137,7 @@ def test_no_pool_is_opened_for_a_topic_that_is_missing(lab: Any, recorder: Any) 
     app = lab.app(recorder, "missing")
     app.on_start(lambda: said.append("open"))
     app.on_stop(lambda: said.append("closed"))
-    with pytest.raises(ehkafka.TopicNotFoundError):
+    with pytest.raises(ehkafka.errors.TopicNotFoundError):
         app.start()
     assert said == []
 
@@ -251,7 +251,7 @@ def test_a_handler_may_have_a_start_position_of_its_own(lab: Any, wait_for: Any)
 )
 def test_handler_options_that_cannot_work_are_refused(lab: Any, options: dict[str, Any], words: str) -> None:
     """The message names the handler's option and what it may be."""
-    with pytest.raises(ehkafka.ConfigurationError, match=words):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match=words):
         lab.app().handler("t", **options)(lambda record: None)
 
 
@@ -268,9 +268,9 @@ def test_handlers_that_cannot_be_called_are_refused(lab: Any) -> None:
         (("t",), Empty),
         (("",), print),
     ]:
-        with pytest.raises(ehkafka.ConfigurationError):
+        with pytest.raises(ehkafka.errors.ConfigurationError):
             app.handler(*topics)(function)
-    with pytest.raises(ehkafka.ConfigurationError):
+    with pytest.raises(ehkafka.errors.ConfigurationError):
         app.use(3)
 
 
@@ -279,6 +279,6 @@ def test_nothing_is_registered_while_the_app_runs(lab: Any, recorder: Any) -> No
     app = lab.app(recorder)
     app.start()
     for register in (app.handler("u"), app.use, app.on_start, app.on_error, app.on_assigned):
-        with pytest.raises(ehkafka.ConfigurationError, match="before the start"):
+        with pytest.raises(ehkafka.errors.ConfigurationError, match="before the start"):
             register(print)
     app.stop()

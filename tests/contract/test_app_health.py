@@ -28,7 +28,7 @@ def test_l7_a_dead_poll_thread_fails_the_app_visibly(
     assert app.wait(10.0)
     assert not app.health()
     assert "out of luck" in app.health().reasons[0]
-    with pytest.raises(ehkafka.EngineError, match="poll thread died") as caught:
+    with pytest.raises(ehkafka.errors.EngineError, match="poll thread died") as caught:
         app.stop()
     assert caught.value.exit_code == 70
     assert isinstance(caught.value.__cause__, RuntimeError)
@@ -56,7 +56,7 @@ def test_l7_a_failing_rebalance_callback_fails_the_app_visibly(
     monkeypatch.setattr(Membership, "on_assign", called_back)
     app.start()
     assert app.wait(10.0)
-    with pytest.raises(ehkafka.EngineError, match="no epoch"):
+    with pytest.raises(ehkafka.errors.EngineError, match="no epoch"):
         app.stop()
     assert escaped == []
 
@@ -78,7 +78,7 @@ def test_l7_a_worker_that_dies_of_an_engine_error_fails_the_app_visibly(
     monkeypatch.setattr(exchange, "note_cost", broken)
     lab.produce("a")
     assert app.wait(2.0)
-    with pytest.raises(ehkafka.EngineError, match="broken bookkeeping"):
+    with pytest.raises(ehkafka.errors.EngineError, match="broken bookkeeping"):
         app.stop()
 
 

@@ -73,7 +73,7 @@ def test_l3_a_handler_that_never_returns_cannot_hold_the_stop_beyond_its_deadlin
     wait_for(lambda: recorder.count == 2)
     began_s = time.monotonic()
     watched_s = unstolen_s()
-    with pytest.raises(ehkafka.UnfinishedError, match=r"t\[0\]@1 key never") as caught:
+    with pytest.raises(ehkafka.errors.UnfinishedError, match=r"t\[0\]@1 key never") as caught:
         app.stop(timeout_s=1.0)
     assert time.monotonic() - began_s >= 1.0
     assert unstolen_s() - watched_s < 2.0
@@ -201,7 +201,7 @@ def test_an_app_can_be_started_again_after_a_stop(lab: Any, recorder: Any, wait_
     lab.produce("a")
     app = lab.app(recorder)
     app.start()
-    with pytest.raises(ehkafka.ConfigurationError, match="running"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match="running"):
         app.start()
     wait_for(lambda: recorder.count == 1)
     app.stop()
@@ -227,7 +227,7 @@ def test_stop_is_harmless_before_the_start_and_twice(lab: Any, recorder: Any) ->
 def test_wait_returns_after_a_start_that_failed(lab: Any, recorder: Any) -> None:
     """An app that could not start has ended."""
     app = lab.app(recorder, "missing")
-    with pytest.raises(ehkafka.TopicNotFoundError):
+    with pytest.raises(ehkafka.errors.TopicNotFoundError):
         app.start()
     assert app.wait(1.0)
 
@@ -241,7 +241,7 @@ def test_a_fork_after_the_start_is_refused_in_the_child(lab: Any, recorder: Any)
         code = 1
         try:
             app.stop()
-        except ehkafka.ConfigurationError as error:
+        except ehkafka.errors.ConfigurationError as error:
             code = 0 if "fork" in str(error) else 2
         finally:
             os._exit(code)

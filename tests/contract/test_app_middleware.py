@@ -300,5 +300,5 @@ def test_it_can_be_sent_to_worker_processes() -> None:
 )
 def test_what_cannot_work_is_refused_at_once(wrong: Callable[[], Any]) -> None:
     """With the value and what to give instead."""
-    with pytest.raises(ehkafka.ConfigurationError, match="give a"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match="give a"):
         wrong()

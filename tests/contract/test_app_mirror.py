@@ -102,7 +102,7 @@ def commit(lab: Any, next_offset: int, group: str = "g") -> None:
 def ends_with(app: Any, words: str) -> str:
     """Wait for the app to end by itself with an `EndpointError`; return its text."""
     assert app.wait(30.0)
-    with pytest.raises(ehkafka.EndpointError, match=words) as found:
+    with pytest.raises(ehkafka.errors.EndpointError, match=words) as found:
         app.stop()
     return str(found.value)
 
@@ -270,7 +270,7 @@ def test_p5_what_retention_has_deleted_is_a_gap_as_always(mirrored: Mirrored, re
     app = mirrored.app(recorder)
     app.start()
     assert app.wait(15.0)
-    with pytest.raises(ehkafka.OffsetGapError):
+    with pytest.raises(ehkafka.errors.OffsetGapError):
         app.stop()
 
 
@@ -334,7 +334,7 @@ def test_ranges_that_the_commit_has_no_room_for_come_from_the_mirror(
     first.start()
     wait_for(lambda: recorder.count == 500)
     wait_for(lambda: (mirrored.checkpoint() or Checkpoint(next_offset=9)).finished == ((1, 501),))
-    with pytest.raises(ehkafka.UnfinishedError):
+    with pytest.raises(ehkafka.errors.UnfinishedError):
         first.stop(drain=False, timeout_s=0.1)
     second = mirrored.lab.recorder()
     app = mirrored.app(second, commit_metadata_bytes_max=0)
@@ -374,12 +374,12 @@ def test_j2_owners_are_in_the_mirror_idle_partitions_included(
 @pytest.mark.parametrize("wrong", ["AccountName=a;AccountKey=c2VjcmV0", StoreMirror, object()])
 def test_what_is_no_mirror_is_refused_without_a_secret(lab: Any, recorder: Any, wrong: Any) -> None:
     """A connection string in place of a mirror is not repeated."""
-    with pytest.raises(ehkafka.ConfigurationError, match="no mirror") as found:
+    with pytest.raises(ehkafka.errors.ConfigurationError, match="no mirror") as found:
         lab.app(recorder, mirror=wrong)
     assert "c2VjcmV0" not in str(found.value)
 
 
 def test_topics_that_differ_in_case_alone_cannot_share_a_mirror(mirrored: Mirrored, recorder: Any) -> None:
     """Their blobs would have the same names."""
-    with pytest.raises(ehkafka.ConfigurationError, match="differ in case"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match="differ in case"):
         mirrored.app(recorder, "t4", "T4").start()

@@ -251,7 +251,7 @@ def test_o12_by_default_a_raising_order_function_stops_the_app(
     app = lab.app(recorder, order_by=order_by)
     app.start()
     assert app.wait(10.0)
-    with pytest.raises(ehkafka.HandlerFailedError, match=r"t\[0\]@1") as caught:
+    with pytest.raises(ehkafka.errors.HandlerFailedError, match=r"t\[0\]@1") as caught:
         app.stop()
     assert isinstance(caught.value.__cause__, TypeError)
     assert 1 not in recorder.offsets()

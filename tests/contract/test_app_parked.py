@@ -122,7 +122,7 @@ def test_f5_a_diverted_key_takes_no_intake_credit(
     lab.produce("good " * 60)
     wait_for(lambda: handler.count(0) == 60)
     assert app.snapshot().partitions[0].parked_records == 22
-    with pytest.raises(ehkafka.UnfinishedError, match="its dead letter is on its way"):
+    with pytest.raises(ehkafka.errors.UnfinishedError, match="its dead letter is on its way"):
         app.stop(timeout_s=0.2)
 
 
@@ -155,7 +155,7 @@ def test_f5_a_diverted_key_that_comes_quicker_than_its_letters_pauses_its_partit
     # Its share of 20, half its share of the backlog, and what a batch or two brought.
     assert 20 <= app.snapshot().partitions[1].parked_records <= 20 + 25 + 20
     wait_for(lambda: paused(app) == [1])  # the other one may have filled its share for a moment
-    with pytest.raises(ehkafka.UnfinishedError, match="its dead letter is on its way"):
+    with pytest.raises(ehkafka.errors.UnfinishedError, match="its dead letter is on its way"):
         app.stop(timeout_s=0.2)
 
 
@@ -187,7 +187,7 @@ def test_f5_a_stop_waits_for_the_letters_of_a_diverted_key_within_its_deadline(
         assert lab.committed() == 30
     else:
         with pytest.raises(
-            ehkafka.UnfinishedError, match=r"t\[0\]@1 key bad \(its dead letter is on its way"
+            ehkafka.errors.UnfinishedError, match=r"t\[0\]@1 key bad \(its dead letter is on its way"
         ):
             app.stop(timeout_s=0.2)
         gate.set()
@@ -200,7 +200,7 @@ def test_f5_stop_ends_the_app_and_names_the_key(lab: Any) -> None:
     app.start()
     lab.produce("good " + "bad " * 30)
     assert app.wait(15.0)
-    with pytest.raises(ehkafka.HandlerFailedError, match=r"t\[0\] has .* the largest key is bad"):
+    with pytest.raises(ehkafka.errors.HandlerFailedError, match=r"t\[0\] has .* the largest key is bad"):
         app.stop()
     assert lab.committed() in (None, 0, 1)
 
@@ -217,7 +217,7 @@ def test_f5_dead_letter_without_dead_letters_is_refused_at_the_start(
     handler = lab.recorder()
     app = lab.app(handler, on_parked_full="dead_letter", **options)
     with pytest.raises(
-        ehkafka.ConfigurationError, match=r"'Recorder' may park records .* on_failure=DeadLetter"
+        ehkafka.errors.ConfigurationError, match=r"'Recorder' may park records .* on_failure=DeadLetter"
     ):
         app.start()
 

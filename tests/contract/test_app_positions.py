@@ -86,13 +86,13 @@ def test_a_partition_that_the_mapping_leaves_out_ends_the_app(lab: Any, recorder
     lab.produce("a", topic="t4", partition=0)
     app = lab.app(recorder, "t4", start={0: 0, 1: 0, 3: 0})
     app.start()
-    ends_with(app, ehkafka.ConfigurationError, r"where t4\[2\] begins")
+    ends_with(app, ehkafka.errors.ConfigurationError, r"where t4\[2\] begins")
     assert lab.committed(2, topic="t4") is None
 
 
 def test_a_mapping_of_an_unknown_topic_is_refused_at_the_start(lab: Any, recorder: Any) -> None:
     """Nothing has been reached by then."""
-    with pytest.raises(ehkafka.ConfigurationError, match="'tt'"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match="'tt'"):
         lab.app(recorder, start={("tt", 0): 1}).start()
 
 
@@ -100,7 +100,7 @@ def test_the_start_callables_error_ends_the_app_with_the_partitions_name(lab: An
     """It runs inside the assignment; its error is no engine error."""
     app = lab.app(recorder, start=lambda _topic, partition: {}[partition])
     app.start()
-    ends_with(app, ehkafka.ConfigurationError, r"start callable failed for t\[0\]: KeyError")
+    ends_with(app, ehkafka.errors.ConfigurationError, r"start callable failed for t\[0\]: KeyError")
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_start_offset_outside_of_the_log_is_refused_and_never_committed(
     app = lab.app(recorder, start=start)
     app.add_hook(events)
     app.start()
-    ends_with(app, ehkafka.OffsetGapError, words)
+    ends_with(app, ehkafka.errors.OffsetGapError, words)
     assert lab.committed() is None
     assert [(gap.action, gap.resumed_at) for gap in events.of(OffsetGap)] == [("stop", None)]
 
@@ -295,13 +295,13 @@ def test_order_by_is_not_asked_for_events_that_are_too_old(lab: Any, recorder: A
 @pytest.mark.parametrize("max_age", [timedelta(0), timedelta(seconds=-1), 3_600, "1h"])
 def test_what_is_no_age_is_refused(lab: Any, max_age: Any) -> None:
     """A number would leave its unit open."""
-    with pytest.raises(ehkafka.ConfigurationError, match="max_age="):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match="max_age="):
         lab.app(max_age=max_age)
-    with pytest.raises(ehkafka.ConfigurationError, match="max_age="):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match="max_age="):
         lab.app().handler("t", max_age=max_age)(print)
 
 
 def test_an_unknown_policy_is_refused(lab: Any) -> None:
     """`reset` or `error` are other clients' words."""
-    with pytest.raises(ehkafka.ConfigurationError, match="on_out_of_range='reset' is unknown"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match="on_out_of_range='reset' is unknown"):
         lab.app(on_out_of_range="reset")

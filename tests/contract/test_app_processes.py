@@ -61,7 +61,7 @@ def test_what_processes_cannot_do_is_refused_at_registration(
     lab: Any, handler: Any, options: dict[str, Any], words: str
 ) -> None:
     """The message has the setting, the reason and the way out."""
-    with pytest.raises(ehkafka.ConfigurationError, match=f"workers=Processes.*{words}.*workers=16"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match=f"workers=Processes.*{words}.*workers=16"):
         lab.app(handler, workers=ehkafka.Processes(1), **options)
 
 
@@ -70,7 +70,9 @@ def test_middleware_that_cannot_be_pickled_is_refused_by_the_start(lab: Any, han
     app = lab.app(handlers.handle, workers=ehkafka.Processes(1))
     app.use(lambda record, call_next: call_next(record))
 
-    with pytest.raises(ehkafka.ConfigurationError, match=r"middleware 1: .*cannot be pickled for processes"):
+    with pytest.raises(
+        ehkafka.errors.ConfigurationError, match=r"middleware 1: .*cannot be pickled for processes"
+    ):
         app.start()
 
 

@@ -126,6 +126,6 @@ def test_waiting_for_the_limit_is_no_stuck_work(lab: Any, wait_for: Any, events:
 def test_a_limit_that_cannot_be_is_refused_where_it_stands(options: dict[str, Any], words: str) -> None:
     """Value and fix, at the registration."""
     app = ehkafka.App(group="g", endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1"), start="earliest")
-    with pytest.raises(ehkafka.ConfigurationError, match="handler '<lambda>'") as caught:
+    with pytest.raises(ehkafka.errors.ConfigurationError, match="handler '<lambda>'") as caught:
         app.handler("t", **options)(lambda _record: None)
     assert words in str(caught.value)

@@ -333,7 +333,7 @@ def test_a_stop_while_the_broker_is_away_ends_within_its_deadline(
     wait_for(lambda: recorder.count == 3)
     lab.broker.take_down()
     began_s = unstolen_s()
-    with pytest.raises(ehkafka.UnfinishedError, match=r"last commit of t\[0\] failed \(_TIMED_OUT"):
+    with pytest.raises(ehkafka.errors.UnfinishedError, match=r"last commit of t\[0\] failed \(_TIMED_OUT"):
         app.stop(timeout_s=1.0)
     took_s = unstolen_s() - began_s
     lab.broker.bring_up()  # lets a close end that was left behind

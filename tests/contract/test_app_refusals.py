@@ -25,7 +25,7 @@ def test_l6_unsafe_consumer_properties_are_refused_at_the_start(
 ) -> None:
     """L6: the message names the property and what to do; nothing was started."""
     app = lab.app(recorder, **settings)
-    with pytest.raises(ehkafka.ConfigurationError, match=words) as caught:
+    with pytest.raises(ehkafka.errors.ConfigurationError, match=words) as caught:
         app.start()
     assert caught.value.exit_code == 2
     assert app.state == "stopped"
@@ -36,7 +36,9 @@ def test_l6_a_session_beyond_event_hubs_limits_is_refused_with_limit_and_source(
     endpoint = ehkafka.Endpoint.kafka("ns.servicebus.windows.net:9093")
     app = ehkafka.App(group="g", endpoint=endpoint, start="earliest", consumer={"session.timeout.ms": 1_000})
     app.handler("t")(print)
-    with pytest.raises(ehkafka.ConfigurationError, match=r"session.timeout.ms=1000.*6000.*300000.*docs"):
+    with pytest.raises(
+        ehkafka.errors.ConfigurationError, match=r"session.timeout.ms=1000.*6000.*300000.*docs"
+    ):
         app.start()
 
 
@@ -71,26 +73,26 @@ def test_l6_a_session_beyond_event_hubs_limits_is_refused_with_limit_and_source(
 def test_c12_what_cannot_work_is_refused_when_the_app_is_made(options: dict[str, Any], words: str) -> None:
     """C12, L6: no start, no group, an unknown or impossible setting: refused by name, with no default."""
     good = {"group": "g", "endpoint": ehkafka.Endpoint.kafka("127.0.0.1:1"), "start": "earliest"}
-    with pytest.raises(ehkafka.ConfigurationError, match=words):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match=words):
         ehkafka.App(**{**good, **options})
 
 
 def test_c12_a_missing_start_has_no_default() -> None:
     """C12: leaving `start` out is refused too, and the message lists what it may be."""
-    with pytest.raises(ehkafka.ConfigurationError, match=r"start is missing.*'earliest', 'latest'"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match=r"start is missing.*'earliest', 'latest'"):
         ehkafka.App(group="g", endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1"))
 
 
 def test_an_app_without_handler_is_refused(lab: Any) -> None:
     """There is nothing to subscribe to."""
-    with pytest.raises(ehkafka.ConfigurationError, match="no handler"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match="no handler"):
         lab.app().start()
 
 
 def test_a_topic_that_does_not_exist_is_named_with_those_that_do(lab: Any, recorder: Any) -> None:
     """The error lists the broker's topics; nothing was created."""
     app = lab.app(recorder, "reedings")
-    with pytest.raises(ehkafka.TopicNotFoundError, match=r"'reedings'.*t, t4, u"):
+    with pytest.raises(ehkafka.errors.TopicNotFoundError, match=r"'reedings'.*t, t4, u"):
         app.start()
 
 
@@ -99,7 +101,7 @@ def test_an_unreachable_broker_is_reported_within_the_connect_time(lab: Any, rec
     app = lab.app(recorder, connect_s=1.0, endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1"))
     began_s = unstolen_s()
     with pytest.raises(
-        ehkafka.EndpointError,
+        ehkafka.errors.EndpointError,
         match=r"^127\.0\.0\.1:1 could not be reached within 1 s: .* refused .*\. Check the address and",
     ):
         app.start()
@@ -109,5 +111,5 @@ def test_an_unreachable_broker_is_reported_within_the_connect_time(lab: Any, rec
 def test_no_handler_takes_a_topic_twice(lab: Any, recorder: Any) -> None:
     """One handler per topic; the message names both."""
     app = lab.app(recorder, "t", "u")
-    with pytest.raises(ehkafka.ConfigurationError, match=r"'u' has the handler 'Recorder'"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match=r"'u' has the handler 'Recorder'"):
         app.handler("u")(print)

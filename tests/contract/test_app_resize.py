@@ -203,7 +203,9 @@ def test_a_number_that_cannot_be_is_refused(lab: Any, recorder: Any) -> None:
     app = lab.app(recorder, workers=2)
     app.start()
     for wrong in (0, -1, 2.0, "4", True, None, 10_001):
-        with pytest.raises(ehkafka.ConfigurationError, match="give a number from 1 to 10000") as caught:
+        with pytest.raises(
+            ehkafka.errors.ConfigurationError, match="give a number from 1 to 10000"
+        ) as caught:
             app.resize("Recorder", workers=wrong)
         assert f"workers={wrong!r}" in str(caught.value)
         assert len(live_workers()) == 2
@@ -225,13 +227,15 @@ def test_what_cannot_be_resized_is_refused_with_what_there_is(lab: Any) -> None:
     app = lab.app()
     for topic, function in (("t", one), ("u", make()), ("t4", make())):
         app.handler(topic)(function)
-    with pytest.raises(ehkafka.ConfigurationError, match="the app is new; set workers= where"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match="the app is new; set workers= where"):
         app.resize("one", workers=2)
     app.start()
-    with pytest.raises(ehkafka.ConfigurationError, match=r"'nobody'.*this app has 'one', 'twin', 'twin'"):
+    with pytest.raises(
+        ehkafka.errors.ConfigurationError, match=r"'nobody'.*this app has 'one', 'twin', 'twin'"
+    ):
         app.resize("nobody", workers=2)
-    with pytest.raises(ehkafka.ConfigurationError, match="2 handlers have that name"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match="2 handlers have that name"):
         app.resize("twin", workers=2)
     app.stop()
-    with pytest.raises(ehkafka.ConfigurationError, match="the app is stopped"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match="the app is stopped"):
         app.resize("one", workers=2)

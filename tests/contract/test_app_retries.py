@@ -291,7 +291,7 @@ def test_f10_an_exit_is_never_retried(lab: Any, recorder: Any, error: type[BaseE
     app = lab.app(recorder, workers=1, retry=FOR_EVER, on_failure=ehkafka.Skip())
     app.start()
     assert app.wait(15.0)
-    with pytest.raises(ehkafka.HandlerFailedError, match=error.__name__):
+    with pytest.raises(ehkafka.errors.HandlerFailedError, match=error.__name__):
         app.stop()
     assert recorder.keys.count(b"b") == 1
     assert lab.committed() in (None, 0, 1)

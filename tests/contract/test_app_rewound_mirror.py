@@ -118,7 +118,7 @@ class Place:
         app = self.app(recorder, **options)
         app.start()
         wait_for(lambda: finished(self.checkpoint()) == DONE)
-        with pytest.raises(ehkafka.UnfinishedError):
+        with pytest.raises(ehkafka.errors.UnfinishedError):
             app.stop(drain=False, timeout_s=0.1)
         assert self.checkpoint().next_offset == STUCK
         said = decode(committed(self.lab).metadata or "", STUCK)
@@ -178,7 +178,7 @@ def test_what_somebody_else_rewound_stays_rewound_after_another_kill(
     app.start()
     wait_for(lambda: recorder.started)
     wait_for(lambda: place.checkpoint().finished == ())
-    with pytest.raises(ehkafka.UnfinishedError):
+    with pytest.raises(ehkafka.errors.UnfinishedError):
         app.stop(drain=False, timeout_s=0.1)
     assert place.checkpoint().next_offset == STUCK
     assert place.again(wait_for, **FEW_RANGES) == AGAIN

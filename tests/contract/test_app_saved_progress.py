@@ -51,7 +51,7 @@ def finished_in(lab: Any) -> tuple[tuple[int, int], ...]:
 
 def stop_undrained(app: Any) -> None:
     """Stop without waiting for what is blocked."""
-    with pytest.raises(ehkafka.UnfinishedError):
+    with pytest.raises(ehkafka.errors.UnfinishedError):
         app.stop(drain=False, timeout_s=0.3)
 
 
@@ -70,9 +70,9 @@ class Kept:
     """A hook that keeps every event."""
 
     def __init__(self) -> None:
-        self.all: list[ehkafka.Event] = []
+        self.all: list[ehkafka.events.Event] = []
 
-    def on_event(self, event: ehkafka.Event) -> None:
+    def on_event(self, event: ehkafka.events.Event) -> None:
         """Keep it."""
         self.all.append(event)
 
@@ -270,7 +270,9 @@ def test_p2_what_does_not_fit_is_dropped_told_once_and_costs_no_commit(
     wait_for(lambda: len(done) == 2000 - len(held_back))
     wait_for(lambda: app.snapshot().partitions[0].parked_records == len(held_back))
     wait_for(lambda: events.of(ProgressTruncated))
-    with pytest.raises(ehkafka.UnfinishedError, match=r"finished records of t\[0\] .* could not be saved"):
+    with pytest.raises(
+        ehkafka.errors.UnfinishedError, match=r"finished records of t\[0\] .* could not be saved"
+    ):
         app.stop(drain=False)
     assert len(events.of(ProgressTruncated)) == 1
     assert app.snapshot().counters["CommitFailed"] == 0
@@ -323,7 +325,7 @@ def test_p3_foreign_metadata_ends_the_app_where_that_is_asked_for(
     app = lab.app(recorder, on_foreign_metadata="fail")
     app.start()
     assert app.wait(10.0)
-    with pytest.raises(ehkafka.EndpointError, match=r"t\[0\] at 3 has metadata.*on_foreign_metadata"):
+    with pytest.raises(ehkafka.errors.EndpointError, match=r"t\[0\] at 3 has metadata.*on_foreign_metadata"):
         app.stop()
     assert recorder.offsets() == []
     assert commit_of(lab) == (3, metadata)

@@ -36,7 +36,7 @@ def test_no_pool_is_opened_while_the_broker_cannot_be_reached(lab: Any, recorder
     app = lab.app(recorder, connect_s=0.5, endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1"))
     app.on_start(lambda: said.append("opened"))
     app.on_stop(lambda: said.append("closed"))
-    with pytest.raises(ehkafka.EndpointError):
+    with pytest.raises(ehkafka.errors.EndpointError):
         app.start()
     assert said == []
 
@@ -83,9 +83,9 @@ def test_an_app_that_ended_by_itself_wants_to_be_stopped_before_it_starts_again(
     app = lab.app(recorder)
     app.start()
     assert app.wait(10.0)
-    with pytest.raises(ehkafka.ConfigurationError, match=r"ended by itself; call stop\(\)"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match=r"ended by itself; call stop\(\)"):
         app.start()
-    with pytest.raises(ehkafka.HandlerFailedError):
+    with pytest.raises(ehkafka.errors.HandlerFailedError):
         app.stop()
     recorder.work = None
     app.start()
@@ -218,7 +218,9 @@ def test_a_last_commit_that_never_succeeds_is_told_by_error_and_exit_code(
     app.start()
     wait_for(lambda: recorder.count == 2)
     lab.broker.fail_next(ApiKey.OFFSET_COMMIT, *codes)
-    with pytest.raises(ehkafka.UnfinishedError, match=rf"last commit of t\[0\] failed \({words}") as caught:
+    with pytest.raises(
+        ehkafka.errors.UnfinishedError, match=rf"last commit of t\[0\] failed \({words}"
+    ) as caught:
         app.stop(timeout_s=0.7)
     assert caught.value.exit_code == 4
     assert [event.exit_code for event in events.of(AppStopped)] == [4]

@@ -171,7 +171,9 @@ def test_finished_records_that_cannot_be_saved_are_counted_by_the_error(
     app.add_hook(events)
     app.start()
     wait_for(lambda: recorder.count == 3)
-    with pytest.raises(ehkafka.UnfinishedError, match=r"3 finished records of t\[0\] .* handled again"):
+    with pytest.raises(
+        ehkafka.errors.UnfinishedError, match=r"3 finished records of t\[0\] .* handled again"
+    ):
         app.stop()
     assert [event.exit_code for event in events.of(AppStopped)] == [4]
 
@@ -226,12 +228,12 @@ def test_the_settings_say_what_a_stop_without_a_word_finishes(
 @pytest.mark.parametrize("drain", ["most", 1, None, ""])
 def test_a_drain_that_does_not_exist_is_refused(lab: Any, drain: Any) -> None:
     """The message names those that do."""
-    with pytest.raises(ehkafka.ConfigurationError, match="'started', 'all' or 'running'"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match="'started', 'all' or 'running'"):
         lab.app(drain=drain)
     if drain is not None:
         app = lab.app(lab.recorder())
         app.start()
-        with pytest.raises(ehkafka.ConfigurationError, match="'started', 'all' or 'running'"):
+        with pytest.raises(ehkafka.errors.ConfigurationError, match="'started', 'all' or 'running'"):
             app.stop(drain=drain)
         assert app.state == "running"
 

@@ -145,7 +145,7 @@ def in_an_event_hook(app: Any, inside: Inside) -> None:
     """The telemetry thread calls it."""
 
     class Hook:
-        def on_event(self, event: ehkafka.Event) -> None:
+        def on_event(self, event: ehkafka.events.Event) -> None:
             if isinstance(event, ehkafka.events.PartitionAssigned):
                 inside()
 

@@ -76,7 +76,7 @@ def test_an_on_error_that_exits_stops_the_app_as_if_it_had_said_so(
     app.add_hook(events)
     app.on_error(leave)
     app.start()
-    ends_with(app, ehkafka.HandlerFailedError, "ValueError: no luck with 0")
+    ends_with(app, ehkafka.errors.HandlerFailedError, "ValueError: no luck with 0")
     assert [event.where for event in events.of(UserCodeFailed)] == ["on_error"]
 
 
@@ -101,7 +101,9 @@ def test_an_error_without_a_text_takes_the_failure_path(lab: Any, recorder: Any)
     app = lab.app(recorder)
     app.start()
     ends_with(
-        app, ehkafka.HandlerFailedError, r"SpeechlessError \(its text could not be made: RuntimeError\)"
+        app,
+        ehkafka.errors.HandlerFailedError,
+        r"SpeechlessError \(its text could not be made: RuntimeError\)",
     )
 
 
@@ -131,7 +133,9 @@ def test_o12_a_key_that_cannot_be_compared_fails_its_record_and_loses_none(
     app = lab.app(recorder, order_by=lambda record: Key(record.key(), comparable=False), scope=scope)
     app.start()
     threading.Timer(0.3, gate.set).start()
-    ends_with(app, ehkafka.HandlerFailedError, r"t\[0\]@1, key \(order_by failed\).*cannot be compared")
+    ends_with(
+        app, ehkafka.errors.HandlerFailedError, r"t\[0\]@1, key \(order_by failed\).*cannot be compared"
+    )
     assert lab.committed() in (None, 0, 1)
 
 
@@ -161,7 +165,7 @@ def test_a_coroutine_that_nobody_runs_is_a_failure_and_no_finished_record(
             call_next(record)
 
     app.start()
-    ends_with(app, ehkafka.HandlerFailedError, "TypeError: the handler returned a coroutine")
+    ends_with(app, ehkafka.errors.HandlerFailedError, "TypeError: the handler returned a coroutine")
     assert lab.committed() in (None, 0)
 
 
@@ -176,7 +180,7 @@ def test_a_handler_that_contains_yield_is_refused(lab: Any) -> None:
             yield record
 
     for handler in (handle, Instance):
-        with pytest.raises(ehkafka.ConfigurationError, match="contains yield"):
+        with pytest.raises(ehkafka.errors.ConfigurationError, match="contains yield"):
             lab.app().handler("t")(handler)
 
 
@@ -204,7 +208,7 @@ def test_an_order_by_that_exits_stops_the_app_as_a_handler_would(
     lab.produce("a b")
     app = lab.app(recorder, order_by=order, on_failure=ehkafka.Skip())
     app.start()
-    ends_with(app, ehkafka.HandlerFailedError, f"Handler 'Recorder' failed at .*{kind.__name__}: 3")
+    ends_with(app, ehkafka.errors.HandlerFailedError, f"Handler 'Recorder' failed at .*{kind.__name__}: 3")
     assert lab.committed() in (None, 0)
 
 
@@ -220,4 +224,4 @@ def test_an_async_handler_that_stops_its_loop_is_named(lab: Any, *, is_batch: bo
     app = lab.app()
     app.batch_handler("t", wait_s_max=0.01)(stops) if is_batch else app.handler("t")(stops)
     app.start()
-    ends_with(app, ehkafka.HandlerFailedError, r"handler 'stops' .*loop\.stop\(\) was called there")
+    ends_with(app, ehkafka.errors.HandlerFailedError, r"handler 'stops' .*loop\.stop\(\) was called there")

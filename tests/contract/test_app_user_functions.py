@@ -45,7 +45,7 @@ def test_a_function_that_nobody_would_run_is_refused_where_it_is_given(
     lab: Any, recorder: Any, function: Any, options: Any, words: str
 ) -> None:
     """Unawaited, a letter would count as safe, and each record would have an order of its own."""
-    with pytest.raises(ehkafka.ConfigurationError, match=f"{words}.*plain function"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match=f"{words}.*plain function"):
         lab.app(recorder, **options(function))
 
 
@@ -63,7 +63,7 @@ def test_a_value_of_another_kind_is_refused_and_not_taken_for_the_default(
     lab: Any, recorder: Any, options: dict[str, Any], words: str
 ) -> None:
     """What Python takes for false is no policy, and what it takes for true no choice."""
-    with pytest.raises(ehkafka.ConfigurationError, match=words):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match=words):
         lab.app().handler("t", **options)(recorder)
 
 
@@ -78,7 +78,7 @@ def test_f7_a_letter_function_that_only_makes_a_coroutine_has_saved_nothing(
     (failed, *_) = wait_for(lambda: events.of(DeadLetterFailed))
     assert "coroutine that nobody runs" in failed.error
     stays(lambda: lab.committed() == 0 and app.snapshot().dead_lettered_records == 0, 0.2)
-    with pytest.raises(ehkafka.UnfinishedError):
+    with pytest.raises(ehkafka.errors.UnfinishedError):
         app.stop(timeout_s=0.1)
 
 
@@ -96,7 +96,7 @@ def test_f10_an_exit_in_the_retry_function_stops_the_app_in_order(lab: Any, even
     app.add_hook(events)
     started_s = time.monotonic()
     app.start()
-    with pytest.raises(ehkafka.HandlerFailedError, match="retry function asked to leave"):
+    with pytest.raises(ehkafka.errors.HandlerFailedError, match="retry function asked to leave"):
         ended(app)
     assert time.monotonic() - started_s < 8.0  # not the whole time that a stop may take
     assert [e.where for e in events.of(UserCodeFailed)] == ["retry"]
@@ -145,7 +145,7 @@ def test_a_middleware_that_only_makes_a_coroutine_has_handled_nothing(lab: Any, 
     else:
         app.batch_handler("t", wait_s_max=0.01)(ran.append)
     app.start()
-    with pytest.raises(ehkafka.HandlerFailedError, match="coroutine that nobody runs"):
+    with pytest.raises(ehkafka.errors.HandlerFailedError, match="coroutine that nobody runs"):
         ended(app)
     assert (ran, lab.committed()) == ([], 0)
 
@@ -160,7 +160,7 @@ def test_an_async_batch_handler_that_only_makes_a_coroutine_has_handled_nothing(
     app = lab.app()
     app.batch_handler("t", wait_s_max=0.01)(store)
     app.start()
-    with pytest.raises(ehkafka.HandlerFailedError, match="coroutine that nobody runs"):
+    with pytest.raises(ehkafka.errors.HandlerFailedError, match="coroutine that nobody runs"):
         ended(app)
     assert lab.committed() == 0
 

@@ -259,7 +259,7 @@ def test_l3_a_handler_that_never_ends_cannot_hold_the_stop_beyond_its_deadline(
     wait_for(lambda: len(stage.lines("end")) == 2 and stage.running == 1)
     began_s = time.monotonic()
     watched_s = unstolen_s()
-    with pytest.raises(ehkafka.UnfinishedError, match=r"t\[0\]@1 key never") as caught:
+    with pytest.raises(ehkafka.errors.UnfinishedError, match=r"t\[0\]@1 key never") as caught:
         app.stop(timeout_s=1.0)
     assert time.monotonic() - began_s >= 1.0
     assert unstolen_s() - watched_s < 2.0
@@ -299,7 +299,7 @@ def test_f1_by_default_a_record_that_fails_stops_the_app(stage: Stage, wait_for:
     stage.produce(("a", ""), ("b", "fail ValueError 99"), ("c", ""))
     app = stage.app()
     app.start()
-    ends_with(app, ehkafka.HandlerFailedError, r"t\[0\]@1, key b.*ValueError: no luck with 1")
+    ends_with(app, ehkafka.errors.HandlerFailedError, r"t\[0\]@1, key b.*ValueError: no luck with 1")
     assert stage.lab.committed() in (None, 0, 1)
 
 
@@ -341,7 +341,7 @@ def test_f10_an_error_that_is_no_verdict_on_the_record_stops_the_app(stage: Stag
     stage.produce(("a", f"fail {kind} 99"))
     app = stage.app(on_failure=ehkafka.Skip(), retry=ehkafka.Retry(attempts=3, first_s=0.01))
     app.start()
-    ends_with(app, ehkafka.HandlerFailedError, f"{kind}: no luck")
+    ends_with(app, ehkafka.errors.HandlerFailedError, f"{kind}: no luck")
     assert stage.offsets("start") == [0]
     assert stage.lab.committed() in (None, 0)
 

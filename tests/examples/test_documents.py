@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from ehkafka import ConfigurationError, Endpoint
+from ehkafka import Endpoint
+from ehkafka.errors import ConfigurationError
 from ehkafka.settings import Settings
 
 ROOT = Path(__file__).parents[2]

@@ -31,7 +31,7 @@ class Heard:
     def __init__(self) -> None:
         self.reports: list[tuple[float, StuckReport]] = []
 
-    def on_event(self, event: ehkafka.Event) -> None:
+    def on_event(self, event: ehkafka.events.Event) -> None:
         """Keep the reports."""
         if isinstance(event, StuckReport):
             self.reports.append((time.monotonic(), event))
@@ -79,7 +79,7 @@ def test_row_15_one_stuck_worker_is_named_and_takes_one_workers_share(
     red_s = time.monotonic() - began_s[0]
     eventually(lambda: app.snapshot().finished_records == everything - 1, "the others", timeout_s=60.0)
     reasons = app.health().reasons
-    with pytest.raises(ehkafka.UnfinishedError, match="stuck"):
+    with pytest.raises(ehkafka.errors.UnfinishedError, match="stuck"):
         app.stop(drain=False, timeout_s=0.5)
     freed.set()
     twin.stop()

@@ -56,7 +56,7 @@ class Heard:
     def __init__(self) -> None:
         self.full: list[tuple[float, ParkedBudgetFull]] = []
 
-    def on_event(self, event: ehkafka.Event) -> None:
+    def on_event(self, event: ehkafka.events.Event) -> None:
         """Keep these events."""
         if isinstance(event, ParkedBudgetFull):
             self.full.append((time.monotonic(), event))

@@ -54,7 +54,7 @@ class Heard:
         self.stopped: list[AppStopped] = []
         self.left: list[RecordsLeft] = []
 
-    def on_event(self, event: ehkafka.Event) -> None:
+    def on_event(self, event: ehkafka.events.Event) -> None:
         """Keep it."""
         if isinstance(event, AppStopped):
             self.stopped.append(event)

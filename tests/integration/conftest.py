@@ -200,7 +200,7 @@ class Stage:
         """Return the group's commits on the topic; nothing while the broker cannot tell yet."""
         try:
             return self.broker.committed(self.group, self.topic)
-        except ehkafka.EndpointError as error:
+        except ehkafka.errors.EndpointError as error:
             if error.__cause__ is None or error.__cause__.args[0].code() not in NOT_YET:
                 raise
             return {}

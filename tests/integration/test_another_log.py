@@ -125,12 +125,12 @@ def test_a_running_member_stops_by_default(narrow: Any) -> None:
     work_off_old(narrow, app)
     make_anew(narrow)
     assert app.wait(20.0), "FACT: the app went on in the middle of another log, and its health was green"
-    with pytest.raises(ehkafka.OffsetGapError, match="another log"):
+    with pytest.raises(ehkafka.errors.OffsetGapError, match="another log"):
         app.stop()
     again = narrow.app()
     again.start()
     assert again.wait(20.0)
-    with pytest.raises(ehkafka.OffsetGapError, match=r"had the id .* on_out_of_range='earliest'"):
+    with pytest.raises(ehkafka.errors.OffsetGapError, match=r"had the id .* on_out_of_range='earliest'"):
         again.stop()
 
 

@@ -198,7 +198,7 @@ def test_an_app_takes_a_drop_ins_word(stand: Stand, caplog: pytest.LogCaptureFix
     app = stand.stage.app()
     app.start()
     assert app.wait(20.0)
-    with pytest.raises(ehkafka.OffsetGapError, match="had the id"):
+    with pytest.raises(ehkafka.errors.OffsetGapError, match="had the id"):
         app.stop()
     second = stand.open()
     ends_s = time.monotonic() + LIMIT_S

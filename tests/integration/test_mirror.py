@@ -73,9 +73,9 @@ class Told:
     """A hook that keeps events."""
 
     def __init__(self) -> None:
-        self.events: list[ehkafka.Event] = []
+        self.events: list[ehkafka.events.Event] = []
 
-    def on_event(self, event: ehkafka.Event) -> None:
+    def on_event(self, event: ehkafka.events.Event) -> None:
         """Keep it."""
         self.events.append(event)
 
@@ -172,7 +172,9 @@ def test_p5_a_topic_made_anew_is_not_resumed_by_number(
     second = stage.app(lambda record: handled.append(record.offset()), mirror=storage.mirror())
     second.start()
     assert second.wait(30.0)
-    with pytest.raises(ehkafka.EndpointError, match=r"of another log: the record at \d+ was of .* and is of"):
+    with pytest.raises(
+        ehkafka.errors.EndpointError, match=r"of another log: the record at \d+ was of .* and is of"
+    ):
         second.stop()
     assert handled == []
 

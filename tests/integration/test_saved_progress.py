@@ -50,7 +50,7 @@ def leave_stuck(stage: Any, eventually: Callable[..., None]) -> Blocking:
     app = stage.app(handler, commit_interval_s=0.1)
     app.start()
     eventually(lambda: saved(stage) == (7, ((8, 9), (10, 20))), lambda: saved(stage))
-    with pytest.raises(ehkafka.UnfinishedError):
+    with pytest.raises(ehkafka.errors.UnfinishedError):
         app.stop(drain=False, timeout_s=0.3)
     return handler
 
@@ -101,7 +101,7 @@ def test_p1_the_last_commit_of_a_stop_tells_the_next_owner(
     apps = [narrow.app(handler, **options) for handler in (first, second)]
     apps[0].start()
     eventually(lambda: len(first.finished) == 18, "all but the stuck")
-    with pytest.raises(ehkafka.UnfinishedError):
+    with pytest.raises(ehkafka.errors.UnfinishedError):
         apps[0].stop(timeout_s=0.3)
     second.go.set()
     apps[1].start()

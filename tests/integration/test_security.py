@@ -112,7 +112,7 @@ def test_a_wrong_key_is_refused_with_a_clear_error_without_the_key(
     app = stage.app(
         endpoint=endpoint(WRONG_KEY), connect_s=3.0, consumer={"session.timeout.ms": 6000, "log_level": 6}
     )
-    with pytest.raises(ehkafka.EndpointError) as refused:
+    with pytest.raises(ehkafka.errors.EndpointError) as refused:
         app.start()
     said = str(refused.value)
     assert "_AUTHENTICATION" in said

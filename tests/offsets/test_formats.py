@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ehkafka import ConfigurationError
 from ehkafka.checkpoints.checkpoint import Checkpoint
 from ehkafka.checkpoints.formats.choose import Wanted, choose, read_store
 from ehkafka.checkpoints.formats.folder import BlobList, CheckpointFolder
@@ -17,6 +16,7 @@ from ehkafka.checkpoints.formats.formats import Format, Found, Unreadable, found
 from ehkafka.checkpoints.formats.write import write_checkpoint
 from ehkafka.checkpoints.mirror.body import checkpoint_body, checkpoint_metadata
 from ehkafka.checkpoints.stores.store import StoreConflictError, StoredBlob, StoreMissingError
+from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from ehkafka import Endpoint, EndpointError
+from ehkafka import Endpoint
 from ehkafka.checks import Target
 from ehkafka.embedded.broker import EmbeddedBroker
 from ehkafka.embedded.requests import ApiKey
+from ehkafka.errors import EndpointError
 from ehkafka.records import TopicPartition as Partition
 from ehkafka.recovery.letters import replacement
 from ehkafka.redrive import writer as redrive_writer

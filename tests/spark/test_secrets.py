@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ehkafka
-from ehkafka import ConfigurationError
+from ehkafka.errors import ConfigurationError
 from ehkafka.spark import secrets
 from ehkafka.spark.source.options import options_from
 

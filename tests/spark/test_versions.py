@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ehkafka import ConfigurationError, MissingExtraError
+from ehkafka.errors import ConfigurationError, MissingExtraError
 from ehkafka.spark import register_formats, versions
 from ehkafka.spark.engine.refusals import check_version
 

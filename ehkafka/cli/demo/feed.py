@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from ehkafka import EndpointError, TopicPartition
+from ehkafka import TopicPartition
+from ehkafka.errors import EndpointError
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ehkafka import Snapshot
     from ehkafka.cli.demo.plan import DemoPlan
+    from ehkafka.telemetry import Snapshot
     from ehkafka.testing import CheckingHistory
 
 # Records per partition that may lie in the broker unread: at about 130 bytes each a twentieth of 5 MiB, and

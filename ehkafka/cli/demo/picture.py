@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from ehkafka import PartitionSnapshot, Snapshot
     from ehkafka.cli.demo.plan import DemoPlan
+    from ehkafka.telemetry import PartitionSnapshot, Snapshot
     from ehkafka.testing import Verdict
 
 # A rate is the mean over this long: shorter ones jump, longer ones lie about what happens now.

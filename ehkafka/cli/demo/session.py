@@ -27,9 +27,9 @@ from ehkafka.testing import CheckingHistory
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ehkafka import Snapshot
     from ehkafka.cli.demo.plan import DemoPlan
     from ehkafka.cli.demo.screen import Screen
+    from ehkafka.telemetry import Snapshot
     from ehkafka.testing import Verdict
 
 # The embedded broker answers a fetch that found nothing only after this time, whatever comes meanwhile.

@@ -13,8 +13,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import TopicPartition
 
-from ehkafka import EndpointError, TopicNotFoundError
 from ehkafka.cli.demo.plan import PARTITIONS
+from ehkafka.errors import EndpointError, TopicNotFoundError
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from ehkafka import PartitionSnapshot
     from ehkafka.cli.demo.picture import Picture
+    from ehkafka.telemetry import PartitionSnapshot
 
 BARS: Final = "▁▂▃▄▅▆▇█"
 # Their widths and the gaps between them fill 80 columns.

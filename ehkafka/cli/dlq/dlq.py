@@ -17,13 +17,13 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ehkafka import ConfigurationError
 from ehkafka.checks import TopicReader
 from ehkafka.cli.dlq import text as dlq_text
 from ehkafka.cli.exits import INTERRUPTED
 from ehkafka.cli.tail import notice
 from ehkafka.cli.tail_from import parse_from
 from ehkafka.cli.unread import quiet_pipe
+from ehkafka.errors import ConfigurationError
 from ehkafka.recovery.letters.origin import LetterFilter, fate_of
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ehkafka import ConfigurationError, OffsetGapError
 from ehkafka.checks import LastRecords
 from ehkafka.cli.check_target import chosen_target
 from ehkafka.cli.offsets import text
 from ehkafka.cli.offsets.output import put_json, put_text
 from ehkafka.cli.tail import notice
 from ehkafka.cli.tail_from import parse_from
+from ehkafka.errors import ConfigurationError, OffsetGapError
 from ehkafka.offsets import GroupOffsets, LagReport, move
 from ehkafka.offsets.checkpoints import (
     ExportPlace,

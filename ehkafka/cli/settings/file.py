@@ -14,11 +14,11 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ehkafka import ConfigurationError
 from ehkafka.app.configuration import ENDPOINT_KEYS, is_secret, shown
 from ehkafka.cli.settings.layer import Layer, close_to
 from ehkafka.cli.settings.model import TYPES, checked
 from ehkafka.cli.settings.unasked import check_unasked
+from ehkafka.errors import ConfigurationError
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ehkafka import ConfigurationError, Endpoint
+from ehkafka import Endpoint
 from ehkafka.app.configuration import ENDPOINT_WAYS, in_one_spelling
 from ehkafka.cli.exits import note
 from ehkafka.cli.settings.file import DEFAULT_FILE, read_file
 from ehkafka.cli.settings.layer import Layer
 from ehkafka.cli.settings.unasked import check_credentials, names_broker
 from ehkafka.cli.settings.variables import CONFIG_VARIABLE, read_environment, read_flags
+from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -13,9 +13,9 @@ from typing import Annotated, Any, get_args, get_type_hints
 from pydantic import BeforeValidator, TypeAdapter, ValidationError, create_model
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from ehkafka import ConfigurationError
 from ehkafka.app.configuration import shown
 from ehkafka.cli.settings.text import duration, reset_choice, start_position
+from ehkafka.errors import ConfigurationError
 from ehkafka.settings import Settings
 from ehkafka.wording import ended
 

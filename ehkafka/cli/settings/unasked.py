@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ehkafka import ConfigurationError
 from ehkafka.app.configuration import ENDPOINT_WAYS, in_one_spelling, is_secret
+from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_settings import EnvSettingsSource
 
-from ehkafka import ConfigurationError
 from ehkafka.app.configuration import ENDPOINT_KEYS, is_secret, property_name, read_variables
 from ehkafka.cli.settings.layer import Layer, close_to
 from ehkafka.cli.settings.model import PREFIX, TYPES, AppVariables, checked
+from ehkafka.errors import ConfigurationError
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ehkafka import ConfigurationError
+from ehkafka.errors import ConfigurationError
 from ehkafka.records import TopicPartition
 from ehkafka.spark.source.begin import offsets_of
 from ehkafka.spark.source.start import EARLIEST, LATEST, AtGroup, AtOffsets, AtTime, AtWord

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ehkafka import OffsetGapError
+from ehkafka.errors import OffsetGapError
 from ehkafka.records import TopicPartition
 from ehkafka.spark.source import log_records
 from ehkafka.spark.source.log import Log

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka import OffsetGapError
 from ehkafka.embedded.topics import produce
+from ehkafka.errors import OffsetGapError
 from ehkafka.records import TopicPartition
 from ehkafka.spark.source.consumers import close_idle
 from ehkafka.spark.source.log import Log

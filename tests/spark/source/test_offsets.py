@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ehkafka import ConfigurationError
+from ehkafka.errors import ConfigurationError
 from ehkafka.records import TopicPartition
 from ehkafka.spark.source.offsets import StreamOffset, decode, encode, is_sayable, read
 

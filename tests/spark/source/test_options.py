@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from ehkafka import ConfigurationError
+from ehkafka.errors import ConfigurationError
 from ehkafka.records import TopicPartition
 from ehkafka.spark.source.options import options_from
 from ehkafka.spark.source.start import AtGroup, AtOffsets, AtTime, AtWord

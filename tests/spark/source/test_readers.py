@@ -13,8 +13,8 @@ from confluent_kafka import KafkaError
 
 pytest.importorskip("pyspark")
 
-from ehkafka import ConfigurationError, EndpointError
 from ehkafka.embedded.requests import ApiKey
+from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.spark.source.batch_reader import SourceBatchReader
 from ehkafka.spark.source.data_source import EhkafkaDataSource
 from ehkafka.spark.source.early_stream_reader import EarlyStreamReader

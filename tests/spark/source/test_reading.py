@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaError, Message
 
-from ehkafka import ConfigurationError, EndpointError, OffsetGapError
 from ehkafka.embedded.requests import ApiKey
+from ehkafka.errors import ConfigurationError, EndpointError, OffsetGapError
 from ehkafka.spark.source import consumers, reading
 from ehkafka.spark.source.planning import Piece
 from ehkafka.spark.source.reading import messages

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka import ConfigurationError, OffsetGapError
+from ehkafka.errors import ConfigurationError, OffsetGapError
 from ehkafka.records import TopicPartition
 from ehkafka.spark.source.loss import Loss
 from ehkafka.spark.source.offsets import StreamOffset

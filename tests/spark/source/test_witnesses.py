@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ehkafka import OffsetGapError
+from ehkafka.errors import OffsetGapError
 from ehkafka.positions.same_log import Reading
 from ehkafka.records import TopicPartition
 from ehkafka.spark.source.offsets import StreamOffset
