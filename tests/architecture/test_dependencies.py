@@ -54,6 +54,8 @@ ROOMS = (
     "cli",
     "__main__",  # `python -m ehkafka`
 )
+LINES_MAX = 450
+NO_NAMES = {"utils", "helpers", "common", "base", "manager", "misc"}
 # What may lie loose beside the rooms.
 LOOSE = {"", "__main__", "errors", "facade", "middleware"}
 PURE = (
@@ -291,9 +293,16 @@ def test_nobody_reads_commits_by_the_admin_client(path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_files_stay_small_and_well_named(path: Path) -> None:
     """No file outgrows 450 lines, none has a name that says nothing, each says what it is for."""
-    assert len(path.read_text().splitlines()) <= 450
-    assert path.stem not in {"utils", "helpers", "common", "base", "manager", "misc"}
+    assert len(path.read_text().splitlines()) <= LINES_MAX
+    assert path.stem not in NO_NAMES
     assert ast.get_docstring(ast.parse(path.read_text())), "no module docstring"
+
+
+def test_files_of_tests_stay_as_small() -> None:
+    """Whoever looks for a behaviour's test reads one file about it, not a thousand lines."""
+    lines = {path.relative_to(TESTS): len(path.read_text().splitlines()) for path in TESTS.rglob("*.py")}
+    assert {path: count for path, count in lines.items() if count > LINES_MAX} == {}
+    assert [path for path in lines if path.stem in NO_NAMES] == []
 
 
 def test_what_may_stand_once_stands_once() -> None:

@@ -1,6 +1,6 @@
 """Every method of a consumer called as nobody should, in one of two classes; prints what each call did.
 
-Run like `calls.py`, whose words it uses: a matrix of methods and arguments, in each state of a consumer.
+Run like `calls.py`: a matrix of methods and arguments, in each state of a consumer.
 Where the number or the names of arguments are wrong, only the kind of error is told: Python words it
 otherwise for its own functions than confluent-kafka does for C's.
 """
@@ -16,9 +16,8 @@ import threading
 from functools import partial
 from typing import Any
 
-import calls
-from calls import CONSUMER, LIMIT_S, TOPIC, at, call, open_consumer, read, tell, until
 from confluent_kafka import Message, TopicPartition
+from speaking import BASE, CONSUMER, LIMIT_S, SCENARIO, TOPIC, at, call, open_consumer, read, tell, until
 
 import ehkafka
 
@@ -159,7 +158,7 @@ def misusing() -> None:
 
 
 def _opened(properties: dict[str, Any]) -> None:
-    CONSUMER(calls.BASE | properties).close()
+    CONSUMER(BASE | properties).close()
 
 
 def misusing_while_reading() -> None:
@@ -217,5 +216,5 @@ def _in_callback(where: str) -> None:
 
 
 if __name__ == "__main__":
-    globals()[calls.SCENARIO]()
+    globals()[SCENARIO]()
     sys.stdout.write("the end\n")

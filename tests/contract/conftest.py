@@ -21,6 +21,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 import ehkafka
 from ehkafka.testing import Checker, EmbeddedBroker, MemoryHistory, check_history
+from tests.contract.batch_store import HANDLER, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -366,3 +367,24 @@ def read_topic(lab: Lab, wait_for: Callable[..., Any]) -> Iterator[Callable[...,
             return found
 
         yield read
+
+
+@pytest.fixture
+def store_app(lab: Any) -> Any:
+    """Make apps with a `Store` for a handler, whose gates are open when the test ends."""
+
+    def make(store: Store, *topics: str, **options: Any) -> Any:
+        handler = {name: options.pop(name) for name in HANDLER & options.keys()}
+        app = lab.app(None, **options)
+        app.batch_handler(*(topics or ("t",)), **handler)(store)
+        lab.recorders.append(type("Gate", (), {"open_all": lambda _self: store.gate.set()})())
+        return app
+
+    return make
+
+
+@pytest.fixture
+def dead(lab: Any) -> Any:
+    """Return the lab with a topic for dead letters, of two partitions."""
+    lab.broker.create_topic("dead", 2)
+    return lab

@@ -24,7 +24,7 @@ from ehkafka.events import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CODE = Path(__file__).parents[1] / "workers" / "process_code"
+CODE = Path(__file__).parents[1] / "workers" / "processes" / "process_code"
 STACK = "ehkafka-error-stack"
 PASSWORD = "hunter2"
 

@@ -23,7 +23,7 @@ from ehkafka.events import WorkerProcessDied
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CODE = Path(__file__).parents[1] / "workers" / "process_code"
+CODE = Path(__file__).parents[1] / "workers" / "processes" / "process_code"
 # More by hand: each costs an interpreter's start.
 KILLS = int(os.environ.get("EHKAFKA_PROCESS_KILLS", "8"))
 

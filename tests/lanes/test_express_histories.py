@@ -7,7 +7,6 @@ between any two steps. What the model holds a dispatcher to is written where it 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -21,6 +20,7 @@ from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.order import KeyFailure, KeyReader, by_key
 from ehkafka.records import Outcome, TopicPartition
 from tests.kit.simulated.message import SimulatedMessage
+from tests.lanes.express_model import Epoch, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -38,32 +38,6 @@ partitions = st.integers(0, PARTITIONS - 1)
 keys = st.sampled_from([b"a", b"b", b"c", b"d", POISON])
 numbers = st.integers(0, WORKERS - 1)
 decisions = st.sampled_from([RetryHead(1.0, "later"), HoldHead("poison"), SkipHead("no")])
-
-
-@dataclass
-class Epoch:
-    """What the model knows of an assignment: every record, and what became of it."""
-
-    assignment: Assignment
-    keys: dict[int, bytes] = field(default_factory=dict)
-    # Without an outcome, in order; those of them whose handler runs.
-    open: dict[int, bytes] = field(default_factory=dict)
-    running: set[int] = field(default_factory=set)
-    # Those whose handler has returned.
-    handled: set[int] = field(default_factory=set)
-    watermark: int = 0
-    # Whether all that was started below it was to be finished before the end, and could be.
-    leaves_no_hole: bool = False
-
-
-@dataclass
-class Worker:
-    """One thread: what it has, which record its handler was called for, and how that ended."""
-
-    one: Lane | Chunk | None = None
-    message: Any = None
-    state: str = "idle"
-    decision: Decision | None = None
 
 
 def users_key(message: SimulatedMessage) -> Hashable:

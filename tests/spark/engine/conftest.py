@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import threading
 import time
 from collections import defaultdict
 from dataclasses import asdict
@@ -21,7 +22,9 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka
 from ehkafka.spark.engine.batches import Batches
+from ehkafka.spark.engine.follow import Follower
 from ehkafka.spark.engine.group.marks import Mark
+from ehkafka.spark.engine.run import SparkRun
 from ehkafka.spark.engine.tasks.results import PartitionResult
 from ehkafka.spark.engine.tasks.shipment import Shipment
 from ehkafka.spark.engine.tasks.work import TaskWork
@@ -29,6 +32,8 @@ from ehkafka.spark.source.consumers import close_idle
 from ehkafka.spark.source.planning import Piece
 from ehkafka.testing import EmbeddedBroker
 from tests.kit.simulated.message import SimulatedMessage
+from tests.spark.engine.fake_group import FakeGroup
+from tests.spark.engine.group_runs import Runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -311,3 +316,44 @@ def group_commits(broker: EmbeddedBroker) -> Iterator[Callable[..., dict[int, tu
 
     yield look
     consumer.close()
+
+
+@pytest.fixture
+def runs(app_at: Callable[..., Any], lab: Any) -> Iterator[Runs]:
+    """Return what opens runs of the group `g`."""
+    opened = Runs(app_at, lab.parts_of)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def scene(tmp_path: Path, lab: Any) -> Iterator[SimpleNamespace]:
+    """Return a query, its group and what follows it; `scene.start()` begins."""
+    query, group, events = lab.FakeQuery(), FakeGroup(), []
+    ended: list[str] = []
+    scene = SimpleNamespace(query=query, group=group, events=events, ended=ended, stop_file=tmp_path / "stop")
+    scene.is_session_over = False
+    scene.end = lambda: ended.append("end")
+
+    def on_end() -> None:
+        scene.end()
+
+    scene.queries = [query]
+    follower = Follower(
+        query.batches,
+        group,  # type: ignore[arg-type]
+        stop_file=scene.stop_file,
+        is_session_over=lambda: scene.is_session_over,
+        stop_s=5.0,
+        emit=events.append,
+        on_stop=on_end,
+        on_end=lambda: None,
+    )
+    follower.begin(lambda: scene.queries.pop(0))
+    scene.run = SparkRun(follower)
+    scene.start = threading.Thread(target=follower.run, daemon=True).start
+    scene.follower, scene.stop_s = follower, follower.stop_s
+    yield scene
+    scene.run.query.is_busy = False
+    follower.request_stop("the test is over")
+    assert follower.done.wait(10)

@@ -1,0 +1,73 @@
+"""One function of the pure core with one guard less, and the simulation's seeds that notice it."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import textwrap
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.records import TopicPartition
+from tests.kit.simulated.plan import SimulationPlan
+from tests.kit.simulated.simulator import simulate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+P0 = TopicPartition("t", 0)
+SEEDS_MAX = 60
+
+
+def a_seed_is_red() -> bool:
+    """Run seeds with lanes alone until one notices something."""
+    plans = (replace(SimulationPlan.drawn(seed), express=False) for seed in range(SEEDS_MAX))
+    return any(not simulate(plan.seed, plan=plan).ok for plan in plans)
+
+
+def an_express_seed_is_red() -> bool:
+    """Run seeds with chunks until one notices something."""
+    plans = (SimulationPlan.drawn_with_chunks(seed) for seed in range(SEEDS_MAX))
+    return any(not simulate(plan.seed, plan=plan).ok for plan in plans)
+
+
+def a_saving_seed_is_red() -> bool:
+    """Run seeds with lanes that save what is finished above the commit."""
+    return _is_red_with(express=False, saves_ranges=True)
+
+
+def a_saving_seed_with_chunks_is_red() -> bool:
+    """Run seeds with chunks that save what is finished above the commit."""
+    return _is_red_with(express=True, saves_ranges=True, scope="partition")
+
+
+def _is_red_with(**changes: Any) -> bool:
+    plans = (replace(SimulationPlan.drawn(seed), **changes) for seed in range(SEEDS_MAX))
+    return any(not simulate(plan.seed, plan=plan).ok for plan in plans)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One guard less. `is_red` tells whether anything noticed."""
+
+    name: str
+    function: Callable[..., object]
+    guard: str
+    without: str
+    is_red: Callable[[], bool] = a_seed_is_red
+
+    def __str__(self) -> str:
+        return self.name
+
+    def apply(self, patch: pytest.MonkeyPatch) -> None:
+        """Replace the function by its mutant."""
+        source = textwrap.dedent(inspect.getsource(self.function))
+        assert source.count(self.guard) == 1, f"the guard is not there any more: {self.guard}"
+        module = sys.modules[self.function.__module__]
+        code = "from __future__ import annotations\n" + source.replace(self.guard, self.without)
+        made: dict[str, object] = {}
+        exec(compile(code, f"<{self.name}>", "exec"), vars(module), made)
+        owner, name = self.function.__qualname__.split(".")
+        patch.setattr(getattr(module, owner), name, made[name])

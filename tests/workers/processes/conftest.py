@@ -1,0 +1,132 @@
+"""Pools of processes on one dispatcher, without a broker, and the handlers that their children run."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.handlers.call import HandlerCall
+from ehkafka.lanes.decision import RetryHead
+from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.records import Record, TopicPartition
+from ehkafka.workers.exchange import Exchange
+from ehkafka.workers.processes.option import Processes
+from ehkafka.workers.processes.workers import ProcessWorkers
+from tests.kit.simulated.message import SimulatedMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+CODE = Path(__file__).parent / "process_code"
+LIMIT_S = 30.0
+
+
+class Crew:
+    """A pool of processes on one dispatcher, without a broker; failed records come again at once."""
+
+    def __init__(self, directory: Path, handlers: Any, count: int = 1, **options: Any) -> None:
+        self.directory = directory
+        self.dispatcher = Dispatcher()
+        self.exchange = Exchange(self.dispatcher, time.monotonic)
+        self.assignment = self.dispatcher.assign(TopicPartition("t", 0), 1)
+        self.failures: list[tuple[int, BaseException]] = []
+        self.deaths: list[BaseException] = []
+        self.events: list[Any] = []
+        self.torn: list[BaseException] = []
+        self.stops: list[tuple[Any, float | None]] = []
+        self.next_offset = 0
+        middleware = options.pop("middleware", ())
+        settings = {name: options.pop(name) for name in ("batch_s",) if name in options}
+        self.workers = ProcessWorkers(
+            self.exchange,
+            Processes(count, **settings),
+            name="crew",
+            call=HandlerCall(options.pop("function", handlers.handle), middleware, Record),
+            parts={},
+            on_failure=self._failed,
+            on_death=self.deaths.append,
+            on_tear_down_error=self.torn.append,
+            on_stop=lambda drain, timeout_s: self.stops.append((drain, timeout_s)),
+            emit=self.events.append,
+            **options,
+        )
+
+    def _failed(self, lane: Any, error: BaseException) -> RetryHead:
+        self.failures.append((lane.head.offset(), error))
+        return RetryHead(0.0, "again")
+
+    def receive(self, *values: str, keys: str | None = None) -> None:
+        """Hand over records, each of its own key, or of the keys given as letters."""
+        batch = []
+        for number, value in enumerate(values):
+            offset = self.next_offset + number
+            key = keys[number].encode() if keys else b"%d" % offset
+            batch.append(SimulatedMessage("t", 0, offset, key, value.encode(), headers=[("a", b"\x00\xff")]))
+        self.next_offset += len(batch)
+        with self.exchange.locked() as dispatcher:
+            dispatcher.receive(self.assignment, batch, [m.key() for m in batch], 0.0)
+        self.exchange.wake_one()
+
+    def wait(self, true: Callable[[], Any]) -> Any:
+        """Wait for it as the poll thread would, which readies lanes and wakes workers."""
+        deadline_s = time.monotonic() + LIMIT_S
+        while not (value := true()):
+            assert time.monotonic() < deadline_s, f"waited in vain: {self.failures} {self.deaths}"
+            with self.exchange.locked() as dispatcher:
+                dispatcher.holds.unpark_due(time.monotonic())
+            self.exchange.watch()
+            time.sleep(0.002)
+        return value
+
+    def finish_all(self) -> None:
+        """Wait until each record has an outcome."""
+        self.wait(lambda: self.dispatcher.finished_records == self.next_offset)
+
+    def warm_up(self) -> None:
+        """Let the pool find out that records are cheap, so that batches are large."""
+        self.receive(*["x"] * 300)
+        self.finish_all()
+
+    def lines(self, word: str) -> list[list[str]]:
+        """What the handlers noted with this word."""
+        path = self.directory / "lines"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [line.split(" ")[1:] for line in lines if line.startswith(word + " ")]
+
+    def close(self) -> None:
+        """Let the workers leave, and see that no process is left."""
+        (self.directory / "gate").touch()
+        pids = self.workers.pids
+        self.workers.stop(10.0)
+        self.workers.let_go()
+        assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+@pytest.fixture
+def handlers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Import the handlers as a child will."""
+    monkeypatch.syspath_prepend(str(CODE))
+    module = importlib.import_module("process_handlers")
+    monkeypatch.setenv(module.DIRECTORY, str(tmp_path))
+    return module
+
+
+@pytest.fixture
+def crew(tmp_path: Path, handlers: Any) -> Iterator[Callable[..., Crew]]:
+    """Start pools that are closed when the test ends."""
+    crews: list[Crew] = []
+
+    def make(count: int = 1, *, start: bool = True, **options: Any) -> Crew:
+        crews.append(Crew(tmp_path, handlers, count, **options))
+        if start:
+            crews[-1].workers.start()
+        return crews[-1]
+
+    yield make
+    for one in crews:
+        one.close()

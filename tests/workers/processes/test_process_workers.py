@@ -1,0 +1,237 @@
+"""Worker processes: what travels, what a cut takes back, and what runs in each child."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.events import WorkersLogNothing
+from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.records import Record
+from ehkafka.workers.exchange import Exchange
+from ehkafka.workers.processes.option import Processes
+from ehkafka.workers.processes.workers import ProcessWorkers
+from tests.kit.simulated.message import SimulatedMessage
+from tests.kit.unstolen import unstolen_s
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def test_a_child_reads_of_a_record_what_the_parent_does(crew: Any, handlers: Any) -> None:
+    """Each reading method and property of the copy gives what the original gives."""
+    one = crew()
+    one.receive("read")
+    one.finish_all()
+
+    message = SimulatedMessage("t", 0, 0, b"0", b"read", headers=[("a", b"\x00\xff")])
+
+    [told] = one.lines("read")
+    assert " ".join(told) == " ".join(map(repr, handlers._read(Record(message))))
+
+
+def test_errors_come_back_as_they_were_where_they_can_be_rebuilt(crew: Any, handlers: Any) -> None:
+    """The type, what it carries and the traceback in the child; else a stand-in of the same name and text."""
+    one = crew()
+    one.receive("told")
+    one.receive("odd")
+    one.wait(lambda: len({offset for offset, _ in one.failures}) == 2)
+    told, odd = dict(one.failures)[0], dict(one.failures)[1]
+
+    assert type(told) is handlers.Told
+    assert told.code == 7
+    assert "raise Told(7)" in str(told.__cause__)
+    assert type(odd) is not handlers.Odd
+    assert (type(odd).__name__, type(odd).__module__) == ("Odd", "process_handlers")
+    assert str(odd) == "an odd failure"
+    assert isinstance(odd, Exception)
+    assert "raise Odd(7" in str(odd.__cause__)
+
+
+def test_a_slow_record_delays_nothing_of_its_batch_but_its_key(crew: Any) -> None:
+    """C1: the rest of a batch that met a slow record is taken back and runs elsewhere."""
+    one = crew(2)
+    one.warm_up()
+    first = one.next_offset
+    one.receive("x", "wait", *["x"] * 30, keys="ba" + "acdefghijk" * 3)
+
+    one.wait(lambda: one.dispatcher.finished_records == first + 1 + 27)
+    ran = {int(offset) - first for offset, _, _ in one.lines("end") if int(offset) >= first}
+    assert ran == {0, *(2 + n for n in range(30) if n % 10)}
+    (one.directory / "gate").touch()
+    one.finish_all()
+    assert one.failures == []
+
+
+def test_a_drain_waits_for_what_the_child_may_start_and_leaves_the_rest(crew: Any) -> None:
+    """R1: with the head running and no hole below it, what was lent and did not start is returned."""
+    one = crew()
+    one.warm_up()
+    first = one.next_offset
+    one.receive("x", "wait", "x", "x", "x", keys="aaaaa")
+    one.wait(lambda: one.lines("start")[-1][0] == str(first + 1))
+    with one.exchange.locked() as dispatcher:
+        dispatcher.drain(one.assignment, below_started=False)
+    (one.directory / "gate").touch()
+
+    def is_drained() -> bool:
+        with one.exchange.locked() as dispatcher:
+            return dispatcher.drained(one.assignment)
+
+    one.wait(is_drained)
+    watermark = one.assignment.watermark()
+    ran = [int(offset) for offset, _, _ in one.lines("end")]
+    assert watermark == max(ran) + 1
+    assert ran == list(range(watermark))
+
+
+def test_l2_a_cut_takes_a_long_batch_back_and_counts_what_the_child_has_finished(crew: Any) -> None:
+    """L2: of a batch that takes seconds only the record that runs is waited for, and the others count."""
+    one = crew(batch_s=10.0)
+    one.warm_up()
+    first = one.next_offset
+    one.receive("x", "x", "wait", *["sleep 5"] * 3, keys="a" * 6)
+    one.wait(lambda: one.lines("start")[-1][0] == str(first + 2))
+    with one.exchange.locked() as dispatcher:
+        dispatcher.drain(one.assignment, below_started=False)
+    began_s = unstolen_s()
+    # Known while the record still runs: a stop whose time is over then commits these.
+    one.wait(lambda: one.assignment.watermark() == first + 2)
+    assert unstolen_s() - began_s < 10.0  # twice `batch_s` is when a slow record is looked for
+    (one.directory / "gate").touch()
+    one.wait(lambda: one.assignment.watermark() == first + 3)
+    with one.exchange.locked() as dispatcher:
+        assert dispatcher.drained(one.assignment)
+    assert one.lines("start")[-1][0] == str(first + 2)
+
+
+def test_children_leave_signals_to_their_parent(crew: Any) -> None:
+    """Ctrl-C and a group's SIGTERM reach the children, too: they go on until the parent has drained."""
+    one = crew()
+    one.receive("wait")
+    one.wait(lambda: one.lines("start"))
+    [pid] = one.workers.pids
+    os.kill(pid, signal.SIGINT)
+    os.kill(pid, signal.SIGTERM)
+    (one.directory / "gate").touch()
+    one.finish_all()
+
+    assert one.failures == []
+    assert one.workers.pids == [pid]
+
+
+def test_stacks_show_where_a_busy_child_is(crew: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """L9: the stuck report names the child and the handler's line; what it told earlier is not kept."""
+    monkeypatch.setattr("ehkafka.workers.processes.link.DUMPS_BYTES_MAX", 100)
+    one = crew(2)
+    one.receive("wait")
+    one.wait(lambda: one.lines("start"))
+
+    for _ in range(5):
+        [(name, stack)] = one.workers.stacks().items()
+
+    assert stack.count("Current thread") <= 1
+    links = [worker._link for worker in one.workers._workers]
+    assert max(os.fstat(link._dumps.fileno()).st_size for link in links) <= 2 * len(stack)
+    assert name.startswith("ehkafka-crew-")
+    assert "process_handlers.py" in stack
+    assert f"in the child {one.lines('start')[0][2]}" in stack
+
+
+def test_hooks_and_middleware_run_in_each_child(crew: Any, handlers: Any) -> None:
+    """on_worker_start before its first record, on_worker_stop after the last, middleware around each."""
+    one = crew(2, set_up=handlers.set_up, tear_down=handlers.tear_down, middleware=(handlers.middleware,))
+    pids = {str(pid) for pid in one.workers.pids}
+    one.receive("x")
+    one.finish_all()
+    assert one.workers.stop(10.0) == []
+
+    assert {pid for (pid,) in one.lines("up")} == {pid for (pid,) in one.lines("down")} == pids
+    assert one.lines("around")[0][1] in pids
+
+
+def test_a_pool_grows_and_shrinks_while_it_runs(crew: Any) -> None:
+    """O8: after a shrink no more handlers run at once than there are workers; no child is left over."""
+    one = crew(1)
+    one.workers.resize(3)
+    assert len(set(one.workers.pids)) == one.workers.size == 3
+    before = set(one.workers.pids)
+    one.workers.resize(1)
+    left = set(one.workers.pids)
+    one.wait(lambda: not [pid for pid in before - left if Path(f"/proc/{pid}").exists()])
+    one.receive(*["sleep 0.02"] * 5)
+    one.finish_all()
+
+    assert {int(pid) for _, _, pid in one.lines("end")} == left
+
+
+def test_a_record_cannot_be_deferred(crew: Any) -> None:
+    """The token would stay in the child: refused there, which fails the attempt."""
+    one = crew()
+    one.receive("defer")
+    one.wait(lambda: one.failures)
+
+    assert "cannot be deferred in a worker process" in str(one.failures[0][1])
+
+
+def test_a_large_record_travels_whole(crew: Any) -> None:
+    """Larger than any pipe, in both encodings' reach."""
+    one = crew()
+    value = "read " + "x" * 3_000_000
+    one.receive(value)
+    one.receive("x" * 100_000, "x")
+    one.finish_all()
+
+    assert len(" ".join(one.lines("read")[0])) > len(value)
+
+
+@pytest.mark.parametrize("what", ["lambda", "closure", "object"])
+def test_what_cannot_be_pickled_is_refused_before_anything_starts(what: str) -> None:
+    """The message names it and says what to do."""
+    lock = threading.Lock()
+    thing = {"lambda": lambda record: record, "closure": in_another(lock), "object": lock}[what]
+    with pytest.raises(ConfigurationError, match=r"handler 'x'.*cannot be pickled for processes.*workers=16"):
+        ProcessWorkers(
+            Exchange(Dispatcher(), time.monotonic),
+            Processes(1),
+            name="x",
+            call=None,
+            parts={"handler 'x'": thing},
+            **dict.fromkeys(("on_failure", "on_death", "on_tear_down_error", "on_stop", "emit"), print),
+        )
+
+
+def in_another(lock: Any) -> Callable[[], Any]:
+    """Return a closure."""
+    return lambda: lock
+
+
+@pytest.mark.parametrize(
+    ("here", "set_up", "told"),
+    [
+        ([], None, 0),
+        ([logging.StreamHandler()], None, 1),
+        ([logging.StreamHandler()], "set_up_logging", 0),
+    ],
+    ids=["nowhere", "here alone", "in both"],
+)
+def test_logging_that_is_set_up_here_but_not_in_the_children_is_told_once(
+    crew: Any, handlers: Any, monkeypatch: pytest.MonkeyPatch, here: Any, set_up: str | None, told: int
+) -> None:
+    """What handlers log at INFO would vanish there; on_worker_start is where it can be set up."""
+    monkeypatch.setattr(logging.getLogger(), "handlers", here)
+    monkeypatch.setattr(logging.Logger, "manager", logging.Manager(logging.getLogger()))  # type: ignore[arg-type]
+    one = crew(2, set_up=None if set_up is None else getattr(handlers, set_up))
+    one.receive("x")
+    one.finish_all()
+    assert [event.worker for event in one.events if isinstance(event, WorkersLogNothing)] == [
+        "ehkafka-crew"
+    ] * told

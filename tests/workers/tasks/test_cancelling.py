@@ -1,0 +1,159 @@
+"""What becomes of calls whose epoch ends, and of what a handler raises by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ehkafka.records import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.lane import Lane
+    from tests.workers.tasks.conftest import Pool
+
+
+def test_calls_of_an_ended_epoch_are_cancelled_and_decide_nothing(pool: Callable[..., Pool]) -> None:
+    """R2: the handler sees CancelledError; the desk is not asked; the record runs again in the next epoch."""
+    seen: list[str] = []
+
+    async def wait(lane: Lane) -> None:
+        try:
+            if lane.assignment.epoch == 1:
+                await asyncio.Event().wait()
+        except asyncio.CancelledError as error:
+            seen.append(str(error))
+            raise
+
+    made = pool(4, wait)
+    first = made.assign()
+    made.receive(first, 0, [b"a", b"b", b"a"])
+    made.wait(lambda: len(made.started) == 2)
+    made.end(first)
+    second = made.assign()
+    made.receive(second, 0, [b"a", b"b", b"a"])
+    made.wait(lambda: second.finished_records == 3 or made.exchange.settle())
+    assert len(seen) == 2
+    assert all("no longer this member's" in words for words in seen)
+    assert made.failed == []
+    assert (made.dispatcher.stale_records, made.dispatcher.returned_records) == (0, 3)
+
+
+def test_a_handler_that_swallows_its_cancellation_is_stale_and_its_result_dropped(
+    pool: Callable[..., Pool],
+) -> None:
+    """R2: the result is counted as stale; the task takes no other record with the cancellation on it."""
+    cancelling: list[int] = []
+
+    async def swallow(lane: Lane) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        cancelling.append(task.cancelling())
+        if lane.assignment.epoch == 1:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                return
+
+    made = pool(1, swallow)
+    first = made.assign()
+    made.receive(first, 0, [b"a"])
+    made.wait(lambda: made.started)
+    made.end(first)
+    made.receive(made.assign(), 0, [b"a", b"b"])
+    made.wait(lambda: len(made.ended) == 3)
+    assert made.dispatcher.stale_records == 1
+    assert cancelling == [0, 0, 0]
+
+
+def test_other_calls_are_not_cancelled_with_an_ended_epoch(pool: Callable[..., Pool]) -> None:
+    """Only what belongs to the ended partition is."""
+    gate = asyncio.Event()
+
+    async def wait(_lane: Lane) -> None:
+        await gate.wait()
+
+    made = pool(4, wait)
+    ends = made.assign()
+    with made.exchange.locked() as dispatcher:
+        stays = dispatcher.assign(TopicPartition("t", 1), 1)
+    made.receive(ends, 0, [b"a"])
+    made.receive(stays, 0, [b"a"])
+    made.wait(lambda: len(made.started) == 2)
+    made.end(ends)
+    made.wait(lambda: len(made.ended) == 1)
+    assert made.workers._loop is not None
+    made.workers._loop.call_soon_threadsafe(gate.set)
+    made.wait(lambda: stays.finished_records == 1 or made.exchange.settle())
+    assert made.failed == []
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_f10_what_a_handler_raises_by_itself_goes_to_the_desk(
+    pool: Callable[..., Pool], error: type[BaseException]
+) -> None:
+    """F10: a BaseException of an epoch that lasts is the desk's to decide; a loop is not ended by it."""
+
+    async def fail(_lane: Lane) -> None:
+        await asyncio.sleep(0)
+        raise error
+
+    made = pool(4, fail)
+    made.receive(made.assign(), 0, [b"a"])
+    made.wait(lambda: made.failed or made.deaths)
+    assert [type(one) for one in made.failed] == [error]
+    assert made.deaths == []
+
+
+def test_epochs_that_end_while_calls_run_leave_no_hole_and_repeat_nothing(pool: Callable[..., Pool]) -> None:
+    """300 revokes with and without patience: nothing unfinished is passed, nothing runs twice in an epoch."""
+    rng = random.Random(5)
+    done: dict[int, set[int]] = {}
+
+    async def work(lane: Lane) -> None:
+        assert lane.head is not None
+        epoch, offset = lane.assignment.epoch, lane.head.offset()
+        if offset % 3:
+            await asyncio.sleep(0)
+        if offset % 7 == 0:
+            await asyncio.sleep(0.0005)
+        assert offset not in done[epoch]
+        done[epoch].add(offset)
+
+    made = pool(6, work)
+    keys = [b"k%d" % n for n in range(12)]
+    position = 0
+    for epoch in range(1, 301):
+        done[epoch] = set()
+        assignment = made.assign()
+        count = rng.randrange(1, 80)
+        made.receive(assignment, position, [rng.choice(keys) for _ in range(count)])
+        if rng.random() < 0.5:
+            time.sleep(rng.random() * 0.002)
+        with made.exchange.locked() as dispatcher:
+            dispatcher.drain(assignment, below_started=True)
+        patient = rng.random() < 0.6
+
+        def drained(assignment: Assignment = assignment) -> bool:
+            with made.exchange.locked() as dispatcher:
+                return dispatcher.drained(assignment)
+
+        if patient:
+            made.wait(drained)
+        with made.exchange.locked() as dispatcher:
+            watermark = assignment.watermark()
+            dispatcher.end(assignment)
+        made.workers.cancel_ended()
+        assert watermark is not None
+        assert set(range(position, watermark)) <= done[epoch]
+        if patient:
+            assert watermark == max(done[epoch], default=position - 1) + 1
+        position = watermark
+    assert made.failed == []
+    assert made.deaths == []
