@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ehkafka.testing import EmbeddedBroker
 
 HANDLED_S = 30.0
-NOT_RUN_MAX = 4
+NOT_RUN_MAX = 3
 """Blocks that a page may show without a test that runs them: those of Spark, which has tests of its own."""
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
