@@ -102,7 +102,7 @@ def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pyte
     with one_broker_for_all(monkeypatch) as endpoint:
         for block in blocks:
             made.clear()
-            before = {id(value) for value in vars(module).values()}
+            before = list(vars(module).values())
             # Empty lines put a traceback's line numbers where the page has them.
             code = compile("\n" * (block.line - 1) + block.text, str(page), "exec")
             exec(code, vars(module))
@@ -116,13 +116,10 @@ def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pyte
                 consumer.close()
 
 
-def is_new_test(value: Any, before: set[int]) -> bool:
+def is_new_test(value: Any, before: list[Any]) -> bool:
     """Tell whether a block has defined this test."""
-    return (
-        isinstance(value, types.FunctionType)
-        and value.__name__.startswith("test_")
-        and id(value) not in before
-    )
+    is_test = isinstance(value, types.FunctionType) and value.__name__.startswith("test_")
+    return is_test and not any(value is one for one in before)
 
 
 def set_the_scene(monkeypatch: pytest.MonkeyPatch) -> None:
