@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import re
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -98,7 +98,7 @@ def test_the_first_page_shows_the_example_that_runs() -> None:
 @pytest.mark.parametrize("picture", sorted(GUIDES.rglob("*.svg")), ids=lambda picture: picture.name)
 def test_a_drawn_picture_is_read_in_light_and_dark_and_fetches_nothing(picture: Path) -> None:
     """It says in words what it shows, has colours for both, a ground of its own, and a page that shows it."""
-    drawn = ElementTree.fromstring(picture.read_text())
+    drawn = ET.fromstring(picture.read_text())
     svg = "{http://www.w3.org/2000/svg}"
     assert all(drawn.findtext(f"{svg}{name}") for name in ("title", "desc"))
     style = str(drawn.findtext(f"{svg}style"))
