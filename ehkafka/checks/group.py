@@ -1,21 +1,29 @@
-"""Step `group`: whether this credential can read the group's committed offsets. It never joins the group."""
+"""What the group has, and whether it can commit: the steps `group`, `offsets` and `commit`.
+
+None joins the group.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
-from ehkafka.checks.finding import Finding, NotMeasured
-from ehkafka.checks.inspection import trouble
+from ehkafka.checks.inspection import CLOSE_S, close_within, trouble
+from ehkafka.checks.result import Finding, NotMeasured, Trouble
+from ehkafka.checks.target import OWN_GROUP, as_own_group
 from ehkafka.endpoint.properties.limits import GROUP_NAME_CHARACTERS_MAX
+from ehkafka.positions.log_bounds import log_bounds
 from ehkafka.records import TopicPartition
+from ehkafka.wording import counted, seconds
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
     from ehkafka.checks.inspection import Inspection
+    from ehkafka.positions.gap import LogBounds
 
 NOT_YET = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -28,12 +36,16 @@ NOT_YET = {
 
 FIRST_SLICE_S = 0.5
 PAUSE_S = 0.02
+_PARTITIONS_NAMED = 5
+# Of the kind that the engine writes, and the same every time: two checks at once must not see each other.
+METADATA = "ehkafka check: nobody consumes with this group"
+COMMIT_PAUSE_S = 0.005
 
 
-def look(inspection: Inspection, _subject: str | None) -> Finding:
+def group(inspection: Inspection, _subject: str | None) -> Finding:
     """Read what the group has committed on every partition found."""
-    group = inspection.target.group
-    if group is None:
+    wanted = inspection.target.group
+    if wanted is None:
         raise NotMeasured("none named; add --group")
     asked = _partitions(inspection)
     if not asked:
@@ -41,8 +53,8 @@ def look(inspection: Inspection, _subject: str | None) -> Finding:
     found = read_commits(inspection, inspection.consumer(), asked)
     committed = [one for one in found if one.offset >= 0]
     inspection.committed = {TopicPartition(one.topic, one.partition): one for one in committed}
-    limit = f" ({len(group)} of {GROUP_NAME_CHARACTERS_MAX} characters)"
-    name = group + (limit if inspection.target.endpoint.is_event_hubs else "")
+    limit = f" ({len(wanted)} of {GROUP_NAME_CHARACTERS_MAX} characters)"
+    name = wanted + (limit if inspection.target.endpoint.is_event_hubs else "")
     facts = {"committed_partitions": len(committed), "partitions": len(asked)}
     if not committed:
         return Finding(f"{name}: no commits here yet, so start= decides where it begins", facts)
@@ -76,3 +88,166 @@ def _partitions(inspection: Inspection) -> list[KafkaPartition]:
     topics = inspection.cluster.topics
     named = [topic for topic in inspection.target.topics if topic in topics and not topics[topic].error]
     return [KafkaPartition(topic, number) for topic in named for number in sorted(topics[topic].partitions)]
+
+
+def offsets(inspection: Inspection, subject: str | None) -> Finding:
+    """Ask the partitions' leaders where their logs begin and end."""
+    if subject is None:
+        raise NotMeasured("no topic named")
+    assert inspection.cluster is not None
+    partitions = [TopicPartition(subject, n) for n in sorted(inspection.cluster.topics[subject].partitions)]
+    try:
+        logs = log_bounds(inspection.consumer(), partitions, inspection.remaining_s)
+    except KafkaException as error:
+        raise _unreadable(inspection, subject, error) from None
+    inspection.logs |= logs
+    rows = [_row(inspection, partition, log) for partition, log in logs.items()]
+    _refuse_outside(rows)
+    return _lag(rows)
+
+
+def _unreadable(inspection: Inspection, topic: str, error: KafkaException) -> Trouble:
+    """Name the leaders: what a broker calls itself may be an address that only its own network knows."""
+    cluster = inspection.cluster
+    assert cluster is not None
+    numbers = {one.leader for one in cluster.topics[topic].partitions.values()}
+    leaders = [
+        f"{cluster.brokers[n].host}:{cluster.brokers[n].port}" for n in sorted(numbers & set(cluster.brokers))
+    ]
+    found = trouble("the leaders do not tell the log's bounds", error)
+    named = ", ".join(leaders[:_PARTITIONS_NAMED])
+    found.fix += f" The leaders call themselves {named}: can these be reached from here?"
+    return found
+
+
+def _row(inspection: Inspection, partition: TopicPartition, log: LogBounds) -> dict[str, Any]:
+    found = inspection.committed.get(partition)
+    committed = None if found is None else found.offset
+    lag = None if committed is None else max(0, log.end - committed)
+    return {
+        "partition": partition.partition,
+        "start": log.start,
+        "end": log.end,
+        "committed": committed,
+        "lag": lag,
+    }
+
+
+def _refuse_outside(rows: list[dict[str, Any]]) -> None:
+    committed = [row for row in rows if row["committed"] is not None]
+    ahead = [row for row in committed if row["committed"] > row["end"]]
+    behind = [row for row in committed if row["committed"] < row["start"]]
+    facts = {"partitions": rows}
+    if ahead:
+        raise Trouble(
+            f"the group's commit is beyond the end of the log: {_named(ahead)}",
+            "The topic was made anew, or the namespace failed over: decide where the group goes on, and set"
+            " its offsets or use a new group.",
+            facts=facts,
+        )
+    if behind:
+        gone = sum(row["start"] - row["committed"] for row in behind)
+        raise Trouble(
+            f"the group's commit is before the start of the log: {_named(behind)}; {gone} offsets are gone",
+            "Retention was quicker than the group: decide where it goes on, and set its offsets or use a new"
+            " group.",
+            facts=facts,
+        )
+
+
+def _named(rows: list[dict[str, Any]]) -> str:
+    shown = [f"partition {r['partition']} at {r['committed']} (log {r['start']}–{r['end']})" for r in rows]
+    return ", ".join(shown[:_PARTITIONS_NAMED]) + (" …" if len(shown) > _PARTITIONS_NAMED else "")
+
+
+def _lag(rows: list[dict[str, Any]]) -> Finding:
+    held = sum(row["end"] - row["start"] for row in rows)
+    lags = [(row["lag"], row["partition"]) for row in rows if row["lag"] is not None]
+    text = f"the log spans {counted(held, 'offset')}"
+    facts: dict[str, Any] = {"partitions": rows, "offsets": held, "lag": None}
+    if lags:
+        facts["lag"] = total = sum(lag for lag, _partition in lags)
+        most, where = max(lags)
+        text += f"; the group's commits lie within it, lag {total}"
+        if total:
+            text += f" (most: {most} on partition {where})"
+    return Finding(text, facts)
+
+
+def commit(inspection: Inspection, _subject: str | None) -> Finding:
+    """Commit once and read it back: the only step that writes to the broker.
+
+    It commits in `OWN_GROUP`, a group that nobody consumes with, so that no position of the user's moves and
+    no live group is disturbed; always the same name, because Event Hubs counts groups.
+    """
+    wanted = _to_commit(inspection)
+    answers: list[KafkaError | None] = []
+    consumer = inspection.open(
+        as_own_group(inspection.properties),
+        on_commit=lambda error, _partitions: answers.append(error),
+    )
+    try:
+        took_s = _committed(inspection, consumer, wanted, answers)
+        kept = read_commits(inspection, consumer, [KafkaPartition(wanted.topic, wanted.partition)])[0]
+    finally:
+        close_within(consumer, CLOSE_S)
+    if kept.offset != wanted.offset:
+        raise Trouble(
+            f"committed {wanted.offset} in group {OWN_GROUP}, but {kept.offset} was read back",
+            "Try again; if it stays so, the service does not keep commits: report it to its operator.",
+        )
+    intact = kept.metadata == METADATA
+    said = "came back intact" if intact else "did not come back as it was, so it cannot carry finished ranges"
+    return Finding(
+        f"in {took_s * 1000:.0f} ms, in the group {OWN_GROUP}; metadata {said}",
+        {"commit_s": round(took_s, 4), "metadata_intact": intact, "group": OWN_GROUP},
+    )
+
+
+def _to_commit(inspection: Inspection) -> KafkaPartition:
+    """Return what to commit: the start of the first log that is known."""
+    for partition, log in inspection.logs.items():
+        return KafkaPartition(*partition, log.start, METADATA)
+    raise NotMeasured("no partition to commit on; add --topic")
+
+
+def _committed(
+    inspection: Inspection, consumer: Consumer, wanted: KafkaPartition, answers: list[KafkaError | None]
+) -> float:
+    """Commit until it is acknowledged; return how long the last try took."""
+    while True:
+        began_s = time.monotonic()
+        answer = _answer(inspection, consumer, wanted, answers)
+        if answer is None:
+            return time.monotonic() - began_s
+        if answer.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            raise NotMeasured(f"the credential may not use the group {OWN_GROUP}, so it was not tried")
+        if answer.code() == KafkaError.UNKNOWN_MEMBER_ID:
+            raise NotMeasured(
+                f"somebody consumes with the group {OWN_GROUP}, which is ours: use another there"
+            )
+        if answer.code() not in NOT_YET or inspection.is_over:
+            raise trouble("the commit was refused", answer)
+        inspection.listen(consumer, COMMIT_PAUSE_S)
+
+
+def _answer(
+    inspection: Inspection, consumer: Consumer, wanted: KafkaPartition, answers: list[KafkaError | None]
+) -> KafkaError | None:
+    # Asynchronous: librdkafka's synchronous commit has no time-out.
+    answers.clear()
+    try:
+        consumer.commit(offsets=[wanted], asynchronous=True)
+    except KafkaException as error:
+        at_once: KafkaError = error.args[0]
+        return at_once
+    while not answers:
+        if inspection.is_over:
+            raise Trouble(
+                f"no answer within {seconds(inspection.timeout_s)}",
+                "The group's coordinator does not answer, or throttles: look at its health and quota.",
+            )
+        inspection.listen(consumer, COMMIT_PAUSE_S)
+        if (refusal := inspection.heard_of(KafkaError.GROUP_AUTHORIZATION_FAILED)) is not None:
+            return refusal
+    return answers[0]

@@ -1,18 +1,19 @@
 """What the probes of one run share: the target, the clock of the current step, and what was found so far.
 
-One probe at a time writes here, each on a thread of its own; the runner sets the deadline in between.
+One probe at a time writes here, each on a thread of its own (`bounded`); the runner sets the deadline in
+between.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
-from ehkafka.checks.bounded import Overdue, bounded
 from ehkafka.checks.cleaning import Cleaner
-from ehkafka.checks.finding import Trouble
+from ehkafka.checks.result import Trouble
 from ehkafka.endpoint.bootstrap import bootstrap_addresses
 from ehkafka.endpoint.causes import CAUSE_UNKNOWN, CAUSES
 from ehkafka.endpoint.client import open_consumer
@@ -20,6 +21,7 @@ from ehkafka.endpoint.client_log import ClientLog
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from confluent_kafka import Consumer
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from ehkafka.checks.target import Target
     from ehkafka.positions.gap import LogBounds
     from ehkafka.records import TopicPartition
+
+T = TypeVar("T")
 
 CLOSE_S = 3.0
 # So much of a step's time is left for its answer to come back.
@@ -152,3 +156,33 @@ def trouble(what: str, error: KafkaError | KafkaException) -> Trouble:
     inner = error.args[0] if isinstance(error, KafkaException) else error
     cause = CAUSES.get(inner.name(), CAUSE_UNKNOWN)
     return Trouble(f"{what}: {inner.name()} ({inner.str()})", ended(f"{cause[0].upper()}{cause[1:]}"))
+
+
+class Overdue(Exception):  # noqa: N818 - an answer, like a probe's own
+    """The function had not returned in time; its thread still runs."""
+
+
+def bounded(function: Callable[[], T], timeout_s: float, name: str) -> T:
+    """Return what the function returns, or raise what it raises; raises `Overdue` after `timeout_s`.
+
+    A look-up of a name, a user's token callback and librdkafka's close have no time-out of their own. So it
+    runs on a daemon thread, which is left to itself once given up; whatever it uses must not be used by
+    anybody else afterwards.
+    """
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            results.append(function())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work, name=f"check-{name}", daemon=True)
+    thread.start()
+    thread.join(timeout_s)
+    if errors:
+        raise errors[0]
+    if not results:
+        raise Overdue(name)
+    return results[0]

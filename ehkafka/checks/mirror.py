@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.checkpoints.store_mirror import writes_per_month
 from ehkafka.checkpoints.stores.store import StoreConflictError, StoreError
-from ehkafka.checks.finding import SETTINGS_CODE, Finding, NotMeasured, Trouble
+from ehkafka.checks.result import SETTINGS_CODE, Finding, NotMeasured, Trouble
 from ehkafka.errors import ConfigurationError
 from ehkafka.wording import seconds
 
@@ -23,7 +23,7 @@ ADVICE = (
 )
 
 
-def look(inspection: Inspection, _subject: str | None) -> Finding:
+def mirror(inspection: Inspection, _subject: str | None) -> Finding:
     """Read and write once."""
     choice = inspection.target.mirror
     if choice is None:

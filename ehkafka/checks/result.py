@@ -1,6 +1,7 @@
-"""What a check found: one frozen result a step, and the report over all of them.
+"""What a check found: what a probe says of its step, one frozen result a step, and the report over all.
 
-Pure values. Holds only texts that are clean already (`cleaning`): no secret, no control character.
+Pure values. A probe returns a `Finding`, or raises `Trouble` or `NotMeasured`; their texts are raw. Results
+hold only texts that `run` has cleaned: no secret, no control character.
 """
 
 from __future__ import annotations
@@ -9,8 +10,38 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.errors import ConfigurationError, EndpointError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+SETTINGS_CODE = ConfigurationError.exit_code
+BROKER_CODE = EndpointError.exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The step is fine."""
+
+    text: str
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class Trouble(Exception):  # noqa: N818 - an answer of a probe, not an error of ours
+    """The step failed: what was seen, and what a person can do about it."""
+
+    def __init__(
+        self, text: str, fix: str, *, exit_code: int = BROKER_CODE, facts: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(text)
+        self.text = text
+        self.fix = fix
+        self.exit_code = exit_code
+        self.facts = facts or {}
+
+
+class NotMeasured(Exception):  # noqa: N818 - likewise
+    """The step does not apply here, or nothing honest can be said; the text tells which."""
 
 
 class Status(enum.StrEnum):

@@ -11,27 +11,10 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
 
-from ehkafka.checks import (
-    auth,
-    clock,
-    commit,
-    dns,
-    group,
-    kafka,
-    mirror,
-    oauth_token,
-    offsets,
-    partitions,
-    settings,
-    tcp,
-    tls,
-    topic,
-)
-from ehkafka.checks.bounded import Overdue, bounded
-from ehkafka.checks.finding import Finding, NotMeasured, Trouble
-from ehkafka.checks.inspection import Inspection
+from ehkafka.checks import broker, group, login, mirror, network
+from ehkafka.checks.inspection import Inspection, Overdue, bounded
 from ehkafka.checks.plan import SETTINGS, Step, blocker, steps_after_settings
-from ehkafka.checks.result import CheckResult, Report, Status
+from ehkafka.checks.result import CheckResult, Finding, NotMeasured, Report, Status, Trouble
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EngineError
 from ehkafka.wording import seconds
@@ -45,20 +28,20 @@ if TYPE_CHECKING:
     Probe = Callable[[Inspection, str | None], Finding]
 
 PROBES: Mapping[str, Probe] = {
-    "settings": settings.look,
-    "dns": dns.look,
-    "tcp": tcp.look,
-    "tls": tls.look,
-    "kafka": kafka.look,
-    "token": oauth_token.look,
-    "auth": auth.look,
-    "topic": topic.look,
-    "partitions": partitions.look,
-    "group": group.look,
-    "offsets": offsets.look,
-    "clock": clock.look,
-    "commit": commit.look,
-    "mirror": mirror.look,
+    "settings": login.settings,
+    "dns": network.dns,
+    "tcp": network.tcp,
+    "tls": network.tls,
+    "kafka": broker.kafka,
+    "token": login.token,
+    "auth": login.auth,
+    "topic": broker.topic,
+    "partitions": broker.partitions,
+    "group": group.group,
+    "offsets": group.offsets,
+    "clock": login.clock,
+    "commit": group.commit,
+    "mirror": mirror.mirror,
 }
 # A probe keeps its time by itself and says what it waited for; what hangs beyond that is cut off.
 GRACE_S = 1.0

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ehkafka.checks import auth, oauth_token, topic
-from ehkafka.checks.bounded import Overdue, bounded
-from ehkafka.checks.finding import SETTINGS_CODE, NotMeasured, Trouble
+from ehkafka.checks import broker, login
+from ehkafka.checks.inspection import Overdue, bounded
+from ehkafka.checks.result import SETTINGS_CODE, NotMeasured, Trouble
 from ehkafka.checks.run import GRACE_S
 from ehkafka.errors import ConfigurationError, EhkafkaError, EndpointError, TopicNotFoundError
 from ehkafka.wording import ended
@@ -52,10 +52,10 @@ def reach_topic(inspection: Inspection, name: str) -> Consumer:
         if inspection.mechanism == "OAUTHBEARER":
             _look_at_token(inspection)
         inspection.begin_step()
-        auth.look(inspection, name)
+        login.auth(inspection, name)
         about = f", topic {name}"
         inspection.begin_step()
-        topic.look(inspection, name)
+        broker.topic(inspection, name)
     except Trouble as found:
         kind: type[EhkafkaError] = EndpointError
         if found.exit_code == SETTINGS_CODE:
@@ -77,6 +77,6 @@ def told(
 def _look_at_token(inspection: Inspection) -> None:
     inspection.begin_step()
     try:
-        oauth_token.look(inspection, None)
+        login.token(inspection, None)
     except NotMeasured:
         return  # librdkafka fetches it by itself

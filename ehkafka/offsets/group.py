@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Self
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
-from ehkafka.checks.finding import Trouble
 from ehkafka.checks.group import NOT_YET, read_commits
 from ehkafka.checks.inspection import CLOSE_S, Inspection, close_within
+from ehkafka.checks.result import Trouble
 from ehkafka.checks.way_in import enter, reach_topic, told
 from ehkafka.endpoint.client import check_client_version, describe_error, open_admin
 from ehkafka.endpoint.client_log import ClientLog

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import ehkafka
-from ehkafka.checks import Target, clock
-from ehkafka.checks.finding import NotMeasured, Trouble
+from ehkafka.checks import Target, login
 from ehkafka.checks.inspection import Inspection
+from ehkafka.checks.result import NotMeasured, Trouble
 
 
 def inspection(token_age_s: float | None) -> Inspection:
@@ -23,22 +23,22 @@ def inspection(token_age_s: float | None) -> Inspection:
 def test_a_stamp_from_our_future_proves_that_we_are_behind() -> None:
     """Nobody can stamp later than now: our clock is behind by that much at least."""
     with pytest.raises(Trouble) as trouble:
-        clock.look(inspection(-60.0), None)
+        login.clock(inspection(-60.0), None)
     assert "behind" in trouble.value.text
     assert "NTP" in trouble.value.fix
 
 
 def test_an_old_stamp_bounds_how_far_ahead_we_are() -> None:
     """A stamp in our past proves no more than that."""
-    assert "at most 30 s ahead" in clock.look(inspection(30.0), None).text
+    assert "at most 30 s ahead" in login.clock(inspection(30.0), None).text
 
 
 def test_seconds_cut_off_are_no_proof() -> None:
     """Tokens are stamped in whole seconds."""
-    assert clock.look(inspection(-1.0), None).facts["newest_stamp_age_s"] < 0
+    assert login.clock(inspection(-1.0), None).facts["newest_stamp_age_s"] < 0
 
 
 def test_without_a_stamp_nothing_is_said() -> None:
     """A number is not invented."""
     with pytest.raises(NotMeasured, match="a broker tells no time"):
-        clock.look(inspection(None), None)
+        login.clock(inspection(None), None)

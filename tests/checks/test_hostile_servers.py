@@ -159,7 +159,7 @@ def test_a_dead_bootstrap_server_beside_a_live_one() -> None:
 def test_a_resolver_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A look-up has no time-out of its own: the step ends without it."""
     never = threading.Event()
-    monkeypatch.setattr("ehkafka.checks.dns.socket.getaddrinfo", lambda *_a, **_k: never.wait())
+    monkeypatch.setattr("ehkafka.checks.network.socket.getaddrinfo", lambda *_a, **_k: never.wait())
     failed = the_failure(checked("broker.invalid:9092", timeout_s=0.1))
     never.set()
     assert failed.name == "dns"

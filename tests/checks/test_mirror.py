@@ -10,8 +10,8 @@ import ehkafka
 from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.checkpoints.stores.file import FileStore
 from ehkafka.checks import Target, mirror
-from ehkafka.checks.finding import NotMeasured, Trouble
 from ehkafka.checks.inspection import Inspection
+from ehkafka.checks.result import NotMeasured, Trouble
 from tests.kit.bad_store import BadStore
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def test_a_store_that_takes_writes_is_well_with_the_writes_of_a_month_and_the_ad
     """259 200 checkpoints and 86 400 owners of one partition in 30 days at most."""
     store = BadStore()
     for _ in range(2):
-        found = mirror.look(inspection(store), None)
+        found = mirror.mirror(inspection(store), None)
     assert found.facts["writes_per_month_max"] == 259_200 + 86_400
     assert "345,600 writes a month" in found.text
     assert "soft delete" in found.text
@@ -40,18 +40,18 @@ def test_a_store_that_takes_writes_is_well_with_the_writes_of_a_month_and_the_ad
 def test_a_store_that_refuses_is_told_with_the_next_step(tmp_path: Path) -> None:
     """A folder that is missing; a store that is down."""
     with pytest.raises(Trouble) as missing:
-        mirror.look(inspection(FileStore(tmp_path / "missing")), None)
+        mirror.mirror(inspection(FileStore(tmp_path / "missing")), None)
     assert "missing" in missing.value.text
     store = BadStore()
     store.down = True
     with pytest.raises(Trouble, match="it is down"):
-        mirror.look(inspection(store), None)
+        mirror.mirror(inspection(store), None)
 
 
 def test_without_a_mirror_nothing_is_measured() -> None:
     """A target has one or not."""
     with pytest.raises(NotMeasured, match="no mirror"):
-        mirror.look(inspection(None), None)
+        mirror.mirror(inspection(None), None)
 
 
 def test_the_target_of_an_app_has_its_mirror() -> None:
