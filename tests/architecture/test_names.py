@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.architecture.test_dependencies import PACKAGE, TESTS
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
