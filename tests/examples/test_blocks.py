@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 HANDLED_S = 30.0
 NOT_RUN_MAX = 3
-"""Blocks that a page may show without a test that runs them: those of Spark, which has tests of its own."""
+"""Blocks that are not run here: those of the page on Spark, which tests/spark runs."""
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 LANGUAGES = {"python", "console", "toml", "json", "yaml", "text"}
