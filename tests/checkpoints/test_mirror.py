@@ -104,7 +104,7 @@ def test_what_was_acknowledged_is_mirrored_and_told(run: Run) -> None:
 
 
 def test_an_outage_is_told_once_and_its_end_once(run: Run) -> None:
-    """P4: while the store is down nothing waits for it; afterwards only the newest position is written."""
+    """While the store is down nothing waits for it; afterwards only the newest position is written."""
     run.acknowledge(1)
     eventually(lambda: run.mirrored() == 1)
     run.store.down = True
@@ -126,7 +126,7 @@ def test_an_outage_is_told_once_and_its_end_once(run: Run) -> None:
 
 
 def test_a_store_that_stands_still_holds_up_nobody(run: Run) -> None:
-    """P4: the poll thread's calls return at once whatever the store does."""
+    """The poll thread's calls return at once whatever the store does."""
     eventually(lambda: run.store.asked > 0)
     run.store.go.clear()
     run.acknowledge(5)
@@ -151,8 +151,8 @@ def test_a_lost_answer_to_our_own_write_is_no_conflict(run: Run) -> None:
     assert run.of(MirrorContested) == []
 
 
-def test_p6_the_write_of_a_process_that_slept_is_refused(run: Run) -> None:
-    """P6: another owner has written meanwhile: by its version the old one notices, and leaves it alone."""
+def test_the_write_of_a_process_that_slept_is_refused(run: Run) -> None:
+    """Another owner has written meanwhile: by its version the old one notices, and leaves it alone."""
     run.acknowledge(5)
     eventually(lambda: run.mirrored() == 5)
     newer = checkpoint_body(Checkpoint(next_offset=50, owner="other"))
@@ -242,7 +242,7 @@ def test_a_stop_in_an_outage_tries_once(run: Run) -> None:
 
 
 def test_owners_are_said_and_released(run: Run) -> None:
-    """J2: a blob for each partition of ours, idle ones included, released when it is not ours any more."""
+    """A blob for each partition of ours, idle ones included, released when it is not ours any more."""
     name = LAYOUT.name("t", 0, "ehkafka/owner")
 
     def owner() -> Any:

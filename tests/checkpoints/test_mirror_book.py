@@ -94,7 +94,7 @@ def test_writes_of_one_partition_keep_their_distance(book: MirrorBook) -> None:
 
 
 def test_a_mirror_that_is_ahead_waits_for_a_commit_that_came_after_the_look(book: MirrorBook) -> None:
-    """P4: an operator's rewind gets into the mirror, and an old owner's late acknowledgement does not."""
+    """An operator's rewind gets into the mirror, and an old owner's late acknowledgement does not."""
     book.was_read(T0, 1, seen(100, at_s=5.0))
     book.acknowledged(T0, 1, progress(40), requested_s=4.9, now_s=5.1)
     assert book.to_write(99.0) == []
@@ -326,10 +326,10 @@ class Group:
         max_size=60,
     )
 )
-def test_p6_no_order_of_events_lets_a_sleeping_owner_take_the_mirror_back(
+def test_no_order_of_events_lets_a_sleeping_owner_take_the_mirror_back(
     steps: list[tuple[str, int, int]],
 ) -> None:
-    """P6: whatever is late, lost or rewound, a process that lost its partition only ever moves it forward."""
+    """Whatever is late, lost or rewound, a process that lost its partition only ever moves it forward."""
     group = Group()
     for what, who, forward in steps:
         group.step(what, who, forward)

@@ -73,8 +73,8 @@ def say(store: BadStore, who: str) -> Version:
     )
 
 
-def test_j2_a_killed_owner_s_word_is_replaced_at_once(store: BadStore) -> None:
-    """J2: who takes a partition over says so with its first turn, whatever the dead one has written."""
+def test_a_killed_owner_s_word_is_replaced_at_once(store: BadStore) -> None:
+    """Who takes a partition over says so with its first turn, whatever the dead one has written."""
     say(store, "killed")
     run = Run(store, "me")
     run.book.assigned(T0, 1)
@@ -82,8 +82,8 @@ def test_j2_a_killed_owner_s_word_is_replaced_at_once(store: BadStore) -> None:
     assert owner(store) == ("me", False)
 
 
-def test_j2_a_word_that_crossed_with_the_last_owner_s_is_said_again_soon(store: BadStore) -> None:
-    """J2: the one before releases between our look and our first word: the table is wrong for a second."""
+def test_a_word_that_crossed_with_the_last_owner_s_is_said_again_soon(store: BadStore) -> None:
+    """The one before releases between our look and our first word: the table is wrong for a second."""
     run = Run(store, "me")
     say(store, "before")
     run.book.assigned(T0, 1)

@@ -228,8 +228,8 @@ def test_looking_joins_nothing_and_commits_nothing(broker: EmbeddedBroker) -> No
         assert broker.requests(api) == []
 
 
-def test_f14_a_redrive_brings_letters_home_as_they_were(broker: EmbeddedBroker, tmp_path: Path) -> None:
-    """F14: to their topic and partition, with key, value and own headers, and counted; by the command."""
+def test_a_redrive_brings_letters_home_as_they_were(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    """To their topic and partition, with key, value and own headers, and counted; by the command."""
     own = (("traceparent", b"00-1"), ("twice", b"1"), ("twice", None))
     bury(broker, 3, "a", partition=1, own=own)
     bury(broker, 4, "b", origin="u", own=(("ehkafka-redriven", b"1"),))
@@ -256,8 +256,8 @@ def test_f14_a_redrive_brings_letters_home_as_they_were(broker: EmbeddedBroker, 
     assert len(at_home(broker, "t")) == 1
 
 
-def test_f14_the_order_of_a_partition_is_kept_over_all_partitions_of_letters(broker: EmbeddedBroker) -> None:
-    """F14: letters of one partition that lie in two come back in the order in which they were written."""
+def test_the_order_of_a_partition_is_kept_over_all_partitions_of_letters(broker: EmbeddedBroker) -> None:
+    """Letters of one partition that lie in two come back in the order in which they were written."""
     for offset in range(12):
         bury(broker, offset, f"k{offset}", partition=offset % 2, dead=(offset // 3) % 2)
         time.sleep(0.002)  # a time-stamp's grain
@@ -269,8 +269,8 @@ def test_f14_the_order_of_a_partition_is_kept_over_all_partitions_of_letters(bro
         assert ours == [b"value %d" % offset for offset in range(partition, 12, 2)]
 
 
-def test_f14_a_filter_passes_letters_over_and_counts_them(broker: EmbeddedBroker) -> None:
-    """F14: another group has them all again."""
+def test_a_filter_passes_letters_over_and_counts_them(broker: EmbeddedBroker) -> None:
+    """Another group has them all again."""
     for offset, key in enumerate("abab"):
         bury(broker, offset, key)
     count = redrive_of(broker, choose=LetterFilter(key="a")).run()
@@ -282,8 +282,8 @@ def test_f14_a_filter_passes_letters_over_and_counts_them(broker: EmbeddedBroker
     assert [m.value() for m in at_home(broker)] == [b"value 0", b"value 2", b"value 1", b"value 3"]
 
 
-def test_f14_an_interrupted_redrive_goes_on_where_it_was(broker: EmbeddedBroker) -> None:
-    """F14: what the broker refused and all behind it in its partition is brought home by the next one."""
+def test_an_interrupted_redrive_goes_on_where_it_was(broker: EmbeddedBroker) -> None:
+    """What the broker refused and all behind it in its partition is brought home by the next one."""
     for offset in range(3):
         bury(broker, offset)
     broker.fail_next(ApiKey.PRODUCE, KafkaError.TOPIC_AUTHORIZATION_FAILED)
@@ -295,10 +295,10 @@ def test_f14_an_interrupted_redrive_goes_on_where_it_was(broker: EmbeddedBroker)
     assert redrive_of(broker).committed()[0] == 3
 
 
-def test_f14_nothing_is_committed_above_what_is_acknowledged(
+def test_nothing_is_committed_above_what_is_acknowledged(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F14: while the broker holds its answer back, the group stays where it is."""
+    """While the broker holds its answer back, the group stays where it is."""
     monkeypatch.setattr("ehkafka.redrive.run.COMMIT_S", 0.05)
     bury(broker, 0)
     broker.delay_next(ApiKey.PRODUCE, 1.0)
@@ -312,8 +312,8 @@ def test_f14_nothing_is_committed_above_what_is_acknowledged(
     assert redrive_of(broker).committed()[0] == 1
 
 
-def test_f14_a_run_writes_nothing_before_all_homes_were_found(broker: EmbeddedBroker) -> None:
-    """F14: also one that nobody planned: without one of the homes, the letters for the others stay too."""
+def test_a_run_writes_nothing_before_all_homes_were_found(broker: EmbeddedBroker) -> None:
+    """Also one that nobody planned: without one of the homes, the letters for the others stay too."""
     bury(broker, 0)
     bury(broker, 1, partition=5)
     bury(broker, 2, origin="gone")
@@ -326,10 +326,10 @@ def test_f14_a_run_writes_nothing_before_all_homes_were_found(broker: EmbeddedBr
     assert redrive_of(broker, choose=LetterFilter(error="with 0")).run().to == {("t", 0): 1}
 
 
-def test_f14_more_letters_than_the_producer_holds_come_home(
+def test_more_letters_than_the_producer_holds_come_home(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F14: its queue is bounded in bytes, too, which large letters fill; then the redrive waits."""
+    """Its queue is bounded in bytes, too, which large letters fill; then the redrive waits."""
     properties = redrive_writer.letter_properties
     monkeypatch.setattr(
         redrive_writer,
@@ -342,8 +342,8 @@ def test_f14_more_letters_than_the_producer_holds_come_home(
     assert [m.value() for m in at_home(broker)] == [b"value %d" % offset for offset in range(10)]
 
 
-def test_f14_progress_in_a_topic_that_was_made_anew_is_refused(broker: EmbeddedBroker) -> None:
-    """F14: the letters below it would be passed over in silence; another group begins at the first."""
+def test_progress_in_a_topic_that_was_made_anew_is_refused(broker: EmbeddedBroker) -> None:
+    """The letters below it would be passed over in silence; another group begins at the first."""
     bury(broker, 0)
     member = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "dead.redrive", **QUICK})
     member.commit(offsets=[TopicPartition("dead", 0, 7)], asynchronous=False)

@@ -65,7 +65,7 @@ def place(token_azurite: Azurite, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
 
 
 def test_checkpoints_are_imported_exported_and_compared_by_url(place: Place) -> None:
-    """E5: the identity is asked for Blob Storage alone; a preview moves nothing, --yes moves."""
+    """The identity is asked for Blob Storage alone; a preview moves nothing, --yes moves."""
     store = place.store()
     for partition, number in {0: "4", 1: "6"}.items():
         name = Layout(HOST, "$default").name("t", partition)

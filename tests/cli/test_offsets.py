@@ -129,7 +129,7 @@ def test_a_position_outside_of_the_log_is_named_and_nothing_moves(broker: Embedd
 
 
 def test_a_live_group_is_refused(broker: EmbeddedBroker) -> None:
-    """E5: it keeps its offsets; the message says what to do."""
+    """It keeps its offsets; the message says what to do."""
     reset(broker, "--to", "2", "--yes")
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g", **MEMBER})
     try:
@@ -146,8 +146,8 @@ def test_a_live_group_is_refused(broker: EmbeddedBroker) -> None:
     assert committed(broker) == {0: 2, 1: 2, 2: 2}
 
 
-def test_e5_an_import_moves_to_the_next_sequence_number(broker: EmbeddedBroker, tmp_path: Path) -> None:
-    """E5: a partition without a checkpoint is kept and said to be."""
+def test_an_import_moves_to_the_next_sequence_number(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    """A partition without a checkpoint is kept and said to be."""
     folder = sdk_folder(tmp_path, {0: "4", 2: "0"})
     code, text, error = ehkafka(
         broker, "offsets", "import", "t", "--from", folder, "--yes", "--watch-for", "0"
@@ -205,7 +205,7 @@ def test_some_partitions_can_be_imported_beside_broken_ones(broker: EmbeddedBrok
 def test_commits_that_move_while_watched_refuse(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """E5: somebody consumes, whatever the broker says of members; nothing is moved."""
+    """Somebody consumes, whatever the broker says of members; nothing is moved."""
     reset(broker, "--to", "2", "--yes")
 
     monkeypatch.setattr("ehkafka.offsets.watch._pause", lambda _s: commit_from_outside(broker, 1, 3))
@@ -328,7 +328,7 @@ def test_lag_watched_ends_when_it_is_too_much(broker: EmbeddedBroker) -> None:
 
 
 def test_owners_shows_idle_and_silent_ones(broker: EmbeddedBroker, tmp_path: Path) -> None:
-    """J2: who has which partition and when he said so, with the lag; idle partitions included."""
+    """Who has which partition and when he said so, with the lag; idle partitions included."""
     reset(broker, "--to", "0=10", "--to", "1=7", "--yes")
     now_ms = int(time.time() * 1000)
     said = {
@@ -354,8 +354,8 @@ def test_owners_shows_idle_and_silent_ones(broker: EmbeddedBroker, tmp_path: Pat
     assert "1 owner, 3 partitions, total lag 13" in text
 
 
-def test_j2_owners_of_a_running_app(broker: EmbeddedBroker, tmp_path: Path) -> None:
-    """J2: every partition has the app as its owner while it runs, idle ones too, and nobody afterwards."""
+def test_owners_of_a_running_app(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    """Every partition has the app as its owner while it runs, idle ones too, and nobody afterwards."""
     mirror = StoreMirror(store=FileStore(tmp_path), interval_s=0.1, namespace=HOST)
     app = App(group="g", endpoint=Endpoint.kafka(broker.bootstrap), start="latest", mirror=mirror)
     app.handler("t")(lambda _record: None)

@@ -214,10 +214,10 @@ def test_diff_shows_the_mirror_of_this_namespace(broker: EmbeddedBroker, tmp_pat
 
 
 @pytest.mark.parametrize(("anchor_ms", "code"), [(WRITTEN_MS, 0), (WRITTEN_MS + 1, 3)])
-def test_p5_a_mirror_of_another_log_is_not_imported(
+def test_a_mirror_of_another_log_is_not_imported(
     broker: EmbeddedBroker, tmp_path: Path, anchor_ms: int, code: int
 ) -> None:
-    """P5: the topic was made anew under its name: the record before the position is another one."""
+    """The topic was made anew under its name: the record before the position is another one."""
     mirror(tmp_path, 0, Checkpoint(next_offset=5, anchor=(4, anchor_ms), owner="app-1"))
     found, _, error = import_from(broker, tmp_path, "--from-group", "g")
     assert found == code, error
@@ -226,8 +226,8 @@ def test_p5_a_mirror_of_another_log_is_not_imported(
     assert commits(broker.bootstrap, "g", "t")[0].offset == (-1001 if code else 5)
 
 
-def test_c10_a_reset_to_the_very_commit_begins_anew_there(broker: EmbeddedBroker) -> None:
-    """C10: what was finished above it is shown, handled again, and nowhere brought back from."""
+def test_a_reset_to_the_very_commit_begins_anew_there(broker: EmbeddedBroker) -> None:
+    """What was finished above it is shown, handled again, and nowhere brought back from."""
     commit(broker, 0, 4, encode(4, LogFacts(), ((5, 8),), 0, 1000).text or "")
     text = ehkafka(broker.bootstrap, "offsets", "show", "t")[1]
     assert "3 finished above it" in text

@@ -1,4 +1,4 @@
-"""E7: every call, documented or not, does the same in both classes: results, errors, callbacks."""
+"""Every call, documented or not, does the same in both classes: results, errors, callbacks."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def on_kafka(
 
 
 @pytest.mark.parametrize("scenario", ON_EMBEDDED)
-def test_e7_calls_on_the_embedded_broker(on_embedded: Callable[[str], list[str]], scenario: str) -> None:
-    """E7: both classes say the same on the embedded broker, and where no broker answers."""
+def test_calls_on_the_embedded_broker(on_embedded: Callable[[str], list[str]], scenario: str) -> None:
+    """Both classes say the same on the embedded broker, and where no broker answers."""
     assert not on_embedded(scenario)
 
 
 @pytest.mark.parametrize("scenario", ON_KAFKA)
-def test_e7_calls_on_apache_kafka(on_kafka: Callable[[str], list[str]], scenario: str) -> None:
-    """E7: both classes say the same on Apache Kafka, also of fetches that a quota holds back."""
+def test_calls_on_apache_kafka(on_kafka: Callable[[str], list[str]], scenario: str) -> None:
+    """Both classes say the same on Apache Kafka, also of fetches that a quota holds back."""
     assert not on_kafka(scenario)
 
 

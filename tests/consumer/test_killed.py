@@ -16,15 +16,15 @@ TRIES = 30
 LIMIT_S = 20.0
 
 
-def test_e7_confluent_kafka_loses_what_nobody_handled() -> None:
-    """E7: after a kill, the group's commit is past records that were only about to be handled."""
+def test_confluent_kafka_loses_what_nobody_handled() -> None:
+    """After a kill, the group's commit is past records that were only about to be handled."""
     with EmbeddedBroker({"t": 1}) as broker:
         broker.produce("t", [(None, b"v")] * RECORDS)
         assert any(_lost(broker, "confluent_kafka", f"group-{number}") for number in range(TRIES))
 
 
-def test_e7_the_drop_in_loses_nothing() -> None:
-    """E7: the same program, one import changed: the commit is what was handled."""
+def test_the_drop_in_loses_nothing() -> None:
+    """The same program, one import changed: the commit is what was handled."""
     with EmbeddedBroker({"t": 1}) as broker:
         broker.produce("t", [(None, b"v")] * RECORDS)
         assert [_lost(broker, "ehkafka", f"group-{number}") for number in range(3)] == [0, 0, 0]

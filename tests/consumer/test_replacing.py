@@ -1,4 +1,4 @@
-"""A17: programs put the drop-in into confluent-kafka's place, and our own clients stay what they are."""
+"""Programs put the drop-in into confluent-kafka's place, and our own clients stay what they are."""
 
 from __future__ import annotations
 

@@ -89,8 +89,8 @@ def test_a_function_an_object_and_a_partial_may_be_async(lab: Any, wait_for: Any
     assert threads == {"ehkafka-partial-loop"}
 
 
-def test_j5_a_class_with_an_async_process_gets_one_instance_per_partition(lab: Any, wait_for: Any) -> None:
-    """J5: open and close around all records, on the hook thread."""
+def test_a_class_with_an_async_process_gets_one_instance_per_partition(lab: Any, wait_for: Any) -> None:
+    """Open and close around all records, on the hook thread."""
     Process.said.clear()
     app = lab.app(Process)
     lab.produce("a a a")
@@ -211,7 +211,7 @@ def test_async_worker_hooks_beside_a_plain_handler_are_refused_at_the_start(lab:
 
 
 def test_an_async_worker_stop_hook_that_raises_is_told_and_the_stop_ends(lab: Any, events: Any) -> None:
-    """Contract 5: an event, not a dead thread's traceback."""
+    """An event, not a dead thread's traceback."""
     app: ehkafka.App = lab.app(nothing)
     app.add_hook(events)
 
@@ -228,7 +228,7 @@ def test_an_async_worker_stop_hook_that_raises_is_told_and_the_stop_ends(lab: An
 
 
 def test_at_the_deadline_of_a_stop_what_still_runs_is_cancelled(lab: Any, wait_for: Any) -> None:
-    """L3: the handler can clean up; the record is not committed, the loop has ended."""
+    """The handler can clean up; the record is not committed, the loop has ended."""
     said: list[str] = []
 
     async def handle(_record: Any) -> None:
@@ -278,8 +278,8 @@ def test_a_call_longer_than_its_deadline_is_cancelled_and_takes_the_failure_path
     assert isinstance(asked[0], TimeoutError)
 
 
-def test_f10_a_handler_that_raises_cancelled_error_by_itself_stops_the_app(lab: Any) -> None:
-    """F10: nobody cancelled it, so nobody knows what became of the record: it is not committed."""
+def test_a_handler_that_raises_cancelled_error_by_itself_stops_the_app(lab: Any) -> None:
+    """Nobody cancelled it, so nobody knows what became of the record: it is not committed."""
 
     async def handle(_record: Any) -> None:
         raise asyncio.CancelledError("from a task of its own")
@@ -294,8 +294,8 @@ def test_f10_a_handler_that_raises_cancelled_error_by_itself_stops_the_app(lab: 
 # --- trouble ------------------------------------------------------------------------------------------------
 
 
-def test_l7_a_loop_that_dies_fails_the_app_visibly_and_soon(lab: Any, wait_for: Any) -> None:
-    """L7: a task that a handler left behind exits: the app ends with an error, waiting for no call."""
+def test_a_loop_that_dies_fails_the_app_visibly_and_soon(lab: Any, wait_for: Any) -> None:
+    """A task that a handler left behind exits: the app ends with an error, waiting for no call."""
     left: list[Any] = []
 
     async def leaves() -> None:
@@ -315,10 +315,8 @@ def test_l7_a_loop_that_dies_fails_the_app_visibly_and_soon(lab: Any, wait_for: 
     assert lab.committed() in (None, 0)
 
 
-def test_l9_a_call_that_blocks_the_loop_is_named_by_a_stuck_report(
-    lab: Any, events: Any, wait_for: Any
-) -> None:
-    """L9: the report shows the blocking frame, and the calls that wait behind it."""
+def test_a_call_that_blocks_the_loop_is_named_by_a_stuck_report(lab: Any, events: Any, wait_for: Any) -> None:
+    """The report shows the blocking frame, and the calls that wait behind it."""
     gate = threading.Event()
 
     async def blocks_the_loop(_record: Any) -> None:
@@ -372,7 +370,7 @@ def test_a_record_may_be_deferred_by_an_async_handler(lab: Any, wait_for: Any, s
 
 
 def test_a_coroutine_that_nobody_awaits_is_a_failure_and_no_finished_record(lab: Any) -> None:
-    """Contract 1: a handler that forgets an await has handled nothing."""
+    """A handler that forgets an await has handled nothing."""
 
     async def handle(record: Any) -> Any:
         return nothing(record)
@@ -384,8 +382,8 @@ def test_a_coroutine_that_nobody_awaits_is_a_failure_and_no_finished_record(lab:
     assert lab.committed() in (None, 0)
 
 
-def test_o12_a_record_whose_order_function_raises_is_not_handed_to_the_handler(lab: Any) -> None:
-    """O12: it takes the failure path with the order function's error."""
+def test_a_record_whose_order_function_raises_is_not_handed_to_the_handler(lab: Any) -> None:
+    """It takes the failure path with the order function's error."""
     handled: list[Any] = []
 
     async def handle(record: Any) -> None:

@@ -36,10 +36,10 @@ class Sampler:
         self._thread.join()
 
 
-def test_b1_the_backlog_stays_within_its_record_limit_while_polling_goes_on(
+def test_the_backlog_stays_within_its_record_limit_while_polling_goes_on(
     lab: Any, events: Any, wait_for: Any
 ) -> None:
-    """B1: 1200 records, slow handlers, a limit of 100: never more in the backlog, no eviction."""
+    """1200 records, slow handlers, a limit of 100: never more in the backlog, no eviction."""
     recorder = lab.recorder(lambda _record: time.sleep(0.002))
     for partition in range(4):
         lab.produce(" ".join(f"k{n % 50}" for n in range(300)), topic="t4", partition=partition)
@@ -63,8 +63,8 @@ def test_b1_the_backlog_stays_within_its_record_limit_while_polling_goes_on(
     assert len(recorder.started) == 1200
 
 
-def test_b1_the_backlog_stays_within_its_byte_limit(lab: Any, wait_for: Any) -> None:
-    """B1: records of 20 kB and a limit of 200 kB: never more bytes than that, and all handled."""
+def test_the_backlog_stays_within_its_byte_limit(lab: Any, wait_for: Any) -> None:
+    """Records of 20 kB and a limit of 200 kB: never more bytes than that, and all handled."""
     recorder = lab.recorder(lambda _record: time.sleep(0.004))
     for partition in range(4):
         lab.produce("a b c d e f g h " * 5, topic="t4", partition=partition, value=b"x" * 20_000)
@@ -77,10 +77,10 @@ def test_b1_the_backlog_stays_within_its_byte_limit(lab: Any, wait_for: Any) -> 
     assert 60_000 <= sampler.bytes_max <= 200_000
 
 
-def test_b1_a_record_larger_than_the_byte_limit_still_gets_through_alone(
+def test_a_record_larger_than_the_byte_limit_still_gets_through_alone(
     lab: Any, recorder: Any, wait_for: Any
 ) -> None:
-    """B1: a limit of 1000 bytes and records of 5000: one after another, none stuck."""
+    """A limit of 1000 bytes and records of 5000: one after another, none stuck."""
     lab.produce("a b c d", value=b"x" * 5_000)
     app = lab.app(recorder, workers=4, backlog_bytes_max=1_000)
     app.start()
@@ -92,10 +92,10 @@ def test_b1_a_record_larger_than_the_byte_limit_still_gets_through_alone(
     assert sampler.bytes_max <= 5_001
 
 
-def test_b2_only_the_partition_over_its_share_is_paused(
+def test_only_the_partition_over_its_share_is_paused(
     lab: Any, events: Any, wait_for: Any, stays: Any
 ) -> None:
-    """B2: partition 0 is blocked and full; the others are never paused and go on."""
+    """Partition 0 is blocked and full; the others are never paused and go on."""
     recorder = lab.recorder()
     recorder.block(lambda record: record.partition() == 0)
     lab.produce("a " * 400, topic="t4", partition=0)
@@ -118,8 +118,8 @@ def test_b2_only_the_partition_over_its_share_is_paused(
     app.stop()
 
 
-def test_b3_pausing_and_resuming_loses_and_repeats_nothing(lab: Any, events: Any, wait_for: Any) -> None:
-    """B3: a partition is paused and resumed many times: every offset once, in order."""
+def test_pausing_and_resuming_loses_and_repeats_nothing(lab: Any, events: Any, wait_for: Any) -> None:
+    """A partition is paused and resumed many times: every offset once, in order."""
     recorder = lab.recorder(lambda _record: time.sleep(0.0005))
     lab.produce("a " * 400)
     app = lab.app(recorder, workers=2, backlog_records_max=60, consume_records_max=20)
@@ -133,10 +133,10 @@ def test_b3_pausing_and_resuming_loses_and_repeats_nothing(lab: Any, events: Any
     assert lab.committed() == 400
 
 
-def test_b4_a_paused_partition_that_comes_back_is_not_paused_for_ever(
+def test_a_paused_partition_that_comes_back_is_not_paused_for_ever(
     lab: Any, events: Any, wait_for: Any
 ) -> None:
-    """B4: paused, then lost and assigned again: it starts unpaused at the committed offset."""
+    """Paused, then lost and assigned again: it starts unpaused at the committed offset."""
     recorder = lab.recorder()
     recorder.block(lambda record: record.offset() == 3 and len(recorder.offsets()) < 10)
     lab.produce("a " * 200)
@@ -154,10 +154,10 @@ def test_b4_a_paused_partition_that_comes_back_is_not_paused_for_ever(
     assert recorder.offsets() == [0, 1, 2, 3, *range(3, 200)]
 
 
-def test_b5_handlers_far_longer_than_the_poll_interval_cause_no_rebalance(
+def test_handlers_far_longer_than_the_poll_interval_cause_no_rebalance(
     lab: Any, events: Any, wait_for: Any, stays: Any
 ) -> None:
-    """B5: ten handlers take three times max.poll.interval.ms: the member stays, everything is committed."""
+    """Ten handlers take three times max.poll.interval.ms: the member stays, everything is committed."""
     recorder = lab.recorder()
     gate = recorder.block()
     lab.produce(" ".join(f"k{n}" for n in range(10)))

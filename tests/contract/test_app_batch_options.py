@@ -123,7 +123,7 @@ class AsyncStore:
 
 
 def test_async_batches_run_side_by_side_on_one_loop(lab: Any, wait_for: Any) -> None:
-    """O8, L1: three at a time, results as for plain functions; a stop from within ends the app."""
+    """Three at a time, results as for plain functions; a stop from within ends the app."""
     store = AsyncStore()
     lab.produce(" ".join(f"k{n}" for n in range(60)))
     app = lab.app()
@@ -138,8 +138,8 @@ def test_async_batches_run_side_by_side_on_one_loop(lab: Any, wait_for: Any) -> 
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError()])
-def test_f10_an_async_batch_that_wants_to_leave_stops_the_app(lab: Any, error: BaseException) -> None:
-    """F10: the loop survives it, the app ends visibly and commits nothing of it."""
+def test_an_async_batch_that_wants_to_leave_stops_the_app(lab: Any, error: BaseException) -> None:
+    """The loop survives it, the app ends visibly and commits nothing of it."""
     lab.produce("a b")
     app = lab.app()
     app.batch_handler("t", batch_records_max=2, on_failure=ehkafka.Skip())(AsyncStore(error))

@@ -27,10 +27,10 @@ def fail_offsets(*offsets: int, times: int = 10**9) -> Any:
     return work
 
 
-def test_f12_a_failed_record_and_the_later_ones_of_its_key_come_again(
+def test_a_failed_record_and_the_later_ones_of_its_key_come_again(
     lab: Any, store_app: Any, wait_for: Any
 ) -> None:
-    """F12: the others are done; key order is kept; only the failed one spends an attempt."""
+    """The others are done; key order is kept; only the failed one spends an attempt."""
     store = Store(fail_offsets(2, times=2))
     lab.produce("a b a c a b")
     app = store_app(
@@ -45,10 +45,8 @@ def test_f12_a_failed_record_and_the_later_ones_of_its_key_come_again(
     assert store.attempts[0, 0] == store.attempts[0, 3] == [1]
 
 
-def test_f1_a_failed_record_without_retry_holds_its_key_alone(
-    lab: Any, store_app: Any, wait_for: Any
-) -> None:
-    """F1: under Hold() nothing at or above it is committed, other keys go on."""
+def test_a_failed_record_without_retry_holds_its_key_alone(lab: Any, store_app: Any, wait_for: Any) -> None:
+    """Under Hold() nothing at or above it is committed, other keys go on."""
     store = Store(fail_offsets(1))
     lab.produce("a b c b")
     app = store_app(store, batch_records_max=4, wait_s_max=0.1, on_failure=ehkafka.Hold())
@@ -64,7 +62,7 @@ def test_f1_a_failed_record_without_retry_holds_its_key_alone(
 
 
 def test_by_default_a_failed_record_stops_the_app_and_is_named(lab: Any, store_app: Any) -> None:
-    """F1: what came before it in its key is done and committed."""
+    """What came before it in its key is done and committed."""
     store = Store(fail_offsets(2))
     lab.produce("a a a a")
     app = store_app(store, batch_records_max=4)
@@ -102,7 +100,7 @@ def test_skipped_records_are_passed_counted_and_told(
 
 
 def test_a_dead_letter_of_one_record_leaves_the_others_alone(lab: Any, store_app: Any, wait_for: Any) -> None:
-    """F6, F12: one letter, with its attempts; the later one of its key runs after it."""
+    """One letter, with its attempts; the later one of its key runs after it."""
     letters: list[Any] = []
     store = Store(fail_offsets(1))
     lab.produce("a b c b")
@@ -308,10 +306,10 @@ def test_retry_later_lets_the_whole_batch_come_again(lab: Any, store_app: Any, w
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, MemoryError])
-def test_f10_an_exit_in_a_batch_stops_the_app_and_commits_nothing_of_it(
+def test_an_exit_in_a_batch_stops_the_app_and_commits_nothing_of_it(
     lab: Any, store_app: Any, error: type[BaseException]
 ) -> None:
-    """F10: no verdict on any record, no second call."""
+    """No verdict on any record, no second call."""
     letters: list[Any] = []
     store = Store(raise_for(2, error=error))
     lab.produce("a b c d")
@@ -325,10 +323,10 @@ def test_f10_an_exit_in_a_batch_stops_the_app_and_commits_nothing_of_it(
     assert store.sizes == [4]
 
 
-def test_o12_a_record_whose_order_function_raises_never_reaches_the_handler(
+def test_a_record_whose_order_function_raises_never_reaches_the_handler(
     lab: Any, store_app: Any, wait_for: Any
 ) -> None:
-    """O12: it takes the failure path alone; the rest of its batch is handled."""
+    """It takes the failure path alone; the rest of its batch is handled."""
 
     def order_by(record: Any) -> Any:
         if record.offset() == 2:

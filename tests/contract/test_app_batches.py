@@ -74,7 +74,7 @@ def test_unique_keys_gives_each_key_once(lab: Any, store_app: Any, wait_for: Any
 
 
 def test_by_partition_gives_a_partition_whole_and_in_order(lab: Any, store_app: Any, wait_for: Any) -> None:
-    """O7: no two batches have records of one partition, and each goes on where the last one ended."""
+    """No two batches have records of one partition, and each goes on where the last one ended."""
     store = Store(lambda _batch: time.sleep(0.005))
     for partition in range(2):
         lab.produce("a b c d " * 20, topic="t4", partition=partition)
@@ -87,10 +87,10 @@ def test_by_partition_gives_a_partition_whole_and_in_order(lab: Any, store_app: 
         assert handled == list(range(80))
 
 
-def test_o6_handler_scope_gives_a_key_of_several_partitions_one_lane(
+def test_handler_scope_gives_a_key_of_several_partitions_one_lane(
     lab: Any, store_app: Any, wait_for: Any
 ) -> None:
-    """O6: one record of a key in each batch, each partition's commit right."""
+    """One record of a key in each batch, each partition's commit right."""
     lab.checker_options = {"lane_scope": lambda _partition: "one handler"}
     store = Store()
     lab.produce("K x K", topic="t4", partition=0)
@@ -105,8 +105,8 @@ def test_o6_handler_scope_gives_a_key_of_several_partitions_one_lane(
 # --- order and limits ---
 
 
-def test_o1_o8_batches_that_run_at_once_never_share_a_key(lab: Any, store_app: Any, wait_for: Any) -> None:
-    """O1, O8: 3000 records of 40 keys on 4 workers: per key in order, never more than four at once."""
+def test_batches_that_run_at_once_never_share_a_key(lab: Any, store_app: Any, wait_for: Any) -> None:
+    """3000 records of 40 keys on 4 workers: per key in order, never more than four at once."""
     rng = random.Random(5)
     store = Store(lambda _batch: time.sleep(rng.choice((0, 0.001, 0.004))))
     history = CheckingHistory()
@@ -123,8 +123,8 @@ def test_o1_o8_batches_that_run_at_once_never_share_a_key(lab: Any, store_app: A
     assert verdict.finished == 3_000
 
 
-def test_o2_a_blocked_batch_holds_back_only_its_own_keys(lab: Any, store_app: Any, wait_for: Any) -> None:
-    """O2, C1: other keys go on, and the commit waits for the blocked batch."""
+def test_a_blocked_batch_holds_back_only_its_own_keys(lab: Any, store_app: Any, wait_for: Any) -> None:
+    """Other keys go on, and the commit waits for the blocked batch."""
     blocked = threading.Event()
 
     def work(batch: ehkafka.Batch) -> None:
@@ -148,7 +148,7 @@ def test_o2_a_blocked_batch_holds_back_only_its_own_keys(lab: Any, store_app: An
 
 
 def test_a_hot_key_does_not_fill_every_batch(lab: Any, store_app: Any, wait_for: Any) -> None:
-    """O11: with 2000 records of one key in front, the others are in the first batches."""
+    """With 2000 records of one key in front, the others are in the first batches."""
     store = Store()
     app = store_app(store, batch_records_max=50, wait_s_max=0.1, workers=1)
     store.gate.clear()
@@ -167,8 +167,8 @@ def test_a_hot_key_does_not_fill_every_batch(lab: Any, store_app: Any, wait_for:
 # --- stop and revoke ---
 
 
-def test_l1_a_stop_hands_the_waiting_batch_over_at_once(lab: Any, store_app: Any, wait_for: Any) -> None:
-    """L1: an hour to wait is not waited; all of it ends and is committed."""
+def test_a_stop_hands_the_waiting_batch_over_at_once(lab: Any, store_app: Any, wait_for: Any) -> None:
+    """An hour to wait is not waited; all of it ends and is committed."""
     store = Store()
     lab.produce("a b c a")
     app = store_app(store, batch_records_max=100, wait_s_max=3600.0)
@@ -183,8 +183,8 @@ def test_l1_a_stop_hands_the_waiting_batch_over_at_once(lab: Any, store_app: Any
     assert store.sizes == [4]
 
 
-def test_l1_what_runs_and_what_waits_ends_at_a_stop(lab: Any, store_app: Any, wait_for: Any) -> None:
-    """L1: a running batch and its followers; a restart repeats nothing."""
+def test_what_runs_and_what_waits_ends_at_a_stop(lab: Any, store_app: Any, wait_for: Any) -> None:
+    """A running batch and its followers; a restart repeats nothing."""
     store = Store(lambda _batch: time.sleep(0.05))
     lab.produce("a b c d " * 30)
     app = store_app(store, batch_records_max=7, workers=2)
@@ -196,8 +196,8 @@ def test_l1_what_runs_and_what_waits_ends_at_a_stop(lab: Any, store_app: Any, wa
     assert lab.committed() == len(handled)
 
 
-def test_l2_a_stop_without_drain_ends_what_runs_only(lab: Any, store_app: Any, wait_for: Any) -> None:
-    """L2: the running batch ends, its followers too, and is committed; the rest neither starts nor counts."""
+def test_a_stop_without_drain_ends_what_runs_only(lab: Any, store_app: Any, wait_for: Any) -> None:
+    """The running batch ends, its followers too, and is committed; the rest neither starts nor counts."""
     store = Store()
     store.gate.clear()
     lab.produce("a a b a b c")
@@ -212,10 +212,8 @@ def test_l2_a_stop_without_drain_ends_what_runs_only(lab: Any, store_app: Any, w
     assert lab.committed() == min(set(range(9)) - {offset for _, offset in store.batches[0]})
 
 
-def test_l3_a_batch_that_never_returns_is_named_at_the_deadline(
-    lab: Any, store_app: Any, wait_for: Any
-) -> None:
-    """L3: the stop ends in time and says where its keys stand."""
+def test_a_batch_that_never_returns_is_named_at_the_deadline(lab: Any, store_app: Any, wait_for: Any) -> None:
+    """The stop ends in time and says where its keys stand."""
     store = Store()
     store.gate.clear()
     lab.produce("a b")
@@ -248,10 +246,8 @@ def test_a_revoke_while_a_batch_fills_starts_nothing_of_it(lab: Any, store_app: 
     assert [lab.committed(partition, topic="t4") for partition in range(4)] == [3] * 4
 
 
-def test_r1_revokes_of_busy_members_repeat_nothing(
-    lab: Any, store_app: Any, wait_for: Any, events: Any
-) -> None:
-    """R1: what lies below the highest started record of a running batch is finished within the revoke."""
+def test_revokes_of_busy_members_repeat_nothing(lab: Any, store_app: Any, wait_for: Any, events: Any) -> None:
+    """What lies below the highest started record of a running batch is finished within the revoke."""
     first, second = (Store(lambda _batch: time.sleep(0.05)) for _ in range(2))
     for partition in range(4):
         lab.produce(" ".join(f"k{n % 12}" for n in range(300)), topic="t4", partition=partition)
@@ -277,10 +273,10 @@ def test_r1_revokes_of_busy_members_repeat_nothing(
     assert set(handled.values()) == {1}
 
 
-def test_r2_a_batch_that_ends_after_its_epoch_is_dropped_and_told(
+def test_a_batch_that_ends_after_its_epoch_is_dropped_and_told(
     lab: Any, store_app: Any, wait_for: Any, events: Any
 ) -> None:
-    """R2: its results, failures included, count for nothing; the records are handled again."""
+    """Its results, failures included, count for nothing; the records are handled again."""
     store = Store(lambda batch: batch.fail(batch[-1], ValueError()) if len(store.batches) == 1 else None)
     store.gate.clear()
     lab.produce("a b a")

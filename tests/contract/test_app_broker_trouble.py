@@ -60,10 +60,10 @@ def test_a_topic_that_is_deleted_while_the_app_runs_ends_it(lab: Any, recorder: 
     assert error.exit_code == 3
 
 
-def test_c11_a_commit_below_the_log_stops_the_app_and_names_the_gap(
+def test_a_commit_below_the_log_stops_the_app_and_names_the_gap(
     lab: Any, recorder: Any, wait_for: Any
 ) -> None:
-    """C11: retention passed the committed offset while nobody ran: 7 records are gone, none is skipped."""
+    """Retention passed the committed offset while nobody ran: 7 records are gone, none is skipped."""
     lab.produce("a b c")
     app = lab.app(recorder)
     app.start()

@@ -26,7 +26,7 @@ def _produce(lab: Any, where: str) -> None:
 def test_the_backlog_is_bounded_by_all_bytes(
     lab: Any, recorder: Any, wait_for: Any, stays: Any, where: str, *, express: bool, raw: bool
 ) -> None:
-    """B2: one record blocks; those behind it fill the backlog, and the broker keeps the rest."""
+    """One record blocks; those behind it fill the backlog, and the broker keeps the rest."""
     _produce(lab, where)
     gate = recorder.block()
     app = lab.app(**LIMITS)
@@ -43,7 +43,7 @@ def test_the_backlog_is_bounded_by_all_bytes(
 
 @pytest.mark.parametrize("where", ["key", "headers"])
 def test_the_parked_budget_is_bounded_by_all_bytes(lab: Any, wait_for: Any, stays: Any, where: str) -> None:
-    """B6: records that wait behind failed ones are counted with their keys and headers."""
+    """Records that wait behind failed ones are counted with their keys and headers."""
     _produce(lab, where)
 
     def fail(_record: Any) -> None:

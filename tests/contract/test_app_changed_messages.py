@@ -119,7 +119,7 @@ def _produce(lab: Any, keys: str) -> None:
 def test_a_record_is_tried_again_as_it_was_received_before_the_next_of_its_key(
     lab: Any, wait_for: Any, kind: str
 ) -> None:
-    """C1, O1: whatever its handler had made of it; later records of its key wait behind it."""
+    """Whatever its handler had made of it; later records of its key wait behind it."""
     _produce(lab, "a a a b a c " * 20)
     spoiler = Spoiler({0, 4, 7, 60})
     app = lab.app(history=_Nothing())
@@ -142,7 +142,7 @@ def test_a_record_is_tried_again_as_it_was_received_before_the_next_of_its_key(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_dead_letter_is_what_was_received(lab: Any, wait_for: Any, kind: str) -> None:
-    """F6: its key, value and headers, not what a handler set in their place."""
+    """Its key, value and headers, not what a handler set in their place."""
     letters: list[Any] = []
     _produce(lab, "a b a")
     spoiler = Spoiler({0, 1}, attempts=9)
@@ -161,7 +161,7 @@ def test_a_dead_letter_is_what_was_received(lab: Any, wait_for: Any, kind: str) 
 
 @pytest.mark.parametrize("raw", [False, True])
 def test_those_who_are_asked_about_a_failure_change_nothing(lab: Any, wait_for: Any, *, raw: bool) -> None:
-    """F3: retry functions and `on_error` get a record of their own; so do order functions."""
+    """Retry functions and `on_error` get a record of their own; so do order functions."""
     letters: list[Any] = []
     asked: list[tuple[Any, ...]] = []
 
@@ -195,7 +195,7 @@ def test_those_who_are_asked_about_a_failure_change_nothing(lab: Any, wait_for: 
 
 @pytest.mark.parametrize("raw", [False, True])
 def test_a_deferred_record_that_fails_is_what_was_received(lab: Any, wait_for: Any, *, raw: bool) -> None:
-    """F9: its handler has spoiled and deferred it; the answer comes from elsewhere."""
+    """Its handler has spoiled and deferred it; the answer comes from elsewhere."""
     seen: list[tuple[Any, ...]] = []
     tokens: list[Any] = []
 
@@ -220,7 +220,7 @@ def test_a_deferred_record_that_fails_is_what_was_received(lab: Any, wait_for: A
 
 
 def test_a_record_of_its_own_message_may_be_deferred(lab: Any, wait_for: Any) -> None:
-    """F9: `adapt` hands over a message of the handler's own; its token is the record's."""
+    """`adapt` hands over a message of the handler's own; its token is the record's."""
     tokens: list[Any] = []
 
     @ehkafka.adapt

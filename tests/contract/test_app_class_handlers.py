@@ -33,8 +33,8 @@ class Counting:
         self.said.append(("close", self.partition, id(self), reason))
 
 
-def test_j5_a_class_handler_gets_one_instance_per_partition(lab: Any, wait_for: Any) -> None:
-    """J5: open before the first record, close with the reason after the last, one instance throughout."""
+def test_a_class_handler_gets_one_instance_per_partition(lab: Any, wait_for: Any) -> None:
+    """Open before the first record, close with the reason after the last, one instance throughout."""
 
     class Mine(Counting):
         said: ClassVar[list[tuple[Any, ...]]] = []
@@ -55,8 +55,8 @@ def test_j5_a_class_handler_gets_one_instance_per_partition(lab: Any, wait_for: 
     assert len(instances) == 4
 
 
-def test_j5_an_instance_is_closed_as_lost_and_a_new_one_opened(lab: Any, wait_for: Any) -> None:
-    """J5: after a loss the next assignment has an instance of its own."""
+def test_an_instance_is_closed_as_lost_and_a_new_one_opened(lab: Any, wait_for: Any) -> None:
+    """After a loss the next assignment has an instance of its own."""
     from ehkafka.testing import ApiKey  # noqa: PLC0415
 
     class Mine(Counting):
@@ -77,8 +77,8 @@ def test_j5_an_instance_is_closed_as_lost_and_a_new_one_opened(lab: Any, wait_fo
     ]
 
 
-def test_j5_no_record_is_handled_before_open_has_returned(lab: Any, wait_for: Any, stays: Any) -> None:
-    """J5: a slow open holds back its own partition's records, and only those."""
+def test_no_record_is_handled_before_open_has_returned(lab: Any, wait_for: Any, stays: Any) -> None:
+    """A slow open holds back its own partition's records, and only those."""
     gate = threading.Event()
 
     class Mine(Counting):
@@ -98,8 +98,8 @@ def test_j5_no_record_is_handled_before_open_has_returned(lab: Any, wait_for: An
     app.stop()
 
 
-def test_j5_an_open_that_raises_stops_the_app_without_handling_its_records(lab: Any) -> None:
-    """J5: the error names the partition; nothing is committed."""
+def test_an_open_that_raises_stops_the_app_without_handling_its_records(lab: Any) -> None:
+    """The error names the partition; nothing is committed."""
 
     class Mine(Counting):
         said: ClassVar[list[tuple[Any, ...]]] = []
@@ -117,8 +117,8 @@ def test_j5_an_open_that_raises_stops_the_app_without_handling_its_records(lab: 
     assert lab.committed() in (None, 0)
 
 
-def test_j5_a_close_that_raises_is_told_and_the_commit_stands(lab: Any, events: Any, wait_for: Any) -> None:
-    """J5: the stop ends in good order."""
+def test_a_close_that_raises_is_told_and_the_commit_stands(lab: Any, events: Any, wait_for: Any) -> None:
+    """The stop ends in good order."""
     from ehkafka.events import UserCodeFailed  # noqa: PLC0415
 
     class Mine(Counting):
@@ -137,8 +137,8 @@ def test_j5_a_close_that_raises_is_told_and_the_commit_stands(lab: Any, events: 
     assert failed.where == "closing t[0]"
 
 
-def test_j5_a_close_at_the_stop_has_the_stops_own_time(lab: Any, wait_for: Any) -> None:
-    """J5: a flush that takes its time ends before on_stop closes what it flushes to."""
+def test_a_close_at_the_stop_has_the_stops_own_time(lab: Any, wait_for: Any) -> None:
+    """A flush that takes its time ends before on_stop closes what it flushes to."""
     gate = threading.Event()
 
     class Mine(Counting):

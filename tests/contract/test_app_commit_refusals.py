@@ -25,10 +25,10 @@ T0 = ehkafka.TopicPartition("t", 0)
         KafkaError._TRANSPORT,
     ],
 )
-def test_c7_a_failed_commit_is_tried_again_and_counts_for_nothing_before(
+def test_a_failed_commit_is_tried_again_and_counts_for_nothing_before(
     lab: Any, recorder: Any, events: Any, wait_for: Any, code: int
 ) -> None:
-    """C7, C8: two refusals: nothing counts as committed until the third try; the app goes on."""
+    """Two refusals: nothing counts as committed until the third try; the app goes on."""
     app = lab.app(recorder)
     app.add_hook(events)
     app.start()
@@ -45,10 +45,10 @@ def test_c7_a_failed_commit_is_tried_again_and_counts_for_nothing_before(
     app.stop()
 
 
-def test_c7_health_is_red_with_the_brokers_words_while_commits_fail(
+def test_health_is_red_with_the_brokers_words_while_commits_fail(
     lab: Any, recorder: Any, events: Any, wait_for: Any
 ) -> None:
-    """C7: the reason names the error; nothing counts as committed; a later success turns it green."""
+    """The reason names the error; nothing counts as committed; a later success turns it green."""
     app = lab.app(recorder)
     app.add_hook(events)
     app.start()
@@ -67,10 +67,10 @@ def test_c7_health_is_red_with_the_brokers_words_while_commits_fail(
 
 
 @pytest.mark.parametrize("code", [KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION])
-def test_c8_a_member_that_the_group_forgot_rejoins_and_goes_on(
+def test_a_member_that_the_group_forgot_rejoins_and_goes_on(
     lab: Any, recorder: Any, events: Any, wait_for: Any, code: int
 ) -> None:
-    """C8: the commit is not acknowledged, the member joins again, and the records are committed then."""
+    """The commit is not acknowledged, the member joins again, and the records are committed then."""
     app = lab.app(recorder)
     app.add_hook(events)
     app.start()
@@ -104,7 +104,7 @@ def test_c8_a_member_that_the_group_forgot_rejoins_and_goes_on(
         ),
     ],
 )
-def test_c8_what_waiting_does_not_fix_stops_the_app(
+def test_what_waiting_does_not_fix_stops_the_app(
     lab: Any,
     recorder: Any,
     wait_for: Any,
@@ -113,7 +113,7 @@ def test_c8_what_waiting_does_not_fix_stops_the_app(
     exit_code: int,
     words: str,
 ) -> None:
-    """C8: a commit is denied: the app ends with an error that says what to do."""
+    """A commit is denied: the app ends with an error that says what to do."""
     app = lab.app(recorder)
     app.start()
     wait_for(lambda: len(app.snapshot().partitions) == 1)
@@ -126,8 +126,8 @@ def test_c8_what_waiting_does_not_fix_stops_the_app(
     assert not app.health()
 
 
-def test_c8_a_fenced_member_stops_and_says_what_to_do(lab: Any, program: Any, wait_for: Any) -> None:
-    """C8: exit code 5; in a process of its own, because librdkafka's close never ends after a fatal error."""
+def test_a_fenced_member_stops_and_says_what_to_do(lab: Any, program: Any, wait_for: Any) -> None:
+    """Exit code 5; in a process of its own, because librdkafka's close never ends after a fatal error."""
     started = program(
         """
         app.handler("t")(lambda record: say("handled", record.offset()))
@@ -143,10 +143,10 @@ def test_c8_a_fenced_member_stops_and_says_what_to_do(lab: Any, program: Any, wa
     assert started.said("give each process its own")
 
 
-def test_c8_metadata_that_the_broker_finds_too_large_is_left_out(
+def test_metadata_that_the_broker_finds_too_large_is_left_out(
     lab: Any, recorder: Any, events: Any, wait_for: Any
 ) -> None:
-    """C8: the refusal costs the metadata, not the commit: it goes again at once, whatever the interval."""
+    """The refusal costs the metadata, not the commit: it goes again at once, whatever the interval."""
     first, gate = recorder.block(b"first"), recorder.block(b"slow")
     app = lab.app(recorder, commit_interval_s=60.0, commit_every_records=1)
     app.add_hook(events)
@@ -166,10 +166,10 @@ def test_c8_metadata_that_the_broker_finds_too_large_is_left_out(
     app.stop()
 
 
-def test_c8_a_last_commit_goes_without_the_metadata_that_is_too_large(
+def test_a_last_commit_goes_without_the_metadata_that_is_too_large(
     lab: Any, recorder: Any, events: Any, wait_for: Any
 ) -> None:
-    """C8: a stop whose commit is refused for its metadata has committed the position when it ends."""
+    """A stop whose commit is refused for its metadata has committed the position when it ends."""
     recorder.block(b"slow")
     lab.produce("a slow b")
     app = lab.app(recorder, commit_interval_s=60.0)

@@ -38,10 +38,10 @@ def most_in_flight(history: Iterable[Any]) -> int:
     return most
 
 
-def test_c1_an_unfinished_record_holds_the_commit_until_it_ends(
+def test_an_unfinished_record_holds_the_commit_until_it_ends(
     lab: Any, recorder: Any, events: Any, wait_for: Any, stays: Any
 ) -> None:
-    """C1: 0 runs, 1 to 9 are finished: committed stays 0; when 0 ends, 10 at once."""
+    """0 runs, 1 to 9 are finished: committed stays 0; when 0 ends, 10 at once."""
     gate = recorder.block(b"slow")
     lab.produce("slow a b c d e f g h i")
     app = lab.app(recorder)
@@ -57,10 +57,10 @@ def test_c1_an_unfinished_record_holds_the_commit_until_it_ends(
     assert [offset for offset in acknowledged(events) if offset] == [10]
 
 
-def test_c2_a_stuck_partition_does_not_touch_the_commits_of_others(
+def test_a_stuck_partition_does_not_touch_the_commits_of_others(
     lab: Any, recorder: Any, wait_for: Any
 ) -> None:
-    """C2: partition 0 is stuck at its first record; 1 to 3 commit everything, twice."""
+    """Partition 0 is stuck at its first record; 1 to 3 commit everything, twice."""
     recorder.block(lambda record: record.partition() == 0)
     app = lab.app(recorder, "t4")
     app.start()
@@ -73,8 +73,8 @@ def test_c2_a_stuck_partition_does_not_touch_the_commits_of_others(
     app.stop()
 
 
-def test_c4_a_log_that_begins_at_500_is_committed_from_there(lab: Any, recorder: Any, wait_for: Any) -> None:
-    """C4: retention took 500 records; a new group from the earliest handles ten and commits 510."""
+def test_a_log_that_begins_at_500_is_committed_from_there(lab: Any, recorder: Any, wait_for: Any) -> None:
+    """Retention took 500 records; a new group from the earliest handles ten and commits 510."""
     lab.produce("a " * 510)
     lab.broker.delete_records("t", 0, 500)
     app = lab.app(recorder)
@@ -85,8 +85,8 @@ def test_c4_a_log_that_begins_at_500_is_committed_from_there(lab: Any, recorder:
     app.stop()
 
 
-def test_c5_nothing_is_sent_while_nothing_changes(lab: Any, recorder: Any, wait_for: Any, stays: Any) -> None:
-    """C5: ten intervals after the last record, and a stop, without an OffsetCommit request."""
+def test_nothing_is_sent_while_nothing_changes(lab: Any, recorder: Any, wait_for: Any, stays: Any) -> None:
+    """Ten intervals after the last record, and a stop, without an OffsetCommit request."""
     lab.produce("a b c", topic="t4")
     app = lab.app(recorder, "t4")
     app.start()
@@ -98,10 +98,10 @@ def test_c5_nothing_is_sent_while_nothing_changes(lab: Any, recorder: Any, wait_
     assert lab.broker.requests(ApiKey.OFFSET_COMMIT) == []
 
 
-def test_c5_an_unchanged_position_is_sent_again_when_idle_for_too_long(
+def test_an_unchanged_position_is_sent_again_when_idle_for_too_long(
     lab: Any, recorder: Any, events: Any, wait_for: Any
 ) -> None:
-    """C5: with commit_idle_s=0.3 the same next_offset goes out again, about that far apart."""
+    """With commit_idle_s=0.3 the same next_offset goes out again, about that far apart."""
     lab.produce("a b c")
     app = lab.app(recorder, commit_idle_s=0.3)
     app.add_hook(events)
@@ -116,10 +116,10 @@ def test_c5_an_unchanged_position_is_sent_again_when_idle_for_too_long(
     assert acknowledged(events)[-3:] == [3, 3, 3]
 
 
-def test_c6_with_slow_commits_one_is_in_flight_and_handlers_go_on(
+def test_with_slow_commits_one_is_in_flight_and_handlers_go_on(
     lab: Any, recorder: Any, wait_for: Any
 ) -> None:
-    """C6: each commit takes 1.1 s: at most one waits, handlers never do, the last one has it all."""
+    """Each commit takes 1.1 s: at most one waits, handlers never do, the last one has it all."""
     app = lab.app(recorder, workers=4)
     app.start()
     wait_for(lambda: len(app.snapshot().partitions) == 1)

@@ -194,7 +194,7 @@ def test_no_secret_is_among_the_values() -> None:
 
 
 def test_advice_is_told_once_at_the_start(lab: Any, recorder: Any, events: Any) -> None:
-    """L6: permitted but not recommended is a warning with property, value, limit and source."""
+    """Permitted but not recommended is a warning with property, value, limit and source."""
     app = lab.app(recorder, consumer={"session.timeout.ms": 1500, "heartbeat.interval.ms": 600})
     app.add_hook(events)
     assert "Set 500 or less" in found(app, "heartbeat.interval.ms").advice
@@ -217,7 +217,7 @@ def test_advice_is_told_once_at_the_start(lab: Any, recorder: Any, events: Any) 
     ],
 )
 def test_a_start_beyond_a_limit_is_refused(options: dict[str, Any], said: str) -> None:
-    """L6: before anything is reached; the message names property, value, limit and source."""
+    """Before anything is reached; the message names property, value, limit and source."""
     hubs = ehkafka.Endpoint.kafka("ns.servicebus.windows.net:9093", {"security.protocol": "SASL_SSL"})
     app = make(endpoint=hubs, **options)
     app.handler("readings")(print)
@@ -227,6 +227,6 @@ def test_a_start_beyond_a_limit_is_refused(options: dict[str, Any], said: str) -
 
 
 def test_a_missing_group_is_refused_before_anything_else() -> None:
-    """L6: the client library would end the process."""
+    """The client library would end the process."""
     with pytest.raises(ehkafka.errors.ConfigurationError, match=r"group is missing: name the consumer group"):
         make(group="")

@@ -13,8 +13,8 @@ from ehkafka.testing import ApiKey
 from tests.contract.letters import TO_DEAD, dead_lettered, headers_of, offsets_of, rejecting
 
 
-def test_f8_the_letters_of_one_key_keep_its_order(dead: Any, wait_for: Any, read_topic: Any) -> None:
-    """F8: in one partition, in the order of the offsets, whatever else fails meanwhile."""
+def test_the_letters_of_one_key_keep_its_order(dead: Any, wait_for: Any, read_topic: Any) -> None:
+    """In one partition, in the order of the offsets, whatever else fails meanwhile."""
     dead.produce(" ".join(["a b c d"] * 10))
     app = dead.app(rejecting(b"a", b"b", b"c"), workers=8, on_failure=TO_DEAD)
     app.start()
@@ -27,8 +27,8 @@ def test_f8_the_letters_of_one_key_keep_its_order(dead: Any, wait_for: Any, read
         assert offsets_of(ours) == list(range(first, 40, 4))
 
 
-def test_f9_continue_lets_the_next_records_run(dead: Any, recorder: Any, wait_for: Any) -> None:
-    """F9: the key goes on behind its dead letter."""
+def test_continue_lets_the_next_records_run(dead: Any, recorder: Any, wait_for: Any) -> None:
+    """The key goes on behind its dead letter."""
     recorder.fail_at(0)
     dead.produce("a a a")
     app = dead.app(recorder, on_failure=ehkafka.DeadLetter("dead", after="continue"))
@@ -38,10 +38,10 @@ def test_f9_continue_lets_the_next_records_run(dead: Any, recorder: Any, wait_fo
     assert recorder.finished_offsets() == [1, 2]
 
 
-def test_f9_hold_key_makes_the_next_records_wait_until_a_restart(
+def test_hold_key_makes_the_next_records_wait_until_a_restart(
     dead: Any, recorder: Any, wait_for: Any, stays: Any
 ) -> None:
-    """F9: other keys go on; what waits is uncommitted, and runs when the assignment is a new one."""
+    """Other keys go on; what waits is uncommitted, and runs when the assignment is a new one."""
     recorder.fail_at(0)
     dead.produce("a a b a")
     policy = ehkafka.DeadLetter("dead", after="hold_key")
@@ -59,10 +59,10 @@ def test_f9_hold_key_makes_the_next_records_wait_until_a_restart(
     assert again.offsets() == [1, 3]  # what had finished above the commit is known
 
 
-def test_f9_divert_key_sends_the_next_records_after_it_without_a_try(
+def test_divert_key_sends_the_next_records_after_it_without_a_try(
     dead: Any, recorder: Any, wait_for: Any, read_topic: Any
 ) -> None:
-    """F9: in order, marked as followers; a restart forgets it."""
+    """In order, marked as followers; a restart forgets it."""
     recorder.fail_at(0)
     dead.produce("a a b a")
     policy = ehkafka.DeadLetter("dead", after="divert_key")
@@ -90,10 +90,10 @@ def test_f9_divert_key_sends_the_next_records_after_it_without_a_try(
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, MemoryError])
-def test_f10_an_exit_is_never_dead_lettered(
+def test_an_exit_is_never_dead_lettered(
     dead: Any, recorder: Any, events: Any, error: type[BaseException]
 ) -> None:
-    """F10: the app stops without committing the record."""
+    """The app stops without committing the record."""
     recorder.fail_at(1, error=error)
     dead.produce("a b c")
     app = dead.app(recorder, workers=1, on_failure=TO_DEAD)
@@ -106,8 +106,8 @@ def test_f10_an_exit_is_never_dead_lettered(
     assert dead.committed() in (None, 0, 1)
 
 
-def test_f11_too_many_in_a_row_stop_the_app_and_say_why(dead: Any, wait_for: Any) -> None:
-    """F11: three letters are written, the fourth record is not passed."""
+def test_too_many_in_a_row_stop_the_app_and_say_why(dead: Any, wait_for: Any) -> None:
+    """Three letters are written, the fourth record is not passed."""
     dead.produce("b1 b2 b3 b4 b5")
     policy = ehkafka.DeadLetter("dead", run_max=3)
     app = dead.app(rejecting(b"b1", b"b2", b"b3", b"b4", b"b5"), workers=1, on_failure=policy)
@@ -121,8 +121,8 @@ def test_f11_too_many_in_a_row_stop_the_app_and_say_why(dead: Any, wait_for: Any
     assert dead.committed() in (None, 0, 1, 2, 3)
 
 
-def test_f11_successes_in_between_are_seen_however_quick_the_handler_is(dead: Any, wait_for: Any) -> None:
-    """F11: with every second record good, no run grows, also where one worker takes them all at once."""
+def test_successes_in_between_are_seen_however_quick_the_handler_is(dead: Any, wait_for: Any) -> None:
+    """With every second record good, no run grows, also where one worker takes them all at once."""
     bad = [b"b%d" % n for n in range(200)]
     dead.produce(" ".join(f"g{n} b{n}" for n in range(200)))
     app = dead.app(rejecting(*bad), workers=1, on_failure=ehkafka.DeadLetter("dead", run_max=3))
@@ -132,8 +132,8 @@ def test_f11_successes_in_between_are_seen_however_quick_the_handler_is(dead: An
     assert dead_lettered(app) == 200
 
 
-def test_f11_on_limit_hold_keeps_each_further_record_and_the_app_runs(dead: Any, wait_for: Any) -> None:
-    """F11: the share is over its limit: two letters, the rest is held and named."""
+def test_on_limit_hold_keeps_each_further_record_and_the_app_runs(dead: Any, wait_for: Any) -> None:
+    """The share is over its limit: two letters, the rest is held and named."""
     bad = [b"b%d" % n for n in range(5)]
     dead.produce("b0 b1 b2 b3 b4 good")
     policy = ehkafka.DeadLetter("dead", ratio_max=0.002, on_limit="hold")

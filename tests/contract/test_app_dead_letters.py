@@ -15,10 +15,10 @@ from ehkafka.testing import ApiKey
 from tests.contract.letters import TO_DEAD, TWICE, dead_lettered, headers_of, offsets_of, rejecting
 
 
-def test_f6_a_letter_is_the_record_and_says_where_it_comes_from_and_why(
+def test_a_letter_is_the_record_and_says_where_it_comes_from_and_why(
     dead: Any, read_topic: Any, wait_for: Any, events: Any
 ) -> None:
-    """F6: key, value and headers as they came, then origin, error, attempts, times, handler and group."""
+    """Key, value and headers as they came, then origin, error, attempts, times, handler and group."""
     own = [("traceparent", b"00-1-2-01"), ("twice", b"1"), ("twice", None), ("binary", b"\x00\xff")]
     dead.broker.produce("t", [(b"\xffkey", b"\x00value")], partition=0, headers=own)
 
@@ -53,10 +53,8 @@ def test_f6_a_letter_is_the_record_and_says_where_it_comes_from_and_why(
     assert (failed.attempt, failed.decision) == (2, "it goes to dead")
 
 
-def test_f6_nothing_is_committed_before_the_letter_is_acknowledged(
-    dead: Any, wait_for: Any, stays: Any
-) -> None:
-    """F6: while the broker holds the answer back, the record is unfinished and its key waits."""
+def test_nothing_is_committed_before_the_letter_is_acknowledged(dead: Any, wait_for: Any, stays: Any) -> None:
+    """While the broker holds the answer back, the record is unfinished and its key waits."""
     handler = rejecting(b"bad")
     dead.produce("x bad bad y")
     dead.broker.delay_next(ApiKey.PRODUCE, 0.8)
@@ -69,10 +67,10 @@ def test_f6_nothing_is_committed_before_the_letter_is_acknowledged(
     app.stop()
 
 
-def test_f7_a_letter_that_is_refused_for_now_is_tried_again_while_other_keys_go_on(
+def test_a_letter_that_is_refused_for_now_is_tried_again_while_other_keys_go_on(
     dead: Any, wait_for: Any, events: Any, read_topic: Any
 ) -> None:
-    """F7: rights are missing: told each time, nothing committed past it, written once that is fixed."""
+    """Rights are missing: told each time, nothing committed past it, written once that is fixed."""
     handler = rejecting(b"bad")
     app = dead.app(handler, on_failure=TO_DEAD)
     app.add_hook(events)
@@ -91,8 +89,8 @@ def test_f7_a_letter_that_is_refused_for_now_is_tried_again_while_other_keys_go_
 
 
 @pytest.mark.parametrize("trouble", ["leaderless", "down"])
-def test_f7_a_letter_waits_for_its_broker(dead: Any, wait_for: Any, read_topic: Any, trouble: str) -> None:
-    """F7: its partitions have no leader, or nobody listens: uncommitted meanwhile, and written afterwards."""
+def test_a_letter_waits_for_its_broker(dead: Any, wait_for: Any, read_topic: Any, trouble: str) -> None:
+    """Its partitions have no leader, or nobody listens: uncommitted meanwhile, and written afterwards."""
     handler = rejecting(b"bad")
     app = dead.app(handler, on_failure=TO_DEAD)
     app.start()
@@ -122,10 +120,10 @@ def test_f7_a_letter_waits_for_its_broker(dead: Any, wait_for: Any, read_topic: 
     assert set(offsets_of(read_topic("dead", 1))) == {1}
 
 
-def test_f7_a_producer_that_lost_its_place_is_replaced(
+def test_a_producer_that_lost_its_place_is_replaced(
     dead: Any, wait_for: Any, read_topic: Any, events: Any
 ) -> None:
-    """F7: after a fatal error the idempotent producer sends nothing more; another one writes the letter."""
+    """After a fatal error the idempotent producer sends nothing more; another one writes the letter."""
     dead.produce("bad")
     dead.broker.fail_next(ApiKey.PRODUCE, KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER)
     app = dead.app(rejecting(b"bad"), on_failure=TO_DEAD)
@@ -160,7 +158,7 @@ def test_a_letter_too_large_for_its_topic_holds_the_record_and_says_so(
 def test_a_message_that_the_handler_spoilt_is_sent_as_it_was_received(
     dead: Any, wait_for: Any, events: Any, read_topic: Any
 ) -> None:
-    """F6: what a handler has put into it cannot keep its letter from being sent."""
+    """What a handler has put into it cannot keep its letter from being sent."""
 
     def spoils(message: Any) -> None:
         if message.offset() == 0:
@@ -178,10 +176,10 @@ def test_a_message_that_the_handler_spoilt_is_sent_as_it_was_received(
 
 
 @pytest.mark.parametrize("kind", ["function", "raw", "class"])
-def test_f13_what_cannot_be_decoded_becomes_a_letter(
+def test_what_cannot_be_decoded_becomes_a_letter(
     dead: Any, wait_for: Any, read_topic: Any, kind: str
 ) -> None:
-    """F13: the position moves on, whatever kind of handler it is."""
+    """The position moves on, whatever kind of handler it is."""
 
     class Decoder:
         def process(self, record: Any) -> None:

@@ -1,4 +1,4 @@
-"""F15 and L8: handlers that pass their deadline, and what health says of old, retried and held records."""
+"""Handlers that pass their deadline, and what health says of old, retried and held records."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import ehkafka
 from ehkafka.events import AttemptOverdue, RecordRetried
 
 
-def test_f15_a_thread_past_its_deadline_is_reported_once_and_health_names_it(
+def test_a_thread_past_its_deadline_is_reported_once_and_health_names_it(
     lab: Any, events: Any, recorder: Any, wait_for: Any, stays: Any
 ) -> None:
-    """F15: with its stack; the lane is held, other keys go on; what it does late counts."""
+    """With its stack; the lane is held, other keys go on; what it does late counts."""
     gate = recorder.block(b"slow")
     lab.produce("slow slow a b")
     app = lab.app(recorder, workers=4, deadline_s=0.2)
@@ -40,7 +40,7 @@ def test_f15_a_thread_past_its_deadline_is_reported_once_and_health_names_it(
     app.stop()
 
 
-def test_f15_an_overdue_attempt_is_seen_at_once_by_health(lab: Any, recorder: Any, wait_for: Any) -> None:
+def test_an_overdue_attempt_is_seen_at_once_by_health(lab: Any, recorder: Any, wait_for: Any) -> None:
     """Health needs no look of the poll thread: it is red as soon as the deadline has passed."""
     gate = recorder.block(b"slow")
     lab.produce("slow")
@@ -55,8 +55,8 @@ def test_f15_an_overdue_attempt_is_seen_at_once_by_health(lab: Any, recorder: An
     app.stop()
 
 
-def test_f15_a_late_failure_is_a_failed_attempt_like_any_other(lab: Any, events: Any, wait_for: Any) -> None:
-    """F15: the outcome of a thread that comes back counts normally, and each attempt has its own deadline."""
+def test_a_late_failure_is_a_failed_attempt_like_any_other(lab: Any, events: Any, wait_for: Any) -> None:
+    """The outcome of a thread that comes back counts normally, and each attempt has its own deadline."""
     gates = [threading.Event(), threading.Event()]
 
     def handle(record: Any) -> None:
@@ -76,10 +76,10 @@ def test_f15_a_late_failure_is_a_failed_attempt_like_any_other(lab: Any, events:
     app.stop()
 
 
-def test_f15_a_coroutine_past_its_deadline_is_cancelled_and_the_attempt_fails(
+def test_a_coroutine_past_its_deadline_is_cancelled_and_the_attempt_fails(
     lab: Any, events: Any, wait_for: Any
 ) -> None:
-    """F15: with a TimeoutError, which the retry policy takes; the next attempt may be quicker."""
+    """With a TimeoutError, which the retry policy takes; the next attempt may be quicker."""
     cancelled: list[int] = []
 
     async def handle(record: Any) -> None:
@@ -105,8 +105,8 @@ def test_f15_a_coroutine_past_its_deadline_is_cancelled_and_the_attempt_fails(
     ]
 
 
-def test_l8_a_retried_record_shows_its_last_error_once_it_is_too_old(lab: Any, wait_for: Any) -> None:
-    """L8: topic, partition, offset, key, attempts, last error; a retry before its limit is no worry."""
+def test_a_retried_record_shows_its_last_error_once_it_is_too_old(lab: Any, wait_for: Any) -> None:
+    """Topic, partition, offset, key, attempts, last error; a retry before its limit is no worry."""
     ok_while_young: list[bool] = []
 
     def work(record: Any) -> None:
@@ -129,8 +129,8 @@ def test_l8_a_retried_record_shows_its_last_error_once_it_is_too_old(lab: Any, w
     app.stop(drain=False)
 
 
-def test_l8_the_error_of_a_running_retry_shows_too(lab: Any, recorder: Any, wait_for: Any) -> None:
-    """L8: while attempt 2 runs, the picture says what attempt 1 died of; a fresh record says nothing."""
+def test_the_error_of_a_running_retry_shows_too(lab: Any, recorder: Any, wait_for: Any) -> None:
+    """While attempt 2 runs, the picture says what attempt 1 died of; a fresh record says nothing."""
     blocked = recorder.block(lambda record: record.attempt == 2)
 
     def work(record: Any) -> None:
@@ -167,10 +167,10 @@ def test_a_deadline_that_cannot_be_is_refused_where_it_stands(wrong: Any) -> Non
     assert f"deadline_s={wrong!r}" in str(caught.value)
 
 
-def test_f15_a_coroutine_that_swallows_its_cancellation_turns_health_red(
+def test_a_coroutine_that_swallows_its_cancellation_turns_health_red(
     lab: Any, events: Any, wait_for: Any
 ) -> None:
-    """F15: nothing can end it, so it is told with its stack, and health names it until it returns."""
+    """Nothing can end it, so it is told with its stack, and health names it until it returns."""
     may_end = threading.Event()
 
     async def stubborn(_record: Any) -> None:

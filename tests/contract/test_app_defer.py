@@ -116,7 +116,7 @@ def test_a_failed_token_may_skip_or_dead_letter_the_record(
 
 
 def test_a_system_exit_as_answer_stops_the_app(lab: Any, wait_for: Any) -> None:
-    """F10: what is no verdict on the record is none as an answer either."""
+    """What is no verdict on the record is none as an answer either."""
     work = Deferring(b"slow")
     lab.produce("slow")
     app = lab.app(lab.recorder(work), on_failure=ehkafka.Skip())
@@ -200,7 +200,7 @@ def test_when_the_handler_raises_after_deferring_the_raise_counts(
 
 
 def test_a_stop_waits_for_deferred_records_within_its_deadline(lab: Any, wait_for: Any) -> None:
-    """L1: the drain ends with the answer, and nothing is repeated."""
+    """The drain ends with the answer, and nothing is repeated."""
     work = Deferring(b"slow")
     lab.produce("slow a")
     app = lab.app(lab.recorder(work))
@@ -216,7 +216,7 @@ def test_a_stop_waits_for_deferred_records_within_its_deadline(lab: Any, wait_fo
 
 
 def test_a_stop_names_the_deferred_records_that_nobody_answered(lab: Any, wait_for: Any) -> None:
-    """L3: it leaves in time; the record is redelivered; an answer after the end does nothing."""
+    """It leaves in time; the record is redelivered; an answer after the end does nothing."""
     work = Deferring(b"slow")
     lab.produce("slow a")
     app = lab.app(lab.recorder(work))
@@ -230,7 +230,7 @@ def test_a_stop_names_the_deferred_records_that_nobody_answered(lab: Any, wait_f
 
 
 def test_an_answer_after_the_revoke_is_stale_and_counted(lab: Any, events: Any, wait_for: Any) -> None:
-    """R2: the partition went to another member, which has the record now."""
+    """The partition went to another member, which has the record now."""
     work = Deferring(b"slow")
     for partition in range(4):
         lab.produce("slow a", topic="t4", partition=partition)

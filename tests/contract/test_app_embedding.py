@@ -13,8 +13,8 @@ import pytest
 import ehkafka
 
 
-def test_j3_an_app_lives_in_an_event_loop_and_does_not_block_it(lab: Any, recorder: Any) -> None:
-    """J3: `async with app`: the loop ticks on while the app starts, works and stops; pools open once."""
+def test_an_app_lives_in_an_event_loop_and_does_not_block_it(lab: Any, recorder: Any) -> None:
+    """`async with app`: the loop ticks on while the app starts, works and stops; pools open once."""
     said: list[str] = []
     app = lab.app(recorder)
     app.on_start(lambda: said.append("open"))
@@ -47,8 +47,8 @@ def test_j3_an_app_lives_in_an_event_loop_and_does_not_block_it(lab: Any, record
     assert longest_s < 0.4
 
 
-def test_j3_an_error_of_the_app_leaves_the_async_context(lab: Any, recorder: Any) -> None:
-    """J3: what ended the app is raised at the end of the block."""
+def test_an_error_of_the_app_leaves_the_async_context(lab: Any, recorder: Any) -> None:
+    """What ended the app is raised at the end of the block."""
     recorder.fail_at(0)
     lab.produce("a")
     app = lab.app(recorder)
@@ -61,10 +61,8 @@ def test_j3_an_error_of_the_app_leaves_the_async_context(lab: Any, recorder: Any
         asyncio.run(main())
 
 
-def test_j3_an_app_runs_in_a_thread_and_takes_no_signal_handlers(
-    lab: Any, recorder: Any, wait_for: Any
-) -> None:
-    """J3: `run()` outside the main thread, ended by stop() from another one; a restart repeats nothing."""
+def test_an_app_runs_in_a_thread_and_takes_no_signal_handlers(lab: Any, recorder: Any, wait_for: Any) -> None:
+    """`run()` outside the main thread, ended by stop() from another one; a restart repeats nothing."""
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = [signal.getsignal(number) for number in numbers]
     lab.produce("a b c")
@@ -102,7 +100,7 @@ def test_run_gives_the_signal_handlers_back(lab: Any, program: Any) -> None:
 
 
 def test_start_and_stop_leave_signal_handlers_alone(lab: Any, recorder: Any) -> None:
-    """J3: `start()` in the main thread takes none either: they are the host's."""
+    """`start()` in the main thread takes none either: they are the host's."""
     before = signal.getsignal(signal.SIGTERM)
     app = lab.app(recorder)
     with app:
@@ -177,8 +175,8 @@ def test_the_embedded_endpoint_makes_its_topics_and_is_shared(wait_for: Any) -> 
     assert handled == [0, 1, 2]
 
 
-def test_j3_a_start_that_is_cancelled_leaves_nothing_running(lab: Any, recorder: Any) -> None:
-    """J3: the task dies while the app starts in its thread: the app is stopped, its pools are closed."""
+def test_a_start_that_is_cancelled_leaves_nothing_running(lab: Any, recorder: Any) -> None:
+    """The task dies while the app starts in its thread: the app is stopped, its pools are closed."""
     said: list[str] = []
     entered, go_on = threading.Event(), threading.Event()
     app = lab.app(recorder)

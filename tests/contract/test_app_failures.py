@@ -20,10 +20,10 @@ def ends_with(app: Any, kind: type[ehkafka.EhkafkaError], words: str | None = No
     return caught.value
 
 
-def test_f1_by_default_a_failing_handler_stops_the_app_and_commits_nothing_past_it(
+def test_by_default_a_failing_handler_stops_the_app_and_commits_nothing_past_it(
     lab: Any, recorder: Any
 ) -> None:
-    """F1: topic, partition, offset, key, attempt, cause and next step; exit code 1; a restart repeats it."""
+    """Topic, partition, offset, key, attempt, cause and next step; exit code 1; a restart repeats it."""
     recorder.fail_at(2)
     lab.produce("a b c d e")
     app = lab.app(recorder, workers=1)
@@ -49,10 +49,10 @@ def test_f1_by_default_a_failing_handler_stops_the_app_and_commits_nothing_past_
     assert lab.committed() == 6
 
 
-def test_f1_hold_keeps_the_record_and_its_key_while_others_go_on(
+def test_hold_keeps_the_record_and_its_key_while_others_go_on(
     lab: Any, events: Any, recorder: Any, wait_for: Any, stays: Any
 ) -> None:
-    """F1: its key waits, nothing at or above it is committed, health is red, other keys go on."""
+    """Its key waits, nothing at or above it is committed, health is red, other keys go on."""
     recorder.fail_at(1)
     lab.produce("a bad b bad c")
     app = lab.app(recorder, on_failure=ehkafka.Hold())
@@ -78,7 +78,7 @@ def test_f1_hold_keeps_the_record_and_its_key_while_others_go_on(
 def test_hold_in_one_partition_leaves_the_commits_of_others_alone(
     lab: Any, recorder: Any, wait_for: Any
 ) -> None:
-    """F1: only the partition of the held record stops committing."""
+    """Only the partition of the held record stops committing."""
     recorder.fail_at(0, partition=2)
     for partition in range(4):
         lab.produce("a b c", topic="t4", partition=partition)
@@ -148,10 +148,10 @@ def test_on_error_that_raises_leaves_it_to_the_policy_and_is_told(
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize("policy", [ehkafka.Stop(), ehkafka.Hold()], ids=["stop", "hold"])
-def test_f10_an_exit_in_a_handler_stops_the_app_without_committing_the_record(
+def test_an_exit_in_a_handler_stops_the_app_without_committing_the_record(
     lab: Any, recorder: Any, error: type[BaseException], policy: Any
 ) -> None:
-    """F10: no verdict on the record, whatever the policy and on_error say."""
+    """No verdict on the record, whatever the policy and on_error say."""
     recorder.fail_at(1, error=error)
     lab.produce("a b c")
     app = lab.app(recorder, workers=1, on_failure=policy)

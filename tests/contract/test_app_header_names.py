@@ -72,7 +72,7 @@ def _produce(bootstrap: str, key: bytes | None, *headers: tuple[bytes, bytes]) -
     [([b"na\xffme"], {"na\ufffdme": "1"}), ([b"na\xffme", b"\xfe"], {"\ufffd": "2"})],
     ids=["one", "two"],
 )
-def test_e3_a_header_name_that_is_no_utf_8_stops_nothing(
+def test_a_header_name_that_is_no_utf_8_stops_nothing(
     lab: Any,
     program: Any,
     wait_for: Any,
@@ -81,7 +81,7 @@ def test_e3_a_header_name_that_is_no_utf_8_stops_nothing(
     key: bytes | None,
     raw: bool,
 ) -> None:
-    """E3: neither the poll loop, which looks for a partition key, nor the handler, nor the process."""
+    """Neither the poll loop, which looks for a partition key, nor the handler, nor the process."""
     lab.judged = False
     unreadable = [(name, b"%d" % number) for number, name in enumerate(names, 1)]
     _produce(lab.broker.bootstrap, key, *unreadable, (b"x-opt-partition-key", b"home"))

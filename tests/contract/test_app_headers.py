@@ -36,10 +36,10 @@ def _by_partition_key(record: ehkafka.Record) -> str | bytes | None:
 
 
 @pytest.mark.parametrize("order_by", [ehkafka.by_key, _by_partition_key])
-def test_e4_records_of_one_partition_key_never_overlap_though_they_have_no_key(
+def test_records_of_one_partition_key_never_overlap_though_they_have_no_key(
     lab: Any, wait_for: Any, stays: Any, order_by: Any
 ) -> None:
-    """E4: the lane is that of `x-opt-partition-key`, AMQP string or plain text; other keys run beside it."""
+    """The lane is that of `x-opt-partition-key`, AMQP string or plain text; other keys run beside it."""
     for number in range(30):
         home = f"home-{number % 3}"
         _produce(lab, (PARTITION_KEY, _amqp(home) if number % 2 else home.encode()))
@@ -57,10 +57,10 @@ def test_e4_records_of_one_partition_key_never_overlap_though_they_have_no_key(
         assert [r.offset() for r in recorder.records if r.partition_key == home] == expected
 
 
-def test_e4_one_partition_key_is_one_lane_over_partitions_where_the_handler_is_the_scope(
+def test_one_partition_key_is_one_lane_over_partitions_where_the_handler_is_the_scope(
     lab: Any, wait_for: Any, stays: Any
 ) -> None:
-    """E4: as with any key."""
+    """As with any key."""
     for partition in range(4):
         _produce(lab, (PARTITION_KEY, _amqp("home")), topic="t4", partition=partition)
     recorder = lab.recorder()
@@ -84,10 +84,10 @@ def test_e4_one_partition_key_is_one_lane_over_partitions_where_the_handler_is_t
         ("raw", True, {"kind": b"\xa1\x05alarm", "level": b"T\x03", "message-id": b"A", "note": b"qABCD"}),
     ],
 )
-def test_e3_a_handler_reads_the_properties_in_its_mode(
+def test_a_handler_reads_the_properties_in_its_mode(
     lab: Any, wait_for: Any, headers: Any, service: bool, expected: dict[str, Any]
 ) -> None:
-    """E3: what an AMQP producer set is a value, unless the handler wants bytes or the broker is Kafka."""
+    """What an AMQP producer set is a value, unless the handler wants bytes or the broker is Kafka."""
     _produce(
         lab,
         (PARTITION_KEY, _amqp("home")),
@@ -119,8 +119,8 @@ def test_e3_a_handler_reads_the_properties_in_its_mode(
     assert seen == [(who, expected) for who in ("order_by", "middleware", "handler", "on_error")]
 
 
-def test_e3_a_raw_handler_has_the_same_as_functions(lab: Any, wait_for: Any) -> None:
-    """E3: confluent's own message and `ehkafka.headers`."""
+def test_a_raw_handler_has_the_same_as_functions(lab: Any, wait_for: Any) -> None:
+    """Confluent's own message and `ehkafka.headers`."""
     _produce(lab, (PARTITION_KEY, _amqp("home")), ("content-type", b"avro/binary+0f1e"), ("n", b"T\x03"))
     recorder = lab.recorder()
     app = lab.app(recorder, raw=True)
@@ -134,10 +134,10 @@ def test_e3_a_raw_handler_has_the_same_as_functions(lab: Any, wait_for: Any) -> 
 
 
 @pytest.mark.parametrize("null_key", ["spread", "partition", "one_lane"])
-def test_e3_hostile_headers_stop_neither_the_poll_loop_nor_the_handler(
+def test_hostile_headers_stop_neither_the_poll_loop_nor_the_handler(
     lab: Any, wait_for: Any, null_key: Any
 ) -> None:
-    """E3: truncated, contradicting or huge headers are bytes, and each record is handled once."""
+    """Truncated, contradicting or huge headers are bytes, and each record is handled once."""
     hostile = [
         b"",
         b"\xa1",
@@ -163,13 +163,13 @@ def test_e3_hostile_headers_stop_neither_the_poll_loop_nor_the_handler(
 
 @pytest.mark.parametrize("headers", ["AMQP", "utf8", None, True, []])
 def test_an_unknown_mode_is_refused_where_the_handler_is_registered(lab: Any, headers: Any) -> None:
-    """E3: the message names the handler and the modes."""
+    """The message names the handler and the modes."""
     with pytest.raises(ehkafka.errors.ConfigurationError, match=r"headers=.*'auto', 'amqp', 'raw'"):
         lab.app(lambda _record: None, headers=headers)
 
 
 def test_a_record_is_made_as_before(lab: Any, wait_for: Callable[..., Any]) -> None:
-    """E3: no handler pays for headers that it does not read: a record has its two slots and no more."""
+    """No handler pays for headers that it does not read: a record has its two slots and no more."""
     lab.produce("k")
     recorder = lab.recorder()
     app = lab.app(recorder, **_event_hubs(lab))

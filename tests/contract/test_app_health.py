@@ -12,10 +12,10 @@ from ehkafka.events import StuckReport
 from ehkafka.intake.membership import Membership
 
 
-def test_l7_a_dead_poll_thread_fails_the_app_visibly(
+def test_a_dead_poll_thread_fails_the_app_visibly(
     lab: Any, recorder: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """L7: an unknown error in the poll loop: health red, EngineError with its cause, exit code 70."""
+    """An unknown error in the poll loop: health red, EngineError with its cause, exit code 70."""
     app = lab.app(recorder)
     app.start()
     lab.produce("a")
@@ -34,10 +34,10 @@ def test_l7_a_dead_poll_thread_fails_the_app_visibly(
     assert isinstance(caught.value.__cause__, RuntimeError)
 
 
-def test_l7_a_failing_rebalance_callback_fails_the_app_visibly(
+def test_a_failing_rebalance_callback_fails_the_app_visibly(
     lab: Any, recorder: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """L7: an exception must neither vanish inside librdkafka nor drop its batch: EngineError."""
+    """An exception must neither vanish inside librdkafka nor drop its batch: EngineError."""
     app = lab.app(recorder)
     escaped: list[BaseException] = []
     on_assign = Membership.on_assign
@@ -61,10 +61,10 @@ def test_l7_a_failing_rebalance_callback_fails_the_app_visibly(
     assert escaped == []
 
 
-def test_l7_a_worker_that_dies_of_an_engine_error_fails_the_app_visibly(
+def test_a_worker_that_dies_of_an_engine_error_fails_the_app_visibly(
     lab: Any, recorder: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """L7: a defect below the handler must not leave a pool that silently shrank."""
+    """A defect below the handler must not leave a pool that silently shrank."""
     lab.judged = False
     app = lab.app(recorder)
     app.start()
@@ -82,10 +82,10 @@ def test_l7_a_worker_that_dies_of_an_engine_error_fails_the_app_visibly(
         app.stop()
 
 
-def test_l8_an_unfinished_record_older_than_its_limit_turns_health_red(
+def test_an_unfinished_record_older_than_its_limit_turns_health_red(
     lab: Any, recorder: Any, wait_for: Any
 ) -> None:
-    """L8: topic, partition, offset, key, age and limit; green again when it ends."""
+    """Topic, partition, offset, key, age and limit; green again when it ends."""
     gate = recorder.block(b"slow")
     lab.produce("a slow b")
     app = lab.app(recorder, stuck_s=0.4)
@@ -99,10 +99,10 @@ def test_l8_an_unfinished_record_older_than_its_limit_turns_health_red(
     app.stop()
 
 
-def test_l9_no_progress_is_reported_with_the_workers_stacks(
+def test_no_progress_is_reported_with_the_workers_stacks(
     lab: Any, events: Any, recorder: Any, wait_for: Any
 ) -> None:
-    """L9: once, with the running record and the line of code where its worker stands."""
+    """Once, with the running record and the line of code where its worker stands."""
     gate = recorder.block(b"slow")
     lab.produce("slow slow")
     app = lab.app(recorder, stuck_s=0.4)

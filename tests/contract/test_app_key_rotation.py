@@ -33,10 +33,10 @@ def rotating(lab: Any, path: Path) -> ehkafka.Endpoint:
     return dataclasses.replace(lab.endpoint, credential=ehkafka.Endpoint.connection_string(path).credential)
 
 
-def test_j4_an_app_takes_up_a_changed_key_and_tells_it(
+def test_an_app_takes_up_a_changed_key_and_tells_it(
     lab: Any, recorder: Any, events: Any, wait_for: Any, tmp_path: Path
 ) -> None:
-    """J4: a file that goes missing, and comes back with another key, is told as that; records go on."""
+    """A file that goes missing, and comes back with another key, is told as that; records go on."""
     path = tmp_path / "key"
     write(path, "b2xkb2xkb2xk")
     lab.produce("a b c")
@@ -56,10 +56,10 @@ def test_j4_an_app_takes_up_a_changed_key_and_tells_it(
     assert (counters["CredentialRotated"], counters["CredentialUnusable"]) == (1, 1)
 
 
-def test_j4_a_key_that_changes_during_a_drain_is_taken_up(
+def test_a_key_that_changes_during_a_drain_is_taken_up(
     lab: Any, recorder: Any, events: Any, wait_for: Any, tmp_path: Path
 ) -> None:
-    """J4: the commit at the end of a long drain is not refused because of a key of before it."""
+    """The commit at the end of a long drain is not refused because of a key of before it."""
     path = tmp_path / "key"
     write(path, "b2xkb2xkb2xk")
     gate = recorder.block()
@@ -82,7 +82,7 @@ def test_j4_a_key_that_changes_during_a_drain_is_taken_up(
 def test_health_names_a_key_that_cannot_be_read_again_while_that_lasts(
     lab: Any, recorder: Any, wait_for: Any, tmp_path: Path
 ) -> None:
-    """J4: whoever looks at health sees it before the old key is withdrawn; green again afterwards."""
+    """Whoever looks at health sees it before the old key is withdrawn; green again afterwards."""
     path = tmp_path / "key"
     write(path, "b2xkb2xkb2xk")
     app = lab.app(recorder, endpoint=rotating(lab, path))
@@ -101,7 +101,7 @@ def test_health_names_a_key_that_cannot_be_read_again_while_that_lasts(
 def test_health_names_trouble_with_tokens(
     lab: Any, recorder: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """E2: the embedded broker asks for no token, so the endpoint only carries a source with trouble."""
+    """The embedded broker asks for no token, so the endpoint only carries a source with trouble."""
     tokens = TokenSource(lambda: None, "home.servicebus.windows.net")
     monkeypatch.setattr(TokenSource, "sign_in", lambda *_arguments: None)
     app = lab.app(recorder, endpoint=dataclasses.replace(lab.endpoint, tokens=tokens))

@@ -15,8 +15,8 @@ from ehkafka.events import AppStopped
 from tests.kit.unstolen import unstolen_s
 
 
-def test_l1_a_drain_handles_and_commits_all_that_was_received(lab: Any, wait_for: Any) -> None:
-    """L1: one runs and the rest is queued: stop() ends it all; a restart repeats nothing."""
+def test_a_drain_handles_and_commits_all_that_was_received(lab: Any, wait_for: Any) -> None:
+    """One runs and the rest is queued: stop() ends it all; a restart repeats nothing."""
     recorder = lab.recorder()
     gate = recorder.block()
     lab.produce("a a b b c c d d")
@@ -42,8 +42,8 @@ def test_l1_a_drain_handles_and_commits_all_that_was_received(lab: Any, wait_for
     assert again.offsets() == [8]
 
 
-def test_l2_without_drain_running_work_ends_and_queued_work_never_starts(lab: Any, wait_for: Any) -> None:
-    """L2: what runs ends and is committed, what is queued is neither started nor committed."""
+def test_without_drain_running_work_ends_and_queued_work_never_starts(lab: Any, wait_for: Any) -> None:
+    """What runs ends and is committed, what is queued is neither started nor committed."""
     recorder = lab.recorder()
     gate = recorder.block()
     lab.produce("a b a b a b")
@@ -60,10 +60,10 @@ def test_l2_without_drain_running_work_ends_and_queued_work_never_starts(lab: An
     assert app.snapshot().returned_records == 4
 
 
-def test_l3_a_handler_that_never_returns_cannot_hold_the_stop_beyond_its_deadline(
+def test_a_handler_that_never_returns_cannot_hold_the_stop_beyond_its_deadline(
     lab: Any, events: Any, wait_for: Any
 ) -> None:
-    """L3: stop(timeout_s=1) ends within 2 s, names the record, says exit code 4, commits what it may."""
+    """stop(timeout_s=1) ends within 2 s, names the record, says exit code 4, commits what it may."""
     recorder = lab.recorder()
     recorder.block(b"never")
     lab.produce("a never b never")
@@ -85,8 +85,8 @@ def test_l3_a_handler_that_never_returns_cannot_hold_the_stop_beyond_its_deadlin
 
 
 @pytest.mark.parametrize("records", ["", "a b c"])
-def test_l4_an_idle_app_stops_within_a_second(lab: Any, recorder: Any, wait_for: Any, records: str) -> None:
-    """L4: with nothing to do a stop takes less than a second."""
+def test_an_idle_app_stops_within_a_second(lab: Any, recorder: Any, wait_for: Any, records: str) -> None:
+    """With nothing to do a stop takes less than a second."""
     lab.produce(records)
     app = lab.app(recorder)
     app.start()
@@ -98,7 +98,7 @@ def test_l4_an_idle_app_stops_within_a_second(lab: Any, recorder: Any, wait_for:
 
 
 def test_an_app_stops_within_a_second_while_it_still_joins(lab: Any, recorder: Any) -> None:
-    """L4: also before the group has given it a partition."""
+    """Also before the group has given it a partition."""
     app = lab.app(recorder)
     app.start()
     began_s = unstolen_s()
@@ -107,10 +107,10 @@ def test_an_app_stops_within_a_second_while_it_still_joins(lab: Any, recorder: A
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_l5_the_first_signal_drains_and_the_program_ends_with_0(
+def test_the_first_signal_drains_and_the_program_ends_with_0(
     lab: Any, program: Any, wait_for: Any, number: int
 ) -> None:
-    """L5: SIGTERM or SIGINT: with drain="all" what was received is handled and committed, exit code 0."""
+    """SIGTERM or SIGINT: with drain="all" what was received is handled and committed, exit code 0."""
     lab.produce("a a a")
     started = program(
         """
@@ -130,10 +130,10 @@ def test_l5_the_first_signal_drains_and_the_program_ends_with_0(
     assert lab.committed() == 3
 
 
-def test_l5_the_second_signal_leaves_at_once_and_names_what_is_redelivered(
+def test_the_second_signal_leaves_at_once_and_names_what_is_redelivered(
     lab: Any, program: Any, wait_for: Any
 ) -> None:
-    """L5: exit code 4 within a second or so, although a handler runs for ever and a drain is on."""
+    """Exit code 4 within a second or so, although a handler runs for ever and a drain is on."""
     lab.produce("a stuck b stuck")
     started = program(
         """
@@ -175,8 +175,8 @@ def test_run_ends_with_1_when_a_handler_fails(lab: Any, program: Any) -> None:
     assert lab.committed() == 1
 
 
-def test_l12_after_a_full_run_the_gauges_are_back_to_zero(lab: Any, wait_for: Any) -> None:
-    """L12: backlog and lanes are empty, and the counters equal what was handled."""
+def test_after_a_full_run_the_gauges_are_back_to_zero(lab: Any, wait_for: Any) -> None:
+    """Backlog and lanes are empty, and the counters equal what was handled."""
     recorder = lab.recorder()
     for partition in range(4):
         lab.produce(" ".join(f"k{n % 30}" for n in range(500)), topic="t4", partition=partition)
@@ -233,7 +233,7 @@ def test_wait_returns_after_a_start_that_failed(lab: Any, recorder: Any) -> None
 
 
 def test_a_fork_after_the_start_is_refused_in_the_child(lab: Any, recorder: Any) -> None:
-    """J3: the child has neither threads nor sockets; the message says to start after the fork."""
+    """The child has neither threads nor sockets; the message says to start after the fork."""
     app = lab.app(recorder)
     app.start()
     child = os.fork()

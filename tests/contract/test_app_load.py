@@ -24,8 +24,8 @@ def rss_bytes() -> int:
 
 
 @pytest.mark.slow
-def test_o9_keys_seen_once_leave_no_state_and_no_memory(lab: Any, wait_for: Any) -> None:
-    """O9: 1 000 000 distinct keys in 8 rounds over 4 partitions: lanes freed, memory flat after round 3."""
+def test_keys_seen_once_leave_no_state_and_no_memory(lab: Any, wait_for: Any) -> None:
+    """1 000 000 distinct keys in 8 rounds over 4 partitions: lanes freed, memory flat after round 3."""
     handled = 0
     lock = threading.Lock()
     lanes_max = 0
@@ -96,8 +96,8 @@ def _p90_s(lab: Any, wait_for: Any, topic: str, *, hot: bool) -> float:
     return sorted(took)[int(len(took) * 0.9)]
 
 
-def test_o10_a_hot_key_within_its_lanes_means_does_not_slow_the_others(lab: Any, wait_for: Any) -> None:
-    """O10a: 100 ms a record at 80 % of one lane: the others take what they take without.
+def test_a_hot_key_within_its_lanes_means_does_not_slow_the_others(lab: Any, wait_for: Any) -> None:
+    """100 ms a record at 80 % of one lane: the others take what they take without.
 
     Scaled so that a busy machine does not decide: a lane that blocked others would cost nine of ten of them
     20 to 100 ms. The ratio of 1.2 at the 99th percentile is the benchmark's to measure. Both are taken at
@@ -109,10 +109,10 @@ def test_o10_a_hot_key_within_its_lanes_means_does_not_slow_the_others(lab: Any,
     assert with_s < 1.2 * without_s + 0.05
 
 
-def test_o10_a_key_above_its_lanes_means_pauses_its_own_partition_and_is_named(
+def test_a_key_above_its_lanes_means_pauses_its_own_partition_and_is_named(
     lab: Any, events: Any, wait_for: Any
 ) -> None:
-    """O10b: only its partition is paused, not before its share is full, and the log names the key."""
+    """Only its partition is paused, not before its share is full, and the log names the key."""
     recorder = lab.recorder(lambda record: time.sleep(0.02) if record.key() == b"hot" else None)
     app = lab.app(recorder, "t4", workers=8, backlog_records_max=400, consume_records_max=20)
     app.add_hook(events)
@@ -131,8 +131,8 @@ def test_o10_a_key_above_its_lanes_means_pauses_its_own_partition_and_is_named(
     app.stop(drain=False)
 
 
-def test_o11_a_busy_early_lane_does_not_keep_late_ones_waiting(lab: Any, wait_for: Any) -> None:
-    """O11: one worker and 3000 records of an early key: ten late keys are served in bounded turns."""
+def test_a_busy_early_lane_does_not_keep_late_ones_waiting(lab: Any, wait_for: Any) -> None:
+    """One worker and 3000 records of an early key: ten late keys are served in bounded turns."""
     recorder = lab.recorder(lambda record: time.sleep(0.0002) if record.key() == b"busy" else None)
     lab.broker.produce("t", [(b"busy", b"")] * 3000 + [(b"late%d" % n, b"") for n in range(10)], partition=0)
     gate = recorder.block(lambda record: record.offset() == 0)

@@ -129,10 +129,10 @@ def test_commits_get_into_the_mirror_and_never_ahead_of_them(
     assert mirrored.events.of(MirrorLeftBehind) == []
 
 
-def test_p4_consumption_goes_on_while_the_mirror_is_away(
+def test_consumption_goes_on_while_the_mirror_is_away(
     mirrored: Mirrored, recorder: Any, wait_for: Callable[..., Any]
 ) -> None:
-    """P4: handled and committed as always, told once; the mirror follows when it is back."""
+    """Handled and committed as always, told once; the mirror follows when it is back."""
     commit(mirrored.lab, 0)
     mirrored.store.down = True
     app = mirrored.app(recorder)
@@ -149,10 +149,10 @@ def test_p4_consumption_goes_on_while_the_mirror_is_away(
     assert len(mirrored.events.of(MirrorUnavailable)) == len(mirrored.events.of(MirrorRecovered)) == 1
 
 
-def test_p4_a_mirror_that_stands_still_holds_up_neither_start_nor_stop(
+def test_a_mirror_that_stands_still_holds_up_neither_start_nor_stop(
     mirrored: Mirrored, recorder: Any, wait_for: Callable[..., Any]
 ) -> None:
-    """P4: 30 s of latency in the store are not noticed but for one bounded wait at the stop."""
+    """30 s of latency in the store are not noticed but for one bounded wait at the stop."""
     commit(mirrored.lab, 0)
     mirrored.store.go.clear()
     app = mirrored.app(recorder, consumer={})
@@ -169,10 +169,10 @@ def test_p4_a_mirror_that_stands_still_holds_up_neither_start_nor_stop(
 
 
 @pytest.mark.parametrize("mirror_at", [2, 4, 5])
-def test_p4_the_group_s_commit_decides_and_the_mirror_follows(
+def test_the_group_s_commit_decides_and_the_mirror_follows(
     mirrored: Mirrored, recorder: Any, wait_for: Callable[..., Any], mirror_at: int
 ) -> None:
-    """P4: an older, equal or newer mirror (after an operator's rewind) skips and hides nothing."""
+    """An older, equal or newer mirror (after an operator's rewind) skips and hides nothing."""
     mirrored.lab.produce("a b c d e")
     commit(mirrored.lab, 3)
     mirrored.put(Checkpoint(next_offset=mirror_at, owner="earlier", anchor=(mirror_at - 1, 1)))
@@ -186,10 +186,10 @@ def test_p4_the_group_s_commit_decides_and_the_mirror_follows(
     assert mirrored.events.of(MirrorUsed) == []
 
 
-def test_p4_a_rewind_gets_into_the_mirror(
+def test_a_rewind_gets_into_the_mirror(
     mirrored: Mirrored, recorder: Any, wait_for: Callable[..., Any]
 ) -> None:
-    """P4: the mirror goes back with the group, and never stays ahead of its commits."""
+    """The mirror goes back with the group, and never stays ahead of its commits."""
     gate = recorder.block(b"d")
     mirrored.lab.produce("a b c d e f g")
     commit(mirrored.lab, 1)
@@ -202,10 +202,10 @@ def test_p4_a_rewind_gets_into_the_mirror(
     app.stop()
 
 
-def test_p5_without_a_group_commit_the_mirror_says_where(
+def test_without_a_group_commit_the_mirror_says_where(
     mirrored: Mirrored, recorder: Any, wait_for: Callable[..., Any]
 ) -> None:
-    """P5: group offsets gone, mirror present: it resumes there, skips what was finished, and says so."""
+    """Group offsets gone, mirror present: it resumes there, skips what was finished, and says so."""
     mirrored.lab.produce("a b c d e f")
     mirrored.put(
         Checkpoint(
@@ -228,10 +228,10 @@ def test_p5_without_a_group_commit_the_mirror_says_where(
     assert restored.source == "the mirror"
 
 
-def test_p5_another_log_of_the_same_name_is_refused_with_both_timestamps(
+def test_another_log_of_the_same_name_is_refused_with_both_timestamps(
     mirrored: Mirrored, recorder: Any
 ) -> None:
-    """P5: the topic was made anew: to resume at a number would skip records of the new one."""
+    """The topic was made anew: to resume at a number would skip records of the new one."""
     mirrored.lab.produce("a b c d e")
     mirrored.put(Checkpoint(next_offset=2, anchor=(1, 1_600_000_000_123), owner="host-7"))
     app = mirrored.app(recorder)
@@ -251,10 +251,10 @@ def test_p5_another_log_of_the_same_name_is_refused_with_both_timestamps(
         (Checkpoint(next_offset=2), "no record's timestamp"),
     ],
 )
-def test_p5_what_cannot_be_proved_is_refused(
+def test_what_cannot_be_proved_is_refused(
     mirrored: Mirrored, recorder: Any, checkpoint: Checkpoint, words: str
 ) -> None:
-    """P5: a log that is shorter than the mirror says, and a mirror that knows no record."""
+    """A log that is shorter than the mirror says, and a mirror that knows no record."""
     mirrored.lab.produce("a b c d e")
     mirrored.put(checkpoint)
     app = mirrored.app(recorder)
@@ -262,7 +262,7 @@ def test_p5_what_cannot_be_proved_is_refused(
     ends_with(app, words)
 
 
-def test_p5_what_retention_has_deleted_is_a_gap_as_always(mirrored: Mirrored, recorder: Any) -> None:
+def test_what_retention_has_deleted_is_a_gap_as_always(mirrored: Mirrored, recorder: Any) -> None:
     """The log begins behind the mirror's position: `on_out_of_range` decides, and stops by default."""
     mirrored.lab.produce("a b c d e")
     mirrored.lab.broker.delete_records("t", 0, 4)
@@ -345,10 +345,10 @@ def test_ranges_that_the_commit_has_no_room_for_come_from_the_mirror(
     assert mirrored.events.of(ProgressRestored)[-1].finished_offsets == 500
 
 
-def test_j2_owners_are_in_the_mirror_idle_partitions_included(
+def test_owners_are_in_the_mirror_idle_partitions_included(
     mirrored: Mirrored, recorder: Any, wait_for: Callable[..., Any]
 ) -> None:
-    """J2: who owns what, while two members share a topic, and after they left."""
+    """Who owns what, while two members share a topic, and after they left."""
 
     def owners() -> dict[int, tuple[str, bool]]:
         found = {}

@@ -22,8 +22,8 @@ def in_order(offsets: list[int]) -> bool:
     return offsets == sorted(offsets)
 
 
-def test_o1_each_key_starts_in_offset_order_and_never_overlaps(lab: Any, wait_for: Any) -> None:
-    """O1: 60 keys, 3 partitions, random handler times: per key in order, one at a time, all handled."""
+def test_each_key_starts_in_offset_order_and_never_overlaps(lab: Any, wait_for: Any) -> None:
+    """60 keys, 3 partitions, random handler times: per key in order, one at a time, all handled."""
     rng = random.Random(1)
     recorder = lab.recorder(lambda _record: time.sleep(rng.choice((0, 0, 0, 0.001, 0.003))))
     history = CheckingHistory()
@@ -46,8 +46,8 @@ def test_o1_each_key_starts_in_offset_order_and_never_overlaps(lab: Any, wait_fo
     assert verdict.finished == verdict.received == 1800
 
 
-def test_o2_a_blocked_key_holds_back_only_its_own_records(lab: Any, wait_for: Any, stays: Any) -> None:
-    """O2: while A's handler blocks, B to Z finish and A's later records do not start."""
+def test_a_blocked_key_holds_back_only_its_own_records(lab: Any, wait_for: Any, stays: Any) -> None:
+    """While A's handler blocks, B to Z finish and A's later records do not start."""
     recorder = lab.recorder()
     gate = recorder.block(b"A")
     alphabet = " ".join(chr(code) for code in range(ord("A"), ord("Z") + 1))
@@ -62,8 +62,8 @@ def test_o2_a_blocked_key_holds_back_only_its_own_records(lab: Any, wait_for: An
     app.stop()
 
 
-def test_o3_no_more_handlers_run_than_there_are_keys(lab: Any, wait_for: Any, stays: Any) -> None:
-    """O3: 3 keys and 16 workers: exactly 3 handlers run, and everything gets done."""
+def test_no_more_handlers_run_than_there_are_keys(lab: Any, wait_for: Any, stays: Any) -> None:
+    """3 keys and 16 workers: exactly 3 handlers run, and everything gets done."""
     recorder = lab.recorder()
     gate = recorder.block()
     lab.produce("a b c " * 20)
@@ -88,10 +88,10 @@ def test_o3_no_more_handlers_run_than_there_are_keys(lab: Any, wait_for: Any, st
         ("one_lane", "handler", 1),
     ],
 )
-def test_o4_null_keys_follow_their_policy(
+def test_null_keys_follow_their_policy(
     lab: Any, wait_for: Any, stays: Any, null_key: str, scope: str, side_by_side: int
 ) -> None:
-    """O4: 4 records without key in each of 2 partitions run as wide as the policy says; none is lost."""
+    """4 records without key in each of 2 partitions run as wide as the policy says; none is lost."""
     recorder = lab.recorder()
     gate = recorder.block()
     for partition in (0, 1):
@@ -121,10 +121,10 @@ def test_o4_null_keys_follow_their_policy(
     ],
     ids=["by_key", "copied bytes", "tuple", "float"],
 )
-def test_o5_equal_keys_in_distinct_objects_share_a_lane(
+def test_equal_keys_in_distinct_objects_share_a_lane(
     lab: Any, wait_for: Any, stays: Any, order_by: Callable[[Any], Any]
 ) -> None:
-    """O5: equality decides, not identity: the second of two equal keys waits for the first."""
+    """Equality decides, not identity: the second of two equal keys waits for the first."""
     recorder = lab.recorder()
     gate = recorder.block()
     lab.produce("one one one")
@@ -140,8 +140,8 @@ def test_o5_equal_keys_in_distinct_objects_share_a_lane(
     app.stop()
 
 
-def test_o6_the_same_key_in_two_partitions_or_topics_is_independent(lab: Any, wait_for: Any) -> None:
-    """O6: by default key K of two partitions and of another topic runs three times at once."""
+def test_the_same_key_in_two_partitions_or_topics_is_independent(lab: Any, wait_for: Any) -> None:
+    """By default key K of two partitions and of another topic runs three times at once."""
     recorder = lab.recorder()
     gate = recorder.block()
     lab.produce("K K", topic="t4", partition=0)
@@ -156,10 +156,10 @@ def test_o6_the_same_key_in_two_partitions_or_topics_is_independent(lab: Any, wa
     app.stop()
 
 
-def test_o6_handler_scope_gives_a_key_one_lane_and_keeps_each_commit_right(
+def test_handler_scope_gives_a_key_one_lane_and_keeps_each_commit_right(
     lab: Any, wait_for: Any, stays: Any
 ) -> None:
-    """O6: K runs once over partitions and topics; each partition's commit stops at its own unfinished K."""
+    """K runs once over partitions and topics; each partition's commit stops at its own unfinished K."""
     lab.checker_options = {"lane_scope": lambda _partition: "one handler"}
     recorder = lab.recorder()
     gate = recorder.block(b"K")
@@ -181,8 +181,8 @@ def test_o6_handler_scope_gives_a_key_one_lane_and_keeps_each_commit_right(
     assert lab.committed(0, topic="u") == 2
 
 
-def test_o7_by_partition_runs_one_record_per_partition(lab: Any, wait_for: Any, stays: Any) -> None:
-    """O7: four partitions with many keys each: one handler in each, all four at once."""
+def test_by_partition_runs_one_record_per_partition(lab: Any, wait_for: Any, stays: Any) -> None:
+    """Four partitions with many keys each: one handler in each, all four at once."""
     recorder = lab.recorder()
     gate = recorder.block()
     for partition in range(4):
@@ -198,8 +198,8 @@ def test_o7_by_partition_runs_one_record_per_partition(lab: Any, wait_for: Any, 
     app.stop()
 
 
-def test_o8_never_more_handlers_run_than_workers(lab: Any, wait_for: Any, stays: Any) -> None:
-    """O8: 200 keys flood 5 workers: five run, never a sixth."""
+def test_never_more_handlers_run_than_workers(lab: Any, wait_for: Any, stays: Any) -> None:
+    """200 keys flood 5 workers: five run, never a sixth."""
     recorder = lab.recorder()
     gate = recorder.block()
     lab.produce(" ".join(f"k{n}" for n in range(200)))
@@ -213,10 +213,10 @@ def test_o8_never_more_handlers_run_than_workers(lab: Any, wait_for: Any, stays:
     app.stop()
 
 
-def test_o12_a_record_whose_order_function_raises_takes_the_failure_path(
+def test_a_record_whose_order_function_raises_takes_the_failure_path(
     lab: Any, wait_for: Any, recorder: Any
 ) -> None:
-    """O12: under Hold() the record without key is held and named; the others run; the poll loop lives."""
+    """Under Hold() the record without key is held and named; the others run; the poll loop lives."""
 
     def order_by(record: Any) -> Any:
         if record.offset() == 2:
@@ -239,10 +239,8 @@ def test_o12_a_record_whose_order_function_raises_takes_the_failure_path(
     assert lab.committed() == 2
 
 
-def test_o12_by_default_a_raising_order_function_stops_the_app(
-    lab: Any, wait_for: Any, recorder: Any
-) -> None:
-    """O12: with Stop() the app ends with the order function's error as cause, and commits nothing past it."""
+def test_by_default_a_raising_order_function_stops_the_app(lab: Any, wait_for: Any, recorder: Any) -> None:
+    """With Stop() the app ends with the order function's error as cause, and commits nothing past it."""
 
     def order_by(record: Any) -> Any:
         return {"unhashable": record.key()} if record.offset() == 1 else record.key()

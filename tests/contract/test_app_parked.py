@@ -38,10 +38,10 @@ def paused(app: Any) -> list[int]:
     return [p.partition.partition for p in app.snapshot().partitions if p.paused]
 
 
-def test_f5_pause_partition_pauses_that_one_and_names_the_key_until_it_recovers(
+def test_pause_partition_pauses_that_one_and_names_the_key_until_it_recovers(
     lab: Any, wait_for: Any, events: Any
 ) -> None:
-    """F5: neighbours go on, health is red, nothing more is taken; once the key recovers all is worked off."""
+    """Neighbours go on, health is red, nothing more is taken; once the key recovers all is worked off."""
     handler = Switch()
     app = lab.app(handler, "t4", retry=FOR_EVER, parked_records_max=80, consume_records_max=10)
     app.add_hook(events)
@@ -65,10 +65,10 @@ def test_f5_pause_partition_pauses_that_one_and_names_the_key_until_it_recovers(
     app.stop()
 
 
-def test_f5_dead_letter_sends_the_largest_key_in_order_and_healthy_keys_go_on(
+def test_dead_letter_sends_the_largest_key_in_order_and_healthy_keys_go_on(
     lab: Any, wait_for: Any, events: Any, read_topic: Any
 ) -> None:
-    """F5: the budget is freed by letters of the key that has most of it; its later records follow."""
+    """The budget is freed by letters of the key that has most of it; its later records follow."""
     lab.broker.create_topic("dead", 1)
     handler = Switch()
     app = lab.app(
@@ -97,10 +97,10 @@ def test_f5_dead_letter_sends_the_largest_key_in_order_and_healthy_keys_go_on(
     assert last["ehkafka-error-text"] == b"an earlier record of its key was dead-lettered"
 
 
-def test_f5_a_diverted_key_takes_no_intake_credit(
+def test_a_diverted_key_takes_no_intake_credit(
     lab: Any, wait_for: Any, events: Any, monkeypatch: Any
 ) -> None:
-    """F5: while its letters are written one by one, its records stay out of the backlog of ten."""
+    """While its letters are written one by one, its records stay out of the backlog of ten."""
     monkeypatch.setattr("ehkafka.recovery.letters.function.RETRY_FIRST_S", 60.0)
 
     def nobody(_letter: Any) -> None:
@@ -126,10 +126,10 @@ def test_f5_a_diverted_key_takes_no_intake_credit(
         app.stop(timeout_s=0.2)
 
 
-def test_f5_a_diverted_key_that_comes_quicker_than_its_letters_pauses_its_partition(
+def test_a_diverted_key_that_comes_quicker_than_its_letters_pauses_its_partition(
     lab: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F5: what is parked stays bounded, by pausing that partition alone."""
+    """What is parked stays bounded, by pausing that partition alone."""
     monkeypatch.setattr("ehkafka.recovery.letters.function.RETRY_FIRST_S", 60.0)
 
     def nobody(_letter: Any) -> None:
@@ -160,10 +160,10 @@ def test_f5_a_diverted_key_that_comes_quicker_than_its_letters_pauses_its_partit
 
 
 @pytest.mark.parametrize("in_time", [True, False])
-def test_f5_a_stop_waits_for_the_letters_of_a_diverted_key_within_its_deadline(
+def test_a_stop_waits_for_the_letters_of_a_diverted_key_within_its_deadline(
     lab: Any, wait_for: Any, stays: Any, in_time: bool
 ) -> None:
-    """F5: else those on their way would be written again after the next start; what is left is named."""
+    """Else those on their way would be written again after the next start; what is left is named."""
     safe: list[int] = []
     gate = threading.Event()
 
@@ -194,8 +194,8 @@ def test_f5_a_stop_waits_for_the_letters_of_a_diverted_key_within_its_deadline(
         assert lab.committed() == 1
 
 
-def test_f5_stop_ends_the_app_and_names_the_key(lab: Any) -> None:
-    """F5: nothing of what was parked is committed."""
+def test_stop_ends_the_app_and_names_the_key(lab: Any) -> None:
+    """Nothing of what was parked is committed."""
     app = lab.app(Switch(), retry=FOR_EVER, on_parked_full="stop", **SMALL)
     app.start()
     lab.produce("good " + "bad " * 30)
@@ -210,10 +210,8 @@ def test_f5_stop_ends_the_app_and_names_the_key(lab: Any) -> None:
     [{"retry": FOR_EVER}, {"retry": FOR_EVER, "on_failure": ehkafka.Skip()}, {"on_failure": ehkafka.Hold()}],
     ids=["stop", "skip", "hold"],
 )
-def test_f5_dead_letter_without_dead_letters_is_refused_at_the_start(
-    lab: Any, options: dict[str, Any]
-) -> None:
-    """F5: the handler is named, and so is the fix; nothing runs."""
+def test_dead_letter_without_dead_letters_is_refused_at_the_start(lab: Any, options: dict[str, Any]) -> None:
+    """The handler is named, and so is the fix; nothing runs."""
     handler = lab.recorder()
     app = lab.app(handler, on_parked_full="dead_letter", **options)
     with pytest.raises(
@@ -223,7 +221,7 @@ def test_f5_dead_letter_without_dead_letters_is_refused_at_the_start(
 
 
 def test_a_full_budget_of_bytes_acts_too(lab: Any, wait_for: Any) -> None:
-    """B3: a few large records fill the share as well as many small ones."""
+    """A few large records fill the share as well as many small ones."""
     app = lab.app(Switch(), retry=FOR_EVER, parked_bytes_max=50_000)
     app.start()
     lab.produce("bad " * 10, value=b"x" * 10_000)

@@ -82,7 +82,7 @@ def test_a_partition_that_is_new_begins_with_its_log(
 
 
 def test_a_partition_that_the_mapping_leaves_out_ends_the_app(lab: Any, recorder: Any) -> None:
-    """C12: it is refused by name, and nothing is committed for it."""
+    """It is refused by name, and nothing is committed for it."""
     lab.produce("a", topic="t4", partition=0)
     app = lab.app(recorder, "t4", start={0: 0, 1: 0, 3: 0})
     app.start()
@@ -113,10 +113,10 @@ def test_the_start_callables_error_ends_the_app_with_the_partitions_name(lab: An
     ],
 )
 @pytest.mark.parametrize("given", ["committed", "start"])
-def test_c11_a_position_outside_of_the_log_follows_the_policy(
+def test_a_position_outside_of_the_log_follows_the_policy(
     lab: Any, events: Any, wait_for: Any, given: str, wanted: int, action: str, lost: int, handled: list[int]
 ) -> None:
-    """C11: of a log of 10 to 12: the gap is told with its size, and committed, so it is told once."""
+    """Of a log of 10 to 12: the gap is told with its size, and committed, so it is told once."""
     lab.produce("a " * 12)
     lab.broker.delete_records("t", 0, 10)
     if given == "committed":
@@ -146,7 +146,7 @@ def test_c11_a_position_outside_of_the_log_follows_the_policy(
 def test_a_start_offset_outside_of_the_log_is_refused_and_never_committed(
     lab: Any, recorder: Any, events: Any, start: int, words: str
 ) -> None:
-    """C11: it would be committed before the first fetch, and a group's commit wins over any later start."""
+    """It would be committed before the first fetch, and a group's commit wins over any later start."""
     lab.produce("a " * 12)
     lab.broker.delete_records("t", 0, 10)
     app = lab.app(recorder, start=start)
@@ -161,7 +161,7 @@ def test_a_start_offset_outside_of_the_log_is_refused_and_never_committed(
 def test_retention_that_overtakes_a_paused_partition_is_jumped_over(
     lab: Any, recorder: Any, events: Any, wait_for: Any, assignor: str
 ) -> None:
-    """C11: what was received is handled and committed, the gap is exact, other partitions lose nothing."""
+    """What was received is handled and committed, the gap is exact, other partitions lose nothing."""
     gate = recorder.block(lambda record: record.partition() == 0)
     for partition in (0, 1):
         lab.produce(" ".join(f"k{n % 7}" for n in range(300)), topic="t4", partition=partition)
@@ -214,7 +214,7 @@ def test_row_12_ten_deletions_under_load_are_reported_to_the_record(
 def test_a_class_handler_gets_a_new_instance_for_a_log_that_begins_anew(
     lab: Any, events: Any, wait_for: Any
 ) -> None:
-    """J5: a position that goes back is a new epoch: closed, opened, and committed below the old one."""
+    """A position that goes back is a new epoch: closed, opened, and committed below the old one."""
     lives: list[str] = []
 
     class Handler:

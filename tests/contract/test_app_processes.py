@@ -76,10 +76,10 @@ def test_middleware_that_cannot_be_pickled_is_refused_by_the_start(lab: Any, han
         app.start()
 
 
-def test_l10_kills_under_load_lose_nothing_and_keep_every_order(
+def test_kills_under_load_lose_nothing_and_keep_every_order(
     lab: Any, handlers: Any, events: Any, wait_for: Callable[..., Any]
 ) -> None:
-    """L10: random SIGKILLs; the checker finds nothing lost, nothing premature, no order broken."""
+    """Random SIGKILLs; the checker finds nothing lost, nothing premature, no order broken."""
     rng = random.Random(7)
     app = lab.app(
         handlers.handle,
@@ -183,8 +183,8 @@ def script(lab: Any, tmp_path: Path) -> Any:
             one.end()
 
 
-def test_l7_a_terminals_ctrl_c_lets_the_children_finish(lab: Any, script: Any, wait_for: Any) -> None:
-    """L7: SIGINT to the whole group, as a terminal sends it: what runs ends, is committed, exit code 0."""
+def test_a_terminals_ctrl_c_lets_the_children_finish(lab: Any, script: Any, wait_for: Any) -> None:
+    """SIGINT to the whole group, as a terminal sends it: what runs ends, is committed, exit code 0."""
     lab.produce("a b c d")
     running = script('if __name__ == "__main__":\n    app.run()\n')
     wait_for(lambda: running.said("start 1"))

@@ -50,7 +50,7 @@ def test_calls_start_no_faster_than_the_limit_and_hardly_slower(
 
 
 def test_a_drain_keeps_to_the_limit_and_ends_in_time(lab: Any, events: Any, wait_for: Any) -> None:
-    """L1 and L3: what the limit keeps back past the deadline was never started: left, and said so."""
+    """What the limit keeps back past the deadline was never started: left, and said so."""
     recorder = lab.recorder()
     lab.produce("a b c d e f g h i j")
     app = lab.app(recorder, rate_limit=4.0, rate_burst=1)
@@ -94,7 +94,7 @@ def test_retries_count_and_other_handlers_do_not(lab: Any, wait_for: Any) -> Non
 
 
 def test_waiting_for_the_limit_is_no_stuck_work(lab: Any, wait_for: Any, events: Any) -> None:
-    """L9: slowness that was asked for is not reported; the lanes wait for more than `stuck_s`."""
+    """Slowness that was asked for is not reported; the lanes wait for more than `stuck_s`."""
     from ehkafka.events import StuckReport  # noqa: PLC0415 - used here alone
 
     recorder = lab.recorder()

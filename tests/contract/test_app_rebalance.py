@@ -90,8 +90,8 @@ def join_and_leave(lab: Any, wait_for: Any, scope: str) -> tuple[Counter[Any], b
 
 
 @pytest.mark.parametrize("scope", ["partition", "handler"])
-def test_r1_a_revoke_with_time_enough_repeats_nothing(labs: Any, wait_for: Any, scope: str) -> None:
-    """R1, O6: a second member joins a busy first one and leaves again: every record is handled once.
+def test_a_revoke_with_time_enough_repeats_nothing(labs: Any, wait_for: Any, scope: str) -> None:
+    """A second member joins a busy first one and leaves again: every record is handled once.
 
     Cooperative only: unlike Kafka, the embedded broker takes no commit of a member that all are asked to
     join again, so an eager revoke cannot be committed here. On busy cores it also sends a follower back to
@@ -110,8 +110,8 @@ def test_r1_a_revoke_with_time_enough_repeats_nothing(labs: Any, wait_for: Any, 
     pytest.fail("in none of five tries did the broker take every commit of a revoke")
 
 
-def test_r2_a_handler_longer_than_the_drain_budget_is_left_behind(lab: Any, wait_for: Any) -> None:
-    """R2: the revoke returns in time, the late result is dropped and counted, the next owner repeats it."""
+def test_a_handler_longer_than_the_drain_budget_is_left_behind(lab: Any, wait_for: Any) -> None:
+    """The revoke returns in time, the late result is dropped and counted, the next owner repeats it."""
     first, second, keeper = lab.recorder(), lab.recorder(), Keeper()
     gate = first.block(b"slow")
     for partition in range(4):
@@ -142,8 +142,8 @@ def test_r2_a_handler_longer_than_the_drain_budget_is_left_behind(lab: Any, wait
     one.stop()
 
 
-def test_r2_a_late_result_that_is_dropped_is_told(lab: Any, recorder: Any, wait_for: Any) -> None:
-    """R2: the event names the partition and its old epoch."""
+def test_a_late_result_that_is_dropped_is_told(lab: Any, recorder: Any, wait_for: Any) -> None:
+    """The event names the partition and its old epoch."""
     keeper = Keeper()
     gate = recorder.block(lambda _record: len(recorder.started) < 2)
     lab.produce("a")
@@ -160,8 +160,8 @@ def test_r2_a_late_result_that_is_dropped_is_told(lab: Any, recorder: Any, wait_
     assert (stale.partition, stale.epoch, stale.records) == (("t", 0), 1, 1)
 
 
-def test_r3_nothing_is_committed_for_partitions_that_were_lost(lab: Any, wait_for: Any) -> None:
-    """R3: finished and uncommitted work of a lost partition brings no commit request of its epoch."""
+def test_nothing_is_committed_for_partitions_that_were_lost(lab: Any, wait_for: Any) -> None:
+    """Finished and uncommitted work of a lost partition brings no commit request of its epoch."""
     recorder, keeper = lab.recorder(), Keeper()
     app = lab.app(recorder, commit_interval_s=60.0)
     app.add_hook(keeper)
@@ -191,8 +191,8 @@ def test_r3_nothing_is_committed_for_partitions_that_were_lost(lab: Any, wait_fo
     assert not [offset for offset in before if offset]
 
 
-def test_r4_cooperative_partitions_that_stay_go_on_without_pause_or_repeat(lab: Any, wait_for: Any) -> None:
-    """R4: the second member gets some; the others keep their epoch and their running handler."""
+def test_cooperative_partitions_that_stay_go_on_without_pause_or_repeat(lab: Any, wait_for: Any) -> None:
+    """The second member gets some; the others keep their epoch and their running handler."""
     first, second, keeper = lab.recorder(), lab.recorder(), Keeper()
     one = lab.app(first, "t4", assignor="cooperative-sticky", consumer=UNHURRIED)
     one.add_hook(keeper)
@@ -219,8 +219,8 @@ def test_r4_cooperative_partitions_that_stay_go_on_without_pause_or_repeat(lab: 
     assert max(Counter(first.started + second.started).values()) == 1
 
 
-def test_r4_a_running_handler_of_a_partition_that_stays_is_not_disturbed(lab: Any, wait_for: Any) -> None:
-    """R4: it runs through the whole rebalance and its result counts, although the drain budget is short."""
+def test_a_running_handler_of_a_partition_that_stays_is_not_disturbed(lab: Any, wait_for: Any) -> None:
+    """It runs through the whole rebalance and its result counts, although the drain budget is short."""
     first, second = lab.recorder(), lab.recorder()
     options = {"assignor": "cooperative-sticky", "drain_s": 0.2, "consumer": UNHURRIED}
     one = lab.app(first, "t4", **options)
@@ -243,8 +243,8 @@ def test_r4_a_running_handler_of_a_partition_that_stays_is_not_disturbed(lab: An
     one.stop()
 
 
-def test_r5_a_commit_refused_during_a_rebalance_is_tried_after_the_join(lab: Any, wait_for: Any) -> None:
-    """R5: the poll thread survives; what was handled again or not is committed once the group is whole."""
+def test_a_commit_refused_during_a_rebalance_is_tried_after_the_join(lab: Any, wait_for: Any) -> None:
+    """The poll thread survives; what was handled again or not is committed once the group is whole."""
     first, second, keeper = lab.recorder(), lab.recorder(), Keeper()
     one = lab.app(first, "t4", commit_interval_s=2.0)
     one.add_hook(keeper)
@@ -268,10 +268,10 @@ def test_r5_a_commit_refused_during_a_rebalance_is_tried_after_the_join(lab: Any
     one.stop()
 
 
-def test_r7_a_member_over_its_poll_interval_comes_back_and_commits_no_old_result(
+def test_a_member_over_its_poll_interval_comes_back_and_commits_no_old_result(
     lab: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R7: the poll thread hangs beyond max.poll.interval.ms: lost, joined again, late results dropped."""
+    """The poll thread hangs beyond max.poll.interval.ms: lost, joined again, late results dropped."""
     recorder, keeper = lab.recorder(), Keeper()
     gate = recorder.block(lambda record: record.key() == b"slow" and len(recorder.started) < 5)
     app = lab.app(recorder, consumer={"max.poll.interval.ms": 1_600})
@@ -304,8 +304,8 @@ def test_r7_a_member_over_its_poll_interval_comes_back_and_commits_no_old_result
     assert recorder.offsets()[3:] == [1]
 
 
-def test_r9_an_outage_longer_than_the_session_needs_no_restart(lab: Any, wait_for: Any, stays: Any) -> None:
-    """R9: the broker is away for 2.5 s and comes back: the app joins again and handles what is new."""
+def test_an_outage_longer_than_the_session_needs_no_restart(lab: Any, wait_for: Any, stays: Any) -> None:
+    """The broker is away for 2.5 s and comes back: the app joins again and handles what is new."""
     recorder = lab.recorder()
     app = lab.app(recorder, consumer={"reconnect.backoff.max.ms": 200})
     app.start()
@@ -324,7 +324,7 @@ def test_r9_an_outage_longer_than_the_session_needs_no_restart(lab: Any, wait_fo
 def test_a_stop_while_the_broker_is_away_ends_within_its_deadline(
     lab: Any, recorder: Any, wait_for: Any
 ) -> None:
-    """L3, R9: nobody answers the last commit: the stop ends in its time and a second, and says so."""
+    """Nobody answers the last commit: the stop ends in its time and a second, and says so."""
     app = lab.app(recorder, commit_interval_s=60.0)
     app.start()
     wait_for(lambda: app.snapshot().partitions)

@@ -20,10 +20,10 @@ from tests.kit.unstolen import unstolen_s
         ({"consumer": {"group.id": "other"}}, "group.id"),
     ],
 )
-def test_l6_unsafe_consumer_properties_are_refused_at_the_start(
+def test_unsafe_consumer_properties_are_refused_at_the_start(
     lab: Any, recorder: Any, settings: dict[str, Any], words: str
 ) -> None:
-    """L6: the message names the property and what to do; nothing was started."""
+    """The message names the property and what to do; nothing was started."""
     app = lab.app(recorder, **settings)
     with pytest.raises(ehkafka.errors.ConfigurationError, match=words) as caught:
         app.start()
@@ -31,8 +31,8 @@ def test_l6_unsafe_consumer_properties_are_refused_at_the_start(
     assert app.state == "stopped"
 
 
-def test_l6_a_session_beyond_event_hubs_limits_is_refused_with_limit_and_source() -> None:
-    """L6: property, value, limit and the page it comes from."""
+def test_a_session_beyond_event_hubs_limits_is_refused_with_limit_and_source() -> None:
+    """Property, value, limit and the page it comes from."""
     endpoint = ehkafka.Endpoint.kafka("ns.servicebus.windows.net:9093")
     app = ehkafka.App(group="g", endpoint=endpoint, start="earliest", consumer={"session.timeout.ms": 1_000})
     app.handler("t")(print)
@@ -70,15 +70,15 @@ def test_l6_a_session_beyond_event_hubs_limits_is_refused_with_limit_and_source(
     ],
     ids=str,
 )
-def test_c12_what_cannot_work_is_refused_when_the_app_is_made(options: dict[str, Any], words: str) -> None:
-    """C12, L6: no start, no group, an unknown or impossible setting: refused by name, with no default."""
+def test_what_cannot_work_is_refused_when_the_app_is_made(options: dict[str, Any], words: str) -> None:
+    """No start, no group, an unknown or impossible setting: refused by name, with no default."""
     good = {"group": "g", "endpoint": ehkafka.Endpoint.kafka("127.0.0.1:1"), "start": "earliest"}
     with pytest.raises(ehkafka.errors.ConfigurationError, match=words):
         ehkafka.App(**{**good, **options})
 
 
-def test_c12_a_missing_start_has_no_default() -> None:
-    """C12: leaving `start` out is refused too, and the message lists what it may be."""
+def test_a_missing_start_has_no_default() -> None:
+    """Leaving `start` out is refused too, and the message lists what it may be."""
     with pytest.raises(ehkafka.errors.ConfigurationError, match=r"start is missing.*'earliest', 'latest'"):
         ehkafka.App(group="g", endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1"))
 

@@ -20,7 +20,7 @@ def live_workers(name: str = "Recorder") -> list[str]:
 def test_more_workers_take_waiting_records_at_once(
     lab: Any, events: Any, recorder: Any, wait_for: Any, stays: Any
 ) -> None:
-    """O8: never more at once than there are workers, before and after; new ones run on_worker_start first."""
+    """Never more at once than there are workers, before and after; new ones run on_worker_start first."""
     gate = recorder.block()
     set_up_on: list[str] = []
     lab.produce("a b c d e f g h")
@@ -47,7 +47,7 @@ def test_more_workers_take_waiting_records_at_once(
 def test_idle_surplus_workers_leave_at_once_and_run_on_worker_stop(
     lab: Any, recorder: Any, wait_for: Any
 ) -> None:
-    """O8: the rest goes on with what comes; a later growth starts new ones."""
+    """The rest goes on with what comes; a later growth starts new ones."""
     torn_down: list[str] = []
     app = lab.app(recorder, workers=6)
     app.on_worker_stop(lambda: torn_down.append(threading.current_thread().name))
@@ -67,8 +67,8 @@ def test_idle_surplus_workers_leave_at_once_and_run_on_worker_stop(
     assert len(torn_down) == 7
 
 
-def test_o8_idle_surplus_batch_workers_leave_at_once_and_take_nothing_more(lab: Any, wait_for: Any) -> None:
-    """O8: also those that wait for their turn at collecting: no more than that run at once afterwards."""
+def test_idle_surplus_batch_workers_leave_at_once_and_take_nothing_more(lab: Any, wait_for: Any) -> None:
+    """Also those that wait for their turn at collecting: no more than that run at once afterwards."""
     gate = threading.Event()
     running: list[Any] = []
 
@@ -93,7 +93,7 @@ def test_o8_idle_surplus_batch_workers_leave_at_once_and_take_nothing_more(lab: 
 def test_busy_surplus_workers_leave_after_their_turn(
     lab: Any, recorder: Any, wait_for: Any, stays: Any
 ) -> None:
-    """Nothing is cut off; from then on O8 holds with the new number."""
+    """Nothing is cut off; from then on as many run at once as the new number says."""
     first = recorder.block(lambda record: record.offset() < 4)
     lab.produce("a b c d e f g h i j k l")
     app = lab.app(recorder, workers=4)
@@ -132,7 +132,7 @@ def test_leaving_workers_stay_when_the_number_grows_again(lab: Any, recorder: An
 
 
 def test_order_and_liveness_hold_while_the_number_changes_under_load(lab: Any, wait_for: Any) -> None:
-    """O1: quick handlers, 30 changes between 1 and 8; the history is judged when the test ends."""
+    """Quick handlers, 30 changes between 1 and 8; the history is judged when the test ends."""
     recorder = lab.recorder()
     app = lab.app(recorder, workers=4)
     app.start()
@@ -171,7 +171,7 @@ def test_a_failing_set_up_leaves_the_number_as_it_was(lab: Any, recorder: Any, w
 
 
 def test_asyncio_workers_change_in_number_too(lab: Any, wait_for: Any, stays: Any) -> None:
-    """O8: more calls at once after a growth, fewer after a shrink."""
+    """More calls at once after a growth, fewer after a shrink."""
     running: list[int] = [0]
     gates = {"first": threading.Event(), "second": threading.Event()}
 

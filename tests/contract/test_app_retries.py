@@ -41,10 +41,10 @@ class Failing:
         return [call[:2] for call in self.calls[key]]
 
 
-def test_f2_only_the_failing_key_waits_and_it_holds_neither_worker_nor_intake_credit(
+def test_only_the_failing_key_waits_and_it_holds_neither_worker_nor_intake_credit(
     lab: Any, recorder: Any, wait_for: Any
 ) -> None:
-    """F2: with one worker and room for two records, 40 records of other keys pass three that wait."""
+    """With one worker and room for two records, 40 records of other keys pass three that wait."""
     recorder.fail_at(0)
     lab.produce("bad bad bad")
     app = lab.app(
@@ -68,7 +68,7 @@ def test_f2_only_the_failing_key_waits_and_it_holds_neither_worker_nor_intake_cr
 def test_a_retried_record_keeps_its_key_in_order_and_is_committed(
     lab: Any, events: Any, wait_for: Any
 ) -> None:
-    """F2: attempts 1 to 3 of the first, then the key's next records; nothing is passed meanwhile."""
+    """Attempts 1 to 3 of the first, then the key's next records; nothing is passed meanwhile."""
     handler = Failing(a=2)
     lab.produce("a a b a")
     app = lab.app(handler, retry=QUICK)
@@ -87,8 +87,8 @@ def test_a_retried_record_keeps_its_key_in_order_and_is_committed(
 
 @pytest.mark.parametrize("busy", [False, True], ids=["idle", "busy"])
 @pytest.mark.parametrize("delay_s", [0.01, 0.2, 1.0])
-def test_f3_delays_are_honoured(lab: Any, wait_for: Any, delay_s: float, busy: bool) -> None:
-    """F3: never early, and late by at most 10 % and 50 ms; the best of some, for machines are busy."""
+def test_delays_are_honoured(lab: Any, wait_for: Any, delay_s: float, busy: bool) -> None:
+    """Never early, and late by at most 10 % and 50 ms; the best of some, for machines are busy."""
     names = [f"k{n}" for n in range(6)]
     handler = Failing(**dict.fromkeys(names, 1))
     app = lab.app(handler, workers=4, retry=ehkafka.Retry(first_s=delay_s, max_s=delay_s, jitter=0))
@@ -104,8 +104,8 @@ def test_f3_delays_are_honoured(lab: Any, wait_for: Any, delay_s: float, busy: b
     assert min(waits) <= delay_s * 1.1 + 0.05
 
 
-def test_f4_many_retries_leave_nothing_behind(lab: Any, wait_for: Any) -> None:
-    """F4: 10 records that fail again and again are 10 parked lanes, however often."""
+def test_many_retries_leave_nothing_behind(lab: Any, wait_for: Any) -> None:
+    """10 records that fail again and again are 10 parked lanes, however often."""
     handler = Failing(**{f"k{n}": 10**9 for n in range(10)})
     lab.produce(" ".join(f"k{n}" for n in range(10)))
     app = lab.app(
@@ -134,10 +134,10 @@ def test_attempts_that_are_used_up_lead_to_the_policy(lab: Any, wait_for: Any, e
 
 
 @pytest.mark.parametrize("kind", ["function", "raw", "class"])
-def test_f13_a_record_that_cannot_be_decoded_takes_the_failure_path(
+def test_a_record_that_cannot_be_decoded_takes_the_failure_path(
     lab: Any, events: Any, wait_for: Any, kind: str
 ) -> None:
-    """F13: `record.json()` raising is a failure like any other, here without a retry."""
+    """`record.json()` raising is a failure like any other, here without a retry."""
     seen: list[Any] = []
 
     class Decoder:
@@ -284,8 +284,8 @@ def test_a_stop_does_not_wait_for_retries_beyond_its_deadline(lab: Any, wait_for
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, MemoryError])
-def test_f10_an_exit_is_never_retried(lab: Any, recorder: Any, error: type[BaseException]) -> None:
-    """F10: no verdict on the record: the app ends, and the record is not committed."""
+def test_an_exit_is_never_retried(lab: Any, recorder: Any, error: type[BaseException]) -> None:
+    """No verdict on the record: the app ends, and the record is not committed."""
     recorder.fail_at(1, error=error)
     lab.produce("a b c")
     app = lab.app(recorder, workers=1, retry=FOR_EVER, on_failure=ehkafka.Skip())

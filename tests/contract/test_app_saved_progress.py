@@ -82,8 +82,8 @@ class Kept:
 
 
 @pytest.mark.parametrize("scope", ["partition", "handler"])
-def test_p1_only_what_had_no_outcome_is_handled_again(lab: Any, wait_for: Any, scope: str) -> None:
-    """P1: 0 to 9 received, 2 and 4 unfinished: after a stop without a drain only 2 and 4 run again."""
+def test_only_what_had_no_outcome_is_handled_again(lab: Any, wait_for: Any, scope: str) -> None:
+    """0 to 9 received, 2 and 4 unfinished: after a stop without a drain only 2 and 4 run again."""
     first = lab.recorder()
     first.block(lambda record: record.offset() in {2, 4})
     lab.produce(TEN)
@@ -99,8 +99,8 @@ def test_p1_only_what_had_no_outcome_is_handled_again(lab: Any, wait_for: Any, s
     assert (restored.next_offset, restored.finished_offsets, restored.ranges) == (2, 6, 2)
 
 
-def test_p1_a_running_app_saves_it_at_the_commit_tick(lab: Any, recorder: Any, wait_for: Any) -> None:
-    """P1: no stop is needed: the next commit says it, and then nothing is sent while nothing changes."""
+def test_a_running_app_saves_it_at_the_commit_tick(lab: Any, recorder: Any, wait_for: Any) -> None:
+    """No stop is needed: the next commit says it, and then nothing is sent while nothing changes."""
     gate = recorder.block(lambda record: record.offset() in {2, 4})
     lab.produce(TEN)
     app = lab.app(recorder)
@@ -117,8 +117,8 @@ def test_p1_a_running_app_saves_it_at_the_commit_tick(lab: Any, recorder: Any, w
 
 
 @pytest.mark.parametrize("kind", ["held", "retried", "deferred", "batch", "async"])
-def test_p1_whatever_keeps_a_record_it_is_unfinished(lab: Any, wait_for: Any, kind: str) -> None:
-    """P1: held and waiting lanes, deferred records, batches and tasks that run: saved as unfinished."""
+def test_whatever_keeps_a_record_it_is_unfinished(lab: Any, wait_for: Any, kind: str) -> None:
+    """Held and waiting lanes, deferred records, batches and tasks that run: saved as unfinished."""
     lab.produce("a stuck b c stuck d")
     done: list[int] = []
     app = HANDLERS[kind](lab, done)
@@ -194,10 +194,10 @@ def async_tasks(lab: Any, done: list[int]) -> Any:
 HANDLERS = {"held": held, "retried": retried, "deferred": deferred, "batch": batch, "async": async_tasks}
 
 
-def test_p1_after_a_kill_only_the_stuck_record_and_what_was_in_flight_run_again(
+def test_after_a_kill_only_the_stuck_record_and_what_was_in_flight_run_again(
     lab: Any, program: Any, wait_for: Any
 ) -> None:
-    """P1: kill -9 with 500 finished above one that is stuck: by the metadata alone, no stop, no commit."""
+    """Kill -9 with 500 finished above one that is stuck: by the metadata alone, no stop, no commit."""
     lab.produce("stuck " + " ".join(f"k{number}" for number in range(500)))
     killed = program(
         """
@@ -216,8 +216,8 @@ def test_p1_after_a_kill_only_the_stuck_record_and_what_was_in_flight_run_again(
     assert [event.finished_offsets for event in events.of(ProgressRestored)] == [500]
 
 
-def test_p1_restored_ranges_outlive_another_crash(lab: Any, wait_for: Any) -> None:
-    """P1: what is restored and not received again yet is still in the next commits."""
+def test_restored_ranges_outlive_another_crash(lab: Any, wait_for: Any) -> None:
+    """What is restored and not received again yet is still in the next commits."""
     lab.produce("stuck " + "a " * 200)
     commit_as(lab, 0, encode(0, LogFacts(), ((1, 50), (60, 201)), 0, 1024).text or "")
     first = lab.recorder()
@@ -232,10 +232,10 @@ def test_p1_restored_ranges_outlive_another_crash(lab: Any, wait_for: Any) -> No
     assert second.offsets() == [0]
 
 
-def test_p1_restored_records_are_counted_and_skip_no_age_limit_twice(
+def test_restored_records_are_counted_and_skip_no_age_limit_twice(
     lab: Any, recorder: Any, wait_for: Any
 ) -> None:
-    """P1: the counter says how many were received and not handled; nothing else counts them."""
+    """The counter says how many were received and not handled; nothing else counts them."""
     from datetime import timedelta  # noqa: PLC0415 - for this test alone
 
     lab.produce(TEN)
@@ -250,10 +250,10 @@ def test_p1_restored_records_are_counted_and_skip_no_age_limit_twice(
     assert "records_too_old" not in {name for name, count in snapshot.counters.items() if count}
 
 
-def test_p2_what_does_not_fit_is_dropped_told_once_and_costs_no_commit(
+def test_what_does_not_fit_is_dropped_told_once_and_costs_no_commit(
     lab: Any, events: Any, wait_for: Any
 ) -> None:
-    """P2: a random half of 2000 is held, in 60 bytes: no refused commit, one event, nothing skipped."""
+    """A random half of 2000 is held, in 60 bytes: no refused commit, one event, nothing skipped."""
     chance = random.Random(12)
     held_back = {0, *(offset for offset in range(2000) if chance.random() < 0.5)}
     done: list[int] = []
@@ -293,10 +293,10 @@ def test_p2_what_does_not_fit_is_dropped_told_once_and_costs_no_commit(
         (encode(7, LogFacts(), ((8, 9),), 0, 1024).text, "another committed offset"),
     ],
 )
-def test_p3_metadata_that_is_not_ours_is_ignored_with_one_warning(
+def test_metadata_that_is_not_ours_is_ignored_with_one_warning(
     lab: Any, wait_for: Any, stays: Any, metadata: str, words: str
 ) -> None:
-    """P3, C10: foreign, newer, damaged, of another position: all is handled, and it causes no commit."""
+    """Foreign, newer, damaged, of another position: all is handled, and it causes no commit."""
     lab.produce(TEN)
     commit_as(lab, 10, metadata)
     seen, events = lab.recorder(), Kept()
@@ -316,10 +316,10 @@ def test_p3_metadata_that_is_not_ours_is_ignored_with_one_warning(
 
 
 @pytest.mark.parametrize("metadata", ["another program's", "ehk7.whatever", "ehk2.damaged"])
-def test_p3_foreign_metadata_ends_the_app_where_that_is_asked_for(
+def test_foreign_metadata_ends_the_app_where_that_is_asked_for(
     lab: Any, recorder: Any, metadata: str
 ) -> None:
-    """P3: on_foreign_metadata="fail": nothing is handled, the error names the partition and a way out."""
+    """on_foreign_metadata="fail": nothing is handled, the error names the partition and a way out."""
     lab.produce(TEN)
     commit_as(lab, 3, metadata)
     app = lab.app(recorder, on_foreign_metadata="fail")
@@ -331,8 +331,8 @@ def test_p3_foreign_metadata_ends_the_app_where_that_is_asked_for(
     assert commit_of(lab) == (3, metadata)
 
 
-def test_c11_retention_below_restored_ranges(lab: Any, wait_for: Any) -> None:
-    """C11: the committed record and a part of the ranges were deleted: the gap is told, the rest holds."""
+def test_retention_below_restored_ranges(lab: Any, wait_for: Any) -> None:
+    """The committed record and a part of the ranges were deleted: the gap is told, the rest holds."""
     lab.produce(TEN)
     commit_as(lab, 1, encode(1, LogFacts(), ((3, 6), (8, 10)), 0, 1024).text or "")
     lab.broker.delete_records("t", 0, 4)
@@ -343,7 +343,7 @@ def test_c11_retention_below_restored_ranges(lab: Any, wait_for: Any) -> None:
 
 
 def test_ranges_beyond_the_logs_end_are_of_another_log(lab: Any, wait_for: Any) -> None:
-    """C10: the topic was made anew and is shorter: its records are handled, whatever the commit says."""
+    """The topic was made anew and is shorter: its records are handled, whatever the commit says."""
     lab.produce(TEN)
     commit_as(lab, 0, encode(0, LogFacts(), ((1, 11),), 0, 1024).text or "")
     second, events = run_again(lab, wait_for, 10)
@@ -354,7 +354,7 @@ def test_ranges_beyond_the_logs_end_are_of_another_log(lab: Any, wait_for: Any) 
 
 
 def test_with_a_limit_of_zero_commits_say_nothing(lab: Any, recorder: Any, wait_for: Any, stays: Any) -> None:
-    """P2: off: no metadata, and no request while only the ranges change."""
+    """Off: no metadata, and no request while only the ranges change."""
     recorder.block(b"stuck")
     app = lab.app(recorder, commit_metadata_bytes_max=0)
     app.start()

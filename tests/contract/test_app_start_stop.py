@@ -121,7 +121,7 @@ def test_a_later_stop_waits_for_the_request_that_counts(lab: Any, recorder: Any,
 
 
 def test_a_stop_without_drain_counts_what_it_leaves(lab: Any, events: Any, wait_for: Any) -> None:
-    """Contract 5: the last event says how many records are handled again, also those that were cut."""
+    """The last event says how many records are handled again, also those that were cut."""
     recorder = lab.recorder()
     gate = recorder.block()
     lab.produce("a b c d")
@@ -162,7 +162,7 @@ def test_a_stop_gives_tear_downs_the_time_that_was_asked_for(lab: Any, recorder:
 
 
 def test_a_tear_down_that_outlives_the_stop_is_named(lab: Any, recorder: Any, events: Any) -> None:
-    """Contract 5: it is left behind at the deadline and an event says so."""
+    """It is left behind at the deadline and an event says so."""
     app = lab.app(recorder, workers=1, stop_s=0.2)
     app.add_hook(events)
     gate = threading.Event()
@@ -188,7 +188,7 @@ def test_the_log_says_how_long_a_stop_may_take_as_it_was_asked_for(
 def test_a_last_commit_that_is_refused_for_a_moment_is_tried_again(
     lab: Any, recorder: Any, events: Any, wait_for: Any, code: int
 ) -> None:
-    """Contract 6: the stop still has time, so nothing is handled twice; exit code 0."""
+    """The stop still has time, so nothing is handled twice; exit code 0."""
     lab.produce("a b")
     app = lab.app(recorder, commit_interval_s=60.0)
     app.add_hook(events)
@@ -211,7 +211,7 @@ def test_a_last_commit_that_is_refused_for_a_moment_is_tried_again(
 def test_a_last_commit_that_never_succeeds_is_told_by_error_and_exit_code(
     lab: Any, recorder: Any, events: Any, wait_for: Any, codes: list[int], words: str
 ) -> None:
-    """Contract 5: what finished is handled again, so the stop names the partition and ends with code 4."""
+    """What finished is handled again, so the stop names the partition and ends with code 4."""
     lab.produce("a b")
     app = lab.app(recorder, commit_interval_s=60.0)
     app.add_hook(events)
@@ -230,7 +230,7 @@ def test_a_last_commit_that_never_succeeds_is_told_by_error_and_exit_code(
 def test_no_request_on_its_way_may_take_the_last_commit_back(
     lab: Any, recorder: Any, events: Any, wait_for: Any
 ) -> None:
-    """Contract 6: a commit that librdkafka sends again by itself ends before the last one starts."""
+    """A commit that librdkafka sends again by itself ends before the last one starts."""
     app = lab.app(recorder, commit_interval_s=60.0, commit_every_records=1)
     app.add_hook(events)
     gate = recorder.block(b"late")

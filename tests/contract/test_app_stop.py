@@ -27,7 +27,7 @@ def stopping(app: Any, **options: Any) -> threading.Thread:
 
 
 def test_l1b_a_stop_ends_what_is_started_and_what_lies_below_it(lab: Any, events: Any, wait_for: Any) -> None:
-    """L1b: the untouched ones are left, in one line; a restart repeats nothing, exit code 0."""
+    """The untouched ones are left, in one line; a restart repeats nothing, exit code 0."""
     recorder = lab.recorder()
     gate = recorder.block(lambda record: record.offset() in (0, 3))
     lab.produce("a a b c d")
@@ -57,7 +57,7 @@ def test_l1b_a_stop_ends_what_is_started_and_what_lies_below_it(lab: Any, events
 def test_a_retry_that_comes_due_during_the_last_commit_is_not_started(
     lab: Any, events: Any, wait_for: Any
 ) -> None:
-    """L1b: a pending retry is not waited for, so it must not begin either: it would have no outcome."""
+    """A pending retry is not waited for, so it must not begin either: it would have no outcome."""
     recorder = lab.recorder()
     recorder.fail_at(0)
     lab.produce("bad a b")
@@ -77,7 +77,7 @@ def test_a_retry_that_comes_due_during_the_last_commit_is_not_started(
 def test_a_stop_without_partitions_does_not_wait_for_an_old_commit(
     lab: Any, events: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """L1b: what is lost cannot be committed any more, whether the broker answers the last try or not."""
+    """What is lost cannot be committed any more, whether the broker answers the last try or not."""
     lab.produce("a b")
     app = lab.app(lab.recorder())
     app.add_hook(events)
@@ -98,7 +98,7 @@ def test_a_stop_without_partitions_does_not_wait_for_an_old_commit(
 def test_l1d_what_does_not_fit_is_left_and_what_is_finished_above_is_saved(
     lab: Any, events: Any, wait_for: Any
 ) -> None:
-    """L1d: the estimate is longer than stop_s, so only what runs ends; a successor repeats nothing."""
+    """The estimate is longer than stop_s, so only what runs ends; a successor repeats nothing."""
     recorder = lab.recorder()
     gate = recorder.block(lambda record: record.offset() == 0)
     # Offset 0 runs, its key's nine wait behind it; the ten of other keys above them are finished.
@@ -132,7 +132,7 @@ def test_l1d_what_does_not_fit_is_left_and_what_is_finished_above_is_saved(
 def test_l1c_a_record_that_waits_below_is_not_waited_for(
     lab: Any, events: Any, wait_for: Any, policy: Any
 ) -> None:
-    """L1c: it is named, what is finished above it is saved, nothing is repeated, exit code 0."""
+    """It is named, what is finished above it is saved, nothing is repeated, exit code 0."""
     recorder = lab.recorder()
     recorder.fail_at(0)
     lab.produce("bad a b c bad")
@@ -163,7 +163,7 @@ def test_l1c_a_record_that_waits_below_is_not_waited_for(
 def test_finished_records_that_cannot_be_saved_are_counted_by_the_error(
     lab: Any, events: Any, wait_for: Any
 ) -> None:
-    """Contract 5: without room in the commit, three finished records will be repeated: exit code 4."""
+    """Without room in the commit, three finished records will be repeated: exit code 4."""
     recorder = lab.recorder()
     recorder.fail_at(0)
     lab.produce("bad a b c bad")
@@ -179,7 +179,7 @@ def test_finished_records_that_cannot_be_saved_are_counted_by_the_error(
 
 
 def test_a_stop_with_nothing_left_says_nothing(lab: Any, events: Any, wait_for: Any) -> None:
-    """Contract 5: the line is for what is left."""
+    """The line is for what is left."""
     recorder = lab.recorder()
     lab.produce("a b")
     app = lab.app(recorder)
@@ -192,7 +192,7 @@ def test_a_stop_with_nothing_left_says_nothing(lab: Any, events: Any, wait_for: 
 
 @pytest.mark.parametrize("drain", ["all", True])
 def test_a_stop_may_be_asked_to_handle_all_that_was_received(lab: Any, wait_for: Any, drain: Any) -> None:
-    """L1: one runs and the others, above it, are not started: all end."""
+    """One runs and the others, above it, are not started: all end."""
     recorder = lab.recorder()
     gate = recorder.block(b"a")
     lab.produce("a b c")
@@ -269,7 +269,7 @@ def threads(app: Any, work: Callable[[int], None]) -> None:
 def test_every_kind_of_worker_leaves_no_hole_and_learns_how_long_a_record_takes(
     lab: Any, wait_for: Any, register: Callable[..., None]
 ) -> None:
-    """L1b: stopped in the middle of a backlog of interleaved keys, it commits all that it has handled."""
+    """Stopped in the middle of a backlog of interleaved keys, it commits all that it has handled."""
     handled: list[int] = []
 
     def work(offset: int) -> None:

@@ -189,7 +189,7 @@ def in_on_start(app: Any, inside: Inside) -> None:
 def test_a_stop_from_code_that_the_app_runs_returns_at_once(
     lab: Any, wait_for: Any, place: Callable[[Any, Inside], None]
 ) -> None:
-    """Contract 6: it would wait for itself; the stop goes on and the app ends in good order."""
+    """It would wait for itself; the stop goes on and the app ends in good order."""
     lab.produce("a")
     inside = Inside()
     inside.app = app = lab.app()

@@ -59,7 +59,7 @@ def leave(*_arguments: Any) -> None:
 def test_a_hook_that_exits_ends_the_app_and_does_not_silence_it(
     lab: Any, recorder: Any, hook: str, where: str
 ) -> None:
-    """Contract 5, L7: without its hook thread no partition would ever open: the app ends and says why."""
+    """Without its hook thread no partition would ever open: the app ends and says why."""
     app = lab.app(recorder, idle_s=0.1)
     getattr(app, hook)(leave)
     app.start()
@@ -69,7 +69,7 @@ def test_a_hook_that_exits_ends_the_app_and_does_not_silence_it(
 def test_an_on_error_that_exits_stops_the_app_as_if_it_had_said_so(
     lab: Any, recorder: Any, events: Any
 ) -> None:
-    """F10: the handler's error ends the app at once, not the worker that asked."""
+    """The handler's error ends the app at once, not the worker that asked."""
     recorder.fail_at(0)
     lab.produce("a")
     app = lab.app(recorder, on_failure=ehkafka.Hold())
@@ -81,7 +81,7 @@ def test_an_on_error_that_exits_stops_the_app_as_if_it_had_said_so(
 
 
 def test_a_tear_down_that_exits_is_told(lab: Any, recorder: Any, events: Any) -> None:
-    """Contract 5: it is an event like any other error there."""
+    """It is an event like any other error there."""
     app = lab.app(recorder, workers=1)
     app.add_hook(events)
     app.on_worker_stop(leave)
@@ -91,7 +91,7 @@ def test_a_tear_down_that_exits_is_told(lab: Any, recorder: Any, events: Any) ->
 
 
 def test_an_error_without_a_text_takes_the_failure_path(lab: Any, recorder: Any) -> None:
-    """F1: its type is told, the worker lives, the app stops in good order."""
+    """Its type is told, the worker lives, the app stops in good order."""
 
     def fail(_record: Any) -> None:
         raise SpeechlessError
@@ -108,7 +108,7 @@ def test_an_error_without_a_text_takes_the_failure_path(lab: Any, recorder: Any)
 
 
 def test_a_key_without_a_text_is_shown_by_its_type(lab: Any, recorder: Any, wait_for: Any) -> None:
-    """L8: snapshot and health name the class; nobody dies of it."""
+    """Snapshot and health name the class; nobody dies of it."""
     gate = recorder.block()
     lab.produce("a a")
     app = lab.app(recorder, order_by=lambda record: Key(record.key(), comparable=True))
@@ -122,10 +122,10 @@ def test_a_key_without_a_text_is_shown_by_its_type(lab: Any, recorder: Any, wait
 
 
 @pytest.mark.parametrize("scope", ["partition", "handler"])
-def test_o12_a_key_that_cannot_be_compared_fails_its_record_and_loses_none(
+def test_a_key_that_cannot_be_compared_fails_its_record_and_loses_none(
     lab: Any, recorder: Any, scope: str
 ) -> None:
-    """O12, contract 1: what could not be put in order fails as any record does, and is not committed."""
+    """What could not be put in order fails as any record does, and is not committed."""
     if scope == "handler":
         lab.checker_options = {"lane_scope": lambda _partition: "one handler"}
     gate = recorder.block(lambda record: record.offset() == 0)
@@ -144,7 +144,7 @@ def test_o12_a_key_that_cannot_be_compared_fails_its_record_and_loses_none(
 def test_a_coroutine_that_nobody_runs_is_a_failure_and_no_finished_record(
     lab: Any, kind: str, raw: bool
 ) -> None:
-    """Contract 1: an `async def` behind a plain decorator cannot be seen before; the record stays."""
+    """An `async def` behind a plain decorator cannot be seen before; the record stays."""
 
     async def later(_record: Any) -> None: ...
 
@@ -200,7 +200,7 @@ def test_a_record_may_be_copied(lab: Any, recorder: Any, wait_for: Any) -> None:
 def test_an_order_by_that_exits_stops_the_app_as_a_handler_would(
     lab: Any, recorder: Any, kind: type[BaseException]
 ) -> None:
-    """F10: no policy takes it, and no thread of ours dies of it: the handler's failure, exit code 1."""
+    """No policy takes it, and no thread of ours dies of it: the handler's failure, exit code 1."""
 
     def order(_record: Any) -> None:
         raise kind(3)

@@ -67,10 +67,10 @@ def test_a_value_of_another_kind_is_refused_and_not_taken_for_the_default(
         lab.app().handler("t", **options)(recorder)
 
 
-def test_f7_a_letter_function_that_only_makes_a_coroutine_has_saved_nothing(
+def test_a_letter_function_that_only_makes_a_coroutine_has_saved_nothing(
     lab: Any, events: Any, wait_for: Any, stays: Any
 ) -> None:
-    """F7: found when it is called: told with the fix, tried again, nothing committed past the record."""
+    """Found when it is called: told with the fix, tried again, nothing committed past the record."""
     lab.produce("bad x")
     app = lab.app(_fails, on_failure=ehkafka.DeadLetter(lambda letter: _async(letter.offset)))
     app.add_hook(events)
@@ -85,8 +85,8 @@ def test_f7_a_letter_function_that_only_makes_a_coroutine_has_saved_nothing(
 @pytest.mark.parametrize(
     "wish", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError(), GeneratorExit()]
 )
-def test_f10_an_exit_in_the_retry_function_stops_the_app_in_order(lab: Any, events: Any, wish: Any) -> None:
-    """F10: told as the user's function; at once, as a handler's failure, and nothing is committed past it."""
+def test_an_exit_in_the_retry_function_stops_the_app_in_order(lab: Any, events: Any, wish: Any) -> None:
+    """Told as the user's function; at once, as a handler's failure, and nothing is committed past it."""
     lab.produce("bad")
 
     def leave(*_asked: Any) -> float:
@@ -166,10 +166,10 @@ def test_an_async_batch_handler_that_only_makes_a_coroutine_has_handled_nothing(
 
 
 @pytest.mark.parametrize("after", ["hold_key", "divert_key"])
-def test_f9_records_without_a_key_leave_no_fate_behind(
+def test_records_without_a_key_leave_no_fate_behind(
     lab: Any, monkeypatch: pytest.MonkeyPatch, wait_for: Any, after: Any
 ) -> None:
-    """F9: each has a lane of its own that never comes again, so none fills the memory of keys or is held."""
+    """Each has a lane of its own that never comes again, so none fills the memory of keys or is held."""
     monkeypatch.setattr("ehkafka.lanes.verdicts.FATES_MAX", 2)
     lab.produce("- - - - - -")
 
@@ -182,8 +182,8 @@ def test_f9_records_without_a_key_leave_no_fate_behind(
     app.stop()
 
 
-def test_b1_a_raw_handler_that_replaces_values_does_not_fill_the_backlog(lab: Any, wait_for: Any) -> None:
-    """B1: sizes are counted as they come and go; what differs is forgotten whenever nothing is left."""
+def test_a_raw_handler_that_replaces_values_does_not_fill_the_backlog(lab: Any, wait_for: Any) -> None:
+    """Sizes are counted as they come and go; what differs is forgotten whenever nothing is left."""
     lab.broker.produce("t", [(b"%d" % number, b"x" * 1_000) for number in range(400)], partition=0)
     app = lab.app(lambda message: message.set_value(b""), raw=True, backlog_bytes_max=50_000)
     app.start()

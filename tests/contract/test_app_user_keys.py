@@ -109,7 +109,7 @@ def owned_locks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_key_may_look_at_the_app(
     lab: Any, how: str, wait_for: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """L7: the poll thread goes on, each record of a key is handled in order, and the stop is a good one."""
+    """The poll thread goes on, each record of a key is handled in order, and the stop is a good one."""
     lab.produce(RECORDS)
     handled: list[bytes] = []
     options: dict[str, Any] = {"order_by": _by_tuple if how == "tuple" else _by_curious}
@@ -133,7 +133,7 @@ def test_a_key_may_look_at_the_app(
 def test_a_key_whose_text_looks_at_the_app(
     lab: Any, recorder: Any, wait_for: Any, events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """L8: also where keys are told: a pause, a retry, the snapshot, a stop that leaves records."""
+    """Also where keys are told: a pause, a retry, the snapshot, a stop that leaves records."""
     lab.produce("a a a a a b")
     recorder.fail_at(0)
     app = lab.app(

@@ -135,8 +135,8 @@ def ends_with(app: Any, kind: type[ehkafka.EhkafkaError], words: str) -> None:
 # --- order ------------------------------------------------------------------------------------------
 
 
-def test_o1_each_key_runs_in_offset_order_and_never_overlaps(stage: Stage, wait_for: Any) -> None:
-    """O1: 10 000 records, 200 keys, 4 partitions, random times: per key in order, each once, none lost."""
+def test_each_key_runs_in_offset_order_and_never_overlaps(stage: Stage, wait_for: Any) -> None:
+    """10 000 records, 200 keys, 4 partitions, random times: per key in order, each once, none lost."""
     rng = random.Random(1)
     told = ["", "", "", "sleep 0", "sleep 0.001", "sleep 0.003"]
     for partition in range(4):
@@ -162,8 +162,8 @@ def test_o1_each_key_runs_in_offset_order_and_never_overlaps(stage: Stage, wait_
     assert [stage.lab.committed(p, topic="t4") for p in range(4)] == [2_500] * 4
 
 
-def test_o2_a_waiting_key_holds_back_only_its_own_records(stage: Stage, wait_for: Any, stays: Any) -> None:
-    """O2: while A waits, B to Z finish and A's later records do not start."""
+def test_a_waiting_key_holds_back_only_its_own_records(stage: Stage, wait_for: Any, stays: Any) -> None:
+    """While A waits, B to Z finish and A's later records do not start."""
     alphabet = [chr(code) for code in range(ord("B"), ord("Z") + 1)]
     stage.produce(("A", "wait gate"), *((key, "") for key in alphabet), ("A", ""))
     app = stage.app()
@@ -175,8 +175,8 @@ def test_o2_a_waiting_key_holds_back_only_its_own_records(stage: Stage, wait_for
     app.stop()
 
 
-def test_o3_no_more_handlers_run_than_there_are_keys(stage: Stage, wait_for: Any, stays: Any) -> None:
-    """O3: 3 keys and 8 workers: exactly 3 handlers run, and everything gets done."""
+def test_no_more_handlers_run_than_there_are_keys(stage: Stage, wait_for: Any, stays: Any) -> None:
+    """3 keys and 8 workers: exactly 3 handlers run, and everything gets done."""
     stage.produce(*((key, "wait gate") for _ in range(10) for key in "abc"))
     app = stage.app(workers=8)
     app.start()
@@ -188,8 +188,8 @@ def test_o3_no_more_handlers_run_than_there_are_keys(stage: Stage, wait_for: Any
     app.stop()
 
 
-def test_o8_never_more_handlers_run_than_workers(stage: Stage, wait_for: Any, stays: Any) -> None:
-    """O8: a flood of 300 keys and 4 workers: 4 run, never 5."""
+def test_never_more_handlers_run_than_workers(stage: Stage, wait_for: Any, stays: Any) -> None:
+    """A flood of 300 keys and 4 workers: 4 run, never 5."""
     stage.produce(*((f"k{n}", "wait gate" if n < 100 else "sleep 0.001") for n in range(300)))
     app = stage.app(workers=4)
     app.start()
@@ -204,8 +204,8 @@ def test_o8_never_more_handlers_run_than_workers(stage: Stage, wait_for: Any, st
 # --- commits and stops --------------------------------------------------------------------------------
 
 
-def test_c1_a_commit_never_passes_an_unfinished_record(stage: Stage, wait_for: Any, stays: Any) -> None:
-    """C1: offset 0 in flight, 1 to 9 finished: committed stays 0; then it is 10 at once."""
+def test_a_commit_never_passes_an_unfinished_record(stage: Stage, wait_for: Any, stays: Any) -> None:
+    """Offset 0 in flight, 1 to 9 finished: committed stays 0; then it is 10 at once."""
     stage.produce(("a", "wait gate"), *((f"k{n}", "") for n in range(9)))
     app = stage.app()
     app.start()
@@ -216,8 +216,8 @@ def test_c1_a_commit_never_passes_an_unfinished_record(stage: Stage, wait_for: A
     app.stop()
 
 
-def test_l1_a_drain_ends_all_and_a_restart_of_the_app_repeats_nothing(stage: Stage, wait_for: Any) -> None:
-    """L1: what runs and what is queued ends and is committed; the same app starts again after it."""
+def test_a_drain_ends_all_and_a_restart_of_the_app_repeats_nothing(stage: Stage, wait_for: Any) -> None:
+    """What runs and what is queued ends and is committed; the same app starts again after it."""
     stage.produce(*((f"k{n % 4}", "wait gate") for n in range(8)))
     app = stage.app(workers=2)
     app.start()
@@ -234,8 +234,8 @@ def test_l1_a_drain_ends_all_and_a_restart_of_the_app_repeats_nothing(stage: Sta
     assert sorted(stage.offsets("start")) == list(range(9))
 
 
-def test_l2_without_drain_running_work_ends_and_queued_work_never_starts(stage: Stage, wait_for: Any) -> None:
-    """L2: what runs ends and is committed, what is queued is neither started nor committed."""
+def test_without_drain_running_work_ends_and_queued_work_never_starts(stage: Stage, wait_for: Any) -> None:
+    """What runs ends and is committed, what is queued is neither started nor committed."""
     stage.produce(*((key, "wait gate") for key in "ababab"))
     app = stage.app(workers=2)
     app.start()
@@ -249,10 +249,10 @@ def test_l2_without_drain_running_work_ends_and_queued_work_never_starts(stage: 
     assert app.snapshot().returned_records == 4
 
 
-def test_l3_a_handler_that_never_ends_cannot_hold_the_stop_beyond_its_deadline(
+def test_a_handler_that_never_ends_cannot_hold_the_stop_beyond_its_deadline(
     stage: Stage, wait_for: Any
 ) -> None:
-    """L3: stop(timeout_s=1) ends within a second more, names the record, commits what it may."""
+    """stop(timeout_s=1) ends within a second more, names the record, commits what it may."""
     stage.produce(("a", ""), ("never", "wait never"), ("b", ""), ("never", ""))
     app = stage.app()
     app.start()
@@ -270,10 +270,10 @@ def test_l3_a_handler_that_never_ends_cannot_hold_the_stop_beyond_its_deadline(
 # --- rebalance ----------------------------------------------------------------------------------------
 
 
-def test_r2_a_result_that_comes_after_its_epoch_is_dropped_and_the_record_repeated(
+def test_a_result_that_comes_after_its_epoch_is_dropped_and_the_record_repeated(
     stage: Stage, wait_for: Any, events: Any
 ) -> None:
-    """R2: the partition is lost while a call runs: only the new epoch's call counts."""
+    """The partition is lost while a call runs: only the new epoch's call counts."""
     stage.produce(("a", "wait gate"))
     app = stage.app()
     app.add_hook(events)
@@ -294,8 +294,8 @@ def test_r2_a_result_that_comes_after_its_epoch_is_dropped_and_the_record_repeat
 # --- failures -----------------------------------------------------------------------------------------
 
 
-def test_f1_by_default_a_record_that_fails_stops_the_app(stage: Stage, wait_for: Any) -> None:
-    """F1: the error names handler, record and cause; nothing at or above it is committed."""
+def test_by_default_a_record_that_fails_stops_the_app(stage: Stage, wait_for: Any) -> None:
+    """The error names handler, record and cause; nothing at or above it is committed."""
     stage.produce(("a", ""), ("b", "fail ValueError 99"), ("c", ""))
     app = stage.app()
     app.start()
@@ -303,8 +303,8 @@ def test_f1_by_default_a_record_that_fails_stops_the_app(stage: Stage, wait_for:
     assert stage.lab.committed() in (None, 0, 1)
 
 
-def test_f1_a_held_record_is_never_passed_and_other_keys_go_on(stage: Stage, wait_for: Any) -> None:
-    """F1: Hold: the failed record's followers wait, the others finish, health is red."""
+def test_a_held_record_is_never_passed_and_other_keys_go_on(stage: Stage, wait_for: Any) -> None:
+    """Hold: the failed record's followers wait, the others finish, health is red."""
     stage.produce(("a", ""), ("b", "fail ValueError 99"), ("c", ""), ("b", ""), ("d", ""))
     app = stage.app(on_failure=ehkafka.Hold())
     app.start()
@@ -315,10 +315,10 @@ def test_f1_a_held_record_is_never_passed_and_other_keys_go_on(stage: Stage, wai
     assert stage.lab.committed() == 1
 
 
-def test_f2_a_record_that_waits_for_its_retry_holds_neither_worker_nor_other_keys(
+def test_a_record_that_waits_for_its_retry_holds_neither_worker_nor_other_keys(
     stage: Stage, wait_for: Any
 ) -> None:
-    """F2: one worker: the others finish during the wait; the key goes on in order, attempts counted."""
+    """One worker: the others finish during the wait; the key goes on in order, attempts counted."""
     stage.produce(("a", "fail ValueError 2"), ("a", ""), ("b", ""), ("c", ""))
     app = stage.app(workers=1, retry=ehkafka.Retry(attempts=3, first_s=0.3, jitter=0.0, factor=1.0))
     app.start()
@@ -336,8 +336,8 @@ def test_f2_a_record_that_waits_for_its_retry_holds_neither_worker_nor_other_key
 
 
 @pytest.mark.parametrize("kind", ["KeyboardInterrupt", "SystemExit", "MemoryError"])
-def test_f10_an_error_that_is_no_verdict_on_the_record_stops_the_app(stage: Stage, kind: str) -> None:
-    """F10: no policy takes it: the app ends without committing the record."""
+def test_an_error_that_is_no_verdict_on_the_record_stops_the_app(stage: Stage, kind: str) -> None:
+    """No policy takes it: the app ends without committing the record."""
     stage.produce(("a", f"fail {kind} 99"))
     app = stage.app(on_failure=ehkafka.Skip(), retry=ehkafka.Retry(attempts=3, first_s=0.01))
     app.start()

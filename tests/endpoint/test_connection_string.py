@@ -135,7 +135,7 @@ def broken(draw: st.DrawFn) -> tuple[str, str]:
 def test_however_a_string_is_broken_the_key_shows_nowhere(
     spoilt: tuple[str, str], assert_hidden: Hidden
 ) -> None:
-    """E1: error or value, with all behind it, is free of the key, and so is an endpoint made of it."""
+    """Error or value, with all behind it, is free of the key, and so is an endpoint made of it."""
     text, key = spoilt
     for make in (ConnectionString.parse, Endpoint.connection_string):
         try:
@@ -201,7 +201,7 @@ def test_ports_of_other_protocols_are_not_used(port: str, used: int, key: str) -
     "domain", ["servicebus.windows.net", "servicebus.chinacloudapi.cn", "servicebus.usgovcloudapi.net"]
 )
 def test_every_cloud_is_reached_over_tls(domain: str, key: str) -> None:
-    """E1: the sovereign clouds differ by domain alone, and no namespace is ever reached as an emulator."""
+    """The sovereign clouds differ by domain alone, and no namespace is ever reached as an emulator."""
     text = f"Endpoint=sb://NS.{domain}/;SharedAccessKeyName=Root;SharedAccessKey={key};EntityPath=hub"
     parsed = ConnectionString.parse(text)
     assert (parsed.host, parsed.port, parsed.entity_path) == (f"ns.{domain}", 9093, "hub")
@@ -320,10 +320,10 @@ def test_a_secret_compares_by_what_it_hides() -> None:
         ("HostName=a.azure-devices.net;SharedAccessKeyName=n;SharedAccessKey={key}", "an IoT hub; take its"),
     ],
 )
-def test_e1_another_services_string_is_called_what_it_is(
+def test_another_services_string_is_called_what_it_is(
     text: str, said: str, key: str, assert_hidden: Callable[..., None]
 ) -> None:
-    """E1: copied from the wrong page of the portal."""
+    """Copied from the wrong page of the portal."""
     with pytest.raises(ConfigurationError, match=said) as caught:
         ConnectionString.parse(text.format(key=key))
     assert_hidden(key, caught.value)

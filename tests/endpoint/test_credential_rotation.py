@@ -47,7 +47,7 @@ def rotated(connection_string: str, key: str) -> str:
 
 
 def test_a_rotated_key_is_what_the_next_client_gets(vault: Vault, rotated: str) -> None:
-    """J4: a consumer, a producer and whoever asks for the login get the key as it is now."""
+    """A consumer, a producer and whoever asks for the login get the key as it is now."""
     endpoint = Endpoint.connection_string(vault)
     assert endpoint.credential is not None
     vault.answer = rotated
@@ -66,7 +66,7 @@ def test_an_endpoint_of_text_has_no_credential_to_follow(connection_string: str)
 
 
 def test_a_client_that_was_refused_tries_again_soon(vault: Vault) -> None:
-    """J4: librdkafka's 10 s between two attempts would eat all the time there is; the user's word counts."""
+    """Librdkafka's 10 s between two attempts would eat all the time there is; the user's word counts."""
     assert Endpoint.connection_string(vault).client_properties()["reconnect.backoff.max.ms"] == 2_000
     slower = Endpoint.connection_string(vault, properties={"reconnect.backoff.max.ms": 5_000})
     assert slower.client_properties()["reconnect.backoff.max.ms"] == 5_000
@@ -88,7 +88,7 @@ def test_a_client_that_was_refused_tries_again_soon(vault: Vault) -> None:
 def test_a_rotation_cannot_move_the_endpoint(
     old: str, new: str, said: str, vault: Vault, connection_string: str, key: str, assert_hidden: Hidden
 ) -> None:
-    """J4: where the string leads to is fixed; another place is refused by name, and the old key stays."""
+    """Where the string leads to is fixed; another place is refused by name, and the old key stays."""
     endpoint = Endpoint.connection_string(vault)
     assert endpoint.credential is not None
     vault.answer = connection_string.replace(old, new, 1).replace(key, OTHER_KEY)
@@ -103,7 +103,7 @@ def test_a_rotation_cannot_move_the_endpoint(
 def test_a_failing_read_leaves_the_old_key(
     answer: str | Exception, vault: Vault, connection_string: str, key: str, assert_hidden: Hidden
 ) -> None:
-    """J4: what cannot be read is told to who asked for it; a new client gets the last good key."""
+    """What cannot be read is told to who asked for it; a new client gets the last good key."""
     endpoint = Endpoint.connection_string(vault)
     assert endpoint.credential is not None
     vault.answer = answer.replace("{key}", key) if isinstance(answer, str) else RuntimeError(key)
@@ -192,7 +192,7 @@ def test_a_callable_is_never_called_by_two_at_a_time(connection_string: str) -> 
 def test_no_view_of_a_rotating_endpoint_shows_its_key(
     vault: Vault, rotated: str, key: str, assert_hidden: Hidden
 ) -> None:
-    """E1: neither the old nor the new key shows in a repr, a copy, the fields or a login."""
+    """Neither the old nor the new key shows in a repr, a copy, the fields or a login."""
     endpoint = Endpoint.connection_string(vault)
     credential = endpoint.credential
     assert credential is not None

@@ -25,7 +25,7 @@ def password(endpoint: Endpoint) -> str:
 
 @pytest.mark.parametrize("form", ["{}", "{}\n", "\ufeff{}\r\n", '"{}"\n', "\n {} \n\n"])
 def test_a_file_is_a_connection_string(form: str, connection_string: str, tmp_path: Path) -> None:
-    """E1: what a mount, an editor or a shell writes around the string does no harm."""
+    """What a mount, an editor or a shell writes around the string does no harm."""
     path = tmp_path / "key"
     path.write_text(form.format(connection_string), encoding="utf-8")
     endpoint = Endpoint.connection_string(path)
@@ -34,7 +34,7 @@ def test_a_file_is_a_connection_string(form: str, connection_string: str, tmp_pa
 
 
 def test_a_callable_is_a_connection_string(connection_string: str) -> None:
-    """E1: the callable is asked at once, and again for each new client."""
+    """The callable is asked at once, and again for each new client."""
     asked: list[int] = []
 
     def fetch() -> str:
@@ -88,7 +88,7 @@ def test_a_mount_that_moves_its_link_is_followed(connection_string: str, tmp_pat
 def test_a_file_that_is_no_connection_string_is_named_without_its_text(
     content: bytes | None, said: str, connection_string: str, key: str, tmp_path: Path, assert_hidden: Hidden
 ) -> None:
-    """E1: the path and what is wrong are told when the endpoint is made; nothing of the file is."""
+    """The path and what is wrong are told when the endpoint is made; nothing of the file is."""
     path = tmp_path / "key"
     if content is not None:
         path.write_bytes(
@@ -140,7 +140,7 @@ def test_a_refusing_system_is_told_with_its_reason(
 def test_a_connection_string_given_as_path_is_not_repeated(
     random: bytes, cut: int, end: bool, whole: bool, connection_string: str, key: str, assert_hidden: Hidden
 ) -> None:
-    """E1: a path is shown in errors, so no connection string, nor a piece of one, becomes one."""
+    """A path is shown in errors, so no connection string, nor a piece of one, becomes one."""
     drawn = base64.b64encode(random).decode()
     text = connection_string.replace(key, drawn) if whole else drawn
     text = text[cut % len(text) :] if end else text
@@ -165,7 +165,7 @@ def test_a_path_with_an_equals_sign_is_a_path_where_it_leads_to_a_file(
 def test_a_callables_failure_shows_where_and_not_what(
     connection_string: str, key: str, assert_hidden: Hidden
 ) -> None:
-    """E1: the class and the place of its exception are told; its text and itself are left out."""
+    """The class and the place of its exception are told; its text and itself are left out."""
 
     def ask_vault() -> str:
         raise LookupError(f"no such secret: {connection_string}")

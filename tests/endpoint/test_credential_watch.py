@@ -88,7 +88,7 @@ def test_a_changed_key_reaches_the_client_on_its_own_thread(
     heard: Heard,
     watching: Callable[..., CredentialWatch],
 ) -> None:
-    """J4: the watch's thread reads the file, and only `apply` touches the client, once for each change."""
+    """The watch's thread reads the file, and only `apply` touches the client, once for each change."""
     client, watch = Client(), watching(credential, heard.emit)
     watch.start(client)
     watch.apply()
@@ -152,7 +152,7 @@ def test_after_the_stop_the_client_is_left_alone(
 def test_a_failing_read_is_told_once_and_then_now_and_then(
     path: Path, credential: RotatingCredential, connection_string: str, heard: Heard
 ) -> None:
-    """J4: the first failure and a new reason are told at once, the same one again after half a minute."""
+    """The first failure and a new reason are told at once, the same one again after half a minute."""
     now_s = 0.0
     watch = CredentialWatch(credential, heard.emit, clock=lambda: now_s)
     path.unlink()
@@ -182,7 +182,7 @@ def test_whatever_a_callable_raises_the_watch_goes_on(
     assert_hidden: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """J4: a callable that calls sys.exit() on a thread of ours loses no rotation; its text is not told."""
+    """A callable that calls sys.exit() on a thread of ours loses no rotation; its text is not told."""
     monkeypatch.setattr(credential_watch, "SPACING_S", 0.001)
     answers: list[str | BaseException] = [connection_string]
 
@@ -213,7 +213,7 @@ def test_whatever_a_callable_raises_the_watch_goes_on(
 def test_a_read_that_hangs_is_told_by_the_client_and_does_not_hold_up_a_stop(
     connection_string: str, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """J4: the poll thread never waits for a callable, and says when one does not return."""
+    """The poll thread never waits for a callable, and says when one does not return."""
     monkeypatch.setattr(credential_watch, "SPACING_S", 0.001)
     release, entered = threading.Event(), threading.Event()
     now_s = 0.0
@@ -258,7 +258,7 @@ def unusable(heard: Heard) -> list[CredentialUnusable]:
 def test_trouble_is_there_while_reads_fail(
     path: Path, credential: RotatingCredential, connection_string: str, heard: Heard
 ) -> None:
-    """J4: from the second failed read in a row on, for a file may be away while it is replaced."""
+    """From the second failed read in a row on, for a file may be away while it is replaced."""
     watch = CredentialWatch(credential, heard.emit)
     path.unlink()
     watch.look(credential)
@@ -274,7 +274,7 @@ def test_trouble_is_there_while_reads_fail(
 
 
 def test_a_read_that_hangs_is_trouble(connection_string: str, heard: Heard) -> None:
-    """J4: a callable that never returns is named while it hangs."""
+    """A callable that never returns is named while it hangs."""
     now_s = 0.0
     gate, hanging, first = threading.Event(), threading.Event(), [True]
 

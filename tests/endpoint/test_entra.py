@@ -64,7 +64,7 @@ def ask(endpoint: Endpoint) -> tuple[str, float]:
 
 
 def test_a_client_gets_what_event_hubs_wants() -> None:
-    """E2: TLS, OAUTHBEARER, the namespace's address and the defaults of Event Hubs; nothing is asked yet."""
+    """TLS, OAUTHBEARER, the namespace's address and the defaults of Event Hubs; nothing is asked yet."""
     credential = Credential()
     endpoint = Endpoint.entra("home", credential)
     found = consumer_properties(endpoint, "g", {}, assignor="default", instance_id=None)
@@ -77,7 +77,7 @@ def test_a_client_gets_what_event_hubs_wants() -> None:
 
 @pytest.mark.parametrize("host", [HOST, "home.servicebus.chinacloudapi.cn"])
 def test_the_token_is_asked_for_the_namespace_wherever_the_client_connects_to(host: str) -> None:
-    """E2: behind a private endpoint the token is still the namespace's."""
+    """Behind a private endpoint the token is still the namespace's."""
     credential = Credential()
     endpoint = Endpoint.entra(host, credential, properties={"bootstrap.servers": "10.0.0.4:9093"})
     endpoint.tokens.sign_in()
@@ -101,21 +101,21 @@ def test_the_token_is_asked_for_the_namespace_wherever_the_client_connects_to(ho
 def test_properties_cannot_bend_the_credential(
     properties: dict[str, Any], said: str, assert_hidden: Callable[..., None]
 ) -> None:
-    """E2: what would send the token in the clear, or be another credential, is refused."""
+    """What would send the token in the clear, or be another credential, is refused."""
     with pytest.raises(ConfigurationError, match=said) as refused:
         Endpoint.entra("home", Credential(), properties=properties)
     assert_hidden(SECRET, refused.value)
 
 
 def test_on_this_machine_a_token_may_go_unencrypted() -> None:
-    """E2: a local broker or tunnel needs no certificate."""
+    """A local broker or tunnel needs no certificate."""
     local = {"security.protocol": "SASL_PLAINTEXT", "bootstrap.servers": "localhost:9092,[::1]:9092"}
     assert Endpoint.entra("home", Credential(), properties=local).client_properties()
 
 
 @pytest.mark.parametrize("name", ["oauth_cb", "sasl.oauthbearer.method", "sasl.mechanisms"])
 def test_an_app_cannot_bring_another_credential(name: str) -> None:
-    """E2: the app's own properties cannot replace the endpoint's credential."""
+    """The app's own properties cannot replace the endpoint's credential."""
     endpoint = Endpoint.entra("home", Credential())
     value: Any = (lambda _: None) if name == "oauth_cb" else "oidc"
     with pytest.raises(ConfigurationError, match=name):
@@ -144,14 +144,14 @@ class AsyncCredential:
 def test_what_is_no_credential_is_refused_with_the_next_step(
     credential: Any, client_id: str | None, said: str, assert_hidden: Callable[..., None]
 ) -> None:
-    """E2: mistakes with the credential are told when the endpoint is made, without its text."""
+    """Mistakes with the credential are told when the endpoint is made, without its text."""
     with pytest.raises(ConfigurationError, match=said) as refused:
         Endpoint.entra("home", credential, client_id=client_id)
     assert_hidden(SECRET, refused.value)
 
 
 def test_managed_identity_is_azure_identitys_own(identity: IdentityEndpoint) -> None:
-    """E2: the word managed_identity asks this machine's identity endpoint, for the user-assigned identity."""
+    """The word managed_identity asks this machine's identity endpoint, for the user-assigned identity."""
     endpoint = Endpoint.entra("home", "managed_identity", client_id="my-id")
     try:
         endpoint.tokens.sign_in()
@@ -165,7 +165,7 @@ def test_managed_identity_is_azure_identitys_own(identity: IdentityEndpoint) -> 
 def test_without_a_credential_azure_identitys_default_decides(
     identity: IdentityEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """E2: no credential means DefaultAzureCredential, which finds a managed identity."""
+    """No credential means DefaultAzureCredential, which finds a managed identity."""
     monkeypatch.setenv("AZURE_TOKEN_CREDENTIALS", "ManagedIdentityCredential")
     endpoint = Endpoint.entra("home")
     try:
@@ -182,7 +182,7 @@ def test_without_a_credential_azure_identitys_default_decides(
 def test_a_credential_without_its_environment_says_what_to_set(
     word: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """E2: the error of azure-identity comes with the usual fix."""
+    """The error of azure-identity comes with the usual fix."""
     for name in ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_FEDERATED_TOKEN_FILE"):
         monkeypatch.delenv(name, raising=False)
     endpoint = Endpoint.entra("home", word)
@@ -192,7 +192,7 @@ def test_a_credential_without_its_environment_says_what_to_set(
 
 
 def test_only_a_credential_that_we_built_is_closed(identity: IdentityEndpoint) -> None:
-    """E2: the user's credential stays open; ours is closed and built anew when it is needed again."""
+    """The user's credential stays open; ours is closed and built anew when it is needed again."""
     mine = Credential()
     with Endpoint.entra("home", mine) as endpoint:
         endpoint.tokens.sign_in()
@@ -210,7 +210,7 @@ def test_only_a_credential_that_we_built_is_closed(identity: IdentityEndpoint) -
 
 
 def test_an_endpoint_shows_no_token_and_is_not_pickled(assert_hidden: Callable[..., None]) -> None:
-    """E2: neither the endpoint nor what it is made of shows the token, and a pickle is refused."""
+    """Neither the endpoint nor what it is made of shows the token, and a pickle is refused."""
     endpoint = Endpoint.entra("home", Credential())
     endpoint.tokens.sign_in()
     ask(endpoint)
@@ -222,7 +222,7 @@ def test_an_endpoint_shows_no_token_and_is_not_pickled(assert_hidden: Callable[.
 
 
 def test_a_client_is_not_opened_without_a_token() -> None:
-    """E2: a credential that fails is one clear error at once, not librdkafka's after ten seconds."""
+    """A credential that fails is one clear error at once, not librdkafka's after ten seconds."""
     credential = Credential(life_s=-100.0)
     endpoint = Endpoint.entra("home", credential)
     began_s = unstolen_s()

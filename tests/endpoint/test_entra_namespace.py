@@ -26,7 +26,7 @@ GOVERNMENT = "home.servicebus.usgovcloudapi.net"
     ],
 )  # fmt: skip
 def test_a_namespace_is_read_from_its_name_or_any_of_its_addresses(text: str) -> None:
-    """E2: the bare name, the host name and the addresses that the portal shows are the same namespace."""
+    """The bare name, the host name and the addresses that the portal shows are the same namespace."""
     namespace = EntraNamespace.parse(text)
     assert (namespace.host, namespace.bootstrap) == (PUBLIC, f"{PUBLIC}:9093")
 
@@ -40,7 +40,7 @@ def test_a_namespace_is_read_from_its_name_or_any_of_its_addresses(text: str) ->
     ],
 )
 def test_each_cloud_has_its_own_scope_and_authority(host: str, authority: str) -> None:
-    """E2: a token is asked for this namespace in its own cloud, and of that cloud's Entra ID."""
+    """A token is asked for this namespace in its own cloud, and of that cloud's Entra ID."""
     namespace = EntraNamespace.parse(host)
     assert (namespace.scope, namespace.authority) == (f"https://{host}/.default", authority)
 
@@ -58,7 +58,7 @@ def test_each_cloud_has_its_own_scope_and_authority(host: str, authority: str) -
     ],
 )  # fmt: skip
 def test_what_is_no_namespace_is_refused_with_the_reason(text: object, reason: str) -> None:
-    """E2: nothing but a namespace gets a token asked for it."""
+    """Nothing but a namespace gets a token asked for it."""
     with pytest.raises(ConfigurationError, match=reason):
         EntraNamespace.parse(text)
 
@@ -66,7 +66,7 @@ def test_what_is_no_namespace_is_refused_with_the_reason(text: object, reason: s
 def test_a_connection_string_is_refused_without_repeating_it(
     connection_string: str, key: str, assert_hidden: Callable[..., None]
 ) -> None:
-    """E2: a connection string in the wrong place is named as such, and its key is nowhere."""
+    """A connection string in the wrong place is named as such, and its key is nowhere."""
     with pytest.raises(ConfigurationError, match=r"Endpoint\.connection_string") as refused:
         EntraNamespace.parse(connection_string)
     assert_hidden(key, refused.value)
@@ -74,7 +74,7 @@ def test_a_connection_string_is_refused_without_repeating_it(
 
 @given(st.text(max_size=60))
 def test_any_other_text_gives_a_namespace_or_our_error(text: str) -> None:
-    """E2: whatever the text, the result is a clean host name or a refusal that does not repeat it."""
+    """Whatever the text, the result is a clean host name or a refusal that does not repeat it."""
     said = ""
     try:
         host = EntraNamespace.parse(text).host

@@ -39,7 +39,7 @@ def advised(endpoint: Endpoint, overrides: dict[str, Any], assignor: Any = "defa
 
 
 def test_every_limit_names_its_source() -> None:
-    """L6: each constant of the room is followed by a text that says which document it comes from."""
+    """Each constant of the room is followed by a text that says which document it comes from."""
     body = ast.parse(inspect.getsource(limits)).body
     numbers = [
         (statement.targets[0].id, following)
@@ -87,7 +87,7 @@ RECOMMENDED = [
 
 @pytest.mark.parametrize(("name", "value", "said"), RECOMMENDED)
 def test_what_the_service_recommends_otherwise_is_told(name: str, value: Any, said: str) -> None:
-    """L6: permitted but not recommended is one piece of advice with property, value, limit and source."""
+    """Permitted but not recommended is one piece of advice with property, value, limit and source."""
     (advice,) = consumer_advice(HUBS, consumer(HUBS, {name: value}))
     assert advice.property == name
     assert str(value) in advice.value
@@ -227,7 +227,7 @@ def test_client_and_library_are_each_checked(which: str, version: str, said: str
 
 
 def test_auto_commit_on_a_missing_group_and_an_excess_are_refused_at_the_start() -> None:
-    """L6: each message names property, value, limit or owner, and source."""
+    """Each message names property, value, limit or owner, and source."""
     cases: list[tuple[str, dict[str, Any], list[str]]] = [
         ("home", {"enable.auto.commit": True}, ["enable.auto.commit=True", "the engine owns commits"]),
         ("", {}, ["group.id=''", "missing", "App(group=…)"]),

@@ -108,7 +108,7 @@ def ended(source: TokenSource, running: int = 0) -> None:
 def test_a_token_is_fetched_once_for_all_who_ask(
     source: TokenSource, credential: Credential, clock: Clock
 ) -> None:
-    """E2: any number of clients share one token, each told its own expiry."""
+    """Any number of clients share one token, each told its own expiry."""
     source.sign_in()
     source.sign_in()
     answers = [source.oauth_cb("") for _ in range(5)]
@@ -133,7 +133,7 @@ def test_a_thread_that_asks_the_credential_is_known_as_the_sources(clock: Clock)
 def test_who_asks_for_a_token_that_is_due_gets_a_new_one(
     source: TokenSource, credential: Credential, clock: Clock, heard: list[Event]
 ) -> None:
-    """E2: librdkafka asks at 80 % of the life; the answer is already the next token, told at DEBUG."""
+    """Librdkafka asks at 80 % of the life; the answer is already the next token, told at DEBUG."""
     source.sign_in()
     clock.skipped_s += 0.8 * LIFE_S
     assert source.oauth_cb("") == ("t2", pytest.approx(clock.wall() + LIFE_S, abs=1.0))
@@ -145,7 +145,7 @@ def test_who_asks_for_a_token_that_is_due_gets_a_new_one(
 def test_many_who_ask_at_once_start_one_attempt(
     source: TokenSource, credential: Credential, clock: Clock
 ) -> None:
-    """E2: clients that ask together wait for the same attempt."""
+    """Clients that ask together wait for the same attempt."""
     source.sign_in()
     clock.skipped_s += 0.8 * LIFE_S
     hold = credential.hold()
@@ -164,7 +164,7 @@ def test_many_who_ask_at_once_start_one_attempt(
 def test_a_failed_refresh_keeps_the_token_in_use_and_is_told(
     source: TokenSource, credential: Credential, clock: Clock, heard: list[Event], fault: Any
 ) -> None:
-    """E2: consumption goes on with the valid token; the failure is counted and explained, a WARNING."""
+    """Consumption goes on with the valid token; the failure is counted and explained, a WARNING."""
     source.sign_in()
     clock.skipped_s += 0.8 * LIFE_S
     credential.fault = fault if fault is not None else SimpleNamespace(token=None)
@@ -181,7 +181,7 @@ def test_a_failed_refresh_keeps_the_token_in_use_and_is_told(
 def test_after_a_failure_the_next_success_says_how_many_there_were(
     source: TokenSource, credential: Credential, clock: Clock, heard: list[Event]
 ) -> None:
-    """E2: failures are counted in a row, each later than the one before; a success ends the row."""
+    """Failures are counted in a row, each later than the one before; a success ends the row."""
     source.sign_in()
     clock.skipped_s += 0.8 * LIFE_S
     credential.fault = RuntimeError("no")
@@ -202,7 +202,7 @@ def test_after_a_failure_the_next_success_says_how_many_there_were(
 def test_without_any_valid_token_librdkafka_is_made_to_ask_again_soon(
     source: TokenSource, credential: Credential, clock: Clock
 ) -> None:
-    """E2: an expired token is handed over with a short life, for an error would cost ten seconds."""
+    """An expired token is handed over with a short life, for an error would cost ten seconds."""
     source.sign_in()
     clock.skipped_s += 2 * LIFE_S
     credential.fault = RuntimeError("no")
@@ -217,7 +217,7 @@ def test_without_any_valid_token_librdkafka_is_made_to_ask_again_soon(
 def test_a_question_is_answered_whatever_breaks(
     source: TokenSource, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """E2: where no thread can be started, as at the interpreter's end, the answer is still one."""
+    """Where no thread can be started, as at the interpreter's end, the answer is still one."""
     source.sign_in()
     clock.skipped_s += 0.8 * LIFE_S
 
@@ -231,7 +231,7 @@ def test_a_question_is_answered_whatever_breaks(
 
 
 def test_a_slow_credential_holds_nobody_up(source: TokenSource, credential: Credential, clock: Clock) -> None:
-    """E2: who asks waits a second at most, with the old token as answer; the late token is used after."""
+    """Who asks waits a second at most, with the old token as answer; the late token is used after."""
     source.sign_in()
     clock.skipped_s += 0.8 * LIFE_S
     hold = credential.hold()
@@ -253,7 +253,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_attempt_that_hangs_is_overtaken_and_told(
     source: TokenSource, credential: Credential, clock: Clock, heard: list[Event]
 ) -> None:
-    """E2: a dead connection inside the credential does not keep the next attempt from succeeding."""
+    """A dead connection inside the credential does not keep the next attempt from succeeding."""
     source.sign_in()
     clock.skipped_s += 2 * LIFE_S
     hanging = credential.hold()
@@ -278,7 +278,7 @@ def test_an_attempt_that_hangs_is_overtaken_and_told(
 def test_a_late_failure_after_a_success_is_no_failure(
     source: TokenSource, credential: Credential, clock: Clock, heard: list[Event]
 ) -> None:
-    """E2: what an overtaken attempt ends with says nothing about now."""
+    """What an overtaken attempt ends with says nothing about now."""
     source.sign_in()
     clock.skipped_s += 2 * LIFE_S
     credential.fault = RuntimeError("late")
@@ -300,7 +300,7 @@ def test_a_late_failure_after_a_success_is_no_failure(
 def test_a_credential_that_always_hangs_costs_a_few_threads_only(
     source: TokenSource, credential: Credential, clock: Clock, heard: list[Event]
 ) -> None:
-    """E2: attempts that never end are bounded, and go on being told of."""
+    """Attempts that never end are bounded, and go on being told of."""
     source.sign_in()
     clock.skipped_s += 2 * LIFE_S
     credential.hold()
@@ -334,7 +334,7 @@ def test_ten_minutes_without_a_token_endpoint_are_no_busy_loop(
 def test_a_credential_that_keeps_returning_an_old_token_is_not_asked_in_a_loop(
     source: TokenSource, credential: Credential
 ) -> None:
-    """E2: where each token is due as soon as it comes, the credential is asked once a second."""
+    """Where each token is due as soon as it comes, the credential is asked once a second."""
     credential.life_s = 0.01
     began_s = time.monotonic()
     for _ in range(20):
@@ -348,7 +348,7 @@ def test_a_credential_that_keeps_returning_an_old_token_is_not_asked_in_a_loop(
 def test_a_failure_at_the_start_is_one_clear_error(
     source: TokenSource, credential: Credential, fault: Any
 ) -> None:
-    """E2: told at once, by name, with nothing of the credential's own error attached to it."""
+    """Told at once, by name, with nothing of the credential's own error attached to it."""
     credential.fault = fault
     with pytest.raises(EndpointError, match=rf"{NAME}: there is no Entra ID token") as refused:
         source.sign_in()
@@ -360,7 +360,7 @@ def test_a_failure_at_the_start_is_one_clear_error(
 
 
 def test_a_slow_start_ends_with_the_time_that_it_has(source: TokenSource, credential: Credential) -> None:
-    """E2: a credential that does not answer within connect_s is an error about that."""
+    """A credential that does not answer within connect_s is an error about that."""
     hold = credential.hold()
     began_s = unstolen_s()
     with pytest.raises(EndpointError, match=r"did not answer within 0\.2 s"):
@@ -371,7 +371,7 @@ def test_a_slow_start_ends_with_the_time_that_it_has(source: TokenSource, creden
 
 
 def test_who_listens_no_more_hears_no_more(source: TokenSource, clock: Clock) -> None:
-    """E2: an app that has stopped hears nothing of an endpoint that others use on."""
+    """An app that has stopped hears nothing of an endpoint that others use on."""
     told: list[Event] = []
     stop: Callable[[], None] = source.listen(told.append)
     source.sign_in()
@@ -386,7 +386,7 @@ def test_who_listens_no_more_hears_no_more(source: TokenSource, clock: Clock) ->
 def test_trouble_is_there_while_refreshes_fail_and_gone_with_the_next_token(
     source: TokenSource, credential: Credential, clock: Clock
 ) -> None:
-    """E2: from the second failure in a row on, for the first is mostly over within a second."""
+    """From the second failure in a row on, for the first is mostly over within a second."""
     assert source.trouble is None
     source.oauth_cb("")
     assert source.trouble is None
@@ -414,7 +414,7 @@ def test_trouble_is_there_while_refreshes_fail_and_gone_with_the_next_token(
 def test_without_a_valid_token_the_first_failure_is_trouble(
     source: TokenSource, credential: Credential
 ) -> None:
-    """E2: then nobody can connect."""
+    """Then nobody can connect."""
     credential.fault = RuntimeError("no route")
     with pytest.raises(EndpointError):
         source.sign_in()

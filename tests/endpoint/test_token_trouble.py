@@ -45,7 +45,7 @@ EVERY_WAY = "DefaultAzureCredential failed to retrieve a token.\nAttempted crede
 def test_an_error_comes_with_its_class_its_text_and_the_usual_fix(
     error: BaseException, parts: list[str]
 ) -> None:
-    """E2: whoever reads the line knows what failed and what to do next."""
+    """Whoever reads the line knows what failed and what to do next."""
     said = explain(error)
     assert type(error).__name__ in said
     for part in parts:
@@ -55,7 +55,7 @@ def test_an_error_comes_with_its_class_its_text_and_the_usual_fix(
 def test_tokens_and_secrets_are_struck_out(
     monkeypatch: pytest.MonkeyPatch, key: str, assert_hidden: Callable[..., None]
 ) -> None:
-    """E2: an error that quotes a token, a key or a secret of the environment is shown without it."""
+    """An error that quotes a token, a key or a secret of the environment is shown without it."""
     monkeypatch.setenv("AZURE_CLIENT_SECRET", "pass-word")
     text = f'Unexpected response "{{"access_token": "{JWT}"}}" to {key} with pass-word, as known: opaque'
     said = explain(RuntimeError(text), known=["opaque"])
@@ -69,7 +69,7 @@ def test_tokens_and_secrets_are_struck_out(
 
 
 def test_the_password_of_an_address_is_struck_out() -> None:
-    """E2: an error that quotes a proxy's address with its login is shown without that."""
+    """An error that quotes a proxy's address with its login is shown without that."""
     said = explain(RuntimeError("cannot connect to proxy http://me:hunter2@proxy.local:8080/x, aborting"))
     assert "hunter2" not in said
     assert "http://***@proxy.local:8080/x" in said
@@ -83,13 +83,13 @@ class UnreadableError(Exception):
 
 
 def test_an_error_without_a_readable_text_is_explained_too() -> None:
-    """E2: nothing that a credential raises keeps the explanation from being made."""
+    """Nothing that a credential raises keeps the explanation from being made."""
     assert "UnreadableError (its text cannot be read, RuntimeError)" in explain(UnreadableError())
 
 
 @given(st.text(max_size=3000))
 def test_an_explanation_is_one_short_printable_line(text: str) -> None:
-    """E2: an error's text neither floods nor forges the log."""
+    """An error's text neither floods nor forges the log."""
     said = explain(RuntimeError(text))
     assert said.isprintable()
     assert len(said) < 450

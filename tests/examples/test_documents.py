@@ -6,23 +6,24 @@ import ast
 import importlib
 import importlib.util
 import re
-from pathlib import Path
-from textwrap import dedent
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
 from ehkafka import Endpoint
 from ehkafka.errors import ConfigurationError
 from ehkafka.settings import Settings
+from tests.kit.pages import PAGES, ROOT, blocks_of, load_yaml
 
-ROOT = Path(__file__).parents[2]
+if TYPE_CHECKING:
+    from pathlib import Path
+
 GUIDES = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(GUIDES.glob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
 LINKED = [*PAGES, ROOT / "DESIGN.md", ROOT / "CHANGELOG.md"]
 README_BYTES_MAX = 7_000
 # Shown where a page says how to install them; the user's own modules.
-NOT_HERE = {"azure.keyvault.secrets"}
+NOT_HERE = {"azure.keyvault.secrets", "doors"}
 # "Apache Kafka" and "Azure Event Hubs" of KEDA 2.17's documentation, without other clouds' fields.
 TRIGGER_FIELDS = {
     "kafka": {
@@ -40,14 +41,14 @@ TRIGGER_FIELDS = {
 
 def blocks(page: Path, language: str) -> list[str]:
     """Return the page's blocks of a language."""
-    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
+    return [block.text for block in blocks_of(page) if block.language == language]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_import_of_a_page_works(page: Path) -> None:
     """Each `import` and `from … import …`, and each name that is taken from the package."""
     for block in blocks(page, "python"):
-        for node in ast.walk(ast.parse(dedent(block))):
+        for node in ast.walk(ast.parse(block)):
             if isinstance(node, ast.ImportFrom) and node.module not in NOT_HERE:
                 module = importlib.import_module(str(node.module))
                 missing = [one.name for one in node.names if not is_there(module, one.name)]
@@ -88,10 +89,26 @@ def test_a_newcomer_reads_a_short_page_and_finds_every_guide() -> None:
     assert [page.name for page in GUIDES.glob("*.md") if f"]({page.name})" not in listed] == ["README.md"]
 
 
+@pytest.mark.parametrize("picture", sorted(GUIDES.rglob("*.svg")), ids=lambda picture: picture.name)
+def test_a_drawn_picture_is_read_in_light_and_dark_and_fetches_nothing(picture: Path) -> None:
+    """It says in words what it shows, has colours for both, a ground of its own, and a page that shows it."""
+    drawn = ET.fromstring(picture.read_text())
+    svg = "{http://www.w3.org/2000/svg}"
+    assert all(drawn.findtext(f"{svg}{name}") for name in ("title", "desc"))
+    style = str(drawn.findtext(f"{svg}style"))
+    light, dark = style.split("@media (prefers-color-scheme: dark)")
+    coloured = set(re.findall(r"(\.\w+|text) \{ (?:fill|stroke): #", light))
+    assert coloured <= set(re.findall(r"\.\w+|text", dark))
+    classes = {name for shape in drawn.iter() for name in shape.get("class", "").split()}
+    assert classes <= set(re.findall(r"\.(\w+)", light))
+    assert not re.search(r"href|https?://(?!www\.w3\.org/2000/svg)", picture.read_text())
+    assert any(f"pictures/{picture.name}" in page.read_text() for page in PAGES)
+
+
 def test_the_stores_are_where_the_guide_says() -> None:
     """It names the module and each of them."""
-    sentence = "`FileStore`, `MemoryStore` and the protocol `CheckpointStore` are in `ehkafka.checkpoints`"
-    assert sentence in (GUIDES / "checkpoints.md").read_text()
+    names = "`StoreMirror`, `FileStore`, `MemoryStore` and the protocol `CheckpointStore`"
+    assert f"{names} are in `ehkafka.checkpoints`" in (GUIDES / "checkpoints.md").read_text()
     for name in ("StoreMirror", "FileStore", "MemoryStore", "CheckpointStore"):
         resolve(f"ehkafka.checkpoints.{name}")
 
@@ -142,52 +159,16 @@ def test_the_scalers_of_the_page_are_whole() -> None:
     for block, (kind, fields) in zip(
         blocks(GUIDES / "eventhubs.md", "yaml"), TRIGGER_FIELDS.items(), strict=True
     ):
-        authentication, scaled = (load(text) for text in block.split("---\n"))
+        authentication, scaled = (load_yaml(text) for text in block.split("---\n"))
         assert (authentication["kind"], scaled["kind"]) == ("TriggerAuthentication", "ScaledObject")
         (trigger,) = scaled["spec"]["triggers"]
         assert trigger["type"] == kind
         assert trigger["authenticationRef"]["name"] == authentication["metadata"]["name"]
         assert set(trigger["metadata"]) == fields
         assert scaled["spec"]["minReplicaCount"] == "1"
-    kafka = load(blocks(GUIDES / "eventhubs.md", "yaml")[0].split("---\n")[1])["spec"]["triggers"][0][
+    kafka = load_yaml(blocks(GUIDES / "eventhubs.md", "yaml")[0].split("---\n")[1])["spec"]["triggers"][0][
         "metadata"
     ]
     assert kafka["bootstrapServers"].endswith(".servicebus.windows.net:9093")
     assert (kafka["tls"], kafka["sasl"], kafka["unsafeSsl"]) == ("enable", "plaintext", "false")
     assert Settings.__dataclass_fields__["stop_s"].default == 25.0
-
-
-def load(text: str) -> Any:
-    """Read block YAML: mappings, lists of mappings, and scalars as texts; anything else fails."""
-    lines = []
-    for line in text.splitlines():
-        if words := re.sub(r"(^|\s+)#.*", "", line).rstrip():
-            assert "\t" not in words
-            lines.append((len(words) - len(words.lstrip()), words.strip()))
-    value, rest = block_of(lines)
-    assert rest == []
-    return value
-
-
-def block_of(lines: list[tuple[int, str]]) -> tuple[Any, list[tuple[int, str]]]:
-    """Return what stands at the first line's indent, and the lines after it."""
-    indent = lines[0][0]
-    items: list[Any] = []
-    fields: dict[str, Any] = {}
-    while lines and lines[0][0] == indent:
-        (_, words), lines = lines[0], lines[1:]
-        if words.startswith("- "):
-            value, lines = block_of([(indent + 2, words[2:]), *lines])
-            items.append(value)
-            continue
-        name, colon, scalar = words.partition(":")
-        assert colon
-        assert name not in fields
-        if scalar:
-            fields[name] = scalar.strip().strip("'")
-        else:
-            assert lines[0][0] > indent
-            fields[name], lines = block_of(lines)
-    assert not lines or lines[0][0] < indent or items
-    assert not (items and fields)
-    return items or fields, lines

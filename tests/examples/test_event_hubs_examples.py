@@ -75,7 +75,7 @@ def broker(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[Kafka
 def test_a_connection_string_in_a_file_is_enough_and_its_key_may_change(
     broker: KafkaBroker, start_example: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """J4: the string of a hub names the topic; the health page answers; the hook hears of a new key."""
+    """The string of a hub names the topic; the health page answers; the hook hears of a new key."""
     produce(broker.bootstrap, "readings", [("home-9", b'{"door": "open"}')])
     file, following = tmp_path / "secret", tmp_path / "following"
     file.write_text(secret("readings"))
@@ -102,7 +102,7 @@ def test_a_connection_string_in_a_file_is_enough_and_its_key_may_change(
 def test_a_connection_string_in_a_variable_names_the_topic_or_leaves_it(
     hub: str, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """E1: a string of the whole namespace will do as well; nothing is opened by an import."""
+    """A string of the whole namespace will do as well; nothing is opened by an import."""
     monkeypatch.setenv("EHKAFKA_CONNECTION_STRING", secret(hub))
     app = imported("connection_string/app.py").app
     assert app.topics == (topic,)
@@ -115,7 +115,7 @@ def test_a_connection_string_in_a_variable_names_the_topic_or_leaves_it(
 def test_the_managed_identity_is_the_only_credential(
     broker: KafkaBroker, start_example: Callable[..., Any]
 ) -> None:
-    """E2: the twelve lines as they are, with a token that is for the namespace; in order per home."""
+    """The twelve lines as they are, with a token that is for the namespace; in order per home."""
     doors = [(home, door) for door in ("open", "shut", "open") for home in ("home-1", "home-2", "home-3")]
     produce(broker.bootstrap, "readings", [(home, f'{{"door": "{door}"}}') for home, door in doors])
     with IdentityEndpoint() as identity:
@@ -140,7 +140,7 @@ def test_the_managed_identity_is_the_only_credential(
 def test_the_emulator_needs_only_its_connection_string(
     broker: KafkaBroker, start_example: Callable[..., Any], run_script: Callable[..., str]
 ) -> None:
-    """E1: the emulator's string, here with another port, serves the producer and the app alike."""
+    """The emulator's string, here with another port, serves the producer and the app alike."""
     string = emulator(broker.bootstrap_for("emulator").rpartition(":")[2])
     produced = run_script("examples/emulator/produce.py", EHKAFKA_CONNECTION_STRING=string)
     assert produced == "produced 100 readings"
@@ -150,7 +150,7 @@ def test_the_emulator_needs_only_its_connection_string(
 
 
 def test_the_emulators_own_string_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    """E1: without a variable the example reads from the emulator where it usually is."""
+    """Without a variable the example reads from the emulator where it usually is."""
     monkeypatch.delenv("EHKAFKA_CONNECTION_STRING", raising=False)
     endpoint = imported("emulator/app.py").endpoint
     properties = endpoint.client_properties()
@@ -166,7 +166,7 @@ def test_before_and_after_say_the_same_of_an_event(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """E3: one event as the SDK received it, and as Event Hubs gives it to Kafka clients: the same lines."""
+    """One event as the SDK received it, and as Event Hubs gives it to Kafka clients: the same lines."""
     # As an int of one byte 42 is two printable characters, which `auto` would take for text.
     properties = {"kind": "smoke", "severity": 42}
     body = b'{"room": "kitchen"}'

@@ -65,6 +65,6 @@ def test_the_short_ones_are_as_short_as_promised(name: str, lines_max: int) -> N
 
 
 def test_the_readme_shows_the_managed_identity_example_as_it_is() -> None:
-    """E2: what a newcomer copies from the README is what these tests ran."""
+    """What a newcomer copies from the README is what these tests ran."""
     example = ROOT / "examples/managed_identity/app.py"
     assert example.read_text().strip() in (ROOT / "README.md").read_text()

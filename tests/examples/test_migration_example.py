@@ -39,10 +39,10 @@ def run(environment: dict[str, str], *arguments: str) -> str:
 
 
 @pytest.mark.broker
-def test_e5_the_migration_goes_on_at_the_next_sequence_number(
+def test_the_migration_goes_on_at_the_next_sequence_number(
     azurite: Azurite, start_example: Callable[..., Any]
 ) -> None:
-    """E5: the old checkpoints, a preview that moves nothing, the import, and the app's first records."""
+    """The old checkpoints, a preview that moves nothing, the import, and the app's first records."""
     azurite.create_container("checkpoints")
     readme = (ROOT / "examples/migration/README.md").read_text()
     with EmbeddedBroker({"alarms": 3}) as broker:

@@ -1,4 +1,4 @@
-"""E3: every AMQP code decodes to its Python value, and what is not exactly one value stays bytes."""
+"""Every AMQP code decodes to its Python value, and what is not exactly one value stays bytes."""
 
 from __future__ import annotations
 
@@ -106,35 +106,35 @@ def _types(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(("encoded", "value"), VECTORS, ids=lambda each: repr(each)[:30])
-def test_e3_every_code_decodes_to_its_value(encoded: bytes, value: Any) -> None:
-    """E3: each code of the types specification, and .NET's three described types."""
+def test_every_code_decodes_to_its_value(encoded: bytes, value: Any) -> None:
+    """Each code of the types specification, and .NET's three described types."""
     assert decode(encoded) == value
     assert _types(decode(encoded)) == _types(value)
 
 
-def test_e3_not_a_number_is_a_float() -> None:
-    """E3: NaN equals nothing, so the table cannot hold it."""
+def test_not_a_number_is_a_float() -> None:
+    """NaN equals nothing, so the table cannot hold it."""
     assert math.isnan(decode(b"\x72\x7f\xc0\x00\x00"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("encoded", VALID, ids=lambda each: each[:12].hex())
-def test_e3_every_truncation_stays_bytes(encoded: bytes) -> None:
-    """E3: a value cut at any length is handed over as it is, be it the very same object."""
+def test_every_truncation_stays_bytes(encoded: bytes) -> None:
+    """A value cut at any length is handed over as it is, be it the very same object."""
     for length in range(len(encoded)):
         cut = encoded[:length]
         assert decode(cut) is cut
 
 
 @pytest.mark.parametrize("encoded", VALID, ids=lambda each: each[:12].hex())
-def test_e3_a_value_with_something_behind_it_stays_bytes(encoded: bytes) -> None:
-    """E3: only a whole buffer is a value."""
+def test_a_value_with_something_behind_it_stays_bytes(encoded: bytes) -> None:
+    """Only a whole buffer is a value."""
     for more in (b"\x00", b"\x40", b"A", encoded):
         assert parse(encoded + more) is NOT_AMQP
 
 
 @pytest.mark.parametrize("code", sorted(set(range(256)) - {encoded[0] for encoded in VALID}))
-def test_e3_codes_that_mean_nothing_stay_bytes(code: int) -> None:
-    """E3: codes outside the table, whatever follows."""
+def test_codes_that_mean_nothing_stay_bytes(code: int) -> None:
+    """Codes outside the table, whatever follows."""
     for rest in (b"", b"\x00", b"\x01x", bytes(4), bytes(8), bytes(16)):
         assert parse(bytes([code]) + rest) is NOT_AMQP
 
@@ -176,13 +176,13 @@ def test_e3_codes_that_mean_nothing_stay_bytes(code: int) -> None:
     ],
     ids=lambda each: each[:12].hex(),
 )
-def test_e3_what_no_python_value_can_be_stays_bytes(encoded: bytes) -> None:
-    """E3: out of range, not UTF-8, or contradicting itself."""
+def test_what_no_python_value_can_be_stays_bytes(encoded: bytes) -> None:
+    """Out of range, not UTF-8, or contradicting itself."""
     assert decode(encoded) is encoded
 
 
-def test_e3_nesting_is_bounded() -> None:
-    """E3: a list in a list in a list … is decoded down to the limit and refused beyond."""
+def test_nesting_is_bounded() -> None:
+    """A list in a list in a list … is decoded down to the limit and refused beyond."""
 
     def nested(levels: int) -> bytes:
         value = b"\x40"
@@ -197,16 +197,16 @@ def test_e3_nesting_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("code", [0xD0, 0xD1, 0xF0])
-def test_e3_the_number_of_values_is_bounded(code: int) -> None:
-    """E3: the count of an array of nulls costs no bytes; it must not decide what is allocated."""
+def test_the_number_of_values_is_bounded(code: int) -> None:
+    """The count of an array of nulls costs no bytes; it must not decide what is allocated."""
     items = b"\x40" if code == 0xF0 else b"\x40" * ITEMS_MAX
     assert parse(_sized(code, ITEMS_MAX, items)) is not NOT_AMQP
     for count in (ITEMS_MAX + 2, 2**32 - 2):
         assert parse(_sized(code, count, b"\x40" if code == 0xF0 else b"\x40" * (ITEMS_MAX + 2))) is NOT_AMQP
 
 
-def test_e3_the_bound_is_one_for_the_whole_value() -> None:
-    """E3: many arrays, each below the limit, are too much together."""
+def test_the_bound_is_one_for_the_whole_value() -> None:
+    """Many arrays, each below the limit, are too much together."""
     half = _sized(0xF0, ITEMS_MAX // 2, b"\x40")
     assert parse(_sized(0xD0, 1, half)) is not NOT_AMQP
     assert parse(_sized(0xD0, 2, half * 2)) is NOT_AMQP

@@ -1,4 +1,4 @@
-"""E3: what the Azure SDK for Python encodes, this decoder reads.
+"""What the Azure SDK for Python encodes, this decoder reads.
 
 The SDK encodes values in a private module, for it has no public one; its public way is to send them.
 """
@@ -59,8 +59,8 @@ def _encoded(kind: AMQPTypes | None, value: Any, **options: Any) -> bytes:
     ],
     ids=str,
 )
-def test_e3_a_value_that_the_sdk_encodes_is_read_back(kind: AMQPTypes, value: Any) -> None:
-    """E3: each type by its AMQP name, in the short and the long form."""
+def test_a_value_that_the_sdk_encodes_is_read_back(kind: AMQPTypes, value: Any) -> None:
+    """Each type by its AMQP name, in the short and the long form."""
     # A list is read into lists of int, str and bytes; the SDK writes str inside as strings.
     assert decode(_encoded(kind, value)) == value
     if kind not in (AMQPTypes.null, AMQPTypes.boolean):
@@ -70,21 +70,21 @@ def test_e3_a_value_that_the_sdk_encodes_is_read_back(kind: AMQPTypes, value: An
 @pytest.mark.parametrize(
     "value", ["0", "1", "-1", "123.45", "-0.001", "79228162514264337593543950335", "1E+20", "1E-28"]
 )
-def test_e3_a_decimal_that_the_sdk_encodes_is_read_back(value: str) -> None:
-    """E3: .NET's decimal is sent as decimal128; the largest has 29 digits."""
+def test_a_decimal_that_the_sdk_encodes_is_read_back(value: str) -> None:
+    """.NET's decimal is sent as decimal128; the largest has 29 digits."""
     decoded = decode(_encoded(AMQPTypes.decimal128, Decimal(value)))
     assert isinstance(decoded, Decimal)
     assert decoded.as_tuple() == Decimal(value).as_tuple()
 
 
-def test_e3_a_time_that_the_sdk_encodes_is_read_back() -> None:
-    """E3: a datetime property is a timestamp in milliseconds."""
+def test_a_time_that_the_sdk_encodes_is_read_back() -> None:
+    """A datetime property is a timestamp in milliseconds."""
     when = datetime(2024, 2, 29, 12, 30, 15, 250_000, UTC)
     assert decode(_encoded(AMQPTypes.timestamp, when)) == when
 
 
-def test_e3_a_described_value_of_the_sdk_is_read_back() -> None:
-    """E3: the form in which .NET sends a URI."""
+def test_a_described_value_of_the_sdk_is_read_back() -> None:
+    """The form in which .NET sends a URI."""
     pair = ({"TYPE": AMQPTypes.symbol, "VALUE": "com.microsoft:uri"}, "https://example.net/")
     assert decode(_encoded(AMQPTypes.described, pair)) == "https://example.net/"
 
@@ -101,6 +101,6 @@ SIMPLE = (
 
 
 @given(st.dictionaries(st.text(max_size=10), SIMPLE | st.lists(SIMPLE, max_size=5), max_size=5) | SIMPLE)
-def test_e3_any_property_of_an_sdk_event_is_read_back(value: Any) -> None:
-    """E3: whatever a Python producer may set, and the SDK chooses the type for."""
+def test_any_property_of_an_sdk_event_is_read_back(value: Any) -> None:
+    """Whatever a Python producer may set, and the SDK chooses the type for."""
     assert decode(_encoded(None, value)) == value

@@ -1,4 +1,4 @@
-"""E3: hostile headers, random and contrived. `scripts/fuzz_headers` judges a million and more."""
+"""Hostile headers, random and contrived. `scripts/fuzz_headers` judges a million and more."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ SEEDS = int(os.environ.get("EHKAFKA_FUZZ_SEEDS", "2"))
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_e3_no_seed_breaks_the_decoder(seed: int) -> None:
-    """E3: nothing raises, nothing grows beyond its bounds; many inputs are values, and more are not."""
+def test_no_seed_breaks_the_decoder(seed: int) -> None:
+    """Nothing raises, nothing grows beyond its bounds; many inputs are values, and more are not."""
     assert INPUTS_PER_SEED // 20 < fuzz(seed) < INPUTS_PER_SEED // 2
 
 
@@ -24,13 +24,13 @@ def test_e3_no_seed_breaks_the_decoder(seed: int) -> None:
 @example(b"")
 @example(b"\x00" * 60)
 @example(b"\xf0\xff\xff\xff\xff\xff\xff\xff\xff\x40")
-def test_e3_random_bytes_never_raise(buffer: bytes) -> None:
-    """E3: a value, or the very bytes."""
+def test_random_bytes_never_raise(buffer: bytes) -> None:
+    """A value, or the very bytes."""
     judge(buffer)
 
 
-def test_e3_a_seed_replays_exactly() -> None:
-    """E3: what a failing run prints can be had again."""
+def test_a_seed_replays_exactly() -> None:
+    """What a failing run prints can be had again."""
     assert fuzz(5, 500) == fuzz(5, 500)
 
 
@@ -42,10 +42,10 @@ def _text_of_any_length(walk: amqp._Walk, at: int) -> tuple[str, int]:
     ("guard", "value"),
     [("DEPTH_MAX", 60), ("ITEMS_MAX", 5_000), ("_READ", {**amqp._READ, 0xA1: _text_of_any_length})],
 )
-def test_e3_the_fuzzer_notices_a_guard_that_is_gone(
+def test_the_fuzzer_notices_a_guard_that_is_gone(
     guard: str, value: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """E3: without the bound on depth or numbers, or a look at a length, a few thousand inputs tell."""
+    """Without the bound on depth or numbers, or a look at a length, a few thousand inputs tell."""
     monkeypatch.setattr(amqp, guard, value)
     with pytest.raises(Failure):
         fuzz(1, 3_000)

@@ -19,7 +19,7 @@ AUTO_ELSEWHERE = decoder("auto", event_hubs=False)
 @pytest.mark.parametrize("event_hubs", [True, False])
 @pytest.mark.parametrize("value", [None, b"", b"\x40", b"\xa1\x02ab", b"text", b"\xff"])
 def test_raw_leaves_the_bytes_as_they_came(value: bytes | None, event_hubs: bool) -> None:
-    """E3: nothing is read into them."""
+    """Nothing is read into them."""
     assert decoder("raw", event_hubs=event_hubs)("p", value) is value
 
 
@@ -40,7 +40,7 @@ def test_raw_leaves_the_bytes_as_they_came(value: bytes | None, event_hubs: bool
 def test_amqp_decodes_what_is_a_value_and_leaves_the_rest(
     value: bytes | None, expected: Any, event_hubs: bool
 ) -> None:
-    """E3: no doubts, and no guess at text."""
+    """No doubts, and no guess at text."""
     assert decoder("amqp", event_hubs=event_hubs)("p", value) == expected
 
 
@@ -98,14 +98,14 @@ def test_amqp_decodes_what_is_a_value_and_leaves_the_rest(
     ],
 )
 def test_auto_on_event_hubs_takes_amqp_where_there_is_no_doubt(value: bytes | None, expected: Any) -> None:
-    """E3: the rule of `ehkafka.headers.modes`, at its edges."""
+    """The rule of `ehkafka.headers.modes`, at its edges."""
     assert AUTO("p", value) == expected
     assert type(AUTO("p", value)) is type(expected)
 
 
 @pytest.mark.parametrize("name", [*sorted(STANDARD_PROPERTIES), "Content-Type", "MESSAGE-ID"])
 def test_auto_reads_standard_properties_as_the_service_writes_them(name: str) -> None:
-    """E3: UTF-8, also where the text is one that AMQP has a meaning for."""
+    """UTF-8, also where the text is one that AMQP has a meaning for."""
     assert AUTO(name, b"A") == "A"
     assert AUTO(name, b"V\x01") == "V\x01"
     assert AUTO(name, b"application/json") == "application/json"
@@ -128,14 +128,14 @@ def test_auto_reads_standard_properties_as_the_service_writes_them(name: str) ->
     ],
 )
 def test_auto_elsewhere_knows_text_and_bytes(value: bytes | None, expected: Any) -> None:
-    """E3: no AMQP producer can be behind Apache Kafka."""
+    """No AMQP producer can be behind Apache Kafka."""
     assert AUTO_ELSEWHERE("p", value) == expected
     assert decoder("auto", event_hubs=False)("message-id", value) == expected
 
 
 @given(st.text(st.characters(exclude_categories=("C", "Z"))).filter(lambda text: text not in tuple("@ABCDE")))
 def test_printable_text_of_a_kafka_producer_survives_auto(text: str) -> None:
-    """E3: whatever it says, `@` and `A` to `E` alone aside."""
+    """Whatever it says, `@` and `A` to `E` alone aside."""
     assert AUTO("p", text.encode()) == text
 
 
@@ -144,7 +144,7 @@ def test_printable_text_of_a_kafka_producer_survives_auto(text: str) -> None:
     st.sampled_from([(0xA1, 0xB1), (0xA3, 0xB3)]),
 )
 def test_text_of_an_amqp_producer_survives_auto(text: tuple[str, bytes], codes: tuple[int, int]) -> None:
-    """E3: AMQP strings and symbols are never mistaken for text, nor for anything else."""
+    """AMQP strings and symbols are never mistaken for text, nor for anything else."""
     value, content = text
     short, long = codes
     encoded = (
@@ -158,7 +158,7 @@ def test_text_of_an_amqp_producer_survives_auto(text: tuple[str, bytes], codes: 
 @given(st.integers(-(2**31), 2**31 - 1).filter(lambda value: not 32 <= value <= 126))
 @example(0x2167CB80)
 def test_integers_of_an_amqp_producer_survive_auto_but_for_the_printable_ones(value: int) -> None:
-    """E3: the SDKs take the short form where it fits; 32 to 126 then are two printable characters."""
+    """The SDKs take the short form where it fits; 32 to 126 then are two printable characters."""
     small = -128 <= value <= 127
     encoded = (
         b"\x54" + value.to_bytes(1, "big", signed=True)

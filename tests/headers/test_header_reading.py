@@ -35,12 +35,12 @@ def _record(headers: list[tuple[str, bytes | None]] | None = None, key: bytes | 
 
 
 def test_properties_are_those_of_the_application() -> None:
-    """E3: like `EventData.properties`: without the service's annotations, decoded."""
+    """Like `EventData.properties`: without the service's annotations, decoded."""
     assert _record(AMQP_EVENT).properties == {"message-id": "m-1", "kind": "alarm", "level": 3, "empty": None}
 
 
 def test_system_properties_are_the_services() -> None:
-    """E3: like `EventData.system_properties`: annotations and standard properties, decoded."""
+    """Like `EventData.system_properties`: annotations and standard properties, decoded."""
     assert _record(AMQP_EVENT).system_properties == {
         "x-opt-partition-key": "home-7",
         "x-opt-publisher": "hub",
@@ -49,14 +49,14 @@ def test_system_properties_are_the_services() -> None:
 
 
 def test_of_several_headers_of_one_name_the_last_counts() -> None:
-    """E3: and `headers()` still has all of them, in order, as bytes."""
+    """And `headers()` still has all of them, in order, as bytes."""
     record = _record([("a", b"first"), ("b", b"x"), ("a", b"last")])
     assert record.properties == {"a": "last", "b": "x"}
     assert record.headers() == [("a", b"first"), ("b", b"x"), ("a", b"last")]
 
 
 def test_a_record_without_headers_has_no_properties() -> None:
-    """E3: librdkafka says None then."""
+    """Librdkafka says None then."""
     record = _record(None)
     assert record.properties == record.system_properties == {}
     assert (record.partition_key, record.content_type, record.schema_id) == (None, None, None)
@@ -76,7 +76,7 @@ def test_a_record_without_headers_has_no_properties() -> None:
 def test_each_kind_of_record_decodes_in_its_mode(
     mode: HeaderMode, event_hubs: bool, expected: dict[str, Any]
 ) -> None:
-    """E3: the mode is the record's class, so a record carries nothing for it."""
+    """The mode is the record's class, so a record carries nothing for it."""
     message = _message([("text", b"\xa1\x02ab"), ("number", b"T\x03")])
     kind = record_type(mode, event_hubs=event_hubs)
     assert kind(message).properties == expected
@@ -98,10 +98,10 @@ def test_each_kind_of_record_decodes_in_its_mode(
     ],
 )
 @pytest.mark.parametrize("mode", ["auto", "amqp", "raw"])
-def test_e4_the_partition_key_is_the_amqp_producers_else_the_records_key(
+def test_the_partition_key_is_the_amqp_producers_else_the_records_key(
     mode: HeaderMode, header: bytes | None, key: bytes | None, expected: str | bytes | None
 ) -> None:
-    """E4: whichever the encoding and the mode."""
+    """Whichever the encoding and the mode."""
     message = _message([("x-opt-partition-key", header)], key)
     record = record_type(mode, event_hubs=True)(message)
     assert record.partition_key == headers.partition_key(message) == expected
@@ -128,34 +128,34 @@ def test_e4_the_partition_key_is_the_amqp_producers_else_the_records_key(
 def test_the_schema_id_is_in_the_content_type(
     name: str, value: bytes | None, content_type: str | None, schema_id: str | None
 ) -> None:
-    """E3: the Azure schema registry's serialisers write it there, header name in any case."""
+    """The Azure schema registry's serialisers write it there, header name in any case."""
     message = _message([(name, value), ("last", b"x")])
     assert headers.content_type(message) == Record(message).content_type == content_type
     assert headers.schema_id(message) == Record(message).schema_id == schema_id
 
 
 def test_the_last_content_type_counts() -> None:
-    """E3: also where the letters differ in case."""
+    """Also where the letters differ in case."""
     twice = _message([("content-type", b"text/plain"), ("Content-Type", b"avro/binary+1")])
     assert headers.content_type(twice) == "avro/binary+1"
 
 
 def test_sequence_number_and_enqueued_time_are_the_sdks_names() -> None:
-    """E3: on Event Hubs the offset is the sequence number, and the broker sets the time."""
+    """On Event Hubs the offset is the sequence number, and the broker sets the time."""
     record = Record(_message(offset=7))
     assert record.sequence_number == record.offset() == 7
     assert record.enqueued_time == record.time == datetime(1970, 1, 1, 0, 0, 1, 7_000, UTC)
 
 
 def test_annotations_for_raw_handlers() -> None:
-    """E3: a bare message is read by the functions; Event Hubs is what they assume."""
+    """A bare message is read by the functions; Event Hubs is what they assume."""
     message = _message(AMQP_EVENT)
     assert headers.properties(message)["kind"] == "alarm"
     assert headers.system_properties(message)["x-opt-publisher"] == "hub"
 
 
 def test_reading_does_not_change_the_message() -> None:
-    """E3: what a handler forwards is what came."""
+    """What a handler forwards is what came."""
     message = _message(list(AMQP_EVENT))
     record = _record(AMQP_EVENT)
     assert record.properties == record.properties

@@ -26,7 +26,7 @@ def read(headers: Headers, *, mode: Any = "auto", event_hubs: bool = True) -> di
     ("doubtful", "value"), [(b"T*", 42), (b"U ", 32), (b"qABCD", 0x41424344), (b"A", True), (b"@", None)]
 )
 def test_beside_a_sure_amqp_value_the_doubtful_is_amqp(sure: bytes, doubtful: bytes, value: Any) -> None:
-    """E3: an AMQP producer encodes every property; the order of the headers means nothing."""
+    """An AMQP producer encodes every property; the order of the headers means nothing."""
     assert read([("n", doubtful), ("sure", sure)])["n"] == value
     assert read([("sure", sure), ("n", doubtful)])["n"] == value
 
@@ -34,7 +34,7 @@ def test_beside_a_sure_amqp_value_the_doubtful_is_amqp(sure: bytes, doubtful: by
 @pytest.mark.parametrize("sure", [b"00-4bf9-01", b"", "naïve".encode(), b"a"])
 @pytest.mark.parametrize("doubtful", [b"T*", b"A", b"@", b"qABCD"])
 def test_beside_a_sure_text_the_doubtful_is_text(sure: bytes, doubtful: bytes) -> None:
-    """E3: a Kafka producer's grade `A` is no `True`."""
+    """A Kafka producer's grade `A` is no `True`."""
     assert read([("grade", doubtful), ("trace", sure)])["grade"] == doubtful.decode()
 
 
@@ -51,13 +51,13 @@ def test_beside_a_sure_text_the_doubtful_is_text(sure: bytes, doubtful: bytes) -
     ],
 )
 def test_without_a_clear_word_of_the_others_the_rule_for_one_header_stands(others: Headers) -> None:
-    """E3: nothing beside it, only doubts, a contradiction, or what the service wrote."""
+    """Nothing beside it, only doubts, a contradiction, or what the service wrote."""
     found = read([("n", b"T*"), ("flag", b"A"), *others])
     assert (found["n"], found["flag"]) == ("T*", True)
 
 
 def test_what_the_service_wrote_stays_text_in_an_amqp_record() -> None:
-    """E3: its standard properties are UTF-8 whatever the producer speaks."""
+    """Its standard properties are UTF-8 whatever the producer speaks."""
     assert read([("to", b"T*"), ("n", b"T*"), ("sure", AMQP_STRING)]) == {"to": "T*", "n": 42, "sure": "ab"}
 
 
@@ -65,7 +65,7 @@ def test_what_the_service_wrote_stays_text_in_an_amqp_record() -> None:
     ("mode", "event_hubs"), [("raw", True), ("amqp", True), ("auto", False), ("raw", False)]
 )
 def test_only_auto_on_event_hubs_asks_the_others(mode: Any, event_hubs: bool) -> None:
-    """E3: the other modes have no doubts."""
+    """The other modes have no doubts."""
     headers: Headers = [("n", b"T*"), ("sure", AMQP_STRING), ("text", b"text"), ("none", None)]
     decode = decoder(mode, event_hubs=event_hubs)
     expected = {name: decode(name, value) for name, value in headers}
@@ -74,7 +74,7 @@ def test_only_auto_on_event_hubs_asks_the_others(mode: Any, event_hubs: bool) ->
 
 @given(st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=12)), max_size=6))
 def test_no_headers_make_it_raise(headers: Headers) -> None:
-    """E3: whatever the bytes; and what is not in doubt is what one header alone would be."""
+    """Whatever the bytes; and what is not in doubt is what one header alone would be."""
     alone = decoder("auto", event_hubs=True)
     for name, value in read(headers).items():
         raw = dict(headers)[name]

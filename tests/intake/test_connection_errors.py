@@ -33,7 +33,7 @@ def errors(clock: VirtualClock, told: list[KafkaError]) -> ConnectionErrors:
 def test_the_same_error_three_times_a_second_reaches_on_error_every_few_seconds(
     errors: ConnectionErrors, clock: VirtualClock, told: list[KafkaError]
 ) -> None:
-    """E2: a minute of an expired token is a dozen calls, not 180; another error is told at once."""
+    """A minute of an expired token is a dozen calls, not 180; another error is told at once."""
     for _ in range(180):
         errors.hear(REFUSED)
         clock.advance(1 / 3)
@@ -44,7 +44,7 @@ def test_the_same_error_three_times_a_second_reaches_on_error_every_few_seconds(
 
 
 def test_health_names_a_refusal_while_it_lasts(errors: ConnectionErrors, clock: VirtualClock) -> None:
-    """E2, J4: the error with its usual cause, without a key; gone when it is not repeated any more."""
+    """The error with its usual cause, without a key; gone when it is not repeated any more."""
     assert errors.trouble is None
     errors.hear(REFUSED)
     clock.advance(LASTS_S - 1)

@@ -11,7 +11,7 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def test_every_assignment_of_a_partition_has_a_new_epoch() -> None:
-    """R2: numbers grow and are never used again, or a late result could pass for a current one."""
+    """Numbers grow and are never used again, or a late result could pass for a current one."""
     epochs = Epochs()
     seen = []
     for _ in range(3):
@@ -21,7 +21,7 @@ def test_every_assignment_of_a_partition_has_a_new_epoch() -> None:
 
 
 def test_a_retained_partition_keeps_its_epoch() -> None:
-    """R4: what happens to other partitions changes nothing."""
+    """What happens to other partitions changes nothing."""
     epochs = Epochs()
     kept = epochs.begin(P0)
     epochs.begin(P1)
@@ -30,7 +30,7 @@ def test_a_retained_partition_keeps_its_epoch() -> None:
 
 
 def test_the_end_of_a_partition_that_is_not_ours_is_no_error() -> None:
-    """R3: librdkafka may tell of a loss twice."""
+    """Librdkafka may tell of a loss twice."""
     epochs = Epochs()
     assert epochs.end(P0) is None
     epochs.begin(P0)
@@ -40,7 +40,7 @@ def test_the_end_of_a_partition_that_is_not_ours_is_no_error() -> None:
 
 
 def test_a_partition_cannot_begin_twice() -> None:
-    """R4: an assign without a revoke in between is refused."""
+    """An assign without a revoke in between is refused."""
     epochs = Epochs()
     epochs.begin(P0)
     with pytest.raises(AssertionError, match="assigned twice"):

@@ -29,7 +29,7 @@ def _flow(records: int = 1_000, size: int = 1_000_000_000, batch: int = 100) -> 
 
 
 def test_no_more_is_taken_than_the_record_limit_leaves() -> None:
-    """B1: a batch ends where the backlog's limit is."""
+    """A batch ends where the backlog's limit is."""
     flow = _flow()
     assert flow.batch_size(0, 0) == 100
     assert flow.batch_size(950, 0) == 50
@@ -38,7 +38,7 @@ def test_no_more_is_taken_than_the_record_limit_leaves() -> None:
 
 
 def test_no_more_is_taken_than_the_byte_limit_leaves() -> None:
-    """B1: the batch is sized for records as large as the largest seen lately."""
+    """The batch is sized for records as large as the largest seen lately."""
     flow = _flow(size=100_000)
     flow.note_batch(LARGEST_RECORD_GUESS_BYTES)
     for _ in range(LARGEST_MEMORY_BATCHES):
@@ -49,19 +49,19 @@ def test_no_more_is_taken_than_the_byte_limit_leaves() -> None:
 
 
 def test_the_first_batches_expect_large_records() -> None:
-    """B1: before any record was seen, its size is guessed high."""
+    """Before any record was seen, its size is guessed high."""
     assert _flow(size=10 * LARGEST_RECORD_GUESS_BYTES).batch_size(1, 0) == 10
 
 
 def test_a_record_larger_than_the_limit_gets_through_alone() -> None:
-    """B1: an empty backlog always takes one record, else nothing would ever move."""
+    """An empty backlog always takes one record, else nothing would ever move."""
     flow = _flow(size=100)
     assert flow.batch_size(0, 0) == 1
     assert flow.batch_size(1, 10) == 0
 
 
 def test_a_larger_record_counts_at_once_a_smaller_one_later() -> None:
-    """B1: the estimate rises with the first large record and falls only after many batches without."""
+    """The estimate rises with the first large record and falls only after many batches without."""
     flow = _flow(size=10_000_000)
     for _ in range(LARGEST_MEMORY_BATCHES):
         flow.note_batch(100_000)
@@ -73,7 +73,7 @@ def test_a_larger_record_counts_at_once_a_smaller_one_later() -> None:
 
 
 def test_the_backlog_never_passes_its_limits_whatever_comes() -> None:
-    """B1: with sizes below the guess, random batches and outcomes keep both bounds."""
+    """With sizes below the guess, random batches and outcomes keep both bounds."""
     rng = random.Random(4)
     flow = _flow(records=500, size=8 * LARGEST_RECORD_GUESS_BYTES, batch=50)
     backlog: list[int] = []
@@ -87,7 +87,7 @@ def test_the_backlog_never_passes_its_limits_whatever_comes() -> None:
 
 
 def test_only_the_partition_over_its_share_is_paused() -> None:
-    """B2: the others go on."""
+    """The others go on."""
     flow = _flow(records=1_000, batch=10)
     loads = _loads(500, 100)
     assert flow.to_pause(loads, 2) == [TopicPartition("t", 0)]
@@ -95,20 +95,20 @@ def test_only_the_partition_over_its_share_is_paused() -> None:
 
 
 def test_a_partition_is_over_its_share_in_bytes_too() -> None:
-    """B2: few large records weigh as much as many small ones."""
+    """Few large records weigh as much as many small ones."""
     flow = _flow(size=1_000)
     assert flow.to_pause(_loads(1, size=500), 2) == [TopicPartition("t", 0)]
 
 
 def test_a_paused_partition_is_not_paused_again() -> None:
-    """B2: a pause throws away what was fetched ahead, so it is asked for once."""
+    """A pause throws away what was fetched ahead, so it is asked for once."""
     flow = _flow(batch=10)
     assert flow.to_pause(_loads(900), 2)
     assert flow.to_pause(_loads(900), 2) == []
 
 
 def test_a_share_is_at_least_two_batches_and_at_most_the_whole() -> None:
-    """B2: with many partitions, a share of one batch would pause all the time."""
+    """With many partitions, a share of one batch would pause all the time."""
     flow = _flow(records=1_000, batch=100)
     assert flow.share(2)[0] == 500
     assert flow.share(100)[0] == 200
@@ -117,7 +117,7 @@ def test_a_share_is_at_least_two_batches_and_at_most_the_whole() -> None:
 
 
 def test_a_paused_partition_resumes_at_half_its_share_and_not_before() -> None:
-    """B3: the distance between the marks keeps it from pausing with every batch."""
+    """The distance between the marks keeps it from pausing with every batch."""
     flow = _flow(batch=10)
     flow.to_pause(_loads(500, 0), 2)
     assert flow.to_resume(_loads(499, 0), 499, 0) == []
@@ -128,7 +128,7 @@ def test_a_paused_partition_resumes_at_half_its_share_and_not_before() -> None:
 
 
 def test_a_paused_partition_waits_for_its_bytes_too() -> None:
-    """B3: half the share in records is not enough while its bytes are above theirs."""
+    """Half the share in records is not enough while its bytes are above theirs."""
     flow = _flow(size=1_000, batch=10)
     flow.to_pause(_loads(500, size=500), 2)
     assert flow.to_resume([*_loads(1, size=251), _Load(TopicPartition("t", 1))], 1, 251) == []
@@ -138,7 +138,7 @@ def test_a_paused_partition_waits_for_its_bytes_too() -> None:
 
 
 def test_a_full_backlog_pauses_all_until_it_is_half_empty() -> None:
-    """B3: nothing resumes while the whole is above half, then all that is below its share does."""
+    """Nothing resumes while the whole is above half, then all that is below its share does."""
     flow = _flow(records=1_000, batch=10)
     flow.to_pause(_loads(600, 400), 2)
     assert flow.to_pause_all(_loads(600, 400)) == [TopicPartition("t", 1)]
@@ -149,7 +149,7 @@ def test_a_full_backlog_pauses_all_until_it_is_half_empty() -> None:
 
 
 def test_a_backlog_full_of_bytes_waits_for_half_of_them() -> None:
-    """B3: the byte limit has the same distance between its marks."""
+    """The byte limit has the same distance between its marks."""
     flow = _flow(size=1_000)
     flow.to_pause_all(_loads(5, size=1_000))
     assert flow.to_resume(_loads(5, size=400), 5, 501) == []
@@ -157,7 +157,7 @@ def test_a_backlog_full_of_bytes_waits_for_half_of_them() -> None:
 
 
 def test_a_revoked_partition_comes_back_unpaused() -> None:
-    """B4: the pause goes with the assignment, and the new one may be paused anew."""
+    """The pause goes with the assignment, and the new one may be paused anew."""
     flow = _flow(batch=10)
     flow.to_pause(_loads(900), 2)
     flow.forget(TopicPartition("t", 0))
@@ -167,7 +167,7 @@ def test_a_revoked_partition_comes_back_unpaused() -> None:
 
 
 def test_losing_every_partition_while_full_does_not_block_the_next_ones() -> None:
-    """B4: after the backlog went with its partitions, a new one is neither paused nor starved."""
+    """After the backlog went with its partitions, a new one is neither paused nor starved."""
     flow = _flow(batch=10)
     flow.to_pause_all(_loads(500, 500))
     for load in _loads(0, 0):
@@ -179,7 +179,7 @@ def test_losing_every_partition_while_full_does_not_block_the_next_ones() -> Non
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_partition_that_drains_is_never_paused_for_ever(seed: int) -> None:
-    """B3: whatever was paused in whatever order, once everything is done nothing is paused."""
+    """Whatever was paused in whatever order, once everything is done nothing is paused."""
     rng = random.Random(seed)
     flow = _flow(records=1_000, batch=50)
     loads = _loads(0, 0, 0, 0)
@@ -204,7 +204,7 @@ def test_a_partition_that_drains_is_never_paused_for_ever(seed: int) -> None:
 
 
 def test_what_is_parked_beyond_its_budget_is_taken_from_the_backlogs_room() -> None:
-    """B1: backlog and parked records together never pass the sum of their limits."""
+    """Backlog and parked records together never pass the sum of their limits."""
     flow = FlowControl(FlowLimits(1_000, consume_records_max=100, parked_records_max=500))
     flow.note_batch(LARGEST_RECORD_GUESS_BYTES)
     for _ in range(LARGEST_MEMORY_BATCHES):
@@ -215,7 +215,7 @@ def test_what_is_parked_beyond_its_budget_is_taken_from_the_backlogs_room() -> N
 
 
 def test_only_the_partition_that_filled_its_parked_share_is_paused_until_half_of_it() -> None:
-    """B2, F5: the parked budget has shares like the backlog."""
+    """The parked budget has shares like the backlog."""
     flow = FlowControl(FlowLimits(10_000, consume_records_max=10, parked_records_max=400))
     full, calm = _Load(TopicPartition("t", 0), parked_records=200), _Load(TopicPartition("t", 1), 0, 0, 199)
     assert flow.to_pause_parked([full, calm], 2) == [full.partition]
@@ -227,7 +227,7 @@ def test_only_the_partition_that_filled_its_parked_share_is_paused_until_half_of
 
 
 def test_an_attempt_at_a_parked_head_does_not_resume_its_partition() -> None:
-    """F5: while the head is tried again its lane is backlog, and the partition stays paused."""
+    """While the head is tried again its lane is backlog, and the partition stays paused."""
     flow = FlowControl(FlowLimits(10_000, consume_records_max=10, parked_records_max=200))
     load = _Load(TopicPartition("t", 0), parked_records=200, parked_bytes=200)
     assert flow.to_pause_parked([load], 1) == [load.partition]
@@ -238,7 +238,7 @@ def test_an_attempt_at_a_parked_head_does_not_resume_its_partition() -> None:
 
 
 def test_the_bytes_of_what_is_parked_count_too() -> None:
-    """F2: a parked share is full when either its records or its bytes are."""
+    """A parked share is full when either its records or its bytes are."""
     flow = FlowControl(FlowLimits(10_000, consume_records_max=10, parked_bytes_max=1_000))
     load = _Load(TopicPartition("t", 0), parked_records=1, parked_bytes=1_000)
     assert flow.to_pause_parked([load], 1) == [load.partition]

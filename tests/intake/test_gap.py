@@ -21,7 +21,7 @@ P0 = TopicPartition("t", 0)
 def test_the_size_of_a_gap_is_what_is_never_read(
     wanted: int, earliest: tuple[int, int], latest: tuple[int, int]
 ) -> None:
-    """C11: (where it goes on, how many are lost) in a log of 10 to 50; `latest` adds what it skips."""
+    """(where it goes on, how many are lost) in a log of 10 to 50; `latest` adds what it skips."""
     gap = Gap(P0, wanted, LogBounds(10, 50))
     assert (gap.resume_at("earliest"), gap.lost_records("earliest")) == earliest
     assert (gap.resume_at("latest"), gap.lost_records("latest")) == latest
@@ -38,7 +38,7 @@ def test_the_size_of_a_gap_is_what_is_never_read(
     ],
 )
 def test_the_error_says_what_was_wanted_what_is_there_and_what_to_do(wanted: int, words: str) -> None:
-    """C11: offset, log, distance, and the ways to go on."""
+    """Offset, log, distance, and the ways to go on."""
     said = str(Gap(P0, wanted, LogBounds(10, 50)).error("why"))
     assert said.startswith(f"t[0]: the next record to read was at {words}")
     assert "(why)" in said
@@ -52,7 +52,7 @@ def test_the_end_of_the_log_is_a_position_to_wait_at() -> None:
 
 
 def test_the_event_and_the_counter_tell_the_same_size() -> None:
-    """C11: what is told once is counted once."""
+    """What is told once is counted once."""
     events, counts = [], []
     Gap(P0, 3, LogBounds(10, 50)).tell("latest", events.append, lambda *count: counts.append(count))
     (event,) = events

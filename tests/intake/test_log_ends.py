@@ -81,7 +81,7 @@ class Stand:
 def test_what_is_no_record_counts_as_received(
     end: int, position: int, noted: int | None, received_next: int
 ) -> None:
-    """C3: what the client has passed holds no record; nothing is known of what lies behind."""
+    """What the client has passed holds no record; nothing is known of what lies behind."""
     stand = Stand(end, position)
     assert stand.look() == received_next
     assert stand.owned.log_ends.get(P0) == noted
@@ -89,7 +89,7 @@ def test_what_is_no_record_counts_as_received(
 
 
 def test_a_log_without_any_record_is_passed() -> None:
-    """C3: a start at the earliest offset has no position before something was fetched."""
+    """A start at the earliest offset has no position before something was fetched."""
     stand = Stand(12, 12, received_next=None)
     assert stand.look() == 12
     mark = stand.assignment.mark_at(11)
@@ -98,7 +98,7 @@ def test_a_log_without_any_record_is_passed() -> None:
 
 
 def test_a_position_from_before_the_assignment_proves_nothing() -> None:
-    """C3: librdkafka forgets it a moment after the assign; until then it is of another place in the log."""
+    """Librdkafka forgets it a moment after the assign; until then it is of another place in the log."""
     stand = Stand(600, 500)
     stand.log_ends.begin(stand.client, [P0])
     assert stand.look() == 10
@@ -111,7 +111,7 @@ def test_a_position_from_before_the_assignment_proves_nothing() -> None:
 
 
 def test_the_highest_started_record_is_no_control_record() -> None:
-    """C3: else a drain would finish all that waits below the end of a transaction."""
+    """Else a drain would finish all that waits below the end of a transaction."""
     stand = Stand(12, 12)
     stand.assignment.last_received = 9
     stand.look()
@@ -119,7 +119,7 @@ def test_the_highest_started_record_is_no_control_record() -> None:
 
 
 def test_an_end_that_was_passed_is_looked_up_again() -> None:
-    """L13: else the lag would read 0 between two looks, however long the log is."""
+    """Else the lag would read 0 between two looks, however long the log is."""
     stand = Stand(5_000, 10)
     ends = stand.owned.log_ends
     ends[P0] = 8

@@ -43,7 +43,7 @@ def finder(told: list[Any]) -> PositionFinder:
 
 
 def test_a_topic_that_was_just_made_is_waited_for() -> None:
-    """L1: five refusals in a row take a millisecond; a leader half a second later is not missed."""
+    """Five refusals in a row take a millisecond; a leader half a second later is not missed."""
     told: list[Any] = []
     consumer: Any = JustMade(0.5)
     assert [begin.offset for begin in finder(told).find(consumer, [P0])] == [7]

@@ -126,7 +126,7 @@ class Stage:
 
 
 def test_a_gap_is_jumped_over_and_the_others_go_on_where_they_were() -> None:
-    """C11: the eager protocol knows whole assignments only; nothing of the other partition is lost."""
+    """The eager protocol knows whole assignments only; nothing of the other partition is lost."""
     stage = Stage("earliest")
     stage[P0].received_next = 3
     stage[P1].received_next = 7
@@ -139,7 +139,7 @@ def test_a_gap_is_jumped_over_and_the_others_go_on_where_they_were() -> None:
 
 
 def test_the_cooperative_protocol_touches_the_stuck_partition_alone() -> None:
-    """R4: the other one keeps what it has fetched."""
+    """The other one keeps what it has fetched."""
     stage = Stage("latest", cooperative=True)
     stage[P0].received_next = 3
     stage.report()
@@ -148,7 +148,7 @@ def test_the_cooperative_protocol_touches_the_stuck_partition_alone() -> None:
 
 
 def test_what_was_thrown_away_by_a_pause_counts_as_lost() -> None:
-    """C11: librdkafka had asked for 9 when it failed, but handed out nothing from 3 on."""
+    """Librdkafka had asked for 9 when it failed, but handed out nothing from 3 on."""
     stage = Stage("earliest")
     stage[P0].received_next = 3
     stage.report(offset=9)
@@ -156,7 +156,7 @@ def test_what_was_thrown_away_by_a_pause_counts_as_lost() -> None:
 
 
 def test_marks_behind_the_last_record_are_no_loss() -> None:
-    """C3, C11: librdkafka had read on to 5 over what is no record."""
+    """Librdkafka had read on to 5 over what is no record."""
     stage = Stage("earliest")
     stage[P0].received_next = 3
     stage.consumer.consumed = 5
@@ -165,7 +165,7 @@ def test_marks_behind_the_last_record_are_no_loss() -> None:
 
 
 def test_a_broker_that_does_not_answer_is_asked_again_later() -> None:
-    """R9: an outage is no reason to end, nor to ask with every turn; the size stays exact."""
+    """An outage is no reason to end, nor to ask with every turn; the size stays exact."""
     stage = Stage("stop")
     stage[P0].received_next = 3
     stage.consumer.broken = "offsets_for_times"
@@ -208,7 +208,7 @@ def test_a_position_that_is_in_the_log_after_all_is_read_from_there(action: str)
     "report", [{"offset": -1001}, {"offset": 20, "said": "Local: Partition log truncation detected"}]
 )
 def test_a_log_that_was_cut_and_written_again_is_a_gap_though_it_has_the_offset(report: Any) -> None:
-    """C11: other records are there now; reading on would miss them without a word."""
+    """Other records are there now; reading on would miss them without a word."""
     stage = Stage("stop")
     stage[P0].received_next = 20
     stage.report(**report)
@@ -216,7 +216,7 @@ def test_a_log_that_was_cut_and_written_again_is_a_gap_though_it_has_the_offset(
 
 
 def test_a_way_back_waits_for_what_is_left_of_the_old_log() -> None:
-    """C9: the same offsets come again, so a new epoch begins, once nothing of the old one is unfinished.
+    """The same offsets come again, so a new epoch begins, once nothing of the old one is unfinished.
 
     Meanwhile the other partition's repair assigns this one anew at its old place; its second report is
     no second gap.
@@ -239,7 +239,7 @@ def test_a_way_back_waits_for_what_is_left_of_the_old_log() -> None:
 
 
 def test_a_partition_that_left_meanwhile_is_forgotten() -> None:
-    """R3: it is another member's gap now, or another epoch's."""
+    """It is another member's gap now, or another epoch's."""
     stage = Stage("stop")
     stage[P0].received_next = 3
     stage.consumer.broken = "offsets_for_times"

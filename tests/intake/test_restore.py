@@ -68,14 +68,14 @@ def find(restore: Restore, logs: Logs, *begins: Begin) -> Any:
 
 
 def test_nothing_to_restore_asks_nobody() -> None:
-    """P1: no commit, or one without metadata: the broker is not asked where logs end."""
+    """No commit, or one without metadata: the broker is not asked where logs end."""
     logs = Logs()
     assert find(Restore(), logs, Begin(P0, OFFSET_BEGINNING), begin(P1)) == {}
     assert logs.asked == 0
 
 
 def test_a_source_is_asked_for_what_the_commits_do_not_say() -> None:
-    """P1: not for a partition without a commit, nor for one whose commit says everything."""
+    """Not for a partition without a commit, nor for one whose commit says everything."""
     source = Source()
     restore = Restore(sources=[source])
     find(restore, Logs(), begin(P0, FEW), begin(P1), Begin(TopicPartition("t", 2), 5))
@@ -84,7 +84,7 @@ def test_a_source_is_asked_for_what_the_commits_do_not_say() -> None:
 
 
 def test_a_source_is_asked_first_where_the_commit_says_that_there_is_more() -> None:
-    """P1: its time is bounded, and a commit without ranges seldom has left any out."""
+    """Its time is bounded, and a commit without ranges seldom has left any out."""
     source = Source()
     long = tuple((start, start + 1 + start % 7) for start in range(12, 90, 9))
     find(Restore(sources=[source]), Logs(), begin(P0), begin(P1, long, 25))
@@ -92,7 +92,7 @@ def test_a_source_is_asked_first_where_the_commit_says_that_there_is_more() -> N
 
 
 def test_a_source_that_knows_more_than_fitted_into_the_commit_is_believed() -> None:
-    """P1: the mirror saves what the limit dropped; where it knows less, the commit is believed."""
+    """The mirror saves what the limit dropped; where it knows less, the commit is believed."""
     long = tuple((start, start + 1 + start % 7) for start in range(12, 90, 9))
     fuller = Source(p0=Progress(10, 0, long, None, None, 4))
     cut = begin(P0, long, 25)
@@ -105,14 +105,14 @@ def test_a_source_that_knows_more_than_fitted_into_the_commit_is_believed() -> N
 
 
 @pytest.mark.parametrize("next_offset", [9, 11])
-def test_p4_a_source_of_another_commit_counts_for_nothing(next_offset: int) -> None:
-    """P4: older or newer than the group's commit: the commit decides."""
+def test_a_source_of_another_commit_counts_for_nothing(next_offset: int) -> None:
+    """Older or newer than the group's commit: the commit decides."""
     source = Source(p0=Progress(next_offset, 0, MORE, None), p1=Progress(10, 0, MORE, None))
     assert find(Restore(sources=[source]), Logs(), begin(P0)) == {}
 
 
 def test_ranges_beyond_the_log_are_told_and_dropped() -> None:
-    """C10: another log of that name; the other partition keeps its own."""
+    """Another log of that name; the other partition keeps its own."""
     told: list[Any] = []
     restore = Restore(told.append)
     found = find(restore, Logs(end=20), begin(P0, MORE), begin(P1, FEW))
@@ -123,15 +123,15 @@ def test_ranges_beyond_the_log_are_told_and_dropped() -> None:
 
 
 def test_a_broker_that_does_not_tell_where_logs_end_costs_repeats_only() -> None:
-    """P3: nothing is restored, the reason is told, and the assignment goes on."""
+    """Nothing is restored, the reason is told, and the assignment goes on."""
     told: list[Any] = []
     logs = Logs(error=KafkaError(KafkaError._TIMED_OUT))
     assert find(Restore(told.append), logs, begin(P0, FEW)) == {}
     assert "could not be read" in told[0].reason
 
 
-def test_p3_the_same_metadata_is_told_once() -> None:
-    """P3: a partition that comes again and again with the same foreign text is one warning."""
+def test_the_same_metadata_is_told_once() -> None:
+    """A partition that comes again and again with the same foreign text is one warning."""
     told: list[Any] = []
     restore = Restore(told.append)
     for text in ("theirs", "theirs", "theirs, too"):
@@ -139,8 +139,8 @@ def test_p3_the_same_metadata_is_told_once() -> None:
     assert len(told) == 2
 
 
-def test_p3_foreign_metadata_fails_where_that_is_asked_for() -> None:
-    """P3: but not our own text of another position, which a rewind leaves."""
+def test_foreign_metadata_fails_where_that_is_asked_for() -> None:
+    """But not our own text of another position, which a rewind leaves."""
     restore = Restore(on_foreign="fail")
     with pytest.raises(EndpointError, match="not written by ehkafka"):
         find(restore, Logs(), begin(P0, text="theirs"))
@@ -148,7 +148,7 @@ def test_p3_foreign_metadata_fails_where_that_is_asked_for() -> None:
 
 
 def test_what_is_stored_is_what_was_understood() -> None:
-    """C5: foreign text is as good as none, our own is known with its ranges: neither is dirty as it is."""
+    """Foreign text is as good as none, our own is known with its ranges: neither is dirty as it is."""
     ours = begin(P0, FEW)
     restored = find(Restore(), Logs(), ours)[P0]
     position = stored(ours, 3, restored)
@@ -161,8 +161,8 @@ def test_what_is_stored_is_what_was_understood() -> None:
     assert stored(Begin(P0, 10), 3, None) is None
 
 
-def test_c10_a_group_that_was_moved_restores_nothing_from_anywhere() -> None:
-    """C10: an operator moved it to the very offset of an old copy: all from there on is handled again."""
+def test_a_group_that_was_moved_restores_nothing_from_anywhere() -> None:
+    """An operator moved it to the very offset of an old copy: all from there on is handled again."""
     told: list[Any] = []
     source = Source(p0=Progress(10, 0, MORE, None))
     restore = Restore(told.append, sources=[source], on_foreign="fail")
@@ -185,7 +185,7 @@ def test_a_commit_that_is_not_ours_restores_nothing_from_anywhere(text: str) -> 
 
 
 def test_a_source_that_the_group_begins_at_is_its_own_proof() -> None:
-    """P5: without a commit the copy decides where to begin, and what is finished above."""
+    """Without a commit the copy decides where to begin, and what is finished above."""
     source = Source(p0=Progress(10, 0, MORE, None))
     found = find(Restore(sources=[source]), Logs(), Begin(P0, 10, is_mirrored=True))
     assert found[P0].finished == MORE

@@ -31,7 +31,7 @@ def assignment(received_next: int | None) -> Assignment:
 def test_the_next_record_comes_soon_after_everything_was_paused(
     embedded_broker_factory: Callable[..., EmbeddedBroker],
 ) -> None:
-    """B3: every resume finds the broker's thread asleep and wakes it; no offset is skipped or repeated."""
+    """Every resume finds the broker's thread asleep and wakes it; no offset is skipped or repeated."""
     broker = embedded_broker_factory({"t": 1})
     broker.produce("t", [("k", b"x")] * 1_000, partition=0)
     # A fetch that is under way at the pause is over long before the resume.
@@ -93,7 +93,7 @@ class Client:
 
 
 def test_a_seek_goes_only_where_both_sides_stand() -> None:
-    """B3: behind control records, after a gap or before the first record the position is left alone."""
+    """Behind control records, after a gap or before the first record the position is left alone."""
     agreed, ahead, unknown, fresh = Client(10), Client(12), Client(-1001), Client(10)
     for client in (agreed, ahead, unknown):
         resume(client, [assignment(10)])  # type: ignore[arg-type]
@@ -103,7 +103,7 @@ def test_a_seek_goes_only_where_both_sides_stand() -> None:
 
 
 def test_a_refused_seek_is_only_a_slow_resume() -> None:
-    """B3: a partition that is not fetched right now refuses; it is resumed all the same."""
+    """A partition that is not fetched right now refuses; it is resumed all the same."""
     client = Client(10, refuses=True)
     resume(client, [assignment(10)])  # type: ignore[arg-type]
     assert len(client.resumed) == 1

@@ -45,7 +45,7 @@ def offsets(start: Any, *partitions: TopicPartition) -> dict[TopicPartition, int
     ids=named,
 )
 def test_every_form_is_taken(start: Any) -> None:
-    """C12: earliest, latest, offset, datetime, timedelta, callable, mapping."""
+    """Earliest, latest, offset, datetime, timedelta, callable, mapping."""
     check_start(start)
 
 
@@ -74,7 +74,7 @@ def test_every_form_is_taken(start: Any) -> None:
     ids=named,
 )
 def test_what_is_no_start_position_is_refused(start: Any, words: str) -> None:
-    """C12: the message shows the value and the forms that are taken; of a mapping, the entry."""
+    """The message shows the value and the forms that are taken; of a mapping, the entry."""
     with pytest.raises(ConfigurationError, match=words):
         check_start(start)
 
@@ -86,7 +86,7 @@ def test_a_mapping_gives_each_partition_its_own_position() -> None:
 
 
 def test_a_partition_that_is_not_named_is_not_guessed() -> None:
-    """C12: a mapping without `*` says nothing of the others, so the app ends and says what to add."""
+    """A mapping without `*` says nothing of the others, so the app ends and says what to add."""
     with pytest.raises(ConfigurationError, match=r"where t\[1\] begins.*Add 1 or \('t', 1\), or '\*'"):
         offsets({0: 5}, P0, P1)
 

@@ -44,7 +44,7 @@ def throttle(clock: VirtualClock, told: list[Event]) -> Throttle:
 
 
 def test_what_brokers_say_is_summed_up_and_told(throttle: Throttle, told: list[Event]) -> None:
-    """L13: each answer that was held back counts; the zero that ends it does not."""
+    """Each answer that was held back counts; the zero that ends it does not."""
     for throttle_s in (1.5, 0.25, 0.0):
         throttle.heard(ThrottleEvent(BROKER, 1, throttle_s))
     assert throttle.total_s == 1.75
@@ -54,7 +54,7 @@ def test_what_brokers_say_is_summed_up_and_told(throttle: Throttle, told: list[E
 def test_silence_proves_nothing_until_a_while_after_the_last_throttling(
     throttle: Throttle, clock: VirtualClock
 ) -> None:
-    """L13: the time that was told, and the time of a fetch that finds nothing; a shorter one ends nothing."""
+    """The time that was told, and the time of a fetch that finds nothing; a shorter one ends nothing."""
     assert not throttle.is_recent
     throttle.heard(ThrottleEvent(BROKER, 1, 3.0))
     throttle.heard(ThrottleEvent(BROKER, 2, 0.5))
@@ -94,7 +94,7 @@ class Stand:
 
 
 def test_nothing_is_idle_while_a_broker_throttles(throttle: Throttle, clock: VirtualClock) -> None:
-    """L13: on_idle waits until silence has lasted for idle_s after the throttling."""
+    """on_idle waits until silence has lasted for idle_s after the throttling."""
     stand = Stand(throttle, clock)
     for _ in range(20):
         throttle.heard(ThrottleEvent(BROKER, 1, 1.0))
@@ -112,7 +112,7 @@ def test_nothing_is_idle_while_a_broker_throttles(throttle: Throttle, clock: Vir
 
 
 def test_a_partition_behind_the_known_end_is_not_idle(throttle: Throttle, clock: VirtualClock) -> None:
-    """L13: an empty fetch without any word of throttling is no end either while the log goes on."""
+    """An empty fetch without any word of throttling is no end either while the log goes on."""
     stand = Stand(throttle, clock)
     stand.context.owned.log_ends[P0] = 11
     for _ in range(20):
@@ -122,7 +122,7 @@ def test_a_partition_behind_the_known_end_is_not_idle(throttle: Throttle, clock:
 
 
 def test_nothing_is_idle_before_the_first_answer(throttle: Throttle, clock: VirtualClock) -> None:
-    """L13: a slow first fetch is no silence of the log."""
+    """A slow first fetch is no silence of the log."""
     stand = Stand(throttle, clock)
     del stand.context.owned.log_ends[P0]
     for _ in range(20):
@@ -132,7 +132,7 @@ def test_nothing_is_idle_before_the_first_answer(throttle: Throttle, clock: Virt
 
 
 def test_a_throttled_partition_has_no_lag_of_zero(throttle: Throttle, clock: VirtualClock) -> None:
-    """L13: beyond the end that is known, nobody can tell; up to it, the lag is what it is at least."""
+    """Beyond the end that is known, nobody can tell; up to it, the lag is what it is at least."""
     stand = Stand(throttle, clock)
     assert _lag_records(stand.context, stand.assignment) == 0
     throttle.heard(ThrottleEvent(BROKER, 1, 1.0))

@@ -51,7 +51,7 @@ def age_out(stage: Any, end: int) -> None:
 def test_an_app_commits_past_the_marker_so_that_nothing_is_missing_when_records_age_out(
     narrow: Any, eventually: Callable[..., None], isolation: str
 ) -> None:
-    """C3: without a record left there is no gap, lag is 0, and the next start goes on."""
+    """Without a record left there is no gap, lag is 0, and the next start goes on."""
     transact(narrow, "cc")
     options = {"commit_interval_s": 0.1, "consumer": {"isolation.level": isolation}}
     app = narrow.app(**options)
@@ -71,7 +71,7 @@ def test_an_app_commits_past_the_marker_so_that_nothing_is_missing_when_records_
 
 
 def test_behind_aborted_transactions_the_commit_reaches_the_end_of_the_log(narrow: Any) -> None:
-    """C3: nothing of them is ever handed out, before the first record or after the last one."""
+    """Nothing of them is ever handed out, before the first record or after the last one."""
     transact(narrow, "aa")
     app = narrow.app(commit_interval_s=0.1)
     app.start()
@@ -87,7 +87,7 @@ def test_behind_aborted_transactions_the_commit_reaches_the_end_of_the_log(narro
 def test_the_marker_is_not_passed_before_the_records_are_finished(
     narrow: Any, eventually: Callable[..., None]
 ) -> None:
-    """C3: two of three records are finished and the client is at the log's end: the commit waits."""
+    """Two of three records are finished and the client is at the log's end: the commit waits."""
     transact(narrow, "ca")
     go: list[bool] = []
     app = narrow.app(
@@ -106,7 +106,7 @@ def test_the_marker_is_not_passed_before_the_records_are_finished(
 def test_a_run_that_ends_at_once_commits_past_the_marker(
     narrow: Any, eventually: Callable[..., None]
 ) -> None:
-    """C3: the last look comes before the stop's drain, which takes what it does not handle."""
+    """The last look comes before the stop's drain, which takes what it does not handle."""
     transact(narrow, "c")
     seen: list[int] = []
     app = narrow.app(lambda record: seen.append(record.offset()), commit_interval_s=600.0)
@@ -118,7 +118,7 @@ def test_a_run_that_ends_at_once_commits_past_the_marker(
 
 @pytest.mark.parametrize("contiguous", [False, True])
 def test_a_drop_in_commits_past_the_marker(narrow: Any, contiguous: bool) -> None:
-    """C3: as confluent's automatic commits do; with marks as well, once all are marked."""
+    """As confluent's automatic commits do; with marks as well, once all are marked."""
     transact(narrow, "aca")
     properties = {
         "bootstrap.servers": narrow.broker.bootstrap,

@@ -98,7 +98,7 @@ def test_tokens_are_refreshed_while_idle_and_while_busy(
     eventually: Callable[..., None],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """E2: over several tokens and re-authentications nothing is lost, repeated or said, idle or busy."""
+    """Over several tokens and re-authentications nothing is lost, repeated or said, idle or busy."""
     busy, idle = stage_on(broker, 4), stage_on(broker, 1)
     endpoint = entra()
     heard, statistics = Heard(), Statistics()
@@ -197,7 +197,7 @@ def test_a_stop_waits_for_no_token(
     stage_on: Callable[..., Any],
     eventually: Callable[..., None],
 ) -> None:
-    """E2: while the token endpoint hangs and librdkafka waits for an answer, a stop is as quick as ever."""
+    """While the token endpoint hangs and librdkafka waits for an answer, a stop is as quick as ever."""
     stage = stage_on(broker, 1)
     identity.issue(3.0)
     endpoint = entra()

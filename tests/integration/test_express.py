@@ -1,4 +1,4 @@
-"""J6 on a real broker: with chunks and without, handlers see the same records in the same order per key.
+"""On a real broker: with chunks and without, handlers see the same records in the same order per key.
 
 The handlers keep a log of their own (`tests.kit.call_log`), so nothing here rests on what the engine
 says of itself; the test compares it with what was produced. `EHKAFKA_EXPRESS_RECORDS` makes the runs longer.
@@ -193,10 +193,10 @@ def sequences(calls: Iterable[Call]) -> Sequences:
         ("asyncio", "off", "key"),
     ],
 )
-def test_j6_each_key_sees_the_same_calls_with_chunks_and_without(
+def test_each_key_sees_the_same_calls_with_chunks_and_without(
     orders: Orders, start: Callable[..., Member], kind: str, express: str, order_by: str
 ) -> None:
-    """J6: over costs that cross every bound, one in a hundred failing once: what was produced, in order."""
+    """Over costs that cross every bound, one in a hundred failing once: what was produced, in order."""
     group = f"{kind}-{express}-{order_by}"
     member = start(group, "--kind", kind, "--express", express, "--order-by", order_by)
     wait_until_committed(orders, group, member)
@@ -209,7 +209,7 @@ def test_j6_each_key_sees_the_same_calls_with_chunks_and_without(
 
 
 def test_the_history_of_chunks_tells_what_happened(kafka: KafkaBroker, tmp_path: Path) -> None:
-    """J6: the engine's own history of a run in chunks brackets each call that the handler noted."""
+    """The engine's own history of a run in chunks brackets each call that the handler noted."""
     orders = produced(kafka, RECORDS // 4)
     history = tmp_path / "history.jsonl"
     arguments = ("--express", "always", "--history", str(history))
@@ -242,7 +242,7 @@ def test_the_history_of_chunks_tells_what_happened(kafka: KafkaBroker, tmp_path:
 def test_what_is_committed_when_a_process_dies_in_a_chunk_was_handled(
     orders: Orders, start: Callable[..., Member]
 ) -> None:
-    """C1, L11: after `kill -9` the group's commit passes no record whose handler had not returned."""
+    """After `kill -9` the group's commit passes no record whose handler had not returned."""
     group = "killed"
     handled: set[tuple[int, int]] = set()
     for kill_at in (RECORDS // 5, RECORDS // 2):

@@ -128,7 +128,7 @@ def test_a_rotated_key_is_taken_up_from_a_file_and_from_a_callable_without_a_res
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """J4: early or late, a new key is sent when the broker asks to authenticate again; back ≤ 10 s."""
+    """Early or late, a new key is sent when the broker asks to authenticate again; back ≤ 10 s."""
     caplog.set_level(logging.DEBUG, "ehkafka")
     authority, path = tmp_path / "ca.pem", tmp_path / "key"
     authority.write_bytes(IDENTITY.ca_pem)

@@ -23,7 +23,7 @@ LIFE_S = (0.0, 1.0)
 def test_twenty_kills_under_load_lose_nothing(
     stage: Any, eventually: Callable[..., None], membership: str
 ) -> None:
-    """L11: kill -9 and restart 20 times: all is finished, nothing committed early, repeats are bounded."""
+    """Kill -9 and restart 20 times: all is finished, nothing committed early, repeats are bounded."""
     dice = random.Random(20)
     load = stage.load(RATE)
     load.start()

@@ -31,7 +31,7 @@ UNBORN_EXIT_CODES = (-signal.SIGTERM, 130)
 
 
 def test_sigterm_under_load_repeats_nothing(stage: Any, eventually: Callable[..., None]) -> None:
-    """L1: SIGTERM under load, five times: exit code 0 within the drain's time, and nothing is repeated."""
+    """SIGTERM under load, five times: exit code 0 within the drain's time, and nothing is repeated."""
     load = stage.load(2000.0)
     load.start()
     member = stage.member("member", *WORK, "--setting", f"stop_s={DRAIN_S:g}")
@@ -55,7 +55,7 @@ def test_sigterm_under_load_repeats_nothing(stage: Any, eventually: Callable[...
 
 
 def test_a_frozen_member_rejoins_and_commits_nothing_old(stage: Any, eventually: Callable[..., None]) -> None:
-    """R7: a member frozen for longer than its session loses its partitions, rejoins, and harms nobody."""
+    """A member frozen for longer than its session loses its partitions, rejoins, and harms nobody."""
     load = stage.load(1000.0)
     session = {"session.timeout.ms": 1000, "max.poll.interval.ms": 1500}
     frozen = stage.member("frozen", *WORK, consumer=session)
@@ -83,7 +83,7 @@ def test_a_frozen_member_rejoins_and_commits_nothing_old(stage: Any, eventually:
 
 
 def test_a_static_member_restarts_without_a_rebalance(stage: Any, eventually: Callable[..., None]) -> None:
-    """R8: with an instance id, a restart within the session time-out moves no partition."""
+    """With an instance id, a restart within the session time-out moves no partition."""
     load = stage.load(1000.0)
     session = {"session.timeout.ms": 10_000}
     restarted, other = (
@@ -116,7 +116,7 @@ def rebalances(member: MemberProcess) -> int:
 
 @pytest.mark.timeout(600)
 def test_a_storm_of_joins_and_leaves_loses_nothing(stage: Any, eventually: Callable[..., None]) -> None:
-    """R6: members join and leave at random: all is seen, in order, at most 1 % repeated, no standstill."""
+    """Members join and leave at random: all is seen, in order, at most 1 % repeated, no standstill."""
     dice = random.Random(6)
     load = stage.load(2000.0)
     load.start()

@@ -88,10 +88,10 @@ def sdk(storage: Storage) -> Iterator[BlobCheckpointStore]:
     store.close()
 
 
-def test_e6_the_sdk_s_listing_and_keda_s_rule_read_the_right_numbers(
+def test_the_sdk_s_listing_and_keda_s_rule_read_the_right_numbers(
     stage: Any, storage: Storage, sdk: BlobCheckpointStore, eventually: Callable[..., None]
 ) -> None:
-    """E6: `sequencenumber` is the last processed one; KEDA's lag, last enqueued less that, is the group's.
+    """`sequencenumber` is the last processed one; KEDA's lag, last enqueued less that, is the group's.
 
     The Python SDK would resume by `offset`, which the mirror cannot know: it shows as the text `None`, so
     that nothing resumes at a wrong place.
@@ -119,10 +119,10 @@ def test_e6_the_sdk_s_listing_and_keda_s_rule_read_the_right_numbers(
     assert sum(lags.values()) == 100
 
 
-def test_p5_a_group_whose_offsets_are_gone_resumes_from_the_mirror(
+def test_a_group_whose_offsets_are_gone_resumes_from_the_mirror(
     stage: Any, storage: Storage, eventually: Callable[..., None]
 ) -> None:
-    """P5: the broker forgot the group; nothing is handled twice, and the log says where it began and why."""
+    """The broker forgot the group; nothing is handled twice, and the log says where it began and why."""
     load = stage.load()
     load.produce(400)
     first = stage.app(mirror=storage.mirror(), commit_interval_s=0.1)
@@ -152,10 +152,10 @@ def test_p5_a_group_whose_offsets_are_gone_resumes_from_the_mirror(
     assert used == begins
 
 
-def test_p5_a_topic_made_anew_is_not_resumed_by_number(
+def test_a_topic_made_anew_is_not_resumed_by_number(
     stage: Any, storage: Storage, eventually: Callable[..., None]
 ) -> None:
-    """P5: the same names over another log: refused with both timestamps, nothing is skipped."""
+    """The same names over another log: refused with both timestamps, nothing is skipped."""
     load = stage.load()
     load.produce(100)
     first = stage.app(mirror=storage.mirror(), commit_interval_s=0.1)

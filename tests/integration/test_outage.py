@@ -33,7 +33,7 @@ def own_broker(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[K
 def test_a_broker_outage_longer_than_the_session_is_survived(
     stage_on: Callable[..., Any], own_broker: KafkaBroker, eventually: Callable[..., None]
 ) -> None:
-    """R9: the broker is killed under load and comes back after the session is over: all goes on by itself."""
+    """The broker is killed under load and comes back after the session is over: all goes on by itself."""
     stage = stage_on(own_broker)
     load = stage.load(500.0)
     session = {"session.timeout.ms": int(SESSION_S * 1000)}
@@ -65,7 +65,7 @@ def test_a_broker_outage_longer_than_the_session_is_survived(
 def test_a_stop_without_a_broker_ends_in_time_and_says_so(
     stage_on: Callable[..., Any], own_broker: KafkaBroker, eventually: Callable[..., None]
 ) -> None:
-    """L3: with the broker gone, a stop ends within its time; the commit that failed is told."""
+    """With the broker gone, a stop ends within its time; the commit that failed is told."""
     stage = stage_on(own_broker)
     load = stage.load()
     load.produce(500)

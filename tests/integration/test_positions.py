@@ -75,7 +75,7 @@ def fill(stage: Any, count: int, *, partition: int = 0, **options: Any) -> None:
 def test_the_handler_that_holds_the_first_record_holds_the_commit(
     narrow: Any, eventually: Callable[..., None]
 ) -> None:
-    """C1, C2: nothing is committed past an unfinished record, whose end moves the commit at once."""
+    """Nothing is committed past an unfinished record, whose end moves the commit at once."""
     fill(narrow, 10)
     release = threading.Event()
 
@@ -102,7 +102,7 @@ def time_passes(app: ehkafka.App, eventually: Callable[..., None], *, intervals:
 
 
 def test_the_commit_passes_holes_in_the_log_and_its_end(narrow: Any, eventually: Callable[..., None]) -> None:
-    """C3: markers of transactions leave holes, the last one and an aborted one's records at the log's end."""
+    """Markers of transactions leave holes, the last one and an aborted one's records at the log's end."""
     producer = Producer(
         {"bootstrap.servers": narrow.broker.bootstrap, "transactional.id": narrow.topic, "log_level": 0}
     )
@@ -132,7 +132,7 @@ def test_the_commit_passes_holes_in_the_log_and_its_end(narrow: Any, eventually:
 
 
 def test_a_log_that_starts_late_is_committed_at_its_own_offsets(narrow: Any) -> None:
-    """C4: the log starts at 500; a new group that handles ten from the earliest commits 510."""
+    """The log starts at 500; a new group that handles ten from the earliest commits 510."""
     fill(narrow, 510)
     narrow.broker.delete_records(narrow.topic, 0, 500)
     seen = Seen()
@@ -142,7 +142,7 @@ def test_a_log_that_starts_late_is_committed_at_its_own_offsets(narrow: Any) -> 
 
 
 def test_an_operators_rewind_is_obeyed(narrow: Any) -> None:
-    """C10: the group's commit was moved back: the records from there on are handled again."""
+    """The group's commit was moved back: the records from there on are handled again."""
     fill(narrow, 20)
     first = narrow.app(Seen(), commit_interval_s=0.1)
     first.start()
@@ -167,7 +167,7 @@ def test_an_operators_rewind_is_obeyed(narrow: Any) -> None:
 def test_a_commit_outside_of_the_log_follows_the_policy(
     narrow: Any, gaps: Gaps, wanted: int, action: str, lost: int, handled: list[int]
 ) -> None:
-    """C11: of a log of 10 to 12: the gap is told with its size and committed, so a restart tells nothing."""
+    """Of a log of 10 to 12: the gap is told with its size and committed, so a restart tells nothing."""
     fill(narrow, 12)
     narrow.broker.delete_records(narrow.topic, 0, 10)
     narrow.broker.set_committed(narrow.group, {(narrow.topic, 0): wanted})
@@ -186,7 +186,7 @@ def test_a_commit_outside_of_the_log_follows_the_policy(
 
 
 def test_a_topic_that_was_made_anew_begins_a_new_epoch(narrow: Any, gaps: Gaps) -> None:
-    """Row 23, C11: the commit of the old log lies beyond the new one's end; all of the new one is handled."""
+    """Row 23: the commit of the old log lies beyond the new one's end; all of the new one is handled."""
     fill(narrow, 20)
     first = narrow.app(Seen(), commit_interval_s=0.1)
     first.start()
@@ -253,7 +253,7 @@ def test_events_that_outlived_their_retention_are_skipped(narrow: Any) -> None:
 
 
 def test_latest_is_committed_before_the_first_record(narrow: Any) -> None:
-    """C12: `latest` is committed at once as a number: what comes during an absence is not skipped."""
+    """`latest` is committed at once as a number: what comes during an absence is not skipped."""
     fill(narrow, 10)
     first = narrow.app(Seen(), start="latest", commit_interval_s=60.0)
     first.start()

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.broker
 
 
 def test_a_revoke_in_good_time_repeats_nothing(stage: Any, eventually: Callable[..., None]) -> None:
-    """R1: what a revoke finds started is finished and committed in it; the next owner repeats nothing."""
+    """What a revoke finds started is finished and committed in it; the next owner repeats nothing."""
     load = stage.load()
     load.produce(4000)
     # No commit but the ones of revokes and stops: a revoke that does not commit shows.
@@ -45,7 +45,7 @@ def test_a_revoke_in_good_time_repeats_nothing(stage: Any, eventually: Callable[
 def test_a_revoke_without_time_for_what_lies_below_leaves_it_and_repeats_nothing(
     stage: Any, eventually: Callable[..., None]
 ) -> None:
-    """R1, L1d: only what runs ends, within its own time; what is finished above goes along as ranges."""
+    """Only what runs ends, within its own time; what is finished above goes along as ranges."""
     load = stage.load(keys=[b"hot", *(b"key-%d" % number for number in range(200))])
     load.produce(3000)
     # The hot key alone takes five times the budget: 500 records of 10 ms.
@@ -67,7 +67,7 @@ def test_a_revoke_without_time_for_what_lies_below_leaves_it_and_repeats_nothing
 def test_a_handler_longer_than_the_drain_is_repeated_by_the_next_owner(
     stage: Any, eventually: Callable[..., None]
 ) -> None:
-    """R2: a revoke returns within its budget; the late result counts as stale and the record runs again."""
+    """A revoke returns within its budget; the late result counts as stale and the record runs again."""
     load = stage.load()
     load.put(b"slow")
     load.produce(800)
@@ -95,7 +95,7 @@ def test_a_handler_longer_than_the_drain_is_repeated_by_the_next_owner(
 
 
 def test_nothing_is_committed_for_lost_partitions(stage: Any, eventually: Callable[..., None]) -> None:
-    """R3, R7: a member over max.poll.interval loses its partitions, commits nothing for them and rejoins."""
+    """A member over max.poll.interval loses its partitions, commits nothing for them and rejoins."""
     load = stage.load(500.0)
     late = stage.app(
         lambda _record: time.sleep(0.002), consumer={"session.timeout.ms": 1000, "max.poll.interval.ms": 1500}
@@ -161,7 +161,7 @@ def oversleep(app: ehkafka.App, seconds: float) -> list[int]:
 
 
 def test_cooperative_members_keep_what_stays(stage: Any, eventually: Callable[..., None]) -> None:
-    """R4: with cooperative-sticky, partitions that stay go on without a break or a repeat."""
+    """With cooperative-sticky, partitions that stay go on without a break or a repeat."""
     load = stage.load(1000.0)
     load.start()
     first, second = (

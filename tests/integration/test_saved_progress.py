@@ -61,8 +61,8 @@ def narrow(kafka: Any, stage_on: Callable[..., Any]) -> Any:
     return stage_on(kafka, 1)
 
 
-def test_p1_only_what_had_no_outcome_is_handled_again(narrow: Any, eventually: Callable[..., None]) -> None:
-    """P1: the broker gives the metadata back as it was; the next app handles two records."""
+def test_only_what_had_no_outcome_is_handled_again(narrow: Any, eventually: Callable[..., None]) -> None:
+    """The broker gives the metadata back as it was; the next app handles two records."""
     first = leave_stuck(narrow, eventually)
     assert saved(narrow) == (7, ((8, 9), (10, 20)))
     second = Blocking()
@@ -73,10 +73,10 @@ def test_p1_only_what_had_no_outcome_is_handled_again(narrow: Any, eventually: C
 
 
 @pytest.mark.parametrize("keeps_text", [True, False])
-def test_c10_a_rewind_drops_what_was_finished_above(
+def test_a_rewind_drops_what_was_finished_above(
     narrow: Any, eventually: Callable[..., None], keeps_text: bool
 ) -> None:
-    """C10: the operator moves the commit back, with or without the old text: all of it is handled again."""
+    """The operator moves the commit back, with or without the old text: all of it is handled again."""
     first = leave_stuck(narrow, eventually)
     (before,) = commits(narrow.broker.bootstrap, narrow.group, narrow.topic)
     operator = Consumer({"bootstrap.servers": narrow.broker.bootstrap, "group.id": narrow.group})
@@ -90,10 +90,8 @@ def test_c10_a_rewind_drops_what_was_finished_above(
     assert sorted(second.started) == list(range(3, 20))
 
 
-def test_p1_the_last_commit_of_a_stop_tells_the_next_owner(
-    narrow: Any, eventually: Callable[..., None]
-) -> None:
-    """P1: no commit tick came: what was finished above the stuck records goes with the very last commit."""
+def test_the_last_commit_of_a_stop_tells_the_next_owner(narrow: Any, eventually: Callable[..., None]) -> None:
+    """No commit tick came: what was finished above the stuck records goes with the very last commit."""
     produce(narrow.broker.bootstrap, narrow.topic, [(b"k%d" % n, b"x") for n in range(20)], partition=0)
     first, second = Blocking(7, 9), Blocking(7, 9)
     # Nothing but the last commit of an epoch can tell.

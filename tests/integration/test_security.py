@@ -57,7 +57,7 @@ def endpoint(guarded: KafkaBroker, tmp_path: Path) -> Callable[[str], ehkafka.En
 def test_a_connection_string_opens_a_guarded_broker(
     guarded: KafkaBroker, stage_on: Callable[..., Any], endpoint: Callable[[str], ehkafka.Endpoint]
 ) -> None:
-    """E1: a connection string is all it takes; records come and commits go over SASL PLAIN and TLS."""
+    """A connection string is all it takes; records come and commits go over SASL PLAIN and TLS."""
     stage = stage_on(guarded, 1)
     produce(guarded.bootstrap, stage.topic, [(b"k", b"v")] * 7)
     app = stage.app(endpoint=endpoint(RIGHT_KEY), consumer={"session.timeout.ms": 6000})
@@ -74,7 +74,7 @@ def test_a_drop_in_reads_and_commits_on_a_guarded_broker(
     tmp_path: Path,
     is_endpoint: bool,
 ) -> None:
-    """E1, E7: `ehkafka.Consumer` by a connection string, and by the SASL settings that a program has."""
+    """`ehkafka.Consumer` by a connection string, and by the SASL settings that a program has."""
     stage = stage_on(guarded, 1)
     produce(guarded.bootstrap, stage.topic, [(b"k", b"v")] * 7)
     common = {"group.id": stage.group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
@@ -107,7 +107,7 @@ def test_a_wrong_key_is_refused_with_a_clear_error_without_the_key(
     endpoint: Callable[[str], ehkafka.Endpoint],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """E1: a wrong key ends the start with an error about the credentials, and the key is nowhere in it."""
+    """A wrong key ends the start with an error about the credentials, and the key is nowhere in it."""
     stage = stage_on(guarded, 1)
     app = stage.app(
         endpoint=endpoint(WRONG_KEY), connect_s=3.0, consumer={"session.timeout.ms": 6000, "log_level": 6}

@@ -127,10 +127,10 @@ def group(stage_on: Callable[..., Any], kafka: Any, azurite: Azurite, tmp_path: 
 
 
 @pytest.mark.timeout(900 if KILLS > 1 else 120)
-def test_j2_partitions_and_the_owners_table_follow_processes_that_come_go_and_die(
+def test_partitions_and_the_owners_table_follow_processes_that_come_go_and_die(
     group: Group, eventually: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """J2: 1, 4, more than partitions, 3 processes, one killed: even shares, a quick take-over, a true table.
+    """1, 4, more than partitions, 3 processes, one killed: even shares, a quick take-over, a true table.
 
     The table shows every partition with its owner, the idle one too, and a killed owner only until there is
     a new one; where there is none, as gone.

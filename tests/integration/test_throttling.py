@@ -54,12 +54,12 @@ PATIENT_GROUP = {"session.timeout.ms": 20_000}
 EVENT_HUBS_GROUP = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
 
 
-def test_c6_w6_throttled_commits_hold_up_nobody_and_keep_their_pace(
+def test_throttled_commits_hold_up_nobody_and_keep_their_pace(
     stage_on: Callable[..., Any],
     far_kafka: tuple[KafkaBroker, CommitThrottle],
     eventually: Callable[..., None],
 ) -> None:
-    """C6, W6: 1.1 s a commit, more than 2 a second refused: one in flight, 1 s apart, handlers go on."""
+    """1.1 s a commit, more than 2 a second refused: one in flight, 1 s apart, handlers go on."""
     broker, proxy = far_kafka
     stage = stage_on(broker, 4)
     load, events = stage.load(), Events()
@@ -103,12 +103,12 @@ def test_c6_w6_throttled_commits_hold_up_nobody_and_keep_their_pace(
     assert verdict.ok, verdict.report()
 
 
-def test_l13_row_24_a_throttled_fetch_is_no_proof_of_having_caught_up(
+def test_row_24_a_throttled_fetch_is_no_proof_of_having_caught_up(
     stage_on: Callable[..., Any],
     far_kafka: tuple[KafkaBroker, CommitThrottle],
     eventually: Callable[..., None],
 ) -> None:
-    """L13: fetches throttled by a real quota: few requests, no lag of 0, not idle, no eviction."""
+    """Fetches throttled by a real quota: few requests, no lag of 0, not idle, no eviction."""
     broker, proxy = far_kafka
     proxy.policy = CommitPolicy(delay_s=0.3)
     stage = stage_on(broker, 4)

@@ -84,7 +84,7 @@ def test_an_interpreter_that_cannot_tell_gets_no_chunks(monkeypatch: pytest.Monk
 
 
 def test_a_chunk_runs_in_order_and_is_counted_once(bench: LaneBench) -> None:
-    """O1: received, run, handed in; nothing is left."""
+    """Received, run, handed in; nothing is left."""
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 a2")
     assert bench.dispatcher.backlog_records == 3
@@ -95,7 +95,7 @@ def test_a_chunk_runs_in_order_and_is_counted_once(bench: LaneBench) -> None:
 
 
 def test_only_one_chunk_is_out_and_partitions_take_turns(bench: LaneBench) -> None:
-    """O11: a partition with much to do does not keep the others waiting for all of it."""
+    """A partition with much to do does not keep the others waiting for all of it."""
     one, two = bench.assign(0), bench.assign(1)
     bench.receive(one, "a0 a1")
     bench.receive(one, "a2")
@@ -118,7 +118,7 @@ def test_waiting_records_of_a_partition_become_one_chunk(bench: LaneBench) -> No
 
 
 def test_the_watermark_is_the_record_that_runs(bench: LaneBench) -> None:
-    """C1: what a chunk has started last is not passed, what it ran before is."""
+    """What a chunk has started last is not passed, what it ran before is."""
     assignment = bench.assign()
     bench.receive(assignment, "a5 b6 c9")
     assert assignment.watermark() == 5
@@ -135,7 +135,7 @@ def test_the_watermark_is_the_record_that_runs(bench: LaneBench) -> None:
 
 
 def test_a_record_that_takes_long_becomes_a_lane_and_the_rest_goes_on(bench: LaneBench) -> None:
-    """O2: its key waits, the others do not."""
+    """Its key waits, the others do not."""
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 a2 c3")
     chunk = begin(bench)
@@ -155,7 +155,7 @@ def test_a_record_that_takes_long_becomes_a_lane_and_the_rest_goes_on(bench: Lan
 
 
 def test_what_had_not_started_comes_before_what_came_later(bench: LaneBench) -> None:
-    """O1: the rest of a chunk is the next one of its partition."""
+    """The rest of a chunk is the next one of its partition."""
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1")
     bench.receive(assignment, "b2")
@@ -195,7 +195,7 @@ def test_a_chunks_last_record_may_be_taken_after_it_has_ended(bench: LaneBench) 
 
 
 def test_a_failure_ends_the_chunk_and_the_key_waits(bench: LaneBench) -> None:
-    """F2: the failed record's followers wait, others do not, order is kept."""
+    """The failed record's followers wait, others do not, order is kept."""
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 c2 b3 d4")
     chunk = begin(bench)
@@ -235,7 +235,7 @@ def test_lanes_take_over_where_keys_count(bench: LaneBench) -> None:
 
 
 def test_a_dead_letter_holds_its_key_for_chunks_too(bench: LaneBench) -> None:
-    """F9: after `hold_key` the next records of the key wait."""
+    """After `hold_key` the next records of the key wait."""
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 a2")
     chunk = begin(bench)
@@ -273,7 +273,7 @@ def test_a_slow_handler_gets_lanes_a_part_at_a_time(bench: LaneBench) -> None:
 
 @pytest.mark.parametrize("begun", [0, 1, 3])
 def test_a_drain_ends_the_chunk_after_the_record_that_runs(bench: LaneBench, begun: int) -> None:
-    """R1: nothing above it starts, no hole is left, the rest is returned."""
+    """Nothing above it starts, no hole is left, the rest is returned."""
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 c2 d3")
     bench.receive(assignment, "e4")
@@ -291,7 +291,7 @@ def test_a_drain_ends_the_chunk_after_the_record_that_runs(bench: LaneBench, beg
 
 
 def test_a_drain_finishes_what_lies_below_the_highest_started(bench: LaneBench) -> None:
-    """R1: a lane behind the chunk leaves no hole either."""
+    """A lane behind the chunk leaves no hole either."""
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 a2 c3 d4")
     chunk = begin(bench)
@@ -309,7 +309,7 @@ def test_a_drain_finishes_what_lies_below_the_highest_started(bench: LaneBench) 
 
 
 def test_a_lost_partitions_chunk_is_stale(bench: LaneBench) -> None:
-    """R3: what its worker does afterwards counts for nothing, and the other partitions go on."""
+    """What its worker does afterwards counts for nothing, and the other partitions go on."""
     one, two = bench.assign(0), bench.assign(1)
     bench.receive(one, "a0 b1 c2")
     bench.receive(two, "x0")
@@ -324,7 +324,7 @@ def test_a_lost_partitions_chunk_is_stale(bench: LaneBench) -> None:
 
 
 def test_a_held_record_keeps_the_watermark_while_chunks_go_on(bench: LaneBench) -> None:
-    """F1: nothing at or above it is committed; other keys go on."""
+    """Nothing at or above it is committed; other keys go on."""
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1")
     chunk = begin(bench)
@@ -340,7 +340,7 @@ def test_a_held_record_keeps_the_watermark_while_chunks_go_on(bench: LaneBench) 
 
 
 def test_skipped_and_finished_before_are_no_part_of_a_chunk(bench: LaneBench) -> None:
-    """P1, and records that are too old: they have their outcome as they arrive."""
+    """They have their outcome as they arrive."""
     assignment = bench.assign(finished_before={1})
     bench.receive(assignment, "a0 b1 c2 d3", skipped={2})
     assert run_all(bench) == ["a0", "d3"]
@@ -349,7 +349,7 @@ def test_skipped_and_finished_before_are_no_part_of_a_chunk(bench: LaneBench) ->
 
 
 def test_express_is_for_lanes_of_one_partition() -> None:
-    """O6: a handler-wide lane would need every key."""
+    """A handler-wide lane would need every key."""
     with pytest.raises(AssertionError):
         Dispatcher("handler").use_express(cast("Any", None))
 
@@ -403,7 +403,7 @@ def test_a_users_function_is_asked_once_a_record_as_it_comes(users: LaneBench, a
 
 
 def test_what_a_chunk_leaves_behind_lanes_keeps_its_keys(users: LaneBench) -> None:
-    """O1: the others of the chunk have theirs, in the middle of it, too."""
+    """The others of the chunk have theirs, in the middle of it, too."""
     assignment = users.assign()
     users.receive(assignment, "a0")
     chunk = begin(users)
@@ -424,7 +424,7 @@ def test_what_a_chunk_leaves_behind_lanes_keeps_its_keys(users: LaneBench) -> No
 
 
 def test_records_without_a_key_go_in_lanes_with_the_rest_of_their_batch(users: LaneBench) -> None:
-    """O12: a failed `order_by` keeps its record from the handler; the order of the others holds."""
+    """A failed `order_by` keeps its record from the handler; the order of the others holds."""
     assignment = users.assign()
     users.receive(assignment, "a0 b1")
     users.receive(assignment, "a2 z3 c4")

@@ -9,7 +9,7 @@ from tests.kit.lane_bench import LaneBench
 
 
 def test_a_drain_finishes_what_lies_below_the_highest_started_offset() -> None:
-    """R1: with offset 3 running, 0 to 3 still run and 4 is returned; the commit has no hole below it."""
+    """With offset 3 running, 0 to 3 still run and 4 is returned; the commit has no hole below it."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 c2 d3 e4")
@@ -26,7 +26,7 @@ def test_a_drain_finishes_what_lies_below_the_highest_started_offset() -> None:
 
 
 def test_a_drain_with_nothing_started_returns_everything() -> None:
-    """R1: queued work above the last outcome is left for the next owner, who repeats nothing."""
+    """Queued work above the last outcome is left for the next owner, who repeats nothing."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 c2 d3")
@@ -40,7 +40,7 @@ def test_a_drain_with_nothing_started_returns_everything() -> None:
 
 
 def test_a_running_lane_is_cut_after_its_current_record() -> None:
-    """R1: the followers of a running head above every started offset do not start."""
+    """The followers of a running head above every started offset do not start."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 a1 a2")
@@ -54,7 +54,7 @@ def test_a_running_lane_is_cut_after_its_current_record() -> None:
 
 
 def test_a_running_lane_goes_on_up_to_the_highest_started_offset() -> None:
-    """R1: its followers below another key's started record run, those above do not."""
+    """Its followers below another key's started record run, those above do not."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 a1 b2 a3")
@@ -68,7 +68,7 @@ def test_a_running_lane_goes_on_up_to_the_highest_started_offset() -> None:
 
 
 def test_a_stop_without_drain_ends_only_what_runs() -> None:
-    """L2: running ends and commits; queued is neither started nor committed."""
+    """Running ends and commits; queued is neither started nor committed."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 c2 b3")
@@ -81,7 +81,7 @@ def test_a_stop_without_drain_ends_only_what_runs() -> None:
 
 
 def test_what_was_returned_is_never_passed() -> None:
-    """L2: a record finished above a returned one does not take the watermark over it."""
+    """A record finished above a returned one does not take the watermark over it."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 c2")
@@ -102,7 +102,7 @@ def test_what_was_returned_is_never_passed() -> None:
 
 @pytest.mark.parametrize("scope", ["partition", "handler"])
 def test_a_running_record_above_an_returned_one_does_not_raise_the_watermark(scope: str) -> None:
-    """L2: the lowest of what is unfinished and what was returned counts."""
+    """The lowest of what is unfinished and what was returned counts."""
     bench = LaneBench(scope)  # type: ignore[arg-type]
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1")
@@ -115,7 +115,7 @@ def test_a_running_record_above_an_returned_one_does_not_raise_the_watermark(sco
 
 
 def test_a_ready_lane_that_was_cut_may_still_be_taken_and_handed_in() -> None:
-    """R1: a worker that pops it finds nothing to do, and the hand-in does no harm."""
+    """A worker that pops it finds nothing to do, and the hand-in does no harm."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1")
@@ -128,7 +128,7 @@ def test_a_ready_lane_that_was_cut_may_still_be_taken_and_handed_in() -> None:
 
 
 def test_a_worker_that_popped_a_lane_before_the_drain_starts_nothing_above_the_limit() -> None:
-    """R1: popped, not yet marked running, cut in between: the head is gone when the worker looks."""
+    """Popped, not yet marked running, cut in between: the head is gone when the worker looks."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1")
@@ -142,7 +142,7 @@ def test_a_worker_that_popped_a_lane_before_the_drain_starts_nothing_above_the_l
 
 
 def test_a_late_result_is_stale_and_counted() -> None:
-    """R2: what finishes after its epoch ended changes no count but the stale one."""
+    """What finishes after its epoch ended changes no count but the stale one."""
     bench = LaneBench()
     old = bench.assign()
     bench.receive(old, "a0 b1")
@@ -164,7 +164,7 @@ def test_a_late_result_is_stale_and_counted() -> None:
 
 @pytest.mark.parametrize("decision", [RetryHead(0.0, "r"), HoldHead("h"), SkipHead("s")])
 def test_a_late_failure_is_dropped(decision: RetryHead | HoldHead | SkipHead) -> None:
-    """R2: a decision about a record of an ended epoch is not carried out."""
+    """A decision about a record of an ended epoch is not carried out."""
     bench = LaneBench()
     old = bench.assign()
     bench.receive(old, "a0")
@@ -179,7 +179,7 @@ def test_a_late_failure_is_dropped(decision: RetryHead | HoldHead | SkipHead) ->
 
 
 def test_a_holder_that_looks_after_the_end_starts_nothing() -> None:
-    """R3: begun before the partition was lost, looked at after: nothing runs."""
+    """Begun before the partition was lost, looked at after: nothing runs."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1")
@@ -191,7 +191,7 @@ def test_a_holder_that_looks_after_the_end_starts_nothing() -> None:
 
 
 def test_lanes_of_an_ended_epoch_that_stand_ready_do_no_harm() -> None:
-    """R3: they are taken, found empty and handed in, while the same key has a new lane."""
+    """They are taken, found empty and handed in, while the same key has a new lane."""
     bench = LaneBench()
     old = bench.assign()
     bench.receive(old, "a0 b1")
@@ -205,7 +205,7 @@ def test_lanes_of_an_ended_epoch_that_stand_ready_do_no_harm() -> None:
 
 
 def test_a_parked_record_does_not_keep_a_drain_waiting() -> None:
-    """R1: a drain waits for what runs or could run, not for a retry's time."""
+    """A drain waits for what runs or could run, not for a retry's time."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1")
@@ -221,7 +221,7 @@ def test_a_parked_record_does_not_keep_a_drain_waiting() -> None:
 
 
 def test_a_drain_starts_nothing_above_a_held_head() -> None:
-    """R1: all above it is repeated anyway, so only what lies below it is finished."""
+    """All above it is repeated anyway, so only what lies below it is finished."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 c2 d3")
@@ -237,7 +237,7 @@ def test_a_drain_starts_nothing_above_a_held_head() -> None:
 
 
 def test_a_retry_that_comes_due_while_draining_runs() -> None:
-    """R1: what lies within the drain's limit may still finish."""
+    """What lies within the drain's limit may still finish."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 a2 c3")
@@ -252,7 +252,7 @@ def test_a_retry_that_comes_due_while_draining_runs() -> None:
 
 
 def test_a_failure_while_draining_holds_the_watermark() -> None:
-    """R1: a record that fails during the drain is held, and the drain is over."""
+    """A record that fails during the drain is held, and the drain is over."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1")
@@ -270,7 +270,7 @@ def test_a_failure_while_draining_holds_the_watermark() -> None:
 
 
 def test_ending_one_partition_leaves_the_others_alone() -> None:
-    """R4: retained partitions go on without pause or repeat."""
+    """Retained partitions go on without pause or repeat."""
     bench = LaneBench()
     leaving, staying = bench.assign(0), bench.assign(1)
     bench.receive(leaving, "a0 b1")
@@ -284,7 +284,7 @@ def test_ending_one_partition_leaves_the_others_alone() -> None:
 
 
 def test_a_partition_cannot_be_assigned_twice() -> None:
-    """R4: two epochs of one partition at once would be an engine defect, and are refused."""
+    """Two epochs of one partition at once would be an engine defect, and are refused."""
     bench = LaneBench()
     bench.assign()
     with pytest.raises(AssertionError, match="assigned twice"):
@@ -292,7 +292,7 @@ def test_a_partition_cannot_be_assigned_twice() -> None:
 
 
 def test_records_wait_until_their_partition_is_opened() -> None:
-    """J5: nothing starts before the user's code is ready; then all of it does, in order."""
+    """Nothing starts before the user's code is ready; then all of it does, in order."""
     bench = LaneBench()
     assignment = bench.assign(opened=False)
     bench.receive(assignment, "a0 b1 a2")
@@ -306,7 +306,7 @@ def test_records_wait_until_their_partition_is_opened() -> None:
 
 
 def test_a_partition_revoked_before_it_was_opened_starts_nothing() -> None:
-    """J5: an open that comes late finds nothing to start."""
+    """An open that comes late finds nothing to start."""
     bench = LaneBench()
     assignment = bench.assign(opened=False)
     bench.receive(assignment, "a0 b1")
@@ -322,7 +322,7 @@ def test_a_partition_revoked_before_it_was_opened_starts_nothing() -> None:
 
 
 def test_a_record_of_an_unopened_partition_waits_though_the_one_before_it_was_revoked() -> None:
-    """O6, J5: a ready lane whose head is cut does not start the next partition's record too early."""
+    """A ready lane whose head is cut does not start the next partition's record too early."""
     bench = LaneBench("handler")
     one, unopened = bench.assign(0), bench.assign(1, opened=False)
     bench.receive(one, "a0")
@@ -336,7 +336,7 @@ def test_a_record_of_an_unopened_partition_waits_though_the_one_before_it_was_re
 
 
 def test_whether_anything_can_run_is_known_over_all_partitions() -> None:
-    """L1: a stop waits for every partition's work, and for nothing that only waits."""
+    """A stop waits for every partition's work, and for nothing that only waits."""
     bench = LaneBench()
     bench.receive(bench.assign(0), "a0")
     bench.receive(bench.assign(1), "b0")

@@ -318,7 +318,7 @@ class ExpressHistory(RuleBasedStateMachine):
 
     @invariant()
     def the_watermark_passes_no_unfinished_record(self) -> None:
-        """C9: at or below the lowest unfinished record, and never back."""
+        """At or below the lowest unfinished record, and never back."""
         for epoch in self.epochs.values():
             self.judge_watermark(epoch)
 
@@ -336,7 +336,7 @@ class ExpressHistory(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_forgotten(self) -> None:
-        """C9: what has no outcome is counted, in records and bytes, and is in one place."""
+        """What has no outcome is counted, in records and bytes, and is in one place."""
         for epoch in self.epochs.values():
             assignment = epoch.assignment
             there = sorted(message.offset() for message in assignment.unfinished())
@@ -356,7 +356,7 @@ class ExpressHistory(RuleBasedStateMachine):
 
     @invariant()
     def every_record_is_under_its_own_key(self) -> None:
-        """O1: in its lane, and in what a chunk remembers of a user's function."""
+        """In its lane, and in what a chunk remembers of a user's function."""
         for epoch in self.epochs.values():
             for lane in epoch.assignment.lanes.values():
                 if not isinstance(lane.key, KeyFailure):
@@ -418,7 +418,7 @@ class UsersExpressHistory(ExpressHistory):
 
 @pytest.mark.parametrize("history", [ExpressHistory, UsersExpressHistory])
 def test_chunks_keep_every_promise_whatever_comes_between(history: type[ExpressHistory]) -> None:
-    """C9, J6: order, commits and counts after every step of random histories."""
+    """Order, commits and counts after every step of random histories."""
     from hypothesis.stateful import run_state_machine_as_test  # noqa: PLC0415 - beside its only use
 
     run_state_machine_as_test(  # type: ignore[no-untyped-call]

@@ -28,7 +28,7 @@ def bench(request: pytest.FixtureRequest) -> LaneBench:
 
 
 def test_what_lanes_hold_is_not_finished(bench: LaneBench) -> None:
-    """P1: heads that run, that are ready, and their followers; the rest is."""
+    """Heads that run, that are ready, and their followers; the rest is."""
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 c2 a3 d4 e5")
     for key in "bde":
@@ -38,7 +38,7 @@ def test_what_lanes_hold_is_not_finished(bench: LaneBench) -> None:
 
 
 def test_nothing_received_or_nothing_unfinished_has_no_ranges(bench: LaneBench) -> None:
-    """P1: then the position says all."""
+    """Then the position says all."""
     assignment = bench.assign()
     assert assignment.extent() is None
     bench.receive(assignment, "a0 b1")
@@ -48,7 +48,7 @@ def test_nothing_received_or_nothing_unfinished_has_no_ranges(bench: LaneBench) 
 
 
 def test_held_lanes_are_not_finished(bench: LaneBench) -> None:
-    """P1: a held head and the followers parked with it."""
+    """A held head and the followers parked with it."""
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 a2 d3")
     bench.fail_head(bench.begin_key("a"), HoldHead("failed"))
@@ -59,7 +59,7 @@ def test_held_lanes_are_not_finished(bench: LaneBench) -> None:
 
 
 def test_holes_in_the_log_join_ranges() -> None:
-    """P2: what the log does not hold needs no room of its own."""
+    """What the log does not hold needs no room of its own."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 b10 c20 d30")
@@ -69,7 +69,7 @@ def test_holes_in_the_log_join_ranges() -> None:
 
 
 def test_chunks_are_unfinished_from_the_record_that_runs_on() -> None:
-    """P1: what is in chunks has no lane, and is no more finished for that."""
+    """What is in chunks has no lane, and is no more finished for that."""
     bench = LaneBench(express=True)
     assert bench.dispatcher.express is not None
     assignment = bench.assign()
@@ -83,7 +83,7 @@ def test_chunks_are_unfinished_from_the_record_that_runs_on() -> None:
 
 
 def test_what_a_drain_returned_is_not_finished(bench: LaneBench) -> None:
-    """P1: at a revoke, what was cut is in no lane any more: the last commit must not call it finished."""
+    """At a revoke, what was cut is in no lane any more: the last commit must not call it finished."""
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 c2 d3 e4")
     for key in "bd":
@@ -94,7 +94,7 @@ def test_what_a_drain_returned_is_not_finished(bench: LaneBench) -> None:
 
 
 def test_returned_chunks_are_not_finished() -> None:
-    """P1: the same of records that had no lane yet."""
+    """The same of records that had no lane yet."""
     bench = LaneBench(express=True)
     assert bench.dispatcher.express is not None
     assignment = bench.assign()
@@ -107,7 +107,7 @@ def test_returned_chunks_are_not_finished() -> None:
 
 
 def test_restored_ranges_stay_until_their_records_were_received() -> None:
-    """P1: a second crash before that must not forget them; joined with what this epoch has finished."""
+    """A second crash before that must not forget them; joined with what this epoch has finished."""
     bench = LaneBench()
     before = FinishedBefore([(1, 4), (6, 9)], leader_epoch=3)
     assignment = bench.dispatcher.assign(P0, 1, finished_before=before)
@@ -125,7 +125,7 @@ def test_restored_ranges_stay_until_their_records_were_received() -> None:
 
 
 def test_a_record_of_a_newer_leader_is_another_one() -> None:
-    """C10: the log was cut within the ranges and written anew: what came since runs."""
+    """The log was cut within the ranges and written anew: what came since runs."""
     bench = LaneBench()
     before = FinishedBefore([(1, 9)], leader_epoch=3)
     assignment = bench.dispatcher.assign(P0, 1, finished_before=before)
@@ -138,7 +138,7 @@ def test_a_record_of_a_newer_leader_is_another_one() -> None:
 
 
 def test_ranges_find_their_offsets() -> None:
-    """P1: membership and what lies above an offset."""
+    """Membership and what lies above an offset."""
     before = FinishedBefore([(2, 4), (7, 8)])
     assert [offset for offset in range(10) if offset in before] == [2, 3, 7]
     assert list(before.above(0)) == [(2, 4), (7, 8)]

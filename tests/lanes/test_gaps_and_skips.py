@@ -8,7 +8,7 @@ from tests.kit.lane_bench import LaneBench
 
 
 def test_the_watermark_passes_a_gap_once_what_lies_before_it_is_done() -> None:
-    """C11, C3: a gap is a hole: unfinished records hold the watermark, then it is at the gap's end."""
+    """A gap is a hole: unfinished records hold the watermark, then it is at the gap's end."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a3 b4")
@@ -23,7 +23,7 @@ def test_the_watermark_passes_a_gap_once_what_lies_before_it_is_done() -> None:
 
 
 def test_a_gap_before_the_first_record_is_a_position_to_commit() -> None:
-    """C11: nothing was received yet, and the end of the gap is committed all the same."""
+    """Nothing was received yet, and the end of the gap is committed all the same."""
     bench = LaneBench()
     assignment = bench.assign()
     assert assignment.watermark() is None
@@ -32,7 +32,7 @@ def test_a_gap_before_the_first_record_is_a_position_to_commit() -> None:
 
 
 def test_a_commit_at_the_end_of_a_gap_carries_no_leader_epoch() -> None:
-    """C11: nothing is known of the record before it; the records around keep their own epochs."""
+    """Nothing is known of the record before it; the records around keep their own epochs."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a3", leader_epoch=5)
@@ -43,7 +43,7 @@ def test_a_commit_at_the_end_of_a_gap_carries_no_leader_epoch() -> None:
 
 
 def test_a_position_never_jumps_back_within_an_epoch() -> None:
-    """C9: offsets that come twice would let the watermark pass them the first time."""
+    """Offsets that come twice would let the watermark pass them the first time."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a3")

@@ -7,7 +7,7 @@ from tests.kit.lane_bench import LaneBench
 
 
 def test_a_parked_lane_is_parked_whole() -> None:
-    """F2: its followers wait, other keys do not, and no worker is held."""
+    """Its followers wait, other keys do not, and no worker is held."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 a1 b2")
@@ -21,7 +21,7 @@ def test_a_parked_lane_is_parked_whole() -> None:
 
 
 def test_nothing_is_released_before_its_time() -> None:
-    """F3: a retry comes when it is due and not a moment earlier."""
+    """A retry comes when it is due and not a moment earlier."""
     bench = LaneBench()
     bench.receive(bench.assign(), "a0")
     bench.now_s = 10.0
@@ -36,7 +36,7 @@ def test_nothing_is_released_before_its_time() -> None:
 
 
 def test_parked_lanes_come_back_in_the_order_of_their_times() -> None:
-    """F3: the earliest first, equal times in the order of parking."""
+    """The earliest first, equal times in the order of parking."""
     bench = LaneBench()
     bench.receive(bench.assign(), "a0 b1 c2 d3")
     for lane, after_s in zip(bench.begin(4), (3.0, 1.0, 2.0, 1.0), strict=True):
@@ -49,7 +49,7 @@ def test_parked_lanes_come_back_in_the_order_of_their_times() -> None:
 
 
 def test_ten_thousand_retries_keep_ten_entries() -> None:
-    """F4: bookkeeping follows the lanes that wait, not the retries they had."""
+    """Bookkeeping follows the lanes that wait, not the retries they had."""
     bench = LaneBench()
     bench.receive(bench.assign(), " ".join(f"{chr(97 + n)}{n}" for n in range(10)))
     holds = bench.dispatcher.holds
@@ -64,7 +64,7 @@ def test_ten_thousand_retries_keep_ten_entries() -> None:
 
 
 def test_a_record_held_by_its_policy_waits_for_a_command() -> None:
-    """F1: no time releases it, `retry_key` does."""
+    """No time releases it, `retry_key` does."""
     bench = LaneBench()
     bench.receive(bench.assign(), "a0 a1")
     bench.fail_head(bench.begin()[0], HoldHead("poison"))
@@ -77,7 +77,7 @@ def test_a_record_held_by_its_policy_waits_for_a_command() -> None:
 
 
 def test_retry_key_does_not_wait_for_the_time() -> None:
-    """F1: a command releases a parked lane at once, and its time then releases nothing."""
+    """A command releases a parked lane at once, and its time then releases nothing."""
     bench = LaneBench()
     bench.receive(bench.assign(), "a0 a1")
     bench.fail_head(bench.begin()[0], RetryHead(60.0, "later"))
@@ -90,7 +90,7 @@ def test_retry_key_does_not_wait_for_the_time() -> None:
 
 
 def test_a_time_that_passed_by_does_not_end_a_later_hold() -> None:
-    """F3: after a command, the lane fails again: only its new time counts."""
+    """After a command, the lane fails again: only its new time counts."""
     bench = LaneBench()
     bench.receive(bench.assign(), "a0")
     bench.fail_head(bench.begin()[0], RetryHead(1.0, "later"))
@@ -101,7 +101,7 @@ def test_a_time_that_passed_by_does_not_end_a_later_hold() -> None:
 
 
 def test_skip_key_gives_the_held_head_an_outcome() -> None:
-    """F1: the poison record is passed and counted, its followers run."""
+    """The poison record is passed and counted, its followers run."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 a1")
@@ -116,7 +116,7 @@ def test_skip_key_gives_the_held_head_an_outcome() -> None:
 
 
 def test_commands_leave_keys_that_do_not_wait_alone() -> None:
-    """F1: a queued or running key has no held head to skip or retry."""
+    """A queued or running key has no held head to skip or retry."""
     bench = LaneBench()
     bench.receive(bench.assign(), "a0 b1")
     bench.begin()
@@ -126,7 +126,7 @@ def test_commands_leave_keys_that_do_not_wait_alone() -> None:
 
 
 def test_a_paused_key_starts_nothing_more() -> None:
-    """F1: queued and new records of it wait, other keys run."""
+    """Queued and new records of it wait, other keys run."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1")
@@ -138,7 +138,7 @@ def test_a_paused_key_starts_nothing_more() -> None:
 
 
 def test_a_key_paused_before_its_first_record_waits_too() -> None:
-    """F1: the pause holds for lanes that are made later, in every partition."""
+    """The pause holds for lanes that are made later, in every partition."""
     bench = LaneBench()
     bench.dispatcher.holds.pause_key(b"a")
     for partition in range(2):
@@ -149,7 +149,7 @@ def test_a_key_paused_before_its_first_record_waits_too() -> None:
 
 
 def test_a_key_paused_while_it_runs_stops_at_its_hand_in() -> None:
-    """F1: what runs ends first."""
+    """What runs ends first."""
     bench = LaneBench()
     bench.receive(bench.assign(), "a0 a1")
     [lane] = bench.begin()
@@ -164,7 +164,7 @@ def test_a_key_paused_while_it_runs_stops_at_its_hand_in() -> None:
 
 
 def test_a_pause_survives_a_worker_that_had_just_taken_the_lane() -> None:
-    """F1: popped but not marked running: the worker's turn runs, then the key waits."""
+    """Popped but not marked running: the worker's turn runs, then the key waits."""
     bench = LaneBench()
     bench.receive(bench.assign(), "a0 a1")
     lane = bench.dispatcher.ready.popleft()
@@ -176,7 +176,7 @@ def test_a_pause_survives_a_worker_that_had_just_taken_the_lane() -> None:
 
 
 def test_resume_does_not_end_a_retrys_wait() -> None:
-    """F3: pausing and resuming a parked key changes nothing of its time."""
+    """Pausing and resuming a parked key changes nothing of its time."""
     bench = LaneBench()
     bench.receive(bench.assign(), "a0")
     bench.fail_head(bench.begin()[0], RetryHead(5.0, "later"))
@@ -188,7 +188,7 @@ def test_resume_does_not_end_a_retrys_wait() -> None:
 
 
 def test_a_retry_that_comes_due_while_its_key_is_paused_waits_for_the_resume() -> None:
-    """F3: a pause wins over a time."""
+    """A pause wins over a time."""
     bench = LaneBench()
     bench.receive(bench.assign(), "a0")
     bench.fail_head(bench.begin()[0], RetryHead(1.0, "later"))
@@ -201,7 +201,7 @@ def test_a_retry_that_comes_due_while_its_key_is_paused_waits_for_the_resume() -
 
 
 def test_a_key_paused_before_its_partition_is_opened_waits_for_both() -> None:
-    """J5: neither the opening nor the resume alone starts it."""
+    """Neither the opening nor the resume alone starts it."""
     bench = LaneBench()
     assignment = bench.assign(opened=False)
     bench.receive(assignment, "a0 b1")
@@ -216,7 +216,7 @@ def test_a_key_paused_before_its_partition_is_opened_waits_for_both() -> None:
 
 
 def test_a_key_resumed_before_its_partition_is_opened_waits_for_the_opening() -> None:
-    """J5: a resume starts nothing in a partition that is not open."""
+    """A resume starts nothing in a partition that is not open."""
     bench = LaneBench()
     assignment = bench.assign(opened=False)
     bench.dispatcher.holds.pause_key(b"a")
@@ -229,7 +229,7 @@ def test_a_key_resumed_before_its_partition_is_opened_waits_for_the_opening() ->
 
 
 def test_holds_end_with_their_partition() -> None:
-    """R3: parked, held and paused lanes of a lost partition are forgotten; the pause of the key is not."""
+    """Parked, held and paused lanes of a lost partition are forgotten; the pause of the key is not."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 c2")
@@ -246,7 +246,7 @@ def test_holds_end_with_their_partition() -> None:
 
 
 def test_waits_that_commands_end_do_not_pile_up() -> None:
-    """F4: a lane that is retried by hand again and again, its next retry far away, is one entry."""
+    """A lane that is retried by hand again and again, its next retry far away, is one entry."""
     bench = LaneBench()
     bench.receive(bench.assign(), "a0")
     holds = bench.dispatcher.holds

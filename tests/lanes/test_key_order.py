@@ -15,7 +15,7 @@ def _of_key(started: list[str], key: str) -> list[str]:
 
 
 def test_records_of_a_key_start_in_offset_order_whatever_the_workers_do() -> None:
-    """O1: with many keys and workers in random order, each key's starts follow the offsets."""
+    """With many keys and workers in random order, each key's starts follow the offsets."""
     rng = random.Random(1)
     bench = LaneBench()
     assignment = bench.assign()
@@ -33,7 +33,7 @@ def test_records_of_a_key_start_in_offset_order_whatever_the_workers_do() -> Non
 
 
 def test_a_retried_record_runs_again_before_its_followers() -> None:
-    """O1: a parked head comes first when its lane goes on."""
+    """A parked head comes first when its lane goes on."""
     bench = LaneBench()
     bench.receive(bench.assign(), "a0 a1")
     bench.fail_head(bench.begin()[0], RetryHead(1.0, "later"))
@@ -45,7 +45,7 @@ def test_a_retried_record_runs_again_before_its_followers() -> None:
 
 
 def test_a_key_has_one_holder_at_a_time() -> None:
-    """O1: while a lane is lent, no second worker gets its key, nor the record that just arrived."""
+    """While a lane is lent, no second worker gets its key, nor the record that just arrived."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 a1")
@@ -58,7 +58,7 @@ def test_a_key_has_one_holder_at_a_time() -> None:
 
 
 def test_a_record_that_arrives_after_the_last_was_finished_is_run_once_the_lane_is_handed_in() -> None:
-    """O1: a holder that is done with its lane does not strand a record queued behind it."""
+    """A holder that is done with its lane does not strand a record queued behind it."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0")
@@ -72,7 +72,7 @@ def test_a_record_that_arrives_after_the_last_was_finished_is_run_once_the_lane_
 
 
 def test_a_blocked_key_delays_no_other() -> None:
-    """O2: key a blocks; b to z finish, a's later ones do not start."""
+    """Key a blocks; b to z finish, a's later ones do not start."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 a1")
@@ -86,7 +86,7 @@ def test_a_blocked_key_delays_no_other() -> None:
 
 
 def test_a_held_key_delays_no_other() -> None:
-    """O2: a failed record kept by its policy holds back its own key alone."""
+    """A failed record kept by its policy holds back its own key alone."""
     bench = LaneBench()
     bench.receive(bench.assign(), "a0 a1 b2")
     bench.fail_head(bench.begin_key("a"), HoldHead("poison"))
@@ -95,7 +95,7 @@ def test_a_held_key_delays_no_other() -> None:
 
 
 def test_no_more_lanes_are_lent_than_there_are_keys() -> None:
-    """O3: two keys feed two workers, however many ask, and all is done in the end."""
+    """Two keys feed two workers, however many ask, and all is done in the end."""
     bench = LaneBench()
     bench.receive(bench.assign(), "a0 b1 a2 b3 a4 b5")
     lanes = bench.begin(16)
@@ -106,7 +106,7 @@ def test_no_more_lanes_are_lent_than_there_are_keys() -> None:
 
 
 def test_equal_keys_in_distinct_objects_share_a_lane() -> None:
-    """O5: the key's bytes count, not the object that holds them."""
+    """The key's bytes count, not the object that holds them."""
     bench = LaneBench()
     messages = [SimulatedMessage("t", 0, offset, bytes(bytearray(b"long key"))) for offset in range(2)]
     assert messages[0].key() is not messages[1].key()
@@ -115,7 +115,7 @@ def test_equal_keys_in_distinct_objects_share_a_lane() -> None:
 
 
 def test_by_partition_lends_one_lane_per_partition() -> None:
-    """O7: records of one partition are one lane, whatever their keys."""
+    """Records of one partition are one lane, whatever their keys."""
     bench = LaneBench(order_by=by_partition)
     one, two = bench.assign(0), bench.assign(1)
     bench.receive(one, "a0 b1 c2")
@@ -124,7 +124,7 @@ def test_by_partition_lends_one_lane_per_partition() -> None:
 
 
 def test_no_more_lanes_are_lent_than_workers_ask_for() -> None:
-    """O8: a lane runs only while somebody holds it, so N workers run at most N handlers."""
+    """A lane runs only while somebody holds it, so N workers run at most N handlers."""
     bench = LaneBench()
     bench.receive(bench.assign(), " ".join(f"{chr(97 + n % 26)}{n}" for n in range(200)))
     lanes = bench.begin(3)
@@ -133,7 +133,7 @@ def test_no_more_lanes_are_lent_than_workers_ask_for() -> None:
 
 
 def test_a_hundred_thousand_keys_leave_nothing_behind() -> None:
-    """O9: per-key state is gone once a key's records are finished."""
+    """Per-key state is gone once a key's records are finished."""
     bench = LaneBench()
     assignment = bench.assign()
     lanes_max = 0
@@ -148,7 +148,7 @@ def test_a_hundred_thousand_keys_leave_nothing_behind() -> None:
 
 
 def test_a_busy_early_lane_does_not_keep_late_ones_waiting() -> None:
-    """O11: a lane that is handed in with records left goes behind the lanes that waited."""
+    """A lane that is handed in with records left goes behind the lanes that waited."""
     bench = LaneBench()
     bench.receive(bench.assign(), "a0 a1 a2 a3 b4 c5")
     turns = []
@@ -159,7 +159,7 @@ def test_a_busy_early_lane_does_not_keep_late_ones_waiting() -> None:
 
 
 def test_a_lane_that_fails_and_comes_back_waits_its_turn() -> None:
-    """O11: retries of one key do not overtake lanes that were ready before."""
+    """Retries of one key do not overtake lanes that were ready before."""
     bench = LaneBench()
     bench.receive(bench.assign(), "a0 b1 c2")
     bench.fail_head(bench.begin()[0], RetryHead(0.0, "at once"))
@@ -169,7 +169,7 @@ def test_a_lane_that_fails_and_comes_back_waits_its_turn() -> None:
 
 
 def test_the_head_knows_how_often_it_failed() -> None:
-    """O1: failed calls are counted per record; the next record of the key starts at none."""
+    """Failed calls are counted per record; the next record of the key starts at none."""
     bench = LaneBench()
     bench.receive(bench.assign(), "a0 a1")
     for failed in range(3):

@@ -58,7 +58,7 @@ def test_merged_batches_keep_the_last_records_timestamp() -> None:
 
 @pytest.mark.parametrize("batches", [1_001, 3_333])
 def test_a_merged_mark_is_of_one_leader_epoch(batches: int) -> None:
-    """C3: a commit carries the epoch of the very record before it, merged or not."""
+    """A commit carries the epoch of the very record before it, merged or not."""
     bench = _held_bench()
     (assignment,) = bench.dispatcher.assignments.values()
     for offset in range(1, batches):

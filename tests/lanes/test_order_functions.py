@@ -40,7 +40,7 @@ def _message(offset: int = 0, key: bytes | None = b"k", **options: Any) -> Simul
 def test_records_without_a_key_follow_their_policy(
     null_key: NullKey, side_by_side: int, scope: Scope
 ) -> None:
-    """O4: spread runs all side by side, partition one per partition, one_lane one within the scope."""
+    """Spread runs all side by side, partition one per partition, one_lane one within the scope."""
     bench = LaneBench(scope, null_key)
     for partition in range(2):
         bench.receive(bench.assign(partition), WITHOUT_KEYS)
@@ -56,7 +56,7 @@ def test_records_without_a_key_follow_their_policy(
 
 
 def test_a_record_without_a_key_is_ordered_by_the_partition_key_of_its_amqp_producer() -> None:
-    """E4: `x-opt-partition-key` stands in for the key, so its records share a lane."""
+    """`x-opt-partition-key` stands in for the key, so its records share a lane."""
     header = [("other", b"1"), (PARTITION_KEY_HEADER, b"\xa1\x02ab")]
     messages = [_message(offset, None, headers=header) for offset in range(2)]
     first, second = KeyReader().keys(messages)
@@ -90,36 +90,36 @@ def test_a_record_without_a_key_is_ordered_by_the_partition_key_of_its_amqp_prod
     ],
 )
 def test_a_partition_key_is_the_same_lane_in_whichever_encoding_it_comes(header: bytes, key: bytes) -> None:
-    """E4: an AMQP string and plain UTF-8 of one key are one lane; what cannot be decoded is its own key."""
+    """An AMQP string and plain UTF-8 of one key are one lane; what cannot be decoded is its own key."""
     assert KeyReader().keys([_message(0, None, headers=[(PARTITION_KEY_HEADER, header)])]) == [key]
 
 
 def test_of_several_partition_keys_the_last_counts() -> None:
-    """E4: as with any header."""
+    """As with any header."""
     twice = [(PARTITION_KEY_HEADER, b"first"), (PARTITION_KEY_HEADER, b"last"), ("other", b"x")]
     assert KeyReader().keys([_message(0, None, headers=twice)]) == [b"last"]
 
 
 def test_a_partition_key_header_without_a_value_is_no_key() -> None:
-    """O4: such a record follows the policy for records without a key."""
+    """Such a record follows the policy for records without a key."""
     [key] = KeyReader(null_key="one_lane").keys([_message(0, None, headers=[(PARTITION_KEY_HEADER, None)])])
     assert key == Everything()
 
 
 def test_the_key_wins_over_the_partition_key_header() -> None:
-    """O4: a record that has a key is ordered by it."""
+    """A record that has a key is ordered by it."""
     assert KeyReader().keys([_message(key=b"k", headers=[(PARTITION_KEY_HEADER, b"p")])]) == [b"k"]
 
 
 @pytest.mark.parametrize("order_by", [by_key, by_partition, by_topic_partition, unordered])
 def test_a_named_order_function_gives_the_same_key_alone_and_in_a_batch(order_by: Any) -> None:
-    """O5: what the reader does for speed changes no key."""
+    """What the reader does for speed changes no key."""
     messages = [_message(offset, b"%d" % (offset % 3)) for offset in range(9)]
     assert KeyReader(order_by).keys(messages) == [order_by(message) for message in messages]
 
 
 def test_unordered_gives_every_record_a_lane_of_its_own() -> None:
-    """O4: records that nobody orders all run side by side."""
+    """Records that nobody orders all run side by side."""
     bench = LaneBench(order_by=unordered)
     bench.receive(bench.assign(), "a0 a1 a2")
     assert len(bench.begin(9)) == 3
@@ -131,7 +131,7 @@ def test_unordered_gives_every_record_a_lane_of_its_own() -> None:
     ids=lambda key: type(key).__name__,
 )
 def test_a_users_tuple_never_joins_a_lane_that_was_made_here(own: Any) -> None:
-    """O4: an order function may return any tuple, also one with the content of a key of ours."""
+    """An order function may return any tuple, also one with the content of a key of ours."""
     same_content = tuple(own)
     assert own != same_content
     assert same_content != own
@@ -143,7 +143,7 @@ def test_a_users_tuple_never_joins_a_lane_that_was_made_here(own: Any) -> None:
 
 
 def test_a_users_order_function_sees_a_record_and_decides() -> None:
-    """O1: what the function returns is the lane; `wrap` makes what it is given."""
+    """What the function returns is the lane; `wrap` makes what it is given."""
     seen = []
 
     def by_length(record: Record) -> int:
@@ -157,14 +157,14 @@ def test_a_users_order_function_sees_a_record_and_decides() -> None:
 
 @pytest.mark.parametrize("null_key", ["spread", "partition", "one_lane"])
 def test_a_users_none_follows_the_null_key_policy(null_key: NullKey) -> None:
-    """O4: an order function may say that a record has no key."""
+    """An order function may say that a record has no key."""
     users = KeyReader(lambda _: None, null_key=null_key)
     named = KeyReader(null_key=null_key)
     assert users.keys([_message(3)]) == named.keys([_message(3, None)])
 
 
 def test_an_order_function_that_raises_fails_its_record_alone() -> None:
-    """O12: the error becomes the record's key; the others of the batch have theirs."""
+    """The error becomes the record's key; the others of the batch have theirs."""
 
     def order_by(message: SimulatedMessage) -> bytes | None:
         if message.offset() == 1:
@@ -178,21 +178,21 @@ def test_an_order_function_that_raises_fails_its_record_alone() -> None:
 
 
 def test_a_key_that_cannot_be_hashed_fails_its_record_alone() -> None:
-    """O12: an unhashable key is the user's error, told like one."""
+    """An unhashable key is the user's error, told like one."""
     [failed] = KeyReader(lambda _: ["a", "list"]).keys([_message()])  # type: ignore[arg-type,return-value]
     assert isinstance(failed, KeyFailure)
     assert isinstance(failed.error, TypeError)
 
 
 def test_a_failed_key_can_be_dispatched() -> None:
-    """O12: the record takes a lane of its own and reaches a worker, where the failure is decided on."""
+    """The record takes a lane of its own and reaches a worker, where the failure is decided on."""
     bench = LaneBench(order_by=lambda _: 1 // 0)
     bench.receive(bench.assign(), "a0 a1")
     assert len(bench.begin(9)) == 2
 
 
 def test_an_error_without_a_hash_can_be_dispatched() -> None:
-    """O12: an exception class may be a dataclass, whose instances cannot be hashed."""
+    """An exception class may be a dataclass, whose instances cannot be hashed."""
 
     @dataclasses.dataclass
     class FieldMissingError(Exception):
@@ -208,7 +208,7 @@ def test_an_error_without_a_hash_can_be_dispatched() -> None:
 
 
 def test_an_interrupt_in_an_order_function_is_not_a_records_failure() -> None:
-    """O12: KeyboardInterrupt is no record's fault: it is kept as it is, and stops the app."""
+    """KeyboardInterrupt is no record's fault: it is kept as it is, and stops the app."""
 
     def interrupted(_: object) -> str:
         raise KeyboardInterrupt
@@ -231,5 +231,5 @@ def test_an_interrupt_in_an_order_function_is_not_a_records_failure() -> None:
     ],
 )
 def test_keys_are_described_in_one_short_printable_line(key: Any, text: str) -> None:
-    """O10: the log names a key; it must neither break the line nor be endless."""
+    """The log names a key; it must neither break the line nor be endless."""
     assert describe_key(key) == text

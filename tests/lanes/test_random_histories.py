@@ -236,7 +236,7 @@ class DispatcherHistory(RuleBasedStateMachine):
 
     @invariant()
     def the_watermark_passes_no_unfinished_record(self) -> None:
-        """C9: commit ≤ lowest unfinished received, and monotonic within an epoch."""
+        """Commit ≤ lowest unfinished received, and monotonic within an epoch."""
         for assignment in self.epochs_of.values():
             watermark = assignment.watermark()
             if watermark is None:
@@ -247,7 +247,7 @@ class DispatcherHistory(RuleBasedStateMachine):
 
     @invariant()
     def the_counters_tell_the_truth(self) -> None:
-        """C9: backlog and parked are what is unfinished, less the returned, plus what is not handed in."""
+        """Backlog and parked are what is unfinished, less the returned, plus what is not handed in."""
         lent = self._unsettled()
         total = 0
         for assignment in self.epochs_of.values():
@@ -265,7 +265,7 @@ class DispatcherHistory(RuleBasedStateMachine):
 
     @invariant()
     def every_lane_is_in_one_place(self) -> None:
-        """C9: ready once, held, unopened or lent; a lane in no place is stuck for ever."""
+        """Ready once, held, unopened or lent; a lane in no place is stuck for ever."""
         dispatcher = self.bench.dispatcher
         ready = list(dispatcher.ready)
         assert len(ready) == len(set(ready))
@@ -321,7 +321,7 @@ class SharedDispatcherHistory(DispatcherHistory):
 
 @pytest.mark.parametrize("history", [DispatcherHistory, SharedDispatcherHistory])
 def test_random_histories_keep_every_promise(history: type[DispatcherHistory]) -> None:
-    """C9: commits, order, counters and lanes are right after every step of random histories."""
+    """Commits, order, counters and lanes are right after every step of random histories."""
     from hypothesis.stateful import run_state_machine_as_test  # noqa: PLC0415 - beside its only use
 
     run_state_machine_as_test(  # type: ignore[no-untyped-call]

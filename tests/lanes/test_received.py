@@ -29,7 +29,7 @@ def _spoil(message: Message) -> None:
 @pytest.mark.parametrize("order_by", [by_key, by_topic_partition, unordered])
 @pytest.mark.parametrize("key", [b"a", None])
 def test_a_running_records_key_and_size_are_those_that_it_came_with(order_by: Any, key: bytes | None) -> None:
-    """O1, B2: a chunk is ended early while its handler has changed the message that it is given."""
+    """A chunk is ended early while its handler has changed the message that it is given."""
     bench = LaneBench(order_by=order_by, express=True)
     dispatcher, assignment = bench.dispatcher, bench.assign()
     assert dispatcher.express is not None
@@ -63,7 +63,7 @@ def test_a_running_records_key_and_size_are_those_that_it_came_with(order_by: An
 
 @pytest.mark.parametrize("express", [False, True])
 def test_a_record_is_counted_out_with_the_bytes_it_was_counted_in_with(express: bool) -> None:
-    """B2: a handler that makes its messages larger or smaller neither fills the backlog nor hides in it."""
+    """A handler that makes its messages larger or smaller neither fills the backlog nor hides in it."""
     bench = LaneBench(order_by=unordered, express=express)
     dispatcher, assignment = bench.dispatcher, bench.assign()
     if dispatcher.express is not None:
@@ -100,7 +100,7 @@ def test_a_message_is_made_what_it_was(headers: Any) -> None:
 
 
 def test_an_order_function_of_messages_changes_nothing() -> None:
-    """O1: it runs before anything else sees the message."""
+    """It runs before anything else sees the message."""
 
     def decode(message: Any) -> Any:
         message.set_value(int(message.value()))

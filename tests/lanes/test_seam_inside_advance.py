@@ -37,7 +37,7 @@ def _advance_with_seam(lane: Lane, seam: Callable[[], object], *, before: bool =
 
 
 def test_a_record_on_its_way_to_the_head_is_told_as_unfinished() -> None:
-    """P1: whoever saves finished ranges at this instant must not take it for a finished one."""
+    """Whoever saves finished ranges at this instant must not take it for a finished one."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 a1 a2")
@@ -48,7 +48,7 @@ def test_a_record_on_its_way_to_the_head_is_told_as_unfinished() -> None:
 
 
 def test_a_watermark_taken_at_this_instant_is_not_too_high() -> None:
-    """C9: the head stays until the next one is in place."""
+    """The head stays until the next one is in place."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 a1")
@@ -64,7 +64,7 @@ def test_a_watermark_taken_at_this_instant_is_not_too_high() -> None:
 def test_a_drain_at_this_instant_counts_every_record_once(
     records: str, below_started: bool, before: bool
 ) -> None:
-    """R1: the record on its way is returned or runs, and is counted once."""
+    """The record on its way is returned or runs, and is counted once."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, records)

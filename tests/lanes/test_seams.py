@@ -40,7 +40,7 @@ def _offsets(started: list[str]) -> list[int]:
 @pytest.mark.parametrize("scope", ["partition", "handler"])
 @pytest.mark.parametrize("read", READS)
 def test_a_worker_that_goes_on_during_a_drain_leaves_no_hole(read: int, scope: str) -> None:
-    """R1: whenever its handler returns, what started is all there is below the highest started."""
+    """Whenever its handler returns, what started is all there is below the highest started."""
     bench = LaneBench(scope)  # type: ignore[arg-type]
     assignment = bench.assign()
     messages = bench.receive(assignment, "a0 b1 a2 b3 a4 c5")
@@ -72,7 +72,7 @@ def test_a_worker_that_goes_on_during_a_drain_leaves_no_hole(read: int, scope: s
 @pytest.mark.parametrize("scope", ["partition", "handler"])
 @pytest.mark.parametrize("read", READS)
 def test_a_worker_that_takes_a_lane_during_the_end_starts_nothing_after_it(read: int, scope: str) -> None:
-    """R3: whatever it manages to take while the epoch ends, its record never counts."""
+    """Whatever it manages to take while the epoch ends, its record never counts."""
     bench = LaneBench(scope)  # type: ignore[arg-type]
     assignment, other = bench.assign(0), bench.assign(1)
     messages = bench.receive(assignment, "a0 b1 a2")
@@ -92,7 +92,7 @@ def test_a_worker_that_takes_a_lane_during_the_end_starts_nothing_after_it(read:
 
 @pytest.mark.parametrize("read", READS)
 def test_a_watermark_taken_while_workers_go_on_is_never_too_high(read: int) -> None:
-    """C9: it may be behind by what finished meanwhile, not ahead."""
+    """It may be behind by what finished meanwhile, not ahead."""
     bench = LaneBench()
     assignment = bench.assign()
     messages = bench.receive(assignment, "a0 b1 a2 b3")
@@ -113,7 +113,7 @@ def test_a_watermark_taken_while_workers_go_on_is_never_too_high(read: int) -> N
 
 
 def test_the_unfinished_records_are_all_told_while_a_worker_goes_on() -> None:
-    """P1: whoever saves finished ranges must not take a running record for a finished one."""
+    """Whoever saves finished ranges must not take a running record for a finished one."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 a1")

@@ -19,7 +19,7 @@ def _shared() -> LaneBench:
 
 
 def test_lanes_of_two_partitions_are_independent_by_default() -> None:
-    """O6: the same key in two partitions runs side by side."""
+    """The same key in two partitions runs side by side."""
     bench = LaneBench()
     bench.receive(bench.assign(0), "a0")
     bench.receive(bench.assign(1), "a0")
@@ -27,7 +27,7 @@ def test_lanes_of_two_partitions_are_independent_by_default() -> None:
 
 
 def test_one_lane_serves_a_key_of_all_partitions_and_topics() -> None:
-    """O6: records of one key run one after another in the order they were received."""
+    """Records of one key run one after another in the order they were received."""
     bench = _shared()
     one, two, three = bench.assign(0), bench.assign(1), bench.assign(0, "u")
     bench.receive(one, "a0 b1")
@@ -46,7 +46,7 @@ def test_one_lane_serves_a_key_of_all_partitions_and_topics() -> None:
 
 
 def test_each_partitions_watermark_knows_its_own_records() -> None:
-    """O6: a record waiting behind another partition's still holds its own partition back."""
+    """A record waiting behind another partition's still holds its own partition back."""
     bench = _shared()
     one, two = bench.assign(0), bench.assign(1)
     bench.receive(one, "a0")
@@ -61,7 +61,7 @@ def test_each_partitions_watermark_knows_its_own_records() -> None:
 
 
 def test_a_lane_goes_on_for_the_others_when_the_heads_partition_is_revoked() -> None:
-    """O6: the queued head is taken away, the next partition's record runs."""
+    """The queued head is taken away, the next partition's record runs."""
     bench = _shared()
     one, two = bench.assign(0), bench.assign(1)
     bench.receive(one, "a0")
@@ -77,7 +77,7 @@ def test_a_lane_goes_on_for_the_others_when_the_heads_partition_is_revoked() -> 
 
 
 def test_a_running_record_of_a_revoked_partition_is_stale_and_the_lane_goes_on() -> None:
-    """O6: the late result counts for nothing, the other partition's record waits for it all the same."""
+    """The late result counts for nothing, the other partition's record waits for it all the same."""
     bench = _shared()
     one, two = bench.assign(0), bench.assign(1)
     bench.receive(one, "a0")
@@ -96,7 +96,7 @@ def test_a_running_record_of_a_revoked_partition_is_stale_and_the_lane_goes_on()
 
 
 def test_a_late_failure_of_a_revoked_partition_frees_the_lane_for_the_others() -> None:
-    """O6: its decision is dropped and its failed calls are not the next record's."""
+    """Its decision is dropped and its failed calls are not the next record's."""
     bench = _shared()
     one, two = bench.assign(0), bench.assign(1)
     bench.receive(one, "a0")
@@ -113,7 +113,7 @@ def test_a_late_failure_of_a_revoked_partition_frees_the_lane_for_the_others() -
 
 
 def test_a_parked_head_of_a_revoked_partition_lets_the_others_go_on() -> None:
-    """O6: the wait ends with its record, and so do its failed calls."""
+    """The wait ends with its record, and so do its failed calls."""
     bench = _shared()
     one, two = bench.assign(0), bench.assign(1)
     bench.receive(one, "a0")
@@ -128,7 +128,7 @@ def test_a_parked_head_of_a_revoked_partition_lets_the_others_go_on() -> None:
 
 
 def test_a_held_head_keeps_the_other_partitions_records_of_its_key() -> None:
-    """O6: the key waits as a whole; neither commit passes what waits."""
+    """The key waits as a whole; neither commit passes what waits."""
     bench = _shared()
     one, two = bench.assign(0), bench.assign(1)
     bench.receive(one, "a0")
@@ -141,7 +141,7 @@ def test_a_held_head_keeps_the_other_partitions_records_of_its_key() -> None:
 
 
 def test_skipping_a_shared_head_counts_for_its_own_partition() -> None:
-    """O6: the outcome is the head's partition's."""
+    """The outcome is the head's partition's."""
     bench = _shared()
     one, two = bench.assign(0), bench.assign(1)
     bench.receive(one, "a0")
@@ -154,7 +154,7 @@ def test_skipping_a_shared_head_counts_for_its_own_partition() -> None:
 
 
 def test_a_cut_lane_that_still_stands_ready_does_not_free_the_keys_new_lane() -> None:
-    """O6: one partition's revoke empties a lane; the key comes again in another partition."""
+    """One partition's revoke empties a lane; the key comes again in another partition."""
     bench = _shared()
     one, two = bench.assign(0), bench.assign(1)
     bench.receive(one, "a0")
@@ -170,7 +170,7 @@ def test_a_cut_lane_that_still_stands_ready_does_not_free_the_keys_new_lane() ->
 
 
 def test_a_record_behind_an_unopened_partitions_one_runs_when_that_partition_is_revoked() -> None:
-    """O6: a lane that waits for an opening is not lost with it."""
+    """A lane that waits for an opening is not lost with it."""
     bench = _shared()
     unopened, two = bench.assign(0, opened=False), bench.assign(1)
     bench.receive(unopened, "a0")
@@ -183,7 +183,7 @@ def test_a_record_behind_an_unopened_partitions_one_runs_when_that_partition_is_
 
 
 def test_a_record_behind_an_unopened_partitions_one_runs_when_that_partition_is_opened() -> None:
-    """O6: the opening readies the lane for both."""
+    """The opening readies the lane for both."""
     bench = _shared()
     unopened, two = bench.assign(0, opened=False), bench.assign(1)
     bench.receive(unopened, "a0")
@@ -194,7 +194,7 @@ def test_a_record_behind_an_unopened_partitions_one_runs_when_that_partition_is_
 
 
 def test_a_paused_key_is_paused_over_all_partitions() -> None:
-    """O6: one lane, one pause; the other keys go on."""
+    """One lane, one pause; the other keys go on."""
     bench = _shared()
     one, two = bench.assign(0), bench.assign(1)
     bench.receive(one, "a0")
@@ -212,7 +212,7 @@ def test_a_paused_key_is_paused_over_all_partitions() -> None:
 
 
 def test_a_worker_that_took_a_shared_lane_while_it_was_cut_runs_what_is_left() -> None:
-    """O6: popped, not marked running; the head is exchanged for the other partition's."""
+    """Popped, not marked running; the head is exchanged for the other partition's."""
     bench = _shared()
     one, two = bench.assign(0), bench.assign(1)
     bench.receive(one, "a0")
@@ -227,7 +227,7 @@ def test_a_worker_that_took_a_shared_lane_while_it_was_cut_runs_what_is_left() -
 
 
 def test_a_drain_waits_for_a_finished_record_to_be_handed_in() -> None:
-    """O6: while a holder has this partition's record, the end would call its result stale."""
+    """While a holder has this partition's record, the end would call its result stale."""
     bench = _shared()
     one = bench.assign(0)
     bench.receive(one, "a0")
@@ -242,7 +242,7 @@ def test_a_drain_waits_for_a_finished_record_to_be_handed_in() -> None:
 
 @pytest.mark.parametrize("below_started", [True, False])
 def test_a_failed_record_is_not_overtaken_while_its_partition_drains(*, below_started: bool) -> None:
-    """O6, R1: its key waits for the end of the epoch; then the other partition's record runs."""
+    """Its key waits for the end of the epoch; then the other partition's record runs."""
     bench = _shared()
     one, two = bench.assign(0), bench.assign(1)
     bench.receive(one, "b0 a1")
@@ -261,7 +261,7 @@ def test_a_failed_record_is_not_overtaken_while_its_partition_drains(*, below_st
 
 @pytest.mark.parametrize("command", ["due", "retry", "resume"])
 def test_a_record_that_fails_during_a_drain_keeps_its_key_until_the_epoch_ends(command: str) -> None:
-    """O6, R1: neither its retry's time nor a command lets a later record pass it; nor does it run again."""
+    """Neither its retry's time nor a command lets a later record pass it; nor does it run again."""
     bench = _shared()
     one, two = bench.assign(0), bench.assign(1)
     bench.receive(one, "a0")
@@ -290,7 +290,7 @@ def test_a_record_that_fails_during_a_drain_keeps_its_key_until_the_epoch_ends(c
 
 
 def test_a_failed_record_whose_retry_is_due_is_not_overtaken_when_its_partition_is_cut() -> None:
-    """O6, R1: it waits for a worker when the drain begins; it does not run, nor does what lies behind it."""
+    """It waits for a worker when the drain begins; it does not run, nor does what lies behind it."""
     bench = _shared()
     one, two = bench.assign(0), bench.assign(1)
     bench.receive(one, "a0")
@@ -311,7 +311,7 @@ def test_a_failed_record_whose_retry_is_due_is_not_overtaken_when_its_partition_
 def test_no_key_goes_on_between_the_ends_of_two_partitions_that_leave_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """O6: the record behind a failed one leaves as well, though its own partition ends a moment later."""
+    """The record behind a failed one leaves as well, though its own partition ends a moment later."""
     bench = _shared()
     one, two = bench.assign(0), bench.assign(1)
     bench.receive(one, "a0")

@@ -131,7 +131,7 @@ def test_no_code_of_a_key_runs_where_lanes_are_kept(
 
 
 def test_equal_keys_share_a_lane_in_order() -> None:
-    """O1: what the user's type calls equal is one key, for as long as it has a lane and after it."""
+    """What the user's type calls equal is one key, for as long as it has a lane and after it."""
     bench = LaneBench(order_by=lambda message: Jealous(message.key()))
     assignment = bench.assign()
     for first in (0, 10):
@@ -190,7 +190,7 @@ class Spiteful:
 
 @pytest.mark.parametrize("express", [False, True])
 def test_a_key_that_cannot_be_compared_fails_its_record_alone(*, express: bool) -> None:
-    """O12: where the comparison raises, the record fails as if the order function had; the others go on."""
+    """Where the comparison raises, the record fails as if the order function had; the others go on."""
     one = Spiteful()
     keys: dict[int, Hashable] = {0: one, 1: Spiteful(), 2: one, 3: b"x"}
     bench = LaneBench(order_by=lambda message: keys[message.offset()], express=express)
@@ -200,7 +200,7 @@ def test_a_key_that_cannot_be_compared_fails_its_record_alone(*, express: bool) 
 
 
 def test_what_lanes_do_not_have_any_more_is_forgotten() -> None:
-    """O9: state follows the backlog, not the number of keys seen."""
+    """State follows the backlog, not the number of keys seen."""
     keys = UserKeys(frozenset())
     kept = [keys.stand_in(Jealous(b"%d" % number)) for number in range(100)]
     for number in range(100, 20_000):
@@ -250,7 +250,7 @@ class _Other(str):
     ],
 )
 def test_a_key_that_equals_one_of_pythons_own_shares_its_lane(key: Hashable, own: Hashable) -> None:
-    """O1: an order function may mix a text and an enum member that equals it, as a dict would."""
+    """An order function may mix a text and an enum member that equals it, as a dict would."""
     found = UserKeys(frozenset()).stand_in(key)
     assert found == own
     assert type(found) is type(own)
@@ -280,7 +280,7 @@ _parts = st.recursive(
 
 @given(st.lists(_parts, max_size=12))
 def test_stand_ins_are_equal_where_keys_are(keys: list[Any]) -> None:
-    """O1: lanes are the same as with the keys themselves."""
+    """Lanes are the same as with the keys themselves."""
     table = UserKeys(frozenset())
     own = [table.stand_in(key) for key in keys]
     for one, stands in zip(keys, own, strict=True):

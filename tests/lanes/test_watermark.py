@@ -13,7 +13,7 @@ def _ten_keys() -> str:
 
 
 def test_an_unfinished_first_record_holds_the_watermark_back() -> None:
-    """C1: with offset 0 in flight and 1 to 9 finished it stays at 0, and is 10 when 0 finishes."""
+    """With offset 0 in flight and 1 to 9 finished it stays at 0, and is 10 when 0 finishes."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, _ten_keys())
@@ -25,7 +25,7 @@ def test_an_unfinished_first_record_holds_the_watermark_back() -> None:
 
 
 def test_a_record_finished_and_not_yet_handed_in_already_counts() -> None:
-    """C1: the watermark looks at heads, so it need not wait for settling."""
+    """The watermark looks at heads, so it need not wait for settling."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 a1")
@@ -37,7 +37,7 @@ def test_a_record_finished_and_not_yet_handed_in_already_counts() -> None:
 
 
 def test_a_tombstone_holds_the_watermark_back_like_any_record() -> None:
-    """C1: a record without a value has length 0, and is a record all the same."""
+    """A record without a value has length 0, and is a record all the same."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 a1", value=None)
@@ -52,7 +52,7 @@ def test_a_tombstone_holds_the_watermark_back_like_any_record() -> None:
 
 
 def test_a_record_queued_behind_a_lane_just_run_empty_holds_the_watermark_back() -> None:
-    """C1: between the last outcome and the hand-in, a lane has no head but may have records."""
+    """Between the last outcome and the hand-in, a lane has no head but may have records."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0")
@@ -63,7 +63,7 @@ def test_a_record_queued_behind_a_lane_just_run_empty_holds_the_watermark_back()
 
 
 def test_a_stuck_partition_leaves_the_others_watermarks_alone() -> None:
-    """C2: each partition has its own watermark."""
+    """Each partition has its own watermark."""
     bench = LaneBench()
     stuck, free = bench.assign(0), bench.assign(1)
     bench.receive(stuck, "a0 b1")
@@ -74,7 +74,7 @@ def test_a_stuck_partition_leaves_the_others_watermarks_alone() -> None:
 
 
 def test_holes_in_the_log_are_passed() -> None:
-    """C3: with gaps from compaction, the watermark is the last offset plus one, and never a gap's inside."""
+    """With gaps from compaction, the watermark is the last offset plus one, and never a gap's inside."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a3 b7 c20")
@@ -87,7 +87,7 @@ def test_holes_in_the_log_are_passed() -> None:
 
 
 def test_a_log_that_starts_late_is_counted_from_there() -> None:
-    """C4: ten records from offset 500 done make 510."""
+    """Ten records from offset 500 done make 510."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, " ".join(f"a{offset}" for offset in range(500, 510)))
@@ -96,13 +96,13 @@ def test_a_log_that_starts_late_is_counted_from_there() -> None:
 
 
 def test_without_a_record_there_is_no_watermark() -> None:
-    """C4: an assignment that received nothing has nothing to commit."""
+    """An assignment that received nothing has nothing to commit."""
     assert LaneBench().assign().watermark() is None
 
 
 @pytest.mark.parametrize("decision", [RetryHead(1.0, "later"), HoldHead("poison")])
 def test_a_failed_record_without_an_outcome_is_never_passed(decision: RetryHead | HoldHead) -> None:
-    """C1: parked or held, the record stays below every commit."""
+    """Parked or held, the record stays below every commit."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 a2")
@@ -112,7 +112,7 @@ def test_a_failed_record_without_an_outcome_is_never_passed(decision: RetryHead 
 
 
 def test_a_skipped_record_is_passed_and_counted() -> None:
-    """C1: skipped is an outcome; its lane goes on with the next record."""
+    """Skipped is an outcome; its lane goes on with the next record."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 a1")
@@ -126,7 +126,7 @@ def test_a_skipped_record_is_passed_and_counted() -> None:
 
 
 def test_records_that_an_earlier_epoch_finished_are_not_run_again() -> None:
-    """P1: with 0 to 9 finished but for 2 and 4, only those two run and the watermark ends at 10."""
+    """With 0 to 9 finished but for 2 and 4, only those two run and the watermark ends at 10."""
     bench = LaneBench()
     assignment = bench.assign(finished_before={0, 1, 3, 5, 6, 7, 8, 9})
     bench.receive(assignment, _ten_keys())
@@ -140,7 +140,7 @@ def test_records_that_an_earlier_epoch_finished_are_not_run_again() -> None:
 
 
 def test_a_batch_that_was_wholly_finished_before_moves_the_watermark() -> None:
-    """P1: nothing is left to run, and the position moves on all the same."""
+    """Nothing is left to run, and the position moves on all the same."""
     bench = LaneBench()
     assignment = bench.assign(finished_before=range(10))
     bench.receive(assignment, "a0 b1")
@@ -149,7 +149,7 @@ def test_a_batch_that_was_wholly_finished_before_moves_the_watermark() -> None:
 
 
 def test_the_leader_epoch_before_the_watermark_is_known() -> None:
-    """C3: the batch that brought an offset is found, also when the epoch changes inside one fetch."""
+    """The batch that brought an offset is found, also when the epoch changes inside one fetch."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1", leader_epoch=4)
@@ -162,7 +162,7 @@ def test_the_leader_epoch_before_the_watermark_is_known() -> None:
 
 
 def test_a_leader_epoch_that_changes_within_a_batch_is_kept_apart() -> None:
-    """C3: a commit carries the epoch of the record before it, not the batch's last one."""
+    """A commit carries the epoch of the record before it, not the batch's last one."""
     bench = LaneBench()
     assignment = bench.assign()
     older = LaneBench().receive(assignment, "a0 b1", leader_epoch=4)
@@ -175,7 +175,7 @@ def test_a_leader_epoch_that_changes_within_a_batch_is_kept_apart() -> None:
 
 
 def test_marks_below_the_commit_are_forgotten() -> None:
-    """O9: what is kept of batches does not grow with the log; the record before the commit is kept."""
+    """What is kept of batches does not grow with the log; the record before the commit is kept."""
     bench = LaneBench()
     assignment = bench.assign()
     for offset in range(100):

@@ -32,7 +32,7 @@ class Asked:
 
 @pytest.mark.parametrize("express", [False, True])
 def test_what_is_asked_is_the_work_below_the_highest_started_offsets(*, express: bool) -> None:
-    """L1b: what runs and what waits below it, of all partitions; what lies above counts nowhere."""
+    """What runs and what waits below it, of all partitions; what lies above counts nowhere."""
     bench = LaneBench(express=express)
     one, two = bench.assign(0), bench.assign(1)
     bench.receive(one, "a0 a1 a2 b3 c4")
@@ -49,7 +49,7 @@ def test_what_is_asked_is_the_work_below_the_highest_started_offsets(*, express:
 
 
 def test_a_shared_lane_counts_whole_for_the_time_that_it_takes() -> None:
-    """O6, L1b: a record behind another partition's waits for that one."""
+    """A record behind another partition's waits for that one."""
     bench = LaneBench("handler")
     one, two = bench.assign(0), bench.assign(1)
     bench.receive(one, "a0 a1")
@@ -62,7 +62,7 @@ def test_a_shared_lane_counts_whole_for_the_time_that_it_takes() -> None:
 
 
 def test_what_does_not_fit_is_left_and_only_what_runs_ends() -> None:
-    """L1d: nothing below starts; what is finished above can be told as ranges."""
+    """Nothing below starts; what is finished above can be told as ranges."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 c2 d3 e4")
@@ -83,7 +83,7 @@ def test_what_does_not_fit_is_left_and_only_what_runs_ends() -> None:
 
 
 def test_a_drain_that_turns_out_too_long_is_cut_short_later() -> None:
-    """L1d: asked again while it goes on, with what is left; the running record still ends."""
+    """Asked again while it goes on, with what is left; the running record still ends."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 c2 d3 e4")
@@ -104,7 +104,7 @@ def test_a_drain_that_turns_out_too_long_is_cut_short_later() -> None:
 
 @pytest.mark.parametrize("decision", [HoldHead("poison"), RetryHead(60.0, "later")])
 def test_a_record_that_fails_during_a_drain_leaves_what_lies_above_it(decision: Decision) -> None:
-    """L1c: the hole is there now, so only what lies below it still starts."""
+    """The hole is there now, so only what lies below it still starts."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 c2 d3")
@@ -121,7 +121,7 @@ def test_a_record_that_fails_during_a_drain_leaves_what_lies_above_it(decision: 
 
 
 def test_another_partitions_failed_record_is_no_reason_to_leave_this_ones() -> None:
-    """L1c: each partition has its own position, so its own limit."""
+    """Each partition has its own position, so its own limit."""
     bench = LaneBench()
     one, two = bench.assign(0), bench.assign(1)
     bench.receive(one, "a0 b1")
@@ -134,7 +134,7 @@ def test_another_partitions_failed_record_is_no_reason_to_leave_this_ones() -> N
 
 
 def test_the_key_that_waits_can_be_told_until_the_epoch_ends() -> None:
-    """L1c: held and parked heads above one another stay in place, so that a stop can name each."""
+    """Held and parked heads above one another stay in place, so that a stop can name each."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 b2 c3")
@@ -162,7 +162,7 @@ def _diverting(bench: LaneBench, records: str) -> Any:
 
 
 def test_a_letter_on_its_way_is_started_work_and_its_followers_above_stay() -> None:
-    """L1b: the drain waits for its answer, which counts; no further letter of the key is begun above."""
+    """The drain waits for its answer, which counts; no further letter of the key is begun above."""
     bench = LaneBench()
     assignment, lane = _diverting(bench, "a0 b1 a2")
     bench.finish(bench.begin_key("b"))
@@ -178,7 +178,7 @@ def test_a_letter_on_its_way_is_started_work_and_its_followers_above_stay() -> N
 
 
 def test_a_letter_above_all_that_runs_is_the_highest_started() -> None:
-    """L1b: what lies below it is finished, so that its outcome is committed."""
+    """What lies below it is finished, so that its outcome is committed."""
     bench = LaneBench()
     assignment, _ = _diverting(bench, "a1 b2")
     bench.receive(assignment, "c3")
@@ -196,7 +196,7 @@ def test_a_letter_above_all_that_runs_is_the_highest_started() -> None:
 def test_the_estimate_is_the_workers_share_or_the_longest_lane(
     records: int, longest: int, mean_s: float, workers: int
 ) -> None:
-    """L1d: more workers never make it longer, and no number of them makes one lane shorter."""
+    """More workers never make it longer, and no number of them makes one lane shorter."""
     work = Work(records + longest, longest)
     needed_s = work.needs_s(mean_s, workers)
     rounding = 1 + 1e-9

@@ -87,8 +87,8 @@ FORMS = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_e5_the_position_is_the_sequence_number_and_one(name: str) -> None:
-    """E5: whoever wrote it, the group goes on at the next event."""
+def test_the_position_is_the_sequence_number_and_one(name: str) -> None:
+    """Whoever wrote it, the group goes on at the next event."""
     given, form = FORMS[name]
     found = found_in(given)
     assert isinstance(found, Found)
@@ -218,8 +218,8 @@ def sdk(partition: int, number: int, hub: str = "readings", group: str = "$defau
     return blob(name, metadata={"sequencenumber": str(number), "offset": "1"})
 
 
-def test_e5_a_folder_holds_what_a_container_held(tmp_path: Path) -> None:
-    """E5: metadata is the file's JSON where the blob had no body; a list of blobs says the same."""
+def test_a_folder_holds_what_a_container_held(tmp_path: Path) -> None:
+    """Metadata is the file's JSON where the blob had no body; a list of blobs says the same."""
     folder = stored(tmp_path / "c", sdk(0, 4), sdk(1, 5), sdk(0, 9, hub="other"), blob("readme.md", b"x"))
     chosen = choose(read_store(folder), Wanted(hub="Readings"), folder.name)
     assert {number: found.next_offset for number, found in chosen.positions.items()} == {0: 5, 1: 6}

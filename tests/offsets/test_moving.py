@@ -125,7 +125,7 @@ def test_lag_without_a_commit_is_the_whole_log() -> None:
 
 
 def test_what_is_finished_above_a_stuck_commit_tells_a_live_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    """E5: behind a stuck record the offset stands still, and what the commit says above it moves."""
+    """Behind a stuck record the offset stands still, and what the commit says above it moves."""
     group = Group(view(0, 5, above=3), view(1, 5))
 
     def consume(_seconds: float) -> None:
@@ -138,7 +138,7 @@ def test_what_is_finished_above_a_stuck_commit_tells_a_live_group(monkeypatch: p
 
 
 def test_to_begin_anew_where_the_group_stands_drops_what_was_finished_above() -> None:
-    """C10: who resets to the very commit wants all from there on again; an import only wants the position."""
+    """Who resets to the very commit wants all from there on again; an import only wants the position."""
     group = Group(view(0, 5, above=3), view(1, 5))
     moved(group, {0: 5, 1: 5})
     assert group.requests == []

@@ -91,8 +91,8 @@ def checkpoint(topic: str, partition: int, number: int, consumer_group: str = "$
     }
 
 
-def test_e5_the_sdks_own_checkpoints_are_imported(group: Group, container: tuple[str, Any]) -> None:
-    """E5: committed = sequence number + 1, and the container is as it was."""
+def test_the_sdks_own_checkpoints_are_imported(group: Group, container: tuple[str, Any]) -> None:
+    """Committed = sequence number + 1, and the container is as it was."""
     name, store = container
     for partition, number in ((0, 4), (1, 0), (2, RECORDS - 1)):
         store.update_checkpoint(checkpoint(group.topic, partition, number))
@@ -139,8 +139,8 @@ def test_a_container_that_cannot_be_read_is_one_message(
     assert group.committed() == {}
 
 
-def test_e5_consumers_of_the_sdk_that_still_run_are_told(group: Group, container: tuple[str, Any]) -> None:
-    """E5: their ownership is a minute old at most; the preview says which partitions."""
+def test_consumers_of_the_sdk_that_still_run_are_told(group: Group, container: tuple[str, Any]) -> None:
+    """Their ownership is a minute old at most; the preview says which partitions."""
     name, store = container
     store.update_checkpoint(checkpoint(group.topic, 1, 4))
     keys = ("fully_qualified_namespace", "eventhub_name", "consumer_group", "partition_id")
@@ -153,8 +153,8 @@ def test_e5_consumers_of_the_sdk_that_still_run_are_told(group: Group, container
 
 
 @pytest.mark.parametrize("how", ["described", "by the commit alone"])
-def test_e5_a_live_group_is_refused(group: Group, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """E5: by its members where the broker tells them, else by the broker's answer to the commit."""
+def test_a_live_group_is_refused(group: Group, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its members where the broker tells them, else by the broker's answer to the commit."""
     if how != "described":
         monkeypatch.setattr("ehkafka.offsets.moving.members_of", lambda *_arguments: None)
     group.reset("--to", "2")
@@ -255,7 +255,7 @@ def test_a_container_takes_the_offsets_and_gives_them_back(
 
 
 def test_the_app_goes_on_where_the_import_put_it(group: Group, container: tuple[str, Any]) -> None:
-    """E5: the first record is the one after the last that the SDK had processed."""
+    """The first record is the one after the last that the SDK had processed."""
     name, store = container
     for partition in range(3):
         store.update_checkpoint(checkpoint(group.topic, partition, 14))

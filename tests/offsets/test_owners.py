@@ -37,10 +37,8 @@ def row(ownership: Ownership | None, members: list[Member] | None, age_s: float 
         pytest.param([], LATE_S + 1, "gone", id="the group has no members"),
     ],
 )
-def test_j2_a_killed_owner_does_not_own_for_ever(
-    members: list[Member] | None, age_s: float, state: str
-) -> None:
-    """J2: his name stays to be seen, but not as that of an owner, once the broker or his silence tells."""
+def test_a_killed_owner_does_not_own_for_ever(members: list[Member] | None, age_s: float, state: str) -> None:
+    """His name stays to be seen, but not as that of an owner, once the broker or his silence tells."""
     found = row(WRITTEN, members, age_s)
     assert (found.state, found.owner) == (state, "app-1")
 

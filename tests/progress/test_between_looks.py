@@ -61,8 +61,8 @@ def begun(assignment: Any, bytes_max: int = 4000) -> ProgressSaver:
 
 
 @pytest.mark.parametrize("detail", [Detail.LAGGING, Detail.KEPT])
-def test_p2_the_first_commit_of_an_assignment_says_what_was_restored(detail: Detail) -> None:
-    """P2: without a look, however much is unfinished: it is said until it is received, and then by looks."""
+def test_the_first_commit_of_an_assignment_says_what_was_restored(detail: Detail) -> None:
+    """Without a look, however much is unfinished: it is said until it is received, and then by looks."""
     bench, assignment = restored(2, 3, 6)
     saver = begun(assignment)
     bench.receive(assignment, "a0 b1")
@@ -78,8 +78,8 @@ def test_p2_the_first_commit_of_an_assignment_says_what_was_restored(detail: Det
     assert ranges_in(tick(saver, assignment, Detail.ALL)) == ((6, 7),)
 
 
-def test_p2_a_restored_commit_is_not_sent_back_before_anything_has_changed() -> None:
-    """C5: what the group has is what would be sent, so there is nothing to send."""
+def test_a_restored_commit_is_not_sent_back_before_anything_has_changed() -> None:
+    """What the group has is what would be sent, so there is nothing to send."""
     _, assignment = restored(2, 3)
     saver = ProgressSaver(4000, clock=Clock())
     stored = Position(1, 0, None, "text", ((2, 4),), None)
@@ -89,8 +89,8 @@ def test_p2_a_restored_commit_is_not_sent_back_before_anything_has_changed() -> 
     assert ranges_in(tick(saver, assignment, Detail.KEPT)) == ((2, 4),)
 
 
-def test_p2_a_commit_whose_position_moved_between_two_looks_keeps_what_lies_above() -> None:
-    """P2: with looks that take half a second each, ten seconds of commits had no metadata at all."""
+def test_a_commit_whose_position_moved_between_two_looks_keeps_what_lies_above() -> None:
+    """With looks that take half a second each, ten seconds of commits had no metadata at all."""
     bench, assignment = restored()
     saver = begun(assignment)
     bench.receive(assignment, "a0 b1 c2 d3 e4 f5 g6 h7")
@@ -110,8 +110,8 @@ def test_p2_a_commit_whose_position_moved_between_two_looks_keeps_what_lies_abov
     assert said.ranges.is_complete
 
 
-def test_p2_nothing_is_said_of_an_epoch_that_has_ended() -> None:
-    """P2: the next epoch of a partition begins with what its own commit says."""
+def test_nothing_is_said_of_an_epoch_that_has_ended() -> None:
+    """The next epoch of a partition begins with what its own commit says."""
     bench, assignment = restored(2, 3)
     saver = begun(assignment)
     saver.forget(assignment.partition, assignment.epoch)
@@ -120,8 +120,8 @@ def test_p2_nothing_is_said_of_an_epoch_that_has_ended() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_p2_no_commit_takes_back_what_an_earlier_one_said(seed: int) -> None:
-    """P2: whatever finishes when, and whenever there is time for a look."""
+def test_no_commit_takes_back_what_an_earlier_one_said(seed: int) -> None:
+    """Whatever finishes when, and whenever there is time for a look."""
     chance = random.Random(seed)
     bench, assignment = restored(*chance.sample(range(5, 60), 20))
     saver = begun(assignment)
@@ -146,7 +146,7 @@ def test_p2_no_commit_takes_back_what_an_earlier_one_said(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_offsets_that_end_are_joined_with_ranges(seed: int) -> None:
-    """P2: whatever the order, with what is known twice, the ranges are those of all offsets."""
+    """Whatever the order, with what is known twice, the ranges are those of all offsets."""
     chance = random.Random(seed)
     known, every = Known(), set()
     for _ in range(20):
@@ -158,8 +158,8 @@ def test_offsets_that_end_are_joined_with_ranges(seed: int) -> None:
         assert starts_and_ends == sorted(set(starts_and_ends))
 
 
-def test_p2_what_was_restored_is_dropped_when_the_log_has_other_records_there() -> None:
-    """P2: a record of a newer leader epoch is another one; a commit must never say that it is finished."""
+def test_what_was_restored_is_dropped_when_the_log_has_other_records_there() -> None:
+    """A record of a newer leader epoch is another one; a commit must never say that it is finished."""
     bench, assignment = restored(2, 3, 6)
     assignment.finished_before.leader_epoch = 1
     saver = begun(assignment)
@@ -171,8 +171,8 @@ def test_p2_what_was_restored_is_dropped_when_the_log_has_other_records_there() 
         assert ranges_in(tick(saver, assignment, detail)) == ((4, 5),)
 
 
-def test_p2_a_backlog_in_lanes_is_looked_through_once() -> None:
-    """P2: from then on all that ends is known, until records run in chunks or too many end at once."""
+def test_a_backlog_in_lanes_is_looked_through_once() -> None:
+    """From then on all that ends is known, until records run in chunks or too many end at once."""
     bench, assignment = restored()
     saver = begun(assignment)
     bench.receive(assignment, "a0 b1 c2 d3")

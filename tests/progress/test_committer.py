@@ -80,8 +80,8 @@ POSITIONS = {P0: Position(1, 10, None, "much too long"), P1: Position(1, 20, Non
 
 
 @pytest.mark.parametrize("way", ["in a revoke", "at a stop"])
-def test_p2_a_synchronous_commit_goes_again_at_once_without_metadata(office: Office, way: str) -> None:
-    """P2: of two partitions one is refused for its metadata: it alone goes again, without, before the end."""
+def test_a_synchronous_commit_goes_again_at_once_without_metadata(office: Office, way: str) -> None:
+    """Of two partitions one is refused for its metadata: it alone goes again, without, before the end."""
     broker = Broker(5)
     if way == "in a revoke":
         office.committer.commit_now(broker, POSITIONS)  # type: ignore[arg-type]
@@ -93,16 +93,16 @@ def test_p2_a_synchronous_commit_goes_again_at_once_without_metadata(office: Off
     assert office.committer.trouble is None
 
 
-def test_p2_when_all_are_refused_all_go_again(office: Office) -> None:
-    """P2: confluent-kafka raises then, and says nothing of single partitions."""
+def test_when_all_are_refused_all_go_again(office: Office) -> None:
+    """Confluent-kafka raises then, and says nothing of single partitions."""
     broker = Broker(1)
     office.committer.commit_now(broker, POSITIONS)  # type: ignore[arg-type]
     assert broker.requests[1] == [(0, 10, None), (1, 20, None)]
     assert office.ledger.dirty(POSITIONS) == {}
 
 
-def test_p2_a_broker_that_refuses_no_metadata_for_its_length_is_not_asked_for_ever(office: Office) -> None:
-    """P2: the refusal of a commit without metadata is a failed commit like any other."""
+def test_a_broker_that_refuses_no_metadata_for_its_length_is_not_asked_for_ever(office: Office) -> None:
+    """The refusal of a commit without metadata is a failed commit like any other."""
     broker = Broker(-1)
     office.committer.commit_now(broker, POSITIONS)  # type: ignore[arg-type]
     assert len(broker.requests) == 2
@@ -112,8 +112,8 @@ def test_p2_a_broker_that_refuses_no_metadata_for_its_length_is_not_asked_for_ev
     assert not office.ledger.due(0.5, 0)
 
 
-def test_p2_an_asynchronous_one_is_due_again_at_once(office: Office) -> None:
-    """P2: the interval of a minute does not keep the position from the broker."""
+def test_an_asynchronous_one_is_due_again_at_once(office: Office) -> None:
+    """The interval of a minute does not keep the position from the broker."""
     broker = Broker(5)
     office.committer.send(broker, POSITIONS, 0)  # type: ignore[arg-type]
     sent = [KafkaPartition("t", 0, 10, metadata="much too long"), KafkaPartition("t", 1, 20)]
@@ -123,8 +123,8 @@ def test_p2_an_asynchronous_one_is_due_again_at_once(office: Office) -> None:
     assert broker.requests[1] == [(0, 10, None)]
 
 
-def test_c8_detail_that_a_commit_went_without_follows_when_it_can_be_had(office: Office) -> None:
-    """C8: not an interval later: a record may have finished just before a commit that said nothing of it."""
+def test_detail_that_a_commit_went_without_follows_when_it_can_be_had(office: Office) -> None:
+    """Not an interval later: a record may have finished just before a commit that said nothing of it."""
     broker: Any = Broker(4095)
     office.saver.detail_at_s = 2.0
     office.now_s = 1.0

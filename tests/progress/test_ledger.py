@@ -26,7 +26,7 @@ def _commit(ledger: CommitLedger, positions: dict[TopicPartition, Position], now
 
 
 def test_an_unchanged_position_is_not_sent_again() -> None:
-    """C5: neither next_offset nor metadata changed, so nothing is dirty."""
+    """Neither next_offset nor metadata changed, so nothing is dirty."""
     ledger = _ledger()
     _commit(ledger, _at(10), 1.0)
     assert ledger.plan(_at(10), 2.0, 0) == {}
@@ -35,14 +35,14 @@ def test_an_unchanged_position_is_not_sent_again() -> None:
 
 
 def test_the_groups_own_commit_is_not_sent_back() -> None:
-    """C5: what was fetched at the assignment counts as stored."""
+    """What was fetched at the assignment counts as stored."""
     ledger = _ledger(Position(1, 10))
     assert ledger.plan(_at(10), 1.0, 0) == {}
     assert ledger.plan(_at(11), 2.0, 0) == _at(11)
 
 
 def test_changed_metadata_alone_is_dirty() -> None:
-    """C5: finished ranges above an unmoved watermark are worth a commit."""
+    """Finished ranges above an unmoved watermark are worth a commit."""
     ledger = _ledger(Position(1, 10))
     _commit(ledger, _at(10, "12-14"), 1.0)
     assert ledger.plan(_at(10, "12-14"), 2.0, 0) == {}
@@ -50,14 +50,14 @@ def test_changed_metadata_alone_is_dirty() -> None:
 
 
 def test_a_lower_position_is_never_offered() -> None:
-    """C9: next_offset is monotonic within an epoch."""
+    """next_offset is monotonic within an epoch."""
     ledger = _ledger(Position(1, 10))
     assert ledger.plan(_at(9, "anything"), 1.0, 0) == {}
     assert ledger.dirty(_at(9)) == {}
 
 
 def test_an_unchanged_position_is_sent_again_when_it_is_idle_for_long() -> None:
-    """C5: the idle re-commit keeps the group's offsets from expiring, at its own interval."""
+    """The idle re-commit keeps the group's offsets from expiring, at its own interval."""
     ledger = _ledger(idle_s=100.0)
     _commit(ledger, _at(10), 1.0)
     assert ledger.plan(_at(10), 100.9, 0) == {}
@@ -67,20 +67,20 @@ def test_an_unchanged_position_is_sent_again_when_it_is_idle_for_long() -> None:
 
 
 def test_an_idle_re_commit_never_lowers_the_group() -> None:
-    """C9: a position below the stored one is not sent because time passed."""
+    """A position below the stored one is not sent because time passed."""
     ledger = _ledger(Position(1, 10), idle_s=100.0)
     assert ledger.plan(_at(9), 500.0, 0) == {}
 
 
 def test_a_final_commit_ignores_the_idle_time() -> None:
-    """C5: a revoke or stop sends what changed and nothing else."""
+    """A revoke or stop sends what changed and nothing else."""
     ledger = _ledger(Position(1, 10), idle_s=1.0)
     assert ledger.dirty(_at(10)) == {}
     assert ledger.dirty(_at(11)) == _at(11)
 
 
 def test_a_commit_is_due_once_per_interval() -> None:
-    """C6: planning, also in vain, starts the next interval."""
+    """Planning, also in vain, starts the next interval."""
     ledger = _ledger(interval_s=1.0)
     assert ledger.due(0.0, 0)
     ledger.plan({}, 0.0, 0)
@@ -90,7 +90,7 @@ def test_a_commit_is_due_once_per_interval() -> None:
 
 
 def test_at_most_one_commit_is_in_flight_and_the_latest_wins() -> None:
-    """C6: while the broker takes its time nothing more is sent; then one request has all of it."""
+    """While the broker takes its time nothing more is sent; then one request has all of it."""
     ledger = _ledger(interval_s=0.1)
     assert ledger.plan(_at(10), 0.0, 0) == _at(10)
     for tenth in range(1, 11):
@@ -101,7 +101,7 @@ def test_at_most_one_commit_is_in_flight_and_the_latest_wins() -> None:
 
 
 def test_nothing_counts_as_committed_before_the_answer() -> None:
-    """C7: a request in flight leaves the known position alone."""
+    """A request in flight leaves the known position alone."""
     ledger = _ledger(Position(1, 5))
     ledger.plan(_at(10), 1.0, 0)
     assert ledger.acknowledged(P0) == Position(1, 5)
@@ -111,7 +111,7 @@ def test_nothing_counts_as_committed_before_the_answer() -> None:
 
 
 def test_a_failed_commit_stays_dirty() -> None:
-    """C7: the same or a later offset is sent at the next interval."""
+    """The same or a later offset is sent at the next interval."""
     ledger = _ledger(Position(1, 5), interval_s=1.0)
     ledger.plan(_at(10), 1.0, 0)
     ledger.landed()
@@ -123,7 +123,7 @@ def test_a_failed_commit_stays_dirty() -> None:
 
 
 def test_failures_in_a_row_wait_longer_and_an_answer_ends_that() -> None:
-    """C7: the wait grows to a bound, and a success starts it anew."""
+    """The wait grows to a bound, and a success starts it anew."""
     ledger = _ledger(interval_s=1.0)
     waits = [ledger.failed(0.0) for _ in range(10)]
     assert waits == sorted(waits)
@@ -136,12 +136,12 @@ def test_failures_in_a_row_wait_longer_and_an_answer_ends_that() -> None:
 
 
 def test_the_wait_after_a_failure_is_at_least_an_interval() -> None:
-    """C7: a long interval is not shortened by the bound."""
+    """A long interval is not shortened by the bound."""
     assert _ledger(interval_s=30.0).failed(0.0) == 30.0
 
 
 def test_a_late_acknowledgement_never_lowers_what_is_known() -> None:
-    """C6: the synchronous commit of a stop may overtake the asynchronous one's answer."""
+    """The synchronous commit of a stop may overtake the asynchronous one's answer."""
     ledger = _ledger()
     ledger.plan(_at(10), 1.0, 0)
     ledger.confirm(_at(20), 1.1)
@@ -151,7 +151,7 @@ def test_a_late_acknowledgement_never_lowers_what_is_known() -> None:
 
 
 def test_an_acknowledgement_of_another_epoch_does_not_count() -> None:
-    """R7: revoked and assigned again: an answer to the old epoch's commit is ignored."""
+    """Revoked and assigned again: an answer to the old epoch's commit is ignored."""
     ledger = _ledger()
     ledger.plan(_at(10), 1.0, 0)
     ledger.ended(P0)
@@ -161,7 +161,7 @@ def test_an_acknowledgement_of_another_epoch_does_not_count() -> None:
 
 
 def test_an_acknowledgement_after_the_end_does_not_count() -> None:
-    """R3: a partition that is not ours has no known position."""
+    """A partition that is not ours has no known position."""
     ledger = _ledger()
     ledger.plan(_at(10), 1.0, 0)
     ledger.ended(P0)
@@ -171,20 +171,20 @@ def test_an_acknowledgement_after_the_end_does_not_count() -> None:
 
 @pytest.mark.parametrize("epoch", [0, 2])
 def test_a_position_of_another_epoch_is_not_sent(epoch: int) -> None:
-    """R3: neither an older nor an unknown epoch may commit."""
+    """Neither an older nor an unknown epoch may commit."""
     ledger = _ledger()
     assert ledger.plan(_at(10, epoch=epoch), 1.0, 0) == {}
     assert ledger.dirty(_at(10, epoch=epoch)) == {}
 
 
 def test_a_position_of_a_partition_that_is_not_ours_is_not_sent() -> None:
-    """R3: lost while the plan was made."""
+    """Lost while the plan was made."""
     ledger = _ledger()
     assert ledger.plan({P1: Position(1, 10)}, 1.0, 0) == {}
 
 
 def test_one_partitions_failure_leaves_the_others_acknowledgement() -> None:
-    """C2: a request that was stored in part confirms that part, and the rest is dirty."""
+    """A request that was stored in part confirms that part, and the rest is dirty."""
     ledger = _ledger()
     ledger.assigned(P1, 1, None)
     positions = {P0: Position(1, 10), P1: Position(1, 20)}
@@ -196,7 +196,7 @@ def test_one_partitions_failure_leaves_the_others_acknowledgement() -> None:
 
 
 def test_refused_metadata_is_not_offered_again_in_this_epoch() -> None:
-    """P2: what was too large goes without, and nothing as long is offered again; the next epoch may try."""
+    """What was too large goes without, and nothing as long is offered again; the next epoch may try."""
     ledger = _ledger()
     assert ledger.plan(_at(10, "long"), 1.0, 0) == _at(10, "long")
     ledger.refuse_metadata(ledger.landed())
@@ -210,7 +210,7 @@ def test_refused_metadata_is_not_offered_again_in_this_epoch() -> None:
 
 
 def test_a_position_goes_again_at_once_without_the_metadata_that_was_refused() -> None:
-    """P2: no back-off, no interval; only the distance that the service wants is kept."""
+    """No back-off, no interval; only the distance that the service wants is kept."""
     ledger = _ledger(interval_s=60.0, spacing_s=1.0)
     ledger.plan(_at(10, "long"), 5.0, 0)
     ledger.refuse_metadata(ledger.landed())
@@ -222,7 +222,7 @@ def test_a_position_goes_again_at_once_without_the_metadata_that_was_refused() -
 
 
 def test_ranges_that_the_commit_has_no_room_for_are_dirty_only_if_somebody_keeps_them() -> None:
-    """C5: the broker would store the same again; a listener would not."""
+    """The broker would store the same again; a listener would not."""
     before = {P0: Position(1, 10, None, "text", ((12, 14),))}
     after = {P0: Position(1, 10, None, "text", ((12, 15),))}
     for keeps_ranges in (False, True):
@@ -235,7 +235,7 @@ def test_ranges_that_the_commit_has_no_room_for_are_dirty_only_if_somebody_keeps
 
 
 def test_enough_finished_records_make_a_commit_due_early() -> None:
-    """C6: `every_records` counts from the last plan."""
+    """`every_records` counts from the last plan."""
     ledger = _ledger(interval_s=60.0, every_records=100)
     ledger.plan(_at(1), 0.0, 50)
     ledger.confirm(ledger.landed(), 0.0)
@@ -247,7 +247,7 @@ def test_enough_finished_records_make_a_commit_due_early() -> None:
 
 
 def test_commits_that_are_early_take_a_share_of_the_time() -> None:
-    """C6: where working out a commit takes long, the pace follows it; the interval does not."""
+    """Where working out a commit takes long, the pace follows it; the interval does not."""
     ledger = _ledger(interval_s=1.0, every_records=100, spacing_s=0.05, early_at_a_share=True)
     ledger.plan(_at(1), 0.0, 0, early_at_s=0.3)
     ledger.confirm(ledger.landed(), 0.0)
@@ -261,7 +261,7 @@ def test_commits_that_are_early_take_a_share_of_the_time() -> None:
 
 
 def test_commits_keep_their_spacing_however_many_records_finish() -> None:
-    """C6: Event Hubs' limit on calls per partition wins over `every_records` and a short interval."""
+    """Event Hubs' limit on calls per partition wins over `every_records` and a short interval."""
     ledger = _ledger(interval_s=0.1, every_records=1, spacing_s=1.0)
     ledger.plan(_at(1), 0.0, 1)
     ledger.confirm(ledger.landed(), 0.1)
@@ -270,7 +270,7 @@ def test_commits_keep_their_spacing_however_many_records_finish() -> None:
 
 
 def test_a_final_commit_does_not_disturb_the_one_in_flight() -> None:
-    """C6: the synchronous commit of one partition's revoke leaves the answer of the other to come."""
+    """The synchronous commit of one partition's revoke leaves the answer of the other to come."""
     ledger = _ledger()
     ledger.assigned(P1, 1, None)
     ledger.plan({P1: Position(1, 20)}, 1.0, 0)
@@ -282,7 +282,7 @@ def test_a_final_commit_does_not_disturb_the_one_in_flight() -> None:
 
 
 def test_a_synchronous_commit_keeps_the_next_asynchronous_one_at_a_distance() -> None:
-    """C6: after the commit of a revoke the pace begins anew; one that had nothing to send changes nothing."""
+    """After the commit of a revoke the pace begins anew; one that had nothing to send changes nothing."""
     ledger = _ledger(interval_s=1.0, spacing_s=1.0)
     assert ledger.plan_now({}, 0.4) == {}
     assert ledger.due(0.5, 0)
@@ -316,7 +316,7 @@ def test_a_refused_commit_is_followed_by_another_however_idle_the_partition() ->
 
 
 def test_the_groups_commit_counts_as_idle_for_too_long() -> None:
-    """C5: nobody knows how old the commit of an earlier run is, so an idle position is sent once."""
+    """Nobody knows how old the commit of an earlier run is, so an idle position is sent once."""
     ledger = _ledger(Position(1, 10), idle_s=100.0)
     assert ledger.dirty(_at(10)) == {}
     _commit(ledger, _at(10), 1.0)
@@ -324,14 +324,14 @@ def test_the_groups_commit_counts_as_idle_for_too_long() -> None:
 
 
 def test_the_next_look_respects_the_spacing() -> None:
-    """C6: with a spacing above the interval nothing is due before it."""
+    """With a spacing above the interval nothing is due before it."""
     ledger = _ledger(interval_s=0.1, spacing_s=1.0)
     ledger.plan({}, 5.0, 0)
     assert ledger.next_due_s() == 6.0
 
 
 def test_detail_that_a_commit_went_without_makes_the_next_one_due_when_it_can_be_had() -> None:
-    """C8: records that finished before a commit without ranges are not left out for another interval."""
+    """Records that finished before a commit without ranges are not left out for another interval."""
     ledger = _ledger(interval_s=60.0, every_records=1)
     assert ledger.plan(_at(10), 1.0, 5, detail_at_s=1.5) == _at(10)
     ledger.confirm(ledger.landed(), 1.1)

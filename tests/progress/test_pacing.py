@@ -19,25 +19,25 @@ def settings(**asked: Any) -> Settings:
 
 
 def test_event_hubs_commits_are_a_second_apart_whatever_is_asked() -> None:
-    """C6: neither a short interval nor a number of records brings commits closer together."""
+    """Neither a short interval nor a number of records brings commits closer together."""
     pacing = commit_pacing(settings(commit_interval_s=0.1, commit_every_records=5), is_event_hubs=True)
     assert pacing.interval_s == pacing.spacing_s == COMMIT_INTERVAL_S_MIN == 1.0
     assert pacing.every_records == 5
 
 
 def test_a_longer_interval_stays_as_it_is() -> None:
-    """C6: the bound is no default."""
+    """The bound is no default."""
     assert commit_pacing(settings(commit_interval_s=7.0), is_event_hubs=True).interval_s == 7.0
 
 
 def test_event_hubs_keeps_idle_positions_alive_unless_told_how_often() -> None:
-    """C5: retention of commits is unknown there, so the idle re-commit has a default."""
+    """Retention of commits is unknown there, so the idle re-commit has a default."""
     assert commit_pacing(settings(), is_event_hubs=True).idle_s == COMMIT_IDLE_S < 86_400
     assert commit_pacing(settings(commit_idle_s=60.0), is_event_hubs=True).idle_s == 60.0
 
 
 def test_other_brokers_get_what_is_asked() -> None:
-    """C6: plain Kafka has no such limit."""
+    """Plain Kafka has no such limit."""
     pacing = commit_pacing(settings(commit_interval_s=0.1, commit_every_records=5), is_event_hubs=False)
     assert (pacing.interval_s, pacing.every_records, pacing.spacing_s, pacing.idle_s) == (0.1, 5, 0.0, None)
 
@@ -54,7 +54,7 @@ def test_other_brokers_get_what_is_asked() -> None:
     ],
 )
 def test_a_bound_is_told(asked: dict[str, Any], words: str) -> None:
-    """C6: who asks for more than the service takes learns what is used instead."""
+    """Who asks for more than the service takes learns what is used instead."""
     bound = pace_bound(settings(**asked), commit_pacing(settings(**asked), is_event_hubs=True))
     assert isinstance(bound, CommitPaceBounded)
     assert f"at least 1 s apart, which is what Event Hubs takes for a partition: {words} cannot" in sentence(
@@ -72,16 +72,16 @@ def test_a_bound_is_told(asked: dict[str, Any], words: str) -> None:
     ],
     ids=["default", "an interval", "a number of records", "Event Hubs"],
 )
-def test_c6_while_catching_up_commits_follow_the_outcomes(
+def test_while_catching_up_commits_follow_the_outcomes(
     asked: dict[str, Any], is_event_hubs: bool, pace: tuple[float, int | None, float]
 ) -> None:
-    """C6: on Apache Kafka, unless a pace is asked for; Event Hubs' pace stays what it takes."""
+    """On Apache Kafka, unless a pace is asked for; Event Hubs' pace stays what it takes."""
     pacing = commit_pacing(settings(**asked), is_event_hubs=is_event_hubs)
     assert (pacing.interval_s, pacing.every_records, pacing.spacing_s) == pace
 
 
 def test_who_stays_within_the_bound_hears_nothing() -> None:
-    """C6: the defaults fit, and elsewhere there is no bound."""
+    """The defaults fit, and elsewhere there is no bound."""
     assert pace_bound(settings(), commit_pacing(settings(), is_event_hubs=True)) is None
     quick = settings(commit_interval_s=0.1)
     assert pace_bound(quick, commit_pacing(quick, is_event_hubs=False)) is None

@@ -64,7 +64,7 @@ def offsets_in(ranges: Ranges) -> set[int]:
 
 @given(next_offset=next_offsets, lengths=runs, leader_epoch=st.none() | st.integers(0, 2**31 - 1))
 def test_what_fits_comes_back_whole(next_offset: int, lengths: list[int], leader_epoch: int | None) -> None:
-    """P1: with room enough, decoding gives the very ranges and leader epoch."""
+    """With room enough, decoding gives the very ranges and leader epoch."""
     finished = ranges_of(next_offset, lengths)
     written = encode(next_offset, NO_FACTS, finished, leader_epoch, TEXT_BYTES_MAX)
     assert written.text is not None
@@ -77,7 +77,7 @@ def test_what_fits_comes_back_whole(next_offset: int, lengths: list[int], leader
 def test_the_text_never_passes_its_limit_nor_invents_an_offset(
     next_offset: int, lengths: list[int], bytes_max: int
 ) -> None:
-    """P2: whatever the limit, the text is no longer, says only finished offsets, and counts what it drops."""
+    """Whatever the limit, the text is no longer, says only finished offsets, and counts what it drops."""
     finished = ranges_of(next_offset, lengths)
     written = encode(next_offset, NO_FACTS, finished, 7, bytes_max)
     assert written.kept_offsets + written.dropped_offsets == count_offsets(finished)
@@ -95,7 +95,7 @@ def test_the_text_never_passes_its_limit_nor_invents_an_offset(
 
 
 def test_every_other_record_fits_by_compression() -> None:
-    """P2: 20 000 alternating done and undone records: all of the detail in 1024 bytes."""
+    """20 000 alternating done and undone records: all of the detail in 1024 bytes."""
     finished = finished_where([number % 2 == 1 for number in range(20_000)])
     written = encode(START, NO_FACTS, finished, 0, EVENT_HUBS_BYTES)
     assert written.text is not None
@@ -105,7 +105,7 @@ def test_every_other_record_fits_by_compression() -> None:
 
 
 def test_a_random_half_keeps_about_a_bit_for_each_offset() -> None:
-    """P2: a random half of 20 000 cannot fit; what 1024 bytes can hold is kept, from the lowest on."""
+    """A random half of 20 000 cannot fit; what 1024 bytes can hold is kept, from the lowest on."""
     chance = random.Random(4)
     finished = finished_where([False, *(chance.random() < 0.5 for _ in range(19_999))])
     written = encode(START, NO_FACTS, finished, None, EVENT_HUBS_BYTES)
@@ -120,7 +120,7 @@ def test_a_random_half_keeps_about_a_bit_for_each_offset() -> None:
 
 
 def test_a_long_range_is_worth_more_than_low_ones() -> None:
-    """P2: behind a mixed stretch that alone fills the limit, 100 000 finished ones are kept."""
+    """Behind a mixed stretch that alone fills the limit, 100 000 finished ones are kept."""
     chance = random.Random(4)
     mixed = [False, *(chance.random() < 0.5 for _ in range(19_999)), False]
     written = encode(START, NO_FACTS, finished_where(mixed + [True] * 100_000), None, EVENT_HUBS_BYTES)
@@ -129,14 +129,14 @@ def test_a_long_range_is_worth_more_than_low_ones() -> None:
 
 @pytest.mark.parametrize("stuck_every", [50, 100, 1000])
 def test_few_unfinished_among_many_fit(stuck_every: int) -> None:
-    """P2: a record in fifty is stuck at random, the rest done: 20 000 fit into 1024 bytes."""
+    """A record in fifty is stuck at random, the rest done: 20 000 fit into 1024 bytes."""
     chance = random.Random(stuck_every)
     done = [False, *(chance.random() > 1 / stuck_every for _ in range(19_999))]
     assert encode(START, NO_FACTS, finished_where(done), 3, EVENT_HUBS_BYTES).dropped_offsets == 0
 
 
 def test_one_stuck_record_costs_a_few_bytes() -> None:
-    """P1: 500 finished above one stuck."""
+    """500 finished above one stuck."""
     written = encode(START, NO_FACTS, ((START + 1, START + 501),), 0, EVENT_HUBS_BYTES)
     assert written.text is not None
     assert len(written.text) <= 25
@@ -149,7 +149,7 @@ def test_nothing_finished_is_no_text() -> None:
 
 
 def test_the_text_is_bound_to_its_commit() -> None:
-    """C10: beside another next_offset the text says nothing."""
+    """Beside another next_offset the text says nothing."""
     text = encode(START, NO_FACTS, ((START + 1, START + 9),), 3, EVENT_HUBS_BYTES).text
     assert text is not None
     assert decode(text, START - 1) is Unusable.OTHER_OFFSET
@@ -160,12 +160,12 @@ def test_the_text_is_bound_to_its_commit() -> None:
     "text", ["", "m" * 2000, "AAB=", "{}", "consumer-1", "ehk", "ehk0.x", "ehkafka", "é"]
 )
 def test_text_of_others_is_foreign(text: str) -> None:
-    """P3: another program's metadata is told apart."""
+    """Another program's metadata is told apart."""
     assert decode(text, START) is Unusable.FOREIGN
 
 
 def test_a_newer_version_is_told_apart() -> None:
-    """P3: a version to come, whatever follows, and a form to come."""
+    """A version to come, whatever follows, and a form to come."""
     assert decode("ehk3.anything at all \N{SNOWMAN}", START) is Unusable.NEWER
     assert decode("ehk9999.", START) is Unusable.NEWER
     assert decode(_signed(bytes([RANGES]) + varint(START) + b"\x0f\0x"), START) is Unusable.NEWER
@@ -173,7 +173,7 @@ def test_a_newer_version_is_told_apart() -> None:
 
 @given(lengths=runs, data=st.data())
 def test_a_damaged_text_is_never_believed(lengths: list[int], data: st.DataObject) -> None:
-    """P3: with a character changed, or cut anywhere, a text says nothing."""
+    """With a character changed, or cut anywhere, a text says nothing."""
     text = encode(START, NO_FACTS, ranges_of(START, lengths), 3, EVENT_HUBS_BYTES).text
     assert text is not None
     assert isinstance(decode(text[: data.draw(st.integers(0, len(text) - 1))], START), Unusable)
@@ -188,7 +188,7 @@ def test_a_damaged_text_is_never_believed(lengths: list[int], data: st.DataObjec
 @example("ehk2." + "0" * 30_000)
 @example("ehk2." * 100_000)
 def test_hostile_text_gets_a_typed_answer(text: str) -> None:
-    """P3: any text is read without an exception."""
+    """Any text is read without an exception."""
     assert isinstance(decode(text, START), Unusable)
 
 
@@ -198,7 +198,7 @@ def test_hostile_text_gets_a_typed_answer(text: str) -> None:
     body=st.binary(max_size=60),
 )
 def test_hostile_text_with_a_right_checksum_is_read_within_bounds(form: int, epoch: int, body: bytes) -> None:
-    """P3: who forges a text gets ranges above the commit, ascending and apart, or a typed answer."""
+    """Who forges a text gets ranges above the commit, ascending and apart, or a typed answer."""
     said = decode(_signed(bytes([RANGES]) + varint(START) + bytes([form]) + varint(epoch) + body), START)
     if isinstance(said, Unusable):
         return
@@ -208,7 +208,7 @@ def test_hostile_text_with_a_right_checksum_is_read_within_bounds(form: int, epo
 
 
 def test_a_bomb_is_not_unpacked() -> None:
-    """P3: what unpacks to more than any text may say is damaged, and found so after a bounded part of it."""
+    """What unpacks to more than any text may say is damaged, and found so after a bounded part of it."""
     bomb = deflate(bytes(100_000_000))
     text = _signed(bytes([RANGES]) + varint(START) + b"\x12\0" + bomb[:20_000])
     assert decode(text, START) is Unusable.BROKEN
@@ -240,7 +240,7 @@ def _signed(payload: bytes) -> str:
 
 
 def test_of_many_ranges_a_bitmap_that_fits_is_taken() -> None:
-    """P2: the shortest form is looked for where there are few, and where a bitmap is too long."""
+    """The shortest form is looked for where there are few, and where a bitmap is too long."""
     bitmap = 2
     many = tuple((start, start + 1) for start in range(1, 20 * MANY_RANGES, 2))
     written = write_ranges(0, many, 3, 4_000)

@@ -38,16 +38,14 @@ def position(saver: ProgressSaver, assignment: Any, unfinished_records: int = 0)
     ("is_event_hubs", "asked", "bytes_max"),
     [(True, None, 1023), (False, None, 4095), (True, 500, 500), (True, 5000, 1023), (False, 0, 0)],
 )
-def test_p2_the_limit_is_the_services_or_lower(
-    is_event_hubs: bool, asked: int | None, bytes_max: int
-) -> None:
-    """P2: just below 1024 on Event Hubs and 4096 elsewhere; the user may lower it."""
+def test_the_limit_is_the_services_or_lower(is_event_hubs: bool, asked: int | None, bytes_max: int) -> None:
+    """Just below 1024 on Event Hubs and 4096 elsewhere; the user may lower it."""
     settings = Settings(group="g", start="earliest", commit_metadata_bytes_max=asked)
     assert metadata_bytes_max(settings, is_event_hubs=is_event_hubs) == bytes_max
 
 
-def test_p2_what_is_dropped_is_told_once_until_it_fits_again() -> None:
-    """P2: one event for a phase, with what fits and what does not; a new one after it fitted."""
+def test_what_is_dropped_is_told_once_until_it_fits_again() -> None:
+    """One event for a phase, with what fits and what does not; a new one after it fitted."""
     told: list[Any] = []
     saver = ProgressSaver(64, told.append)
     bench, assignment = half_finished(400)
@@ -69,8 +67,8 @@ def test_p2_what_is_dropped_is_told_once_until_it_fits_again() -> None:
     assert bench.dispatcher.unfinished_records > 0
 
 
-def test_p2_with_zero_nothing_is_looked_for_unless_somebody_mirrors() -> None:
-    """P2: off costs nothing; a mirror gets the ranges all the same."""
+def test_with_zero_nothing_is_looked_for_unless_somebody_mirrors() -> None:
+    """Off costs nothing; a mirror gets the ranges all the same."""
     saver = ProgressSaver(0)
     _, assignment = half_finished(20)
     assert position(saver, assignment).finished == ()
@@ -80,8 +78,8 @@ def test_p2_with_zero_nothing_is_looked_for_unless_somebody_mirrors() -> None:
     assert found.metadata is None
 
 
-def test_p2_a_large_backlog_is_looked_through_only_where_records_stay() -> None:
-    """P2: with more unfinished than is cheap, detail comes once records are left from before a commit."""
+def test_a_large_backlog_is_looked_through_only_where_records_stay() -> None:
+    """With more unfinished than is cheap, detail comes once records are left from before a commit."""
     saver = ProgressSaver(4000)
     _, assignment = half_finished(20)
     assignment.take_ended()
@@ -92,8 +90,8 @@ def test_p2_a_large_backlog_is_looked_through_only_where_records_stay() -> None:
     assert position(saver, assignment, CHEAP_RECORDS).finished
 
 
-def test_p2_looking_takes_a_twentieth_of_the_time() -> None:
-    """P2: between two looks it is said what has ended since; where nothing has, no commit is made of it."""
+def test_looking_takes_a_twentieth_of_the_time() -> None:
+    """Between two looks it is said what has ended since; where nothing has, no commit is made of it."""
     now_s = 0.0
 
     def clock() -> float:
@@ -123,8 +121,8 @@ def test_p2_looking_takes_a_twentieth_of_the_time() -> None:
     assert (last.finished, facts_of(20, last.metadata)) == (((21, 22),), LogFacts(witness=(19, 1019)))
 
 
-def test_p2_a_refusal_lowers_the_limit_until_nothing_is_said() -> None:
-    """P2: first to what Event Hubs documents, then by half, then to nothing; never up."""
+def test_a_refusal_lowers_the_limit_until_nothing_is_said() -> None:
+    """First to what Event Hubs documents, then by half, then to nothing; never up."""
     saver = ProgressSaver(4095)
     steps = []
     while saver.bytes_max:
@@ -136,7 +134,7 @@ def test_p2_a_refusal_lowers_the_limit_until_nothing_is_said() -> None:
 
 
 def test_the_anchor_is_the_latest_record_below_whose_timestamp_is_known() -> None:
-    """P5: at a batch's end it is the record just before; within a batch the one at the end of an earlier."""
+    """At a batch's end it is the record just before; within a batch the one at the end of an earlier."""
     bench = LaneBench()
     assignment = bench.assign()
     saver = ProgressSaver(0)

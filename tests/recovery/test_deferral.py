@@ -175,7 +175,7 @@ def test_a_retried_record_can_be_deferred_again() -> None:
 
 
 def test_answers_of_an_ended_epoch_are_stale_and_ask_no_policy() -> None:
-    """R2: counted; the desk decides nothing for a record that is another member's."""
+    """Counted; the desk decides nothing for a record that is another member's."""
     bench = Bench()
     bench.receive(b"a", b"b")
     tokens: list[Deferred] = []

@@ -20,8 +20,8 @@ ERROR = ValueError("no luck")
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), MemoryError(), GeneratorExit()])
 @pytest.mark.parametrize("policy", [Stop(), Hold(), Skip(), DeadLetter("dead")])
-def test_f10_what_is_no_verdict_on_the_record_stops_the_app(bench: Any, error: Any, policy: Any) -> None:
-    """F10: before retries, on_error and every policy."""
+def test_what_is_no_verdict_on_the_record_stops_the_app(bench: Any, error: Any, policy: Any) -> None:
+    """Before retries, on_error and every policy."""
     asked: list[Any] = []
     desk = bench.desk(policy=policy, retry=FOR_EVER, ask=lambda *a: asked.append(a))
     assert desk(bench.lane, error) == HoldHead(f"{type(error).__name__}{': 1' if error.args else ''}", True)

@@ -11,7 +11,7 @@ from tests.kit.simulated.message import SimulatedMessage
 
 
 def test_a_run_ends_with_a_success_and_breaks_its_limit_one_beyond() -> None:
-    """F11: as many as allowed are letters, the next one is told."""
+    """As many as allowed are letters, the next one is told."""
     gauge = FloodGauge(DeadLetter("dead", run_max=3))
     assert [gauge.overflow(0) for _ in range(3)] == [None] * 3
     assert gauge.overflow(1) is None
@@ -20,7 +20,7 @@ def test_a_run_ends_with_a_success_and_breaks_its_limit_one_beyond() -> None:
 
 
 def test_a_success_that_is_only_handed_in_counts() -> None:
-    """F11: quick lanes are settled many at a time; a failure among them must not seem to follow another."""
+    """Quick lanes are settled many at a time; a failure among them must not seem to follow another."""
     dispatcher = Dispatcher()
     exchange = Exchange(dispatcher, lambda: 0.0)
     assignment = dispatcher.assign(TopicPartition("t", 0), 1)
@@ -33,14 +33,14 @@ def test_a_success_that_is_only_handed_in_counts() -> None:
 
 
 def test_a_share_is_judged_over_the_last_outcomes() -> None:
-    """F11: 1 % of the last 1000 may fail; one more within them is told."""
+    """1 % of the last 1000 may fail; one more within them is told."""
     gauge = FloodGauge(DeadLetter("dead", ratio_max=0.01))
     assert [gauge.overflow(n) for n in range(10)] == [None] * 10
     assert "11 of the last 1000" in str(gauge.overflow(500))
 
 
 def test_a_share_forgets_what_is_long_ago() -> None:
-    """F11: a letter in every hundred is 1 %, for ever."""
+    """A letter in every hundred is 1 %, for ever."""
     gauge = FloodGauge(DeadLetter("dead", ratio_max=0.01))
     assert [gauge.overflow(n * 100) for n in range(200)] == [None] * 200
     assert gauge._latest.maxlen == 11
@@ -48,7 +48,7 @@ def test_a_share_forgets_what_is_long_ago() -> None:
 
 
 def test_without_limits_there_is_no_flood() -> None:
-    """F11: nothing is kept either."""
+    """Nothing is kept either."""
     gauge = FloodGauge(DeadLetter("dead"))
     assert all(gauge.overflow(0) is None for _ in range(5_000))
     assert not gauge._latest

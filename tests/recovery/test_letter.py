@@ -52,8 +52,8 @@ def as_record(letter: Letter) -> Record:
     return Record(Stamped("dead", 0, 9, letter.key, letter.value, headers=letter.headers))  # type: ignore[arg-type]
 
 
-def test_f6_what_is_written_is_read() -> None:
-    """F6: every field, in its type."""
+def test_what_is_written_is_read() -> None:
+    """Every field, in its type."""
     assert fate_of(as_record(a_letter(error=KeyError("x")))) == Fate(
         ORIGIN, 42, 1_700_000_000_000, "KeyError", "KeyError: 'x'", 2, 1_700_000_001_500, "handle", "g", 0
     )

@@ -16,8 +16,8 @@ from ehkafka.recovery.letters.function import FunctionBox
 from ehkafka.recovery.policy import DeadLetter
 
 
-def test_f6_an_answer_comes_with_the_acknowledgement(lab: Any) -> None:
-    """F6: not when the letter is sent."""
+def test_an_answer_comes_with_the_acknowledgement(lab: Any) -> None:
+    """Not when the letter is sent."""
     lab.script.extend(["silence"])
     lab.post(1)
     lab.wait_for(lambda: lab.producers[0].silent)
@@ -39,8 +39,8 @@ def test_f6_an_answer_comes_with_the_acknowledgement(lab: Any) -> None:
     ],
     ids=repr,
 )
-def test_f7_a_write_that_fails_is_tried_again_later_each_time(lab: Any, trouble: Any) -> None:
-    """F7: told with the delay that follows, and never given up."""
+def test_a_write_that_fails_is_tried_again_later_each_time(lab: Any, trouble: Any) -> None:
+    """Told with the delay that follows, and never given up."""
     lab.script.extend([trouble] * 3)
     lab.post(1)
     lab.wait_for(lambda: lab.answers)
@@ -48,8 +48,8 @@ def test_f7_a_write_that_fails_is_tried_again_later_each_time(lab: Any, trouble:
     assert [e.retry_s for e in lab.of(DeadLetterFailed)] == [0.01, 0.02, 0.04]
 
 
-def test_f7_others_go_on_while_one_waits(lab: Any) -> None:
-    """F7: one letter's trouble is not another's."""
+def test_others_go_on_while_one_waits(lab: Any) -> None:
+    """One letter's trouble is not another's."""
     lab.script.extend([KafkaError(KafkaError._MSG_TIMED_OUT)])
     lab.post(1)
     lab.post(2)
@@ -90,8 +90,8 @@ def test_what_nobody_will_ever_take_is_given_back_to_be_held(lab: Any, refusal: 
     ],
     ids=["poll", "produce", "report"],
 )
-def test_f7_a_producer_that_lost_its_place_is_replaced_and_nothing_is_lost(lab: Any, fatal: Any) -> None:
-    """F7: letters that it still has are sent by the next one, with a watch of its own on the credential."""
+def test_a_producer_that_lost_its_place_is_replaced_and_nothing_is_lost(lab: Any, fatal: Any) -> None:
+    """Letters that it still has are sent by the next one, with a watch of its own on the credential."""
     lab.script.extend(["silence", fatal])
     lab.post(1)
     lab.post(2)
@@ -102,8 +102,8 @@ def test_f7_a_producer_that_lost_its_place_is_replaced_and_nothing_is_lost(lab: 
     assert lab.watches[1].said[0] == "start"
 
 
-def test_f7_a_producer_that_cannot_be_opened_again_is_no_end(lab: Any) -> None:
-    """F7: the letter waits and is told; the next try opens another."""
+def test_a_producer_that_cannot_be_opened_again_is_no_end(lab: Any) -> None:
+    """The letter waits and is told; the next try opens another."""
     lab.openings.append(ConfigurationError("the credential is away"))
     lab.script.extend([KafkaError(KafkaError._FATAL, "lost", fatal=True)])
     lab.post(1)
@@ -123,7 +123,7 @@ def test_a_letter_whose_assignment_has_ended_is_not_written(lab: Any) -> None:
 
 
 def test_errors_of_the_client_are_told_and_a_refused_key_is_read_again(lab: Any) -> None:
-    """J4: the office follows a rotating key as the consumer does."""
+    """The office follows a rotating key as the consumer does."""
     lab.wait_for(lambda: "apply" in lab.watches[0].said)
     lab.producers[0].hearing.error_cb(KafkaError(KafkaError._AUTHENTICATION, "refused"))
     assert "look" in lab.watches[0].said

@@ -47,8 +47,8 @@ def test_a_chain_of_letters_that_ends_is_fine() -> None:
         (Stop(), lambda *_: 1.0, True),
     ],
 )
-def test_f5_parked_keys_need_a_way_out(on_failure: Any, retry: Any, is_refused: bool) -> None:
-    """F5: only where they are to go to the dead letters."""
+def test_parked_keys_need_a_way_out(on_failure: Any, retry: Any, is_refused: bool) -> None:
+    """Only where they are to go to the dead letters."""
     handlers = [handler("a", on_failure, retry)]
     check_recovery(handlers, "pause_partition")
     if is_refused:

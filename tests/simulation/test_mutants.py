@@ -26,7 +26,7 @@ MUTANTS_MIN = 99
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
 def test_every_mutant_is_killed(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
-    """C9: the suite goes red when this guard is missing."""
+    """The suite goes red when this guard is missing."""
     mutant.apply(monkeypatch)
     assert mutant.is_red(), f"nothing noticed: {mutant.name}"
 
@@ -37,6 +37,6 @@ def test_no_mutant_is_dropped() -> None:
 
 
 def test_without_a_mutant_nothing_is_red() -> None:
-    """C9: what kills a mutant is green on the core as it is."""
+    """What kills a mutant is green on the core as it is."""
     scenarios = {mutant.is_red for mutant in MUTANTS} - SEEDS
     assert not [scenario.__name__ for scenario in scenarios if scenario()]

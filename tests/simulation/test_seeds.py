@@ -29,7 +29,7 @@ AT_ONCE = 20
 
 @pytest.mark.parametrize("first", range(0, SEEDS, AT_ONCE))
 def test_no_seed_breaks_a_promise(first: int) -> None:
-    """C9, R1 to R7: lost, premature, order, stale and unseen are 0; no duplicate without a fault."""
+    """Lost, premature, order, stale and unseen are 0; no duplicate without a fault."""
     for seed in range(first, min(first + AT_ONCE, SEEDS)):
         report = simulate(seed)
         assert report.ok, report.report()
@@ -37,7 +37,7 @@ def test_no_seed_breaks_a_promise(first: int) -> None:
 
 @pytest.mark.parametrize("first", range(0, SEEDS_WITH_CHUNKS, AT_ONCE))
 def test_no_seed_with_chunks_breaks_a_promise(first: int) -> None:
-    """J6: chunks ended early, failures in them, lanes and chunks in turns, revokes; the next seeds."""
+    """Chunks ended early, failures in them, lanes and chunks in turns, revokes; the next seeds."""
     for seed in range(SEEDS + first, SEEDS + min(first + AT_ONCE, SEEDS_WITH_CHUNKS)):
         plan = SimulationPlan.drawn_with_chunks(seed)
         report = simulate(seed, plan=plan)
@@ -45,12 +45,12 @@ def test_no_seed_with_chunks_breaks_a_promise(first: int) -> None:
 
 
 def test_a_seed_replays_exactly() -> None:
-    """C9: the command that a failing seed prints shows the same run."""
+    """The command that a failing seed prints shows the same run."""
     assert _outline(simulate(3, trace=True)) == _outline(simulate(3, trace=True))
 
 
 def test_the_seeds_see_what_they_are_meant_to_see() -> None:
-    """C9: a simulation in which nothing happens proves nothing."""
+    """A simulation in which nothing happens proves nothing."""
     reports = [simulate(seed) for seed in range(15)]
     verdicts = [report.verdict for report in reports]
     assert {report.plan.scope for report in reports} == {"partition", "handler"}
@@ -63,7 +63,7 @@ def test_the_seeds_see_what_they_are_meant_to_see() -> None:
 
 
 def test_the_seeds_with_chunks_see_what_they_are_meant_to_see(monkeypatch: pytest.MonkeyPatch) -> None:
-    """J6: chunks run to their end, are ended early with and without a record that runs, and are spread."""
+    """Chunks run to their end, are ended early with and without a record that runs, and are spread."""
     seen: Counter[str] = Counter()
     settle, end_early, spread = Express.settle, Express.end_early, Express._spread_first
 
@@ -90,7 +90,7 @@ def test_the_seeds_with_chunks_see_what_they_are_meant_to_see(monkeypatch: pytes
 
 
 def test_a_plan_is_drawn_from_its_seed_alone() -> None:
-    """C9: the same seed means the same plan, another seed another."""
+    """The same seed means the same plan, another seed another."""
     assert SimulationPlan.drawn(7) == SimulationPlan.drawn(7)
     assert SimulationPlan.drawn(7) != SimulationPlan.drawn(8)
 

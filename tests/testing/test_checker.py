@@ -47,7 +47,7 @@ def test_produced_record_that_was_never_received_is_lost_below_the_commit() -> N
 
 
 def test_a_commit_passes_what_the_log_does_not_hold_once_that_was_told() -> None:
-    """C11: without the jump it is premature; what was produced there is lost, and unfinished records hold."""
+    """Without the jump it is premature; what was produced there is lost, and unfinished records hold."""
     story = begun(0, 1).run(0).run(1)
     assert begun(0, 1).run(0).run(1).commit(9).verdict().violations == {"premature_commits": 1}
     assert story.jumped(9).commit(9).received(9).run(9).commit(10).verdict().ok

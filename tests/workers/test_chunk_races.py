@@ -77,7 +77,7 @@ def steals(pool: Any, wanted: int, *, for_s: float) -> str | None:
 
 
 def test_ending_chunks_early_loses_and_overlaps_nothing(pool: Callable[..., Any]) -> None:
-    """O1: against the worker's own end of its record: every record is handled once and in order."""
+    """Against the worker's own end of its record: every record is handled once and in order."""
     assert steals(pool(4, express=True), 20_000, for_s=4.0) is None
 
 
@@ -130,7 +130,7 @@ def last_records(wanted: int, for_s: float) -> str | None:
 
 
 def test_each_record_is_started_or_taken_and_it_is_known_which() -> None:
-    """C1, J6: 100 000 chunks, or as many as 15 s allow, emptied around their last record in a thread."""
+    """100 000 chunks, or as many as 15 s allow, emptied around their last record in a thread."""
     assert last_records(STEALS, for_s=15.0) is None
 
 
@@ -167,7 +167,7 @@ def run_until(step: int, chunk: Chunk, take: Callable[[], Any]) -> tuple[list[in
 
 @pytest.mark.parametrize("records", [1, 2, 3])
 def test_a_chunk_may_be_emptied_between_any_two_steps_of_its_worker(records: int) -> None:
-    """C1, J6: the interpreter changes threads between two of its instructions: before each of them, once."""
+    """The interpreter changes threads between two of its instructions: before each of them, once."""
     chunk = a_chunk(records)
     _, steps = run_until(-1, chunk, lambda: None)
     assert steps > 5 * records

@@ -32,7 +32,7 @@ def watch_until(pool: Any, done: Callable[[], bool]) -> None:
 
 
 def test_a_record_that_blocks_holds_back_only_its_key(pool: Callable[..., Any]) -> None:
-    """O2: in a chunk, too: the rest is taken from its worker, and the commit waits for the blocked one."""
+    """In a chunk, too: the rest is taken from its worker, and the commit waits for the blocked one."""
     gate = threading.Event()
 
     def work(lane: Lane) -> None:
@@ -54,7 +54,7 @@ def test_a_record_that_blocks_holds_back_only_its_key(pool: Callable[..., Any]) 
 
 
 def test_all_but_one_worker_blocked_in_chunks_leaves_one_to_work(pool: Callable[..., Any]) -> None:
-    """O2: three of four workers blocked, one after another: the fourth finishes what is left."""
+    """Three of four workers blocked, one after another: the fourth finishes what is left."""
     gate = threading.Event()
 
     def work(lane: Lane) -> None:
@@ -111,7 +111,7 @@ def test_a_worker_that_hands_a_chunk_in_while_the_lock_is_taken_goes_on(pool: Ca
 def test_a_failed_record_of_a_chunk_is_tried_again_and_its_key_waits(
     pool: Callable[..., Any],
 ) -> None:
-    """F2: one in seven fails once; each key's records come in order, each is handled once in the end."""
+    """One in seven fails once; each key's records come in order, each is handled once in the end."""
     failed: set[int] = set()
 
     def work(lane: Lane) -> None:
@@ -163,7 +163,7 @@ def test_a_record_that_runs_is_stolen_once_it_takes_long_and_not_before(pool: Ca
 
 
 def test_chunks_end_when_records_become_dear_and_come_back_when_they_are_cheap() -> None:
-    """J6: above 20 µs in the mean lanes, below 8 µs chunks again, later after each short trial."""
+    """Above 20 µs in the mean lanes, below 8 µs chunks again, later after each short trial."""
     mode = ExpressMode()
     mode.note_lanes(9e-6, 0.0)
     assert not mode.on
@@ -182,7 +182,7 @@ def test_chunks_end_when_records_become_dear_and_come_back_when_they_are_cheap()
 
 
 def test_a_slow_handler_is_run_by_all_workers(pool: Callable[..., Any]) -> None:
-    """O3: what takes a millisecond ends the chunks by itself, and runs side by side."""
+    """What takes a millisecond ends the chunks by itself, and runs side by side."""
     made = pool(8, lambda _lane: time.sleep(2e-3), express=True)
     del made.exchange.note_chunk, made.exchange.note_lanes
     made.exchange._mode.on = True
@@ -203,8 +203,8 @@ PHASES = [(6_000, 0.0), (300, 30e-6), (600, 12e-6), (150, 1e-3), (60, 3e-3), (6_
 
 
 @pytest.mark.parametrize("express", [False, True])
-def test_j6_costs_that_cross_every_bound_keep_the_order(pool: Callable[..., Any], express: bool) -> None:
-    """J6: each key in order, no overlap, one in a hundred failing once; with and without chunks."""
+def test_costs_that_cross_every_bound_keep_the_order(pool: Callable[..., Any], express: bool) -> None:
+    """Each key in order, no overlap, one in a hundred failing once; with and without chunks."""
     bounds: list[tuple[int, float]] = []
     for records, cost_s in PHASES:
         bounds.append((records + (bounds[-1][0] if bounds else 0), cost_s))
@@ -279,7 +279,7 @@ def is_stolen(pool: Callable[..., Any], *, begun: bool) -> tuple[bool, bool]:
 
 
 def test_the_rest_of_a_chunk_is_taken_and_somebody_woken_for_it(pool: Callable[..., Any]) -> None:
-    """O2: in one look, and never before the first record."""
+    """In one look, and never before the first record."""
     assert is_stolen(pool, begun=True) == (True, True)
     assert is_stolen(pool, begun=False) == (False, False)
 

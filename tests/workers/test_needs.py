@@ -16,12 +16,12 @@ def exchange(pace: Pace | None = None) -> Exchange:
 
 
 def test_nothing_is_known_before_the_first_record() -> None:
-    """L1b: then all fits; a look later corrects it."""
+    """Then all fits; a look later corrects it."""
     assert exchange().needs_s(Work(10_000, 100), 1) == 0.0
 
 
 def test_the_first_records_are_the_mean_and_later_ones_move_it() -> None:
-    """L1d: a handler that became ten times slower is known after some hundred records."""
+    """A handler that became ten times slower is known after some hundred records."""
     one = exchange()
     one.note_work(0.01, 1)
     assert one.mean_s == pytest.approx(0.01)
@@ -34,7 +34,7 @@ def test_the_first_records_are_the_mean_and_later_ones_move_it() -> None:
 
 
 def test_workers_share_the_records_but_for_quick_handlers() -> None:
-    """L1d: quick ones run one after another; a lane does so always."""
+    """Quick ones run one after another; a lane does so always."""
     one = exchange()
     one.note_work(0.02, 1)
     assert one.needs_s(Work(400, 10), 8) == pytest.approx(1.0)
@@ -45,7 +45,7 @@ def test_workers_share_the_records_but_for_quick_handlers() -> None:
 
 
 def test_a_rate_limit_is_part_of_it() -> None:
-    """L1d: four a second, whatever the workers could do."""
+    """Four a second, whatever the workers could do."""
     one = exchange(Pace(4.0, 1, lambda: 0.0))
     one.note_work(0.02, 1)
     assert one.needs_s(Work(40, 1), 8) == pytest.approx(10.0)

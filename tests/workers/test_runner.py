@@ -78,7 +78,7 @@ def bench() -> Any:
 
 
 def test_a_runner_that_blocks_is_replaced(bench: Bench) -> None:
-    """O2: quick handlers, one record blocks its worker: the others finish all the rest."""
+    """Quick handlers, one record blocks its worker: the others finish all the rest."""
     bench.receive(b"slow", *(b"k%d" % n for n in range(500)))
     bench.watch_until(500)
     assert 0 not in {offset for offset, _ in bench.done}
@@ -87,7 +87,7 @@ def test_a_runner_that_blocks_is_replaced(bench: Bench) -> None:
 
 
 def test_all_but_one_blocked_still_leaves_one_to_work(bench: Bench) -> None:
-    """O2: three of four workers blocked, one after another: the fourth finishes what is left."""
+    """Three of four workers blocked, one after another: the fourth finishes what is left."""
     for number in range(3):
         bench.receive(b"slow%d" % number, *(b"k%d-%d" % (number, n) for n in range(50)))
         bench.watch_until(50 * (number + 1))

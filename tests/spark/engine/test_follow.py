@@ -38,7 +38,7 @@ def test_a_look_that_found_nothing_hides_no_batch(scene: SimpleNamespace, lab: A
 
 
 def test_a_clock_that_is_set_back_hides_no_batch(scene: SimpleNamespace, lab: Any) -> None:
-    """C7: the machine's clock tells progress apart, not which is later; the last batches are committed."""
+    """The machine's clock tells progress apart, not which is later; the last batches are committed."""
     scene.query.add(0, 10, received=10)
     scene.start()
     lab.wait_until(lambda: scene.group.ends == [10])
@@ -72,10 +72,10 @@ def test_what_ended_the_query_is_told_as_ours(scene: SimpleNamespace) -> None:
         scene.run.wait(10)
 
 
-def test_f1_a_stopped_task_ends_the_run_with_its_own_error(
+def test_a_stopped_task_ends_the_run_with_its_own_error(
     scene: SimpleNamespace, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """F1: the row of a task that a policy has stopped fails its batch; only the run's error tells of it."""
+    """The row of a task that a policy has stopped fails its batch; only the run's error tells of it."""
     error = HandlerFailedError("Handler 'h' failed\nat t[0]@3. Fix it.")
     with pytest.raises(BatchFailedError) as failed:
         scene.query.batches([PartitionResult("t", 1, received=5, finished=5), failed_task(error)], 0)

@@ -58,7 +58,7 @@ def test_a_run_that_stops_still_answers_for_its_group(scene: SimpleNamespace, la
 
 
 def test_a_batch_that_outlasts_the_stop_is_cut_off(scene: SimpleNamespace) -> None:
-    """L3: when the stop's time is over the batch is cut off, and the error says what becomes of it."""
+    """When the stop's time is over the batch is cut off, and the error says what becomes of it."""
     scene.query.is_busy = True
     scene.start()
     with pytest.raises(UnfinishedError, match=r"cut off.*handled again"):
@@ -68,7 +68,7 @@ def test_a_batch_that_outlasts_the_stop_is_cut_off(scene: SimpleNamespace) -> No
 
 
 def test_a_second_request_may_cut_the_batch_off_at_once(scene: SimpleNamespace, lab: Any) -> None:
-    """L3: who does not want to wait for the running batch leaves, and is told what becomes of it."""
+    """Who does not want to wait for the running batch leaves, and is told what becomes of it."""
     scene.query.is_busy = True
     scene.start()
     scene.run.request_stop("SIGINT")
@@ -134,7 +134,7 @@ def test_a_long_on_stop_function_is_waited_for(
 
 
 def test_a_last_commit_that_fails_is_told(scene: SimpleNamespace) -> None:
-    """C7: what was finished since the commit before is handled again, and the stop says so."""
+    """What was finished since the commit before is handled again, and the stop says so."""
     scene.group.late, scene.group.trouble = [P0], "NOT_COORDINATOR"
     scene.start()
     with pytest.raises(UnfinishedError, match=r"last commit of t\[0\] failed \(NOT_COORDINATOR\)"):
@@ -154,8 +154,8 @@ def test_an_on_stop_function_that_fails_ends_the_run_visibly(scene: SimpleNamesp
     assert scene.events[-1] == AppStopped(1, 0)
 
 
-def test_o1_a_run_ends_after_its_last_task(scene: SimpleNamespace, caplog: pytest.LogCaptureFixture) -> None:
-    """O1: tasks that Spark has cancelled run for seconds: the group is let go and the end told after them.
+def test_a_run_ends_after_its_last_task(scene: SimpleNamespace, caplog: pytest.LogCaptureFixture) -> None:
+    """Tasks that Spark has cancelled run for seconds: the group is let go and the end told after them.
 
     Until then the run answers for its group.
     """
@@ -190,8 +190,8 @@ def test_tasks_that_do_not_end_are_told(
     assert "2 tasks of the query still run" in caplog.text
 
 
-def test_o1_a_client_that_fails_keeps_no_task_from_being_awaited(scene: SimpleNamespace) -> None:
-    """O1: whatever becomes of the group's client, nobody may have the group while tasks still run."""
+def test_a_client_that_fails_keeps_no_task_from_being_awaited(scene: SimpleNamespace) -> None:
+    """Whatever becomes of the group's client, nobody may have the group while tasks still run."""
     looks = scene.query.tasks = [1] * 6
     left: list[int] = []
 
@@ -217,7 +217,7 @@ def test_the_last_commit_has_what_is_left_of_the_stop(
     least_s: float,
     most_s: float,
 ) -> None:
-    """L3: a silent broker does not make a stop take its time once more; the mirror has the same deadline."""
+    """A silent broker does not make a stop take its time once more; the mirror has the same deadline."""
     monkeypatch.setattr(scene.follower, "stop_s", 60.0)
     scene.start()
     scene.run.stop(timeout_s)

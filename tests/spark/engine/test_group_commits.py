@@ -28,7 +28,7 @@ from tests.spark.engine.group_runs import PARTITIONS, Runs
 def test_what_is_committed_while_a_run_begins_is_not_overwritten(
     runs: Runs, group_commits: Any, produced: Any, metadata: str, who: str
 ) -> None:
-    """C7: who commits between a start's look at the group and its first commit keeps what was committed.
+    """Who commits between a start's look at the group and its first commit keeps what was committed.
 
     The trap: records that a consumer finished while it left would be handled again, and those behind a
     rewind never.
@@ -48,7 +48,7 @@ def test_what_is_committed_while_a_run_begins_is_not_overwritten(
 def test_what_is_committed_while_the_first_commit_is_tried_again_is_not_overwritten(
     runs: Runs, group_commits: Any, produced: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """C7: a coordinator that loads keeps a start waiting for seconds, in which others may commit."""
+    """A coordinator that loads keeps a start waiting for seconds, in which others may commit."""
     produced(400)
     commit_once = Committer.commit_once
 

@@ -60,10 +60,10 @@ def _assert_apart(journal: Any) -> None:
     assert "hangs" not in words[words.index("later") :], "FACT: two handlers of one key at once"
 
 
-def test_o1_a_call_that_hangs_ends_with_its_task(
+def test_a_call_that_hangs_ends_with_its_task(
     spark: SparkSession, broker: EmbeddedBroker, app_at: Any, journal: Any, tmp_path: Path
 ) -> None:
-    """O1: a thread past its deadline fails the run, and is gone before the next start calls its key again.
+    """A thread past its deadline fails the run, and is gone before the next start calls its key again.
 
     The trap: Spark keeps the worker process for the next task, and the thread goes on in it.
     """
@@ -84,10 +84,10 @@ def test_o1_a_call_that_hangs_ends_with_its_task(
         os.kill(hung, 0)
 
 
-def test_o1_a_task_that_is_tried_again_meets_no_call_of_the_attempt_before(
+def test_a_task_that_is_tried_again_meets_no_call_of_the_attempt_before(
     spark: SparkSession, broker: EmbeddedBroker, app_at: Any, journal: Any, tmp_path: Path
 ) -> None:
-    """O1: Spark tries a task again whose broker refused; what its first attempt left running has ended."""
+    """Spark tries a task again whose broker refused; what its first attempt left running has ended."""
     # Two answers of the broker: the first one's record hangs, the second one is an error.
     broker.produce("u", [(b"k", b"0")])
     broker.produce("u", [(b"k", b"1")])
@@ -101,7 +101,7 @@ def test_o1_a_task_that_is_tried_again_meets_no_call_of_the_attempt_before(
     _assert_apart(journal)
 
 
-def test_o1_a_batch_that_was_cut_off_has_ended_when_the_run_has(
+def test_a_batch_that_was_cut_off_has_ended_when_the_run_has(
     spark: SparkSession,
     broker: EmbeddedBroker,
     app_at: Any,
@@ -110,7 +110,7 @@ def test_o1_a_batch_that_was_cut_off_has_ended_when_the_run_has(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """O1: a stop that cuts a batch off returns when its handlers are gone: the next start meets none.
+    """A stop that cuts a batch off returns when its handlers are gone: the next start meets none.
 
     The trap: Spark ends the worker of a cancelled task seconds after the query has stopped.
     """

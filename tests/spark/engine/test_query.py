@@ -63,7 +63,7 @@ def test_a_backlog_is_handled_once_and_committed(
 def test_a_graceful_stop_commits_the_end_and_the_next_start_repeats_nothing(
     spark: SparkSession, broker: EmbeddedBroker, produced: Any, app_at: Any, journal: Any, lab: Any
 ) -> None:
-    """L1: a stop lets the running batch end and commits it; the group is where handling ended.
+    """A stop lets the running batch end and commits it; the group is where handling ended.
 
     The traps: the source's own commit() runs a batch late, and events may come after stop() has returned.
     """
@@ -91,10 +91,10 @@ def test_a_graceful_stop_commits_the_end_and_the_next_start_repeats_nothing(
     lab.assert_once(journal, total)
 
 
-def test_f1_a_failure_with_stop_ends_the_run_and_commits_nothing_past_it(
+def test_a_failure_with_stop_ends_the_run_and_commits_nothing_past_it(
     spark: SparkSession, broker: EmbeddedBroker, app_at: Any, journal: Any
 ) -> None:
-    """F1: Stop() ends the run with one error on the driver that names the record; the group stays.
+    """Stop() ends the run with one error on the driver that names the record; the group stays.
 
     The trap: Spark tries a failed task again (`spark.task.maxFailures`), and would call handlers again.
     """
@@ -121,7 +121,7 @@ def test_f1_a_failure_with_stop_ends_the_run_and_commits_nothing_past_it(
 def test_dead_letters_go_to_their_topic_from_executors(
     spark: SparkSession, broker: EmbeddedBroker, produced: Any, app_at: Any, journal: Any
 ) -> None:
-    """F6: what fails for good is in the dead-letter topic before its batch counts; the rest is finished."""
+    """What fails for good is in the dead-letter topic before its batch counts; the rest is finished."""
     produced(400)
     app, note = app_at(), journal.note
 
@@ -182,7 +182,7 @@ def test_what_is_missing_is_told_before_the_first_batch(
 def test_a_batch_that_outlasts_the_stop_is_cut_off_and_told(
     spark: SparkSession, broker: EmbeddedBroker, app_at: Any, journal: Any, lab: Any
 ) -> None:
-    """L3: a stop whose time is over says that the batch was cut off; none of it is committed."""
+    """A stop whose time is over says that the batch was cut off; none of it is committed."""
     broker.produce("u", [(b"k", b"%d" % n) for n in range(3)])
     app, note = app_at(), journal.note
 

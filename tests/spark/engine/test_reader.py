@@ -72,8 +72,8 @@ def test_a_task_gives_a_row_for_each_partition(lab: Any, rows_of: Any) -> None:
     assert result.lasts["t", 0].offset == 4
 
 
-def test_f1_what_a_policy_has_stopped_is_a_row(lab: Any, rows_of: Any) -> None:
-    """F1: an error of the task would let Spark call its handlers again; the row tells it as it is."""
+def test_what_a_policy_has_stopped_is_a_row(lab: Any, rows_of: Any) -> None:
+    """An error of the task would let Spark call its handlers again; the row tells it as it is."""
     app = lab.make_app()
 
     @app.handler("t")
@@ -95,8 +95,8 @@ def test_what_reading_meets_is_an_error_that_spark_may_try_again(lab: Any, rows_
         rows_of(app, lab.log_of(5), EndpointError("gone for a moment,\ntry again"))
 
 
-def test_f1_a_policys_decision_counts_beside_the_brokers_error(lab: Any, rows_of: Any) -> None:
-    """F1: a handler that fails for good while its task fails anyway is not called again by Spark."""
+def test_a_policys_decision_counts_beside_the_brokers_error(lab: Any, rows_of: Any) -> None:
+    """A handler that fails for good while its task fails anyway is not called again by Spark."""
     app, started = lab.make_app(), threading.Event()
 
     @app.handler("t")
@@ -109,8 +109,8 @@ def test_f1_a_policys_decision_counts_beside_the_brokers_error(lab: Any, rows_of
     assert type(failure_in(rows)) is HandlerFailedError
 
 
-def test_f1_a_failure_that_utf_8_cannot_say_is_a_row(lab: Any, rows_of: Any) -> None:
-    """F1: half a surrogate pair in an error's text does not fail the task in another way."""
+def test_a_failure_that_utf_8_cannot_say_is_a_row(lab: Any, rows_of: Any) -> None:
+    """Half a surrogate pair in an error's text does not fail the task in another way."""
     app = lab.make_app()
 
     @app.handler("t")

@@ -113,7 +113,7 @@ sys.stdout.buffer.write(pack(Shipment.of(app._parts_for_spark()), folders=(sys.a
 
 
 def test_no_secret_travels(lab: Any) -> None:
-    """E1: neither the endpoint nor the consumer's properties are in what is sent."""
+    """Neither the endpoint nor the consumer's properties are in what is sent."""
     secret = "hunter2-" * 4
     app = ehkafka.App(
         group="g",

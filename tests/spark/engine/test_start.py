@@ -135,10 +135,10 @@ def test_a_group_that_is_moved_while_on_start_functions_run_starts_no_query(
     assert group_commits()[2] == (1, MOVED)
 
 
-def test_o1_a_start_that_is_broken_off_ends_after_its_querys_last_task(
+def test_a_start_that_is_broken_off_ends_after_its_querys_last_task(
     app: ehkafka.App, begin: Begin, group_commits: Any, lab: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """O1: Ctrl-C while the first batch begins: the group is given back when no handler runs any more.
+    """Ctrl-C while the first batch begins: the group is given back when no handler runs any more.
 
     The next start finds nothing in its way.
     """
@@ -227,7 +227,7 @@ def test_what_spark_says_to_a_start_is_raised_by_it(
 
 
 @pytest.mark.parametrize("name", ["AppStarted", "SparkRun"])
-def test_o1_further_signals_end_no_start_before_its_tasks(
+def test_further_signals_end_no_start_before_its_tasks(
     app: ehkafka.App,
     begin: Begin,
     group_commits: Any,
@@ -236,7 +236,7 @@ def test_o1_further_signals_end_no_start_before_its_tasks(
     signal_main: Callable[[], None],
     name: str,
 ) -> None:
-    """O1: a user who presses Ctrl-C again and again: no on_stop function, no client's end while tasks run."""
+    """A user who presses Ctrl-C again and again: no on_stop function, no client's end while tasks run."""
     query, left, closed = lab.FakeQuery(), [], []
     query.tasks = [1] * 12
     stop, close = query.stop, Group.close
@@ -355,7 +355,7 @@ def test_a_signal_right_after_the_group_was_taken_gives_it_back(
 
 
 @pytest.mark.timeout(900)
-def test_o1_no_handler_is_left_of_a_start_that_was_broken_off(
+def test_no_handler_is_left_of_a_start_that_was_broken_off(
     spark: SparkSession,
     broker: EmbeddedBroker,
     app_at: Any,
@@ -363,7 +363,7 @@ def test_o1_no_handler_is_left_of_a_start_that_was_broken_off(
     lab: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """O1: on Spark itself. The next run meets none of its calls, and has its caller's settings of Spark."""
+    """On Spark itself. The next run meets none of its calls, and has its caller's settings of Spark."""
     broker.produce("u", [(b"k", b"0")])
     note = journal.note
 

@@ -82,8 +82,8 @@ def test_an_async_call_that_hangs_is_cancelled(lab: Any) -> None:
     assert work.left_behind == ()
 
 
-def test_f1_the_error_advises_what_spark_can_do(lab: Any) -> None:
-    """F1: the whole batch is handled again, and Hold() is no way out on Spark."""
+def test_the_error_advises_what_spark_can_do(lab: Any) -> None:
+    """The whole batch is handled again, and Hold() is no way out on Spark."""
     app = lab.make_app()
 
     @app.handler("t")
@@ -111,7 +111,7 @@ def test_a_worker_hook_that_fails_is_named(lab: Any) -> None:
 
 
 def test_what_was_opened_is_closed_when_a_later_partition_cannot_be(lab: Any) -> None:
-    """J5: an instance that a failed task has opened is closed; hooks hear of what was told to them alone."""
+    """An instance that a failed task has opened is closed; hooks hear of what was told to them alone."""
     app, told = lab.make_app(), []
     app.on_revoked(lambda partition, reason: told.append(f"revoked {partition}"))
 
@@ -134,7 +134,7 @@ def test_what_was_opened_is_closed_when_a_later_partition_cannot_be(lab: Any) ->
 
 
 def test_deadlines_are_watched_while_the_broker_gives_nothing(lab: Any) -> None:
-    """F15: a reading that waits gives empty lists, and with each of them the task looks at its handlers."""
+    """A reading that waits gives empty lists, and with each of them the task looks at its handlers."""
     app, go = lab.make_app(stop_s=0.1), threading.Event()
 
     @app.handler("t", workers=2, deadline_s=0.05)

@@ -44,8 +44,8 @@ def test_every_record_has_an_outcome_and_is_counted(lab: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["threads", "asyncio"])
-def test_o1_per_key_order_is_kept_with_retries(lab: Any, kind: str) -> None:
-    """O1: per key, starts follow offsets and no two overlap, retries included."""
+def test_per_key_order_is_kept_with_retries(lab: Any, kind: str) -> None:
+    """Per key, starts follow offsets and no two overlap, retries included."""
     app, chance, lock = (
         lab.make_app(backlog_records_max=200, consume_records_max=50),
         random.Random(7),
@@ -95,8 +95,8 @@ def test_o1_per_key_order_is_kept_with_retries(lab: Any, kind: str) -> None:
     lab.assert_key_order(done)
 
 
-def test_f1_a_failure_with_stop_fails_the_task_and_names_the_record(lab: Any) -> None:
-    """F1: Stop() ends the task with one error; a handler that runs meanwhile is let end."""
+def test_a_failure_with_stop_fails_the_task_and_names_the_record(lab: Any) -> None:
+    """Stop() ends the task with one error; a handler that runs meanwhile is let end."""
     app, ended = lab.make_app(), threading.Event()
     started = threading.Event()
 
@@ -116,7 +116,7 @@ def test_f1_a_failure_with_stop_fails_the_task_and_names_the_record(lab: Any) ->
 
 
 def test_dead_letters_reach_a_function_in_order(lab: Any) -> None:
-    """F8: records of one key are dead-lettered in their order, and the task waits for each letter."""
+    """Records of one key are dead-lettered in their order, and the task waits for each letter."""
     app = lab.make_app()
     letters: list[tuple[bytes | None, int]] = []
 
@@ -135,8 +135,8 @@ def test_dead_letters_reach_a_function_in_order(lab: Any) -> None:
     assert sorted(offset for _, offset in letters) == list(range(0, 200, 10))
 
 
-def test_f9_a_diverted_key_follows_until_the_batch_ends(lab: Any) -> None:
-    """F9: after='divert_key' sends the key's next records of the batch after the first, untried."""
+def test_a_diverted_key_follows_until_the_batch_ends(lab: Any) -> None:
+    """After='divert_key' sends the key's next records of the batch after the first, untried."""
     app = lab.make_app()
     letters: list[int] = []
     handled: list[int] = []
@@ -188,7 +188,7 @@ def test_batches_of_a_batch_handler_do_not_wait_for_more(lab: Any) -> None:
 
 
 def test_a_class_handler_is_opened_and_closed_around_each_partition(lab: Any) -> None:
-    """J5: one instance per partition; open before its first record, close after its last."""
+    """One instance per partition; open before its first record, close after its last."""
     app, told = lab.make_app(), []
 
     @app.handler("t", workers=4)
@@ -287,8 +287,8 @@ def test_records_above_max_age_are_skipped(lab: Any) -> None:
     assert (result.skipped, result.finished) == (5, 3)
 
 
-def test_b1_what_is_received_stays_within_the_backlog(lab: Any) -> None:
-    """B1: a task takes no more records than the backlog has room for, however many its pieces have."""
+def test_what_is_received_stays_within_the_backlog(lab: Any) -> None:
+    """A task takes no more records than the backlog has room for, however many its pieces have."""
     app = lab.make_app(backlog_records_max=100, consume_records_max=20)
     most = taken = done = 0
     lock = threading.Lock()
@@ -319,8 +319,8 @@ def test_b1_what_is_received_stays_within_the_backlog(lab: Any) -> None:
     assert most <= 100 + 2 * 20
 
 
-def test_f15_deadlines(lab: Any) -> None:
-    """F15: an async call past its deadline is cancelled; a thread's cannot be, so its task fails by name."""
+def test_deadlines(lab: Any) -> None:
+    """An async call past its deadline is cancelled; a thread's cannot be, so its task fails by name."""
     app = lab.make_app()
 
     @app.handler("t", workers=4, deadline_s=0.05, on_failure=ehkafka.Skip())

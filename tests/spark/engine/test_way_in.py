@@ -33,7 +33,7 @@ def test_a_variable_that_holds_the_connection_string_is_named() -> None:
 
 
 def test_a_literal_connection_string_is_refused_without_repeating_it() -> None:
-    """E1: what cannot be named is refused with the options that can, and without the key."""
+    """What cannot be named is refused with the options that can, and without the key."""
     endpoint = ehkafka.Endpoint.connection_string(STRING)
     with pytest.raises(ConfigurationError, match=r"connectionStringEnv.*endpointFactory") as refused:
         way_in_options(endpoint, {}, {"OTHER": STRING.replace("c2", "d3")})

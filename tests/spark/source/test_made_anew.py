@@ -202,7 +202,7 @@ def test_a_topic_made_anew_on_kafka_ends_the_query(on_kafka: OnKafka, *, is_rest
 
 @pytest.mark.broker
 def test_without_fail_on_data_loss_all_of_the_new_log_is_read(on_kafka: OnKafka) -> None:
-    """Row 23 on a real broker: each record of the new log, once."""
+    """On a real broker: each record of the new log, once."""
     on_kafka.fill("old", OLD)
     stream = on_kafka.stream(startingOffsets="earliest", failOnDataLoss="false")
     end, _ = batch(stream, stream.initial())

@@ -182,7 +182,7 @@ def test_nobody_looks_again_and_again_while_a_batch_fills(
 
 
 def test_one_collects_while_the_others_run(batches: Callable[..., Batches]) -> None:
-    """O8: three workers run three full batches side by side; the fourth waits until one is free."""
+    """Three workers run three full batches side by side; the fourth waits until one is free."""
     pool = batches(workers=3, records_max=2)
     pool.gate.clear()
     for number in range(4):
@@ -233,7 +233,7 @@ def test_a_waiting_batch_goes_at_once_when_nothing_more_will_come(
 def test_closing_ends_those_who_wait_and_those_who_wait_for_their_turn(
     batches: Callable[..., Batches],
 ) -> None:
-    """L1: what is ready is handled before they leave."""
+    """What is ready is handled before they leave."""
     pool = batches(workers=4)
     pool.receive(0, 1)
     assert pool.workers.stop(LIMIT_S) == []
@@ -241,7 +241,7 @@ def test_closing_ends_those_who_wait_and_those_who_wait_for_their_turn(
 
 
 def test_the_number_of_workers_can_change(batches: Callable[..., Batches]) -> None:
-    """O8: after a shrink no more than that run; threads that wait to collect leave."""
+    """After a shrink no more than that run; threads that wait to collect leave."""
     pool = batches(workers=4, records_min=1, records_max=1)
     pool.workers.resize(1)
     wait_until(lambda: sum(thread.is_alive() for thread in pool.workers._threads) == 1)

@@ -82,7 +82,7 @@ def test_a_stop_or_a_revoke_waits_for_no_more(why: str) -> None:
 
 
 def test_a_batch_has_each_key_in_order_and_no_lane_twice() -> None:
-    """O1: overlapping batches never share a lane."""
+    """Overlapping batches never share a lane."""
     bench = PlanBench(records_max=4)
     bench.receive(bench.assign(), "a0 b1 a2 c3 b4 a5")
     one = bench.take()

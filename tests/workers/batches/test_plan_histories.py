@@ -140,7 +140,7 @@ class World:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_random_batches_keep_order_counts_and_watermark(seed: int) -> None:
-    """C9, O1: receives, batches, failures, narrowing, drains and ends in any order."""
+    """Receives, batches, failures, narrowing, drains and ends in any order."""
     world = World(seed)
     for _ in range(250):
         world.step()

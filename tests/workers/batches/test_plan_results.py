@@ -12,7 +12,7 @@ from tests.workers.batches.plan_bench import PlanBench, offsets
 
 
 def test_the_watermark_waits_for_the_whole_batch() -> None:
-    """C1: nothing of a batch is done before its handler has returned."""
+    """Nothing of a batch is done before its handler has returned."""
     bench = PlanBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 a1 b2 a3")
@@ -24,7 +24,7 @@ def test_the_watermark_waits_for_the_whole_batch() -> None:
 
 
 def test_a_failed_record_and_the_later_ones_of_its_key_stay() -> None:
-    """F12: they come again in order; only the failed one has spent an attempt."""
+    """They come again in order; only the failed one has spent an attempt."""
     bench = PlanBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 a1 a2 b3")
@@ -152,7 +152,7 @@ def test_records_above_the_limit_of_a_drain_do_not_start() -> None:
 
 @pytest.mark.parametrize("scope", ["partition", "handler"])
 def test_what_a_batch_did_for_an_ended_epoch_is_stale(scope: str) -> None:
-    """R2: dropped and counted, the lanes of other partitions go on."""
+    """Dropped and counted, the lanes of other partitions go on."""
     bench = PlanBench(scope)
     lost, kept = bench.assign(0), bench.assign(1)
     bench.receive(lost, "a0 a1 b2")

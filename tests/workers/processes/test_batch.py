@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def test_a_cut_leaves_lent_records_and_takes_those_behind() -> None:
-    """R1: what a holder may start unasked counts as started, so a drain finishes what lies below it."""
+    """What a holder may start unasked counts as started, so a drain finishes what lies below it."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 a1 a2 b3 a4 b5")
@@ -35,7 +35,7 @@ def test_a_cut_leaves_lent_records_and_takes_those_behind() -> None:
 
 
 def test_a_drain_goes_up_to_the_last_lent_record() -> None:
-    """R1: records of other keys below a lent one still run; the committed range gets no hole."""
+    """Records of other keys below a lent one still run; the committed range gets no hole."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 a2 b3")
@@ -47,7 +47,7 @@ def test_a_drain_goes_up_to_the_last_lent_record() -> None:
 
 
 def test_nothing_is_lent_beyond_the_head_once_halted() -> None:
-    """R1: the drain has looked already; a follower would start unnoticed."""
+    """The drain has looked already; a follower would start unnoticed."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 a1 b2")
@@ -60,7 +60,7 @@ def test_nothing_is_lent_beyond_the_head_once_halted() -> None:
 
 
 def test_what_was_taken_back_comes_again_in_order() -> None:
-    """O1: a lane of whose lent records some ran and some came back goes on with the next one."""
+    """A lane of whose lent records some ran and some came back goes on with the next one."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 a1 a2 b3 b4")
@@ -80,7 +80,7 @@ def test_what_was_taken_back_comes_again_in_order() -> None:
 
 
 def test_a_failure_in_mid_batch_stops_its_lane_alone() -> None:
-    """O1: what follows in its lane waits, whatever the child counts; the other lane ends."""
+    """What follows in its lane waits, whatever the child counts; the other lane ends."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 a1 a2 b3")
@@ -159,7 +159,7 @@ class _HopelessError(Exception):
     [(_HopelessError(), True), (SystemExit(3), False), (KeyboardInterrupt(), False), (MemoryError(), True)],
 )
 def test_every_error_travels(error: BaseException, is_exception: bool) -> None:
-    """F10: what is no verdict on the record stays that; nothing about an error can break the packing."""
+    """What is no verdict on the record stays that; nothing about an error can break the packing."""
     found = unpack_error(pack_error(error), 7)
 
     assert type(found).__name__ == type(error).__name__

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 from tests.workers.processes.conftest import CODE, LIMIT_S
 
 
-def test_l10_a_killed_child_charges_the_record_that_ran_and_no_other(crew: Any) -> None:
-    """L10: of a batch of twenty the fourth kills: one attempt of that one is spent, the order is kept."""
+def test_a_killed_child_charges_the_record_that_ran_and_no_other(crew: Any) -> None:
+    """Of a batch of twenty the fourth kills: one attempt of that one is spent, the order is kept."""
     one = crew()
     one.warm_up()
     first = one.next_offset
@@ -46,8 +46,8 @@ def test_l10_a_killed_child_charges_the_record_that_ran_and_no_other(crew: Any) 
     assert (death.how, death.was_running) == ("signal SIGKILL", True)
 
 
-def test_l10_an_exit_code_is_named(crew: Any) -> None:
-    """L10: a handler that leaves the process is charged, and its exit code told."""
+def test_an_exit_code_is_named(crew: Any) -> None:
+    """A handler that leaves the process is charged, and its exit code told."""
     one = crew()
     one.receive("exit 7")
     one.wait(lambda: one.failures)
@@ -70,8 +70,8 @@ def test_a_child_that_dies_idle_charges_nobody(crew: Any) -> None:
     assert not death.was_running
 
 
-def test_f15_an_overdue_record_costs_its_child_and_is_charged_alone(crew: Any) -> None:
-    """F15: the child is killed at the deadline; only the record that ran spends an attempt."""
+def test_an_overdue_record_costs_its_child_and_is_charged_alone(crew: Any) -> None:
+    """The child is killed at the deadline; only the record that ran spends an attempt."""
     one = crew(deadline_s=0.3)
     one.receive("sleep 60", "x", "x")
     one.wait(lambda: one.failures and one.dispatcher.finished_records == 2)

@@ -57,7 +57,7 @@ def test_errors_come_back_as_they_were_where_they_can_be_rebuilt(crew: Any, hand
 
 
 def test_a_slow_record_delays_nothing_of_its_batch_but_its_key(crew: Any) -> None:
-    """C1: the rest of a batch that met a slow record is taken back and runs elsewhere."""
+    """The rest of a batch that met a slow record is taken back and runs elsewhere."""
     one = crew(2)
     one.warm_up()
     first = one.next_offset
@@ -72,7 +72,7 @@ def test_a_slow_record_delays_nothing_of_its_batch_but_its_key(crew: Any) -> Non
 
 
 def test_a_drain_waits_for_what_the_child_may_start_and_leaves_the_rest(crew: Any) -> None:
-    """R1: with the head running and no hole below it, what was lent and did not start is returned."""
+    """With the head running and no hole below it, what was lent and did not start is returned."""
     one = crew()
     one.warm_up()
     first = one.next_offset
@@ -93,8 +93,8 @@ def test_a_drain_waits_for_what_the_child_may_start_and_leaves_the_rest(crew: An
     assert ran == list(range(watermark))
 
 
-def test_l2_a_cut_takes_a_long_batch_back_and_counts_what_the_child_has_finished(crew: Any) -> None:
-    """L2: of a batch that takes seconds only the record that runs is waited for, and the others count."""
+def test_a_cut_takes_a_long_batch_back_and_counts_what_the_child_has_finished(crew: Any) -> None:
+    """Of a batch that takes seconds only the record that runs is waited for, and the others count."""
     one = crew(batch_s=10.0)
     one.warm_up()
     first = one.next_offset
@@ -129,7 +129,7 @@ def test_children_leave_signals_to_their_parent(crew: Any) -> None:
 
 
 def test_stacks_show_where_a_busy_child_is(crew: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """L9: the stuck report names the child and the handler's line; what it told earlier is not kept."""
+    """The stuck report names the child and the handler's line; what it told earlier is not kept."""
     monkeypatch.setattr("ehkafka.workers.processes.link.DUMPS_BYTES_MAX", 100)
     one = crew(2)
     one.receive("wait")
@@ -159,7 +159,7 @@ def test_hooks_and_middleware_run_in_each_child(crew: Any, handlers: Any) -> Non
 
 
 def test_a_pool_grows_and_shrinks_while_it_runs(crew: Any) -> None:
-    """O8: after a shrink no more handlers run at once than there are workers; no child is left over."""
+    """After a shrink no more handlers run at once than there are workers; no child is left over."""
     one = crew(1)
     one.workers.resize(3)
     assert len(set(one.workers.pids)) == one.workers.size == 3

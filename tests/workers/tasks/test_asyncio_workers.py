@@ -84,7 +84,7 @@ def test_calls_that_never_suspend_let_the_loop_have_its_turn(pool: Callable[...,
 
 
 def test_a_busy_lane_does_not_keep_late_ones_waiting(pool: Callable[..., Pool]) -> None:
-    """O11: one worker: a lane of 3000 records that never suspend gives way after a bounded turn."""
+    """One worker: a lane of 3000 records that never suspend gives way after a bounded turn."""
     made = pool(1)
     made.receive(made.assign(), 0, [b"busy"] * 3000 + [b"late"])
     made.wait(lambda: len(made.ended) == 3001)
@@ -126,7 +126,7 @@ def test_each_attempt_has_a_context_of_its_own(pool: Callable[..., Pool]) -> Non
 
 
 def test_a_result_that_nobody_runs_is_a_failure(pool: Callable[..., Pool]) -> None:
-    """Contract 1: a handler that returns a coroutine has handled nothing."""
+    """A handler that returns a coroutine has handled nothing."""
 
     async def forgets(lane: Lane) -> object:
         return nothing(lane)
@@ -141,7 +141,7 @@ def test_a_result_that_nobody_runs_is_a_failure(pool: Callable[..., Pool]) -> No
 
 
 def test_a_loop_that_dies_is_told_and_leaves_its_records_unfinished(pool: Callable[..., Pool]) -> None:
-    """L7: SystemExit in a task that a handler left behind ends the loop: visible, nothing runs any more."""
+    """SystemExit in a task that a handler left behind ends the loop: visible, nothing runs any more."""
 
     async def leave() -> None:
         sys.exit(3)
@@ -171,7 +171,7 @@ def test_a_loop_that_dies_is_told_and_leaves_its_records_unfinished(pool: Callab
 def test_an_engine_error_ends_the_loop_visibly(
     pool: Callable[..., Pool], mutate: Callable[..., None]
 ) -> None:
-    """L7: what is no handler's error is told as the pool's death."""
+    """What is no handler's error is told as the pool's death."""
 
     async def fail(_lane: Lane) -> None:
         raise ValueError
@@ -207,7 +207,7 @@ def test_set_up_and_tear_down_run_once_on_the_loop_and_may_be_async(pool: Callab
 
 
 def test_a_stuck_report_shows_what_a_suspended_call_awaits(pool: Callable[..., Pool]) -> None:
-    """L9: partition, offset and key, then the frames down to the innermost await."""
+    """Partition, offset and key, then the frames down to the innermost await."""
 
     async def waits_for_a_reply() -> None:
         await asyncio.Event().wait()
@@ -225,7 +225,7 @@ def test_a_stuck_report_shows_what_a_suspended_call_awaits(pool: Callable[..., P
 
 
 def test_a_stuck_report_shows_the_oldest_calls_and_counts_the_others(pool: Callable[..., Pool]) -> None:
-    """L9: 200 suspended calls are no report that anybody reads."""
+    """200 suspended calls are no report that anybody reads."""
 
     async def work(_lane: Lane) -> None:
         await asyncio.Event().wait()
@@ -239,7 +239,7 @@ def test_a_stuck_report_shows_the_oldest_calls_and_counts_the_others(pool: Calla
 
 
 def test_a_stuck_report_shows_where_a_blocking_call_holds_the_loop_up(pool: Callable[..., Pool]) -> None:
-    """L9: a call that blocks instead of awaiting is on the thread's own stack."""
+    """A call that blocks instead of awaiting is on the thread's own stack."""
     gate = threading.Event()
 
     async def blocks_the_loop(_lane: Lane) -> None:

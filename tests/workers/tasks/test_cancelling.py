@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def test_calls_of_an_ended_epoch_are_cancelled_and_decide_nothing(pool: Callable[..., Pool]) -> None:
-    """R2: the handler sees CancelledError; the desk is not asked; the record runs again in the next epoch."""
+    """The handler sees CancelledError; the desk is not asked; the record runs again in the next epoch."""
     seen: list[str] = []
 
     async def wait(lane: Lane) -> None:
@@ -48,7 +48,7 @@ def test_calls_of_an_ended_epoch_are_cancelled_and_decide_nothing(pool: Callable
 def test_a_handler_that_swallows_its_cancellation_is_stale_and_its_result_dropped(
     pool: Callable[..., Pool],
 ) -> None:
-    """R2: the result is counted as stale; the task takes no other record with the cancellation on it."""
+    """The result is counted as stale; the task takes no other record with the cancellation on it."""
     cancelling: list[int] = []
 
     async def swallow(lane: Lane) -> None:
@@ -95,10 +95,10 @@ def test_other_calls_are_not_cancelled_with_an_ended_epoch(pool: Callable[..., P
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_f10_what_a_handler_raises_by_itself_goes_to_the_desk(
+def test_what_a_handler_raises_by_itself_goes_to_the_desk(
     pool: Callable[..., Pool], error: type[BaseException]
 ) -> None:
-    """F10: a BaseException of an epoch that lasts is the desk's to decide; a loop is not ended by it."""
+    """A BaseException of an epoch that lasts is the desk's to decide; a loop is not ended by it."""
 
     async def fail(_lane: Lane) -> None:
         await asyncio.sleep(0)

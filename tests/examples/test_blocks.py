@@ -1,0 +1,321 @@
+"""Every fenced block of a page works: Python runs, commands parse, settings load.
+
+The Python blocks of one page share a namespace, as one file would. Wherever they say that their broker is, it
+is one embedded broker; each app that they make is started, gets a record for each of its topics, and must
+handle and commit it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shlex
+import sys
+import time
+import tomllib
+import types
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import typer
+
+import ehkafka
+from ehkafka.checkpoints import MemoryStore, StoreMirror
+from ehkafka.cli.commands import cli
+from ehkafka.cli.settings.file import read_file
+from ehkafka.events import PartitionAssigned
+from ehkafka.events.event import Failure
+from tests.kit.pages import PAGES, ROOT, Block, blocks_of, inline_commands, load_yaml, shell_commands
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ehkafka.testing import EmbeddedBroker
+
+HANDLED_S = 30.0
+NOT_RUN_MAX = 3
+"""Blocks that are not run here: those of the page on Spark, which tests/spark runs."""
+
+BLOCKS = [block for page in PAGES for block in blocks_of(page)]
+LANGUAGES = {"python", "console", "toml", "json", "yaml", "text"}
+RUN = [block for block in BLOCKS if block.not_run is None]
+PYTHON_PAGES = list(dict.fromkeys(block.page for block in RUN if block.language == "python"))
+# What the handlers of all pages look for in a record.
+PAYLOAD = {"home": "home-1", "door": "open", "customer": "c-1", "celsius": 21.5, "items": [1, 2]}
+KEY_OF_A_VAULT = "Endpoint=sb://h.servicebus.windows.net/;SharedAccessKeyName=n;SharedAccessKey=azE="
+# Other programs that a page may name; nothing of them is ours to check.
+OTHERS = {"pip", "python", "export", "git", "cd", "ls"}
+
+
+# A block that begins like this is a file of its own, which later ones may import.
+FILE_NAME = re.compile(r"# (?P<name>\w+\.py)\n")
+
+
+def of(language: str) -> list[Block]:
+    """Return the blocks of a language that are to work."""
+    return [block for block in RUN if block.language == language]
+
+
+def test_each_block_says_what_it_is() -> None:
+    """A fence without a language is checked by nobody; `text` is for what a program prints."""
+    assert [str(block) for block in BLOCKS if block.language not in LANGUAGES] == []
+
+
+def test_few_blocks_are_not_run() -> None:
+    """Each says why; Python at least compiles."""
+    marked = [block for block in BLOCKS if block.not_run is not None]
+    assert len(marked) <= NOT_RUN_MAX, [f"{block}: {block.not_run}" for block in marked]
+    for block in marked:
+        if block.language == "python":
+            compile(block.text, str(block), "exec")
+
+
+# --- Python ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PYTHON_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its apps handle and commit what they get; its tests pass; its programs' consumers can be closed."""
+    blocks = [block for block in of("python") if block.page == page]
+    name = re.sub(r"\W", "_", f"page_{page.parent.name}_{page.stem}")
+    # Worker processes find a page's handlers by their names, as those of any program.
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / f"{name}.py").write_text("\n\n".join(block.text for block in blocks))
+    for block in blocks:
+        if file := FILE_NAME.match(block.text):
+            (tmp_path / file["name"]).write_text(block.text)
+            monkeypatch.delitem(sys.modules, file["name"].removesuffix(".py"), raising=False)
+    module = types.ModuleType(name)
+    monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.chdir(tmp_path)
+    set_the_scene(monkeypatch)
+    made: list[ehkafka.App] = []
+    initialize = ehkafka.App.__init__
+
+    def remember(app: ehkafka.App, **arguments: Any) -> None:
+        initialize(app, **arguments)
+        made.append(app)
+
+    monkeypatch.setattr(ehkafka.App, "__init__", remember)
+    with one_broker_for_all(monkeypatch) as endpoint:
+        for block in blocks:
+            # Empty lines put a traceback's line numbers where the page has them.
+            exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), vars(module))
+        for app in tuple(made):
+            assert app.topics, "an app without a handler is no example"
+            handle_one_of_each(app, endpoint)
+        for name, value in tuple(vars(module).items()):
+            if name.startswith("test_") and callable(value):
+                value(broker_of(endpoint))
+        for consumer in vars(module).values():
+            if isinstance(consumer, ehkafka.Consumer):
+                consumer.close()
+
+
+def set_the_scene(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the page what it expects around it: variables, a mirror, a vault."""
+    monkeypatch.setenv("EHKAFKA_NAMESPACE", "home")
+    monkeypatch.setattr(ehkafka.BlobMirror, "from_env", lambda: StoreMirror(store=MemoryStore()))
+    vault = types.ModuleType("azure.keyvault.secrets")
+
+    class SecretClient:
+        def __init__(self, *_arguments: object) -> None:
+            pass
+
+        def get_secret(self, _name: str) -> Any:
+            return types.SimpleNamespace(value=KEY_OF_A_VAULT)
+
+    vault.SecretClient = SecretClient  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "azure.keyvault", types.ModuleType("azure.keyvault"))
+    monkeypatch.setitem(sys.modules, vault.__name__, vault)
+
+
+@contextlib.contextmanager
+def one_broker_for_all(monkeypatch: pytest.MonkeyPatch) -> Iterator[ehkafka.Endpoint]:
+    """Let every way to describe an endpoint lead to one embedded broker; what is given is still checked."""
+    with ehkafka.Endpoint.embedded(partitions=4) as endpoint:
+        for way in ("kafka", "connection_string", "entra", "from_env", "embedded"):
+            monkeypatch.setattr(ehkafka.Endpoint, way, led_to(endpoint, getattr(ehkafka.Endpoint, way)))
+        yield endpoint
+
+
+def led_to(endpoint: ehkafka.Endpoint, describe: Any) -> Any:
+    """Return what describes an endpoint and then hands out this one."""
+
+    def lead_here(*given: Any, **options: Any) -> ehkafka.Endpoint:
+        described = describe(*given, **options)
+        if described is not endpoint:  # one way may call another
+            described.close()
+        return endpoint
+
+    return lead_here
+
+
+class Seen:
+    """The events of one app."""
+
+    def __init__(self) -> None:
+        self.assigned: list[PartitionAssigned] = []
+        self.failures: list[Failure] = []
+
+    def on_event(self, event: Any) -> None:
+        """Keep it; called on the app's threads."""
+        if isinstance(event, PartitionAssigned):
+            self.assigned.append(event)
+        elif isinstance(event, Failure):
+            self.failures.append(event)
+
+
+def handle_one_of_each(app: ehkafka.App, endpoint: ehkafka.Endpoint) -> None:
+    """Run the app until it has handled and committed one record of each of its topics."""
+    endpoint.prepare_topics(app.topics)
+    broker = broker_of(endpoint)
+    fill_to_the_start(app, broker)
+    seen = Seen()
+    app.add_hook(seen)
+    app.start()
+    try:
+        wait_until(app, lambda: len(seen.assigned) >= 4 * len(app.topics), seen)
+        for topic in app.topics:
+            broker.produce(topic, [("home-1", json.dumps(PAYLOAD).encode())])
+        wait_until(app, lambda: all_is_committed(app), seen)
+    finally:
+        app.stop()
+    snapshot = app.snapshot()
+    assert (seen.failures, snapshot.skipped_records, snapshot.dead_lettered_records) == ([], 0, 0)
+    assert snapshot.finished_records >= len(app.topics)
+
+
+def all_is_committed(app: ehkafka.App) -> bool:
+    """Tell whether each topic's record is finished, and every commit is where its partition stands."""
+    snapshot = app.snapshot()
+    return snapshot.finished_records >= len(app.topics) and all(
+        one.watermark in {None, one.committed} for one in snapshot.partitions
+    )
+
+
+def broker_of(endpoint: ehkafka.Endpoint) -> EmbeddedBroker:
+    """Return the broker behind an embedded endpoint."""
+    assert endpoint._broker is not None
+    return endpoint._broker._started()
+
+
+def fill_to_the_start(app: ehkafka.App, broker: EmbeddedBroker) -> None:
+    """Let the log reach to where an app begins that names offsets."""
+    start = app.settings.start
+    for partition, offset in start.items() if isinstance(start, dict) else ():
+        if isinstance(offset, int):
+            for topic in app.topics:
+                broker.produce(topic, [(None, b"{}")] * offset, partition=partition)
+
+
+def wait_until(app: ehkafka.App, is_so: Any, seen: Seen) -> None:
+    """Wait for it while the app runs well."""
+    deadline_s = time.monotonic() + HANDLED_S
+    while not is_so():
+        assert app.state == "running", app.stop()
+        assert not seen.failures, seen.failures
+        assert time.monotonic() < deadline_s, app.health()
+        time.sleep(0.02)
+
+
+# --- commands ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block", of("console"), ids=str)
+def test_the_commands_of_a_block_are_taken(block: Block) -> None:
+    """`ehkafka` by its own parser, with all that it demands; scripts by the options that they have."""
+    commands = shell_commands(block)
+    assert commands, "a block of commands shows what to type behind `$ `; what is printed alone is `text`"
+    for command in commands:
+        words = shlex.split(command, comments=True)
+        if words[0] == "ehkafka":
+            parse(words[1:])
+        elif words[0].startswith("scripts/"):
+            check_script(words)
+        else:
+            assert words[0] in OTHERS, f"who checks {words[0]}?"
+            shown = files_shown(block.page)
+            files = [word for word in words[1:] if word.endswith(".py") and word not in shown]
+            assert words[0] != "python" or [file for file in files if not (ROOT / file).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_commands_in_a_sentence_are_there(page: Path) -> None:
+    """They may leave out what the sentence does not need; what they name exists."""
+    for command in inline_commands(page):
+        words = shlex.split(command.replace("<(", "").replace(")", ""), comments=True)
+        if words[0] == "ehkafka":
+            known_words(words[1:])
+        elif len(words) > 1 or words[0].startswith("scripts/"):
+            check_script(words)
+
+
+def files_shown(page: Path) -> set[str]:
+    """Return the names of the files that a page's blocks are."""
+    return {file["name"] for block in BLOCKS if block.page == page and (file := FILE_NAME.match(block.text))}
+
+
+def test_each_extra_that_a_page_names_exists() -> None:
+    """`ehkafka[cli]`, or `.[cli]` in a checkout."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for page in PAGES:
+        for names in re.findall(r"(?:ehkafka|'\.)\[([a-z,]+)\]", page.read_text()):
+            assert set(names.split(",")) <= set(extras), f"{page}: {names}"
+
+
+def parse(words: list[str]) -> None:
+    """Let the command's parser read the words; nothing runs. What it refuses is an error here, too."""
+    command: Any = typer.main.get_command(cli)
+    context = command.make_context("ehkafka", list(words))
+    while hasattr(command, "commands"):
+        _, command, words = command.resolve_command(context, [*context._protected_args, *context.args])
+        context = command.make_context(command.name, list(words), parent=context)
+
+
+def known_words(words: list[str]) -> None:
+    """Check that the commands and the options among the words exist."""
+    command: Any = typer.main.get_command(cli)
+    while words and hasattr(command, "commands") and not words[0].startswith("-"):
+        assert words[0] in command.commands, f"there is no command {words[0]}"
+        command, words = command.commands[words[0]], words[1:]
+    known = {option for one in command.params for option in (*one.opts, *one.secondary_opts)} | {
+        "--help",
+        "-h",
+    }
+    options = {word.partition("=")[0] for word in words if word.startswith("--")}
+    assert options <= known, f"{command.name} has no {options - known}"
+
+
+def check_script(words: list[str]) -> None:
+    """Check that the script is there and reads the options."""
+    script = ROOT / words[0]
+    assert script.is_file(), words[0]
+    if script.name == "demo":
+        parse(["demo", *words[1:]])
+        return
+    text = script.read_text()
+    if script.name == "home_security":
+        text = (ROOT / "examples/home_security/run.py").read_text()
+    for other in re.findall(r"\b(_[a-z_]+_run)\b", text):
+        text += (script.parent / f"{other}.py").read_text()
+    options = [word.partition("=")[0] for word in words[1:] if word.startswith("--")]
+    assert [option for option in options if option != "--help" and f'"{option}"' not in text] == []
+
+
+# --- settings and data -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block", [*of("toml"), *of("json"), *of("yaml")], ids=str)
+def test_what_is_no_program_loads(block: Block, tmp_path: Path) -> None:
+    """TOML with a table of ours as the command loads it; the rest by its language's reader."""
+    if block.language == "json":
+        json.loads(block.text)
+    elif block.language == "yaml":
+        assert all(load_yaml(document) for document in block.text.split("---\n"))
+    elif {"app", "endpoint", "consumer"} & set(tomllib.loads(block.text)):
+        file = tmp_path / "ehkafka.toml"
+        file.write_text(block.text)
+        read_file(file)
