@@ -30,7 +30,7 @@ def move(
     plan: Plan,
     *,
     watch_s: float | None = None,
-    report: Callable[[str], object] = lambda _described: None,
+    report: Callable[[str], object] = lambda _shown: None,
 ) -> dict[int, PartitionView]:
     """Move a group's offsets and return where it stands then, as read back.
 
@@ -91,9 +91,7 @@ def _refuse_moved(
             continue
         # Behind a record that is stuck only what is said of those above it moves.
         moved = (
-            f"moved from {_described(one.before)} to {_described(offset)}"
-            if offset != one.before
-            else "was renewed"
+            f"moved from {_shown(one.before)} to {_shown(offset)}" if offset != one.before else "was renewed"
         )
         raise GroupInUseError(
             f"{group.where}: the commit of partition {one.partition} {moved} while it was watched, so"
@@ -106,10 +104,10 @@ def _refuse_other(group: GroupOffsets, wanted: dict[int, int], views: dict[int, 
         found = views[partition].committed
         if found != offset:
             raise GroupInUseError(
-                f"{group.where}: partition {partition} was moved to {offset}, but {_described(found)} read"
+                f"{group.where}: partition {partition} was moved to {offset}, but {_shown(found)} was read"
                 " back: somebody else commits. Stop all consumers of the group and try again."
             )
 
 
-def _described(offset: int | None) -> str:
+def _shown(offset: int | None) -> str:
     return "no commit" if offset is None else str(offset)
