@@ -305,6 +305,18 @@ def test_files_of_tests_stay_as_small() -> None:
     assert [path for path in lines if path.stem in NO_NAMES] == []
 
 
+def test_tests_have_one_waiter_and_one_recorder_of_events() -> None:
+    """`tests.kit.waiting` says what it waited for and what it saw; a deadline of its own does not."""
+    own = re.compile(r"assert time\.monotonic\(\) <|return \[event for event in self\.")
+    found = [
+        f"{path.relative_to(TESTS)}:{number}"
+        for path in TESTS.rglob("*.py")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if own.search(line) and path != Path(__file__)
+    ]
+    assert found == [], "use wait_until() of tests.kit.waiting, Events of tests.kit.events"
+
+
 def test_what_may_stand_once_stands_once() -> None:
     """One class refuses pickles, and one block reports a call to the history."""
     refusing = {

@@ -19,6 +19,7 @@ import ehkafka
 from ehkafka.cli.demo.feed import UNREAD_RECORDS_MAX, Feed
 from ehkafka.cli.demo.plan import PARTITIONS, DemoPlan
 from ehkafka.testing import CheckingHistory
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -158,7 +159,7 @@ def test_a_simulator_that_dies_is_noticed(feed: Feed) -> None:
     _stands_still(feed)
     assert feed._process is not None
     feed._process.kill()
-    _wait(lambda: feed.done)
+    wait_until(lambda: feed.done)
     with pytest.raises(
         ehkafka.errors.EndpointError, match="could not produce to topic 't' on embedded: its process"
     ):
@@ -206,12 +207,5 @@ def _stands_still(feed: Feed) -> int:
             seen = (feed.stored_records, now_s)
         return feed.stored_records > 0 and now_s - seen[1] > 0.5
 
-    _wait(settled)
+    wait_until(settled)
     return feed.stored_records
-
-
-def _wait(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
-    deadline_s = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
