@@ -24,7 +24,6 @@ from ehkafka.spark.engine.group.marks import Mark
 from ehkafka.spark.engine.tasks.results import LastRecord
 from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.telemetry.bus import EventBus
-from tests.kit.events import Events
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +46,6 @@ class Stage:
         self.topic = f"anew-{uuid.uuid4().hex[:8]}"
         self.group = f"{self.topic}-group"
         self.partition = TopicPartition(self.topic, 0)
-        self.told = Events()
         broker.create_topic(self.topic, 1)
 
     def app(self, **settings: Any) -> ehkafka.App:
@@ -63,7 +61,7 @@ class Stage:
         """Open the group as a run on Spark does, without Spark."""
         app = self.app(**settings)
         app.handler(self.topic)(lambda _record: None)
-        bus = EventBus((self.told,))
+        bus = EventBus()
         bus.start()
         self._undo.callback(bus.close, 1.0)
         group = Group(self._lab.parts_of(app), bus, lambda _error: None)
