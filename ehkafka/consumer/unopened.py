@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ehkafka.consumer.access import Turns
+from ehkafka.consumer.access import Access
 from ehkafka.consumer.positions import Returned
 
 if TYPE_CHECKING:
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class Unopened:
-    """Stands for the `Parts` of a consumer without a client: nothing waits, nothing is looked after."""
+    """Stands for the `Members` of a consumer without a client: nothing waits, nothing is looked after."""
 
     answers: tuple[Answer, ...] = ()
-    has_looks = False
+    has_checks = False
     marks = None
     commits = None
-    turns = Turns()
+    access = Access()
     # Nothing is ever put into it: confluent-kafka returns nothing without a client.
     returned = Returned()

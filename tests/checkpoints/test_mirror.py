@@ -14,9 +14,9 @@ from ehkafka.checkpoints.mirror.mirror import BEHIND_S, Mirror
 from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.checkpoints.stores.store import StoreError, StoreUnavailableError
 from ehkafka.events import (
+    MirrorBehind,
     MirrorContested,
     MirrorForeign,
-    MirrorLeftBehind,
     MirrorRecovered,
     MirrorUnavailable,
     MirrorWritten,
@@ -37,12 +37,12 @@ NAME = LAYOUT.name("t", 0)
 
 
 class Run:
-    """A mirror in a bad store, and what it told."""
+    """A mirror in a bad store, and what it reported."""
 
     def __init__(self, owner: str = "me", store: BadStore | None = None) -> None:
         self.store = store or BadStore()
-        self.told = Events()
-        self.mirror = Mirror(self.store, LAYOUT, owner=owner, interval_s=0.1, emit=self.told.append)
+        self.reported = Events()
+        self.mirror = Mirror(self.store, LAYOUT, owner=owner, interval_s=0.1, emit=self.reported.append)
         self.stopped = False
 
     def acknowledge(
@@ -78,7 +78,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     found.stop()
 
 
-def test_what_was_acknowledged_is_mirrored_and_told(run: Run) -> None:
+def test_what_was_acknowledged_is_mirrored_and_reported(run: Run) -> None:
     """The newest position gets there, with the metadata that others read."""
     run.acknowledge(5)
     wait_until(lambda: run.mirrored() == 5)
@@ -89,10 +89,10 @@ def test_what_was_acknowledged_is_mirrored_and_told(run: Run) -> None:
         ["4", "8"],
         ["4", "5", "8"],
     )
-    wait_until(lambda: run.told.of(MirrorWritten)[-1].next_offsets == ((T0, 9),))
+    wait_until(lambda: run.reported.of(MirrorWritten)[-1].next_offsets == ((T0, 9),))
 
 
-def test_an_outage_is_told_once_and_its_end_once(run: Run) -> None:
+def test_an_outage_is_reported_once_and_its_end_once(run: Run) -> None:
     """While the store is down nothing waits for it; afterwards only the newest position is written."""
     run.acknowledge(1)
     wait_until(lambda: run.mirrored() == 1)
@@ -106,9 +106,9 @@ def test_an_outage_is_told_once_and_its_end_once(run: Run) -> None:
     wait_until(lambda: run.store.asked > asked + 2)
     run.store.down = False
     wait_until(lambda: run.mirrored() == 49)
-    wait_until(lambda: run.told.of(MirrorRecovered))
-    assert len(run.told.of(MirrorUnavailable)) == 1
-    [over] = run.told.of(MirrorRecovered)
+    wait_until(lambda: run.reported.of(MirrorRecovered))
+    assert len(run.reported.of(MirrorUnavailable)) == 1
+    [over] = run.reported.of(MirrorRecovered)
     assert over.failed_attempts >= 2
     assert run.mirror.state().error is None
     assert len([name for name, _ in run.store.written if name == NAME]) == 2
@@ -134,10 +134,10 @@ def test_a_lost_answer_to_our_own_write_is_no_conflict(run: Run) -> None:
     """The blob is read again, found to be ours, and written on."""
     run.store.lost_answers = 1
     run.acknowledge(5)
-    wait_until(lambda: run.told.of(MirrorRecovered))
+    wait_until(lambda: run.reported.of(MirrorRecovered))
     run.acknowledge(6)
     wait_until(lambda: run.mirrored() == 6)
-    assert run.told.of(MirrorContested) == []
+    assert run.reported.of(MirrorContested) == []
 
 
 def test_the_write_of_a_process_that_slept_is_refused(run: Run) -> None:
@@ -150,16 +150,16 @@ def test_the_write_of_a_process_that_slept_is_refused(run: Run) -> None:
     run.store.write(NAME, metadata={}, body=newer, expected=blob.version)
     # Acknowledged before the sleep, heard of only now.
     run.mirror.acknowledged({T0: (1, Progress(7, None, (), None))}, time.monotonic() - 60.0)
-    wait_until(lambda: run.told.of(MirrorContested))
-    [contest] = run.told.of(MirrorContested)
+    wait_until(lambda: run.reported.of(MirrorContested))
+    [contest] = run.reported.of(MirrorContested)
     assert (contest.owner, contest.their_next_offset, contest.our_next_offset) == ("other", 50, 7)
     run.mirror.ended(T0, 1)
     run.stop()
     assert run.mirrored() == 50
-    assert run.told.of(MirrorLeftBehind) == []
+    assert run.reported.of(MirrorBehind) == []
 
 
-def test_two_apps_with_the_same_names_are_told_of_each_other_once(run: Run) -> None:
+def test_two_apps_with_the_same_names_are_warned_of_each_other_once(run: Run) -> None:
     """One clear message each: the same group and container, and commits of both are acknowledged."""
     other = Run("other", run.store)
     other.mirror.start()
@@ -170,28 +170,28 @@ def test_two_apps_with_the_same_names_are_told_of_each_other_once(run: Run) -> N
                 one.acknowledge(10 * number + (one is other))
                 wait_until(lambda one=one, number=number: one.mirrored() == 10 * number + (one is other))
         for one, owner in ((run, "other"), (other, "me")):
-            [told] = one.told.of(MirrorContested)
-            assert told.owner == owner
-            assert told.blob == f"memory/{NAME}"
+            [reported] = one.reported.of(MirrorContested)
+            assert reported.owner == owner
+            assert reported.blob == f"memory/{NAME}"
     finally:
         other.stop()
 
 
 def test_the_blob_of_another_program_is_left_alone(run: Run) -> None:
-    """An SDK's checkpoint under the same name: told once, never overwritten; the other partition goes on."""
+    """An SDK's checkpoint under the same name: reported once, not overwritten; the other goes on."""
     name = LAYOUT.name("t", 1)
     run.store.write(name, metadata={"sequencenumber": "3", "offset": "1"}, body=b"", expected=None)
     run.mirror.assigned(T1, 1)
     run.acknowledge(9, partition=T1)
     run.acknowledge(5)
     wait_until(lambda: run.mirrored() == 5)
-    wait_until(lambda: run.told.of(MirrorForeign))
+    wait_until(lambda: run.reported.of(MirrorForeign))
     run.stop()
-    assert len(run.told.of(MirrorForeign)) == 1
+    assert len(run.reported.of(MirrorForeign)) == 1
     blob = run.store.read(name)
     assert blob is not None
     assert dict(blob.metadata)["offset"] == "1"
-    assert [event.partitions for event in run.told.of(MirrorLeftBehind)] == [(T1,)]
+    assert [event.partitions for event in run.reported.of(MirrorBehind)] == [(T1,)]
 
 
 def test_a_stop_writes_the_last_position_whatever_the_interval(run: Run) -> None:
@@ -202,18 +202,18 @@ def test_a_stop_writes_the_last_position_whatever_the_interval(run: Run) -> None
     run.mirror.ended(T0, 1)
     run.stop()
     assert run.mirrored() == 6
-    assert run.told.of(MirrorLeftBehind) == []
+    assert run.reported.of(MirrorBehind) == []
 
 
 def test_a_stop_waits_no_longer_than_it_may(run: Run) -> None:
-    """A store that stands still is left behind, and that is told with the partition."""
+    """A store that stands still is left behind, and that is reported with the partition."""
     wait_until(lambda: run.store.asked > 0)
     run.store.go.clear()
     run.acknowledge(5)
     began_s = unstolen_s()
     run.stop(0.3)
     assert unstolen_s() - began_s < 2.0
-    [left] = run.told.of(MirrorLeftBehind)
+    [left] = run.reported.of(MirrorBehind)
     assert left.partitions == (T0,)
     assert "0.3 s" in left.error
 
@@ -227,7 +227,7 @@ def test_a_stop_in_an_outage_tries_once(run: Run) -> None:
     began_s = unstolen_s()
     run.stop(20.0)
     assert unstolen_s() - began_s < 5.0
-    assert run.told.of(MirrorLeftBehind)[0].error == "memory: it is down."
+    assert run.reported.of(MirrorBehind)[0].error == "memory: it is down."
 
 
 def test_owners_are_said_and_released(run: Run) -> None:
@@ -269,7 +269,7 @@ def test_a_store_with_a_defect_of_its_own_is_an_outage(run: Run, monkeypatch: py
     with monkeypatch.context() as patch:
         patch.setattr(run.store, "read", broken)
         run.mirror.assigned(T1, 1)
-        wait_until(lambda: run.told.of(MirrorUnavailable))
+        wait_until(lambda: run.reported.of(MirrorUnavailable))
         with pytest.raises(StoreError, match="RuntimeError: a bug"):
             run.mirror.lookup([T0], 5.0)
     run.acknowledge(5, partition=T1)
@@ -287,7 +287,7 @@ def test_a_callable_that_ends_the_program_does_not_end_the_mirror(
     with monkeypatch.context() as patch:
         patch.setattr(run.store, "read", leave)
         run.mirror.assigned(T1, 1)
-        wait_until(lambda: run.told.of(MirrorUnavailable))
+        wait_until(lambda: run.reported.of(MirrorUnavailable))
         with pytest.raises(StoreError, match="SystemExit: the key is not there"):
             run.mirror.lookup([T0], 5.0)
     run.acknowledge(5, partition=T1)
@@ -355,14 +355,14 @@ def test_a_look_up_that_was_given_up_costs_no_more_reads(run: Run) -> None:
 
 
 def test_health_names_a_mirror_that_is_behind_for_long(run: Run) -> None:
-    """A short outage is no trouble; a long one is, with the store and its error."""
+    """A short outage is no problem; a long one is, with the store and its error."""
     run.store.down = True
     run.acknowledge(5)
     wait_until(lambda: run.mirror.state().error is not None)
-    assert run.mirror.trouble is None
+    assert run.mirror.problem is None
     clock = run.mirror._clock
     run.mirror._clock = lambda: clock() + BEHIND_S + 1
-    assert "memory: it is down" in (run.mirror.trouble or "")
+    assert "memory: it is down" in (run.mirror.problem or "")
     run.mirror._clock = clock
 
 

@@ -103,7 +103,7 @@ def test_a_violation_outweighs_a_failure() -> None:
 
 
 def test_leaving_early_names_what_is_missing() -> None:
-    """Readings that nobody waited for are told, and their alarms are not expected."""
+    """Readings that nobody waited for are reported, and their alarms are not expected."""
     verdict = replace(GOOD, finished=900)
     left = replace(
         SUMMARY, left_early=True, finished_records=900, alarms=5, alarms_expected=None, verdict=verdict

@@ -258,7 +258,7 @@ def constructed() -> None:
 
 
 def rebalancing(**properties: Any) -> None:
-    """Two members: who is told of what, and what committing in the callbacks does; patterns."""
+    """Two members: who is informed of what, and what committing in the callbacks does; patterns."""
     heard: list[str] = []
 
     def hear(what: str) -> Any:

@@ -1,7 +1,7 @@
 """Every method of a consumer called as nobody should, in one of two classes; prints what each call did.
 
 Run like `calls.py`: a matrix of methods and arguments, in each state of a consumer.
-Where the number or the names of arguments are wrong, only the kind of error is told: Python words it
+Where the number or the names of arguments are wrong, only the kind of error is reported: Python words it
 otherwise for its own functions than confluent-kafka does for C's.
 """
 

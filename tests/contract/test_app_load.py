@@ -36,7 +36,7 @@ def test_keys_seen_once_leave_no_state_and_no_memory(lab: Any, wait_for: Any) ->
         with lock:
             handled += 1
 
-    def look() -> None:
+    def check() -> None:
         nonlocal lanes_max
         lanes_max = max(lanes_max, app.snapshot().lanes)
         time.sleep(0.02)
@@ -49,7 +49,7 @@ def test_keys_seen_once_leave_no_state_and_no_memory(lab: Any, wait_for: Any) ->
         first = number * per_round
         records = [(b"key-%d" % n, b"x" * 20) for n in range(first, first + per_round)]
         lab.broker.produce("t4", records)
-        wait_for(lambda end=first + per_round: handled >= end, timeout_s=60.0, meanwhile=look)
+        wait_for(lambda end=first + per_round: handled >= end, timeout_s=60.0, meanwhile=check)
         # What the broker keeps is not the engine's memory.
         for partition in range(4):
             lab.broker.delete_records("t4", partition, app.snapshot().partitions[partition].watermark)

@@ -45,11 +45,11 @@ class RunningExample:
     def wait_for(self, is_enough: Callable[[str], object]) -> None:
         """Wait until the log is enough."""
 
-        def look() -> None:
+        def check() -> None:
             assert self._process.poll() is None, self.log[-2000:]
             time.sleep(0.05)
 
-        wait_until(lambda: is_enough(self.log), lambda: self.log[-2000:], RUN_S, meanwhile=look)
+        wait_until(lambda: is_enough(self.log), lambda: self.log[-2000:], RUN_S, meanwhile=check)
 
     def stop(self) -> str:
         """Stop it by a signal and return the whole log; it must have ended well."""

@@ -209,13 +209,13 @@ def fill_to_the_start(app: ehkafka.App, broker: EmbeddedBroker) -> None:
 def wait_until(app: ehkafka.App, is_so: Any, seen: Events) -> None:
     """Wait for it while the app runs well."""
 
-    def look() -> None:
+    def check() -> None:
         assert app.state == "running", app.stop()
         assert not seen.of(Failure), seen.of(Failure)
         time.sleep(0.02)
 
     waiting.wait_until(
-        is_so, lambda: f"{waiting.words_of(is_so)} ({app.health()})", HANDLED_S, meanwhile=look
+        is_so, lambda: f"{waiting.words_of(is_so)} ({app.health()})", HANDLED_S, meanwhile=check
     )
 
 

@@ -1,4 +1,4 @@
-"""Row 12: records are deleted under a consumer and while it is away; what is lost is told to the record."""
+"""Row 12: records are deleted under a consumer and while it is away; each lost record is reported."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORK_S = 0.001
 
 
 class Gaps(Events):
-    """A hook that keeps the gaps that were told."""
+    """A hook that keeps the gaps that were reported."""
 
     def lost(self, partition: int) -> list[int]:
         """Return the offsets of a partition that were reported as lost, in the order of the reports."""
@@ -37,7 +37,7 @@ class Gaps(Events):
 
 
 @pytest.mark.parametrize("action", ["earliest", "latest"])
-def test_row_12_what_deletions_cost_is_told_to_the_record(
+def test_row_12_what_deletions_cost_is_reported_to_the_record(
     embedded_stage: Callable[..., Any], judged: Callable[..., None], action: str, scale: int
 ) -> None:
     """What was handled and what was reported make up what was produced, none of it twice."""
@@ -55,7 +55,7 @@ def test_row_12_what_deletions_cost_is_told_to_the_record(
             workers=2,
             backlog_records_max=40,
             consume_records_max=10,
-            # A number: of what is gone before `earliest` is looked up nobody is told.
+            # A number: of what is gone before `earliest` is looked up nobody is reported.
             start=0,
             on_out_of_range=action,
         )
@@ -82,7 +82,7 @@ def test_row_12_what_deletions_cost_is_told_to_the_record(
     assert {gap.action for gap in gaps.of(OffsetGap)} == {action}
     for partition, offsets in handled.items():
         assert sorted(offsets + lost[partition]) == list(range(end)), partition
-        # What is gone is owed to nobody: the judge is told of the rest.
+        # What is gone is owed to nobody: the judge gets the rest.
         owed = sorted(set(range(end)) - set(lost[partition]))
         stage.witness.produced(TopicPartition(stage.topic, partition), owed)
     judged(12, stage)

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from ehkafka.events import ConnectionTrouble, OffsetGap
+from ehkafka.events import ConnectionProblem, OffsetGap
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
 from ehkafka.intake.repair import RETRY_S, GapRepair
 from ehkafka.records import TopicPartition
@@ -27,7 +27,7 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Consumer:
-    """Answers from two logs, notes what is assigned, and fails where it is told to."""
+    """Answers from two logs, notes what is assigned, and fails where it is asked to."""
 
     def __init__(self) -> None:
         self.logs = {P0: (10, 50), P1: (0, 50)}
@@ -72,7 +72,7 @@ class Stage:
     def __init__(self, action: Any, *, cooperative: bool = False) -> None:
         self.consumer = Consumer()
         self.lanes = LaneBench()
-        self.told = Events()
+        self.reported = Events()
         self.lost = 0
         self.fatal: list[Exception] = []
         self.begun: list[int] = []
@@ -80,7 +80,7 @@ class Stage:
         for partition in (P0, P1):
             self._own(self.lanes.assign(partition.partition))
         context: Any = SimpleNamespace(
-            owned=self.owned, clock=lambda: self.lanes.now_s, emit=self.told.append, history=None,
+            owned=self.owned, clock=lambda: self.lanes.now_s, emit=self.reported.append, history=None,
             count=self._count, fatal=self.fatal.append, cooperative=cooperative,
         )  # fmt: skip
         membership: Any = SimpleNamespace(begin_anew=self._begin_anew, after_assign=lambda *_arguments: None)
@@ -108,9 +108,9 @@ class Stage:
     def __getitem__(self, partition: TopicPartition) -> Assignment:
         return self.owned[partition].assignment
 
-    def report(self, partition: TopicPartition = P0, *, offset: int = 3, said: str = "out of range") -> None:
+    def report(self, partition: TopicPartition = P0, *, offset: int = 3, text: str = "out of range") -> None:
         """Let librdkafka report a gap, and take a turn."""
-        error = KafkaError(KafkaError._AUTO_OFFSET_RESET, said)
+        error = KafkaError(KafkaError._AUTO_OFFSET_RESET, text)
         message: Any = SimpleNamespace(
             topic=lambda: partition.topic, partition=lambda: partition.partition, offset=lambda: offset
         )
@@ -149,7 +149,7 @@ def test_what_was_thrown_away_by_a_pause_counts_as_lost() -> None:
     stage = Stage("earliest")
     stage[P0].received_next = 3
     stage.report(offset=9)
-    assert [(gap.wanted_offset, gap.lost_records) for gap in stage.told.of(OffsetGap)] == [(3, 7)]
+    assert [(gap.wanted_offset, gap.lost_records) for gap in stage.reported.of(OffsetGap)] == [(3, 7)]
 
 
 def test_marks_behind_the_last_record_are_no_loss() -> None:
@@ -168,7 +168,7 @@ def test_a_broker_that_does_not_answer_is_asked_again_later() -> None:
     stage.consumer.broken = "offsets_for_times"
     stage.report()
     stage.turn()
-    assert [trouble.fatal for trouble in stage.told.of(ConnectionTrouble)] == [False]
+    assert [problem.fatal for problem in stage.reported.of(ConnectionProblem)] == [False]
     assert stage.fatal == []
     stage.consumer.broken = None
     stage.turn()
@@ -188,7 +188,7 @@ def test_an_assignment_that_is_refused_is_tried_again() -> None:
     stage.lanes.now_s += RETRY_S
     stage.turn()
     assert stage.consumer.assigned[-1][0] == 10
-    assert len(stage.told.of(OffsetGap)) == 1
+    assert len(stage.reported.of(OffsetGap)) == 1
 
 
 @pytest.mark.parametrize("action", ["stop", "earliest", "latest"])
@@ -198,11 +198,11 @@ def test_a_position_that_is_in_the_log_after_all_is_read_from_there(action: str)
     stage[P0].received_next = 20
     stage.report(offset=20)
     assert stage.consumer.assigned[0][0] == 20
-    assert (stage.fatal, stage.told.of(OffsetGap), stage.lost) == ([], [], 0)
+    assert (stage.fatal, stage.reported.of(OffsetGap), stage.lost) == ([], [], 0)
 
 
 @pytest.mark.parametrize(
-    "report", [{"offset": -1001}, {"offset": 20, "said": "Local: Partition log truncation detected"}]
+    "report", [{"offset": -1001}, {"offset": 20, "text": "Local: Partition log truncation detected"}]
 )
 def test_a_log_that_was_cut_and_written_again_is_a_gap_though_it_has_the_offset(report: Any) -> None:
     """Other records are there now; reading on would miss them without a word."""
@@ -232,7 +232,7 @@ def test_a_way_back_waits_for_what_is_left_of_the_old_log() -> None:
     stage.turn()
     assert stage.begun == [10]
     assert stage.consumer.assigned[-1] == {0: 10, 1: 5}
-    assert [gap.partition for gap in stage.told.of(OffsetGap)] == [P0, P1]
+    assert [gap.partition for gap in stage.reported.of(OffsetGap)] == [P0, P1]
 
 
 def test_a_partition_that_left_meanwhile_is_forgotten() -> None:
@@ -245,7 +245,7 @@ def test_a_partition_that_left_meanwhile_is_forgotten() -> None:
     stage.consumer.broken = None
     stage.lanes.now_s += RETRY_S
     stage.turn()
-    assert (stage.fatal, stage.told.of(OffsetGap), stage.consumer.assigned) == ([], [], [])
+    assert (stage.fatal, stage.reported.of(OffsetGap), stage.consumer.assigned) == ([], [], [])
     stage.report(P0)
     assert stage.consumer.assigned == []
 
@@ -255,4 +255,4 @@ def test_an_earliest_that_moved_on_before_it_was_read_is_no_gap() -> None:
     stage = Stage("stop")
     stage.report(offset=0)
     assert stage.consumer.assigned[0][0] == 10
-    assert (stage.fatal, stage.told.of(OffsetGap)) == ([], [])
+    assert (stage.fatal, stage.reported.of(OffsetGap)) == ([], [])

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ehkafka.testing.kafka.broker import KafkaBroker
 
 MEMBER = Path(__file__).with_name("member.py")
-LOOK_S = 0.01
+CHECK_S = 0.01
 # A broker that has just started answers so.
 NOT_YET = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,

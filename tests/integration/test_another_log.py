@@ -92,10 +92,10 @@ def test_a_running_member_begins_the_new_log_at_its_beginning(
     narrow.wait_until_committed({0: NEW})
     eventually(lambda: values >= ALL_NEW, lambda: missing(values))
     narrow.wait_until_committed({0: NEW})
-    [told] = replaced.of(LogReplaced)
-    assert (told.partition, told.resumed_at) == ((narrow.topic, 0), 0)
+    [reported] = replaced.of(LogReplaced)
+    assert (reported.partition, reported.resumed_at) == ((narrow.topic, 0), 0)
     # Where the broker does not name the topic in time, as while it is made, the witness tells.
-    assert "had the id" in told.reason or "the record at" in told.reason
+    assert "had the id" in reported.reason or "the record at" in reported.reason
     app.stop()
 
 
@@ -153,7 +153,9 @@ def test_a_commit_of_the_old_log_does_not_decide(narrow: Any) -> None:
     narrow.wait_until_committed({0: NEW})
     second.stop()
     assert values >= ALL_NEW, missing(values)
-    assert [(told.next_offset, told.resumed_at) for told in replaced.of(LogReplaced)] == [(OLD, 0)]
+    assert [(reported.next_offset, reported.resumed_at) for reported in replaced.of(LogReplaced)] == [
+        (OLD, 0)
+    ]
 
 
 def commit_of(stage: Any) -> KafkaPartition:

@@ -38,7 +38,7 @@ class Stand:
     def open(
         self, *, bootstrap: str | None = None, choices: dict[str, Any] | None = None, **more: Any
     ) -> Any:
-        """Open a consumer, which commits when it is told to."""
+        """Open a consumer, which commits when it is asked to."""
         config = {
             "bootstrap.servers": bootstrap or self.stage.broker.bootstrap,
             "group.id": self.stage.group,
@@ -113,12 +113,12 @@ def read(consumer: Any, done: Callable[[list[bytes]], bool], what: str) -> list[
             values.append(message.value())
             consumer.commit(message)
 
-    told = lambda: f"FACT: {what}; {len(values)} read, the last {values[-1:]}"  # noqa: E731
-    wait_until(lambda: done(values), told, LIMIT_S, meanwhile=take)
+    reported = lambda: f"FACT: {what}; {len(values)} read, the last {values[-1:]}"  # noqa: E731
+    wait_until(lambda: done(values), reported, LIMIT_S, meanwhile=take)
     return values
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+def reported(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return the lines about logs that are others."""
     return [record.getMessage() for record in caplog.records if IN_ANOTHER_LOG in record.getMessage()]
 
@@ -149,9 +149,9 @@ def test_a_running_one_tells_and_goes_on(stand: Stand, caplog: pytest.LogCapture
     consumer = stand.open()
     old = work_off_old(stand, consumer).offset
     stand.make_anew()
-    read(consumer, lambda values: values[-1:] == [b"new-79"] and bool(told(caplog)), "it never told")
+    read(consumer, lambda values: values[-1:] == [b"new-79"] and bool(reported(caplog)), "it never reported")
     consumer.poll(1.5)
-    [line] = told(caplog)
+    [line] = reported(caplog)
     assert "had the id" in line or "the record at" in line
     assert "(as confluent-kafka does; seek()" in line
     assert old < NEW
@@ -206,12 +206,12 @@ def test_an_app_takes_a_drop_ins_word(stand: Stand, caplog: pytest.LogCaptureFix
         app.stop()
     second = stand.open()
     wait_until(
-        lambda: told(caplog),
+        lambda: reported(caplog),
         "FACT: it went on in another log without a word",
         LIMIT_S,
         meanwhile=lambda: second.poll(0.1),
     )
-    assert f"position {at.offset} " in told(caplog)[0]
+    assert f"position {at.offset} " in reported(caplog)[0]
     second.close()
     wait_until(
         lambda: not [one.name for one in threading.enumerate() if one.name == "ehkafka-log"],

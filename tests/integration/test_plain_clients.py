@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from ehkafka.events import CommitFailed, ConnectionTrouble
+from ehkafka.events import CommitFailed, ConnectionProblem
 from ehkafka.records import TopicPartition
 from ehkafka.testing import MemoryHistory
 from tests.kit.events import Events
@@ -59,7 +59,7 @@ def test_members_replace_plain_clients_one_by_one_and_back(
     assert verdict.ok, verdict.report()
     assert verdict.duplicates <= verdict.in_flight_at_end, verdict.report()
     assert [error for member in plain + followers for error in member.errors] == []
-    assert events.of(CommitFailed, ConnectionTrouble) == []
+    assert events.of(CommitFailed, ConnectionProblem) == []
     assert handled_by_plain > 0
     assert sum(app.snapshot().finished_records for app in apps) > 0
     for member in followers:

@@ -156,7 +156,7 @@ def test_an_operators_rewind_is_obeyed(narrow: Any) -> None:
 def test_a_commit_outside_of_the_log_follows_the_policy(
     narrow: Any, events: Events, wanted: int, action: str, lost: int, handled: list[int]
 ) -> None:
-    """Of a log of 10 to 12: the gap is told with its size and committed, so a restart tells nothing."""
+    """Of a log of 10 to 12: the gap is reported with its size and committed, so a restart is silent."""
     fill(narrow, 12)
     narrow.broker.delete_records(narrow.topic, 0, 10)
     narrow.broker.set_committed(narrow.group, {(narrow.topic, 0): wanted})
@@ -269,7 +269,7 @@ def test_latest_is_committed_before_the_first_record(narrow: Any) -> None:
         pytest.param(lambda _now: lambda _topic, partition: 4 + partition, id="callable-offset"),
     ],
 )
-def test_a_new_group_begins_where_it_was_told(narrow: Any, start: Callable[[datetime], Any]) -> None:
+def test_a_new_group_begins_where_it_was_asked_to(narrow: Any, start: Callable[[datetime], Any]) -> None:
     """A group without a commit begins at an offset, at a time, or at what a callable says."""
     now = datetime.now(UTC)
     now_ms = int(now.timestamp() * 1000)

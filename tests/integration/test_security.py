@@ -114,10 +114,10 @@ def test_a_wrong_key_is_refused_with_a_clear_error_without_the_key(
     )
     with pytest.raises(ehkafka.errors.EndpointError) as refused:
         app.start()
-    said = str(refused.value)
-    assert "_AUTHENTICATION" in said
+    shown = str(refused.value)
+    assert "_AUTHENTICATION" in shown
     chain = "".join(map(repr, _with_causes(refused.value)))
-    for text in (said, chain, caplog.text):
+    for text in (shown, chain, caplog.text):
         assert WRONG_KEY not in text
         assert secret(WRONG_KEY) not in text
 

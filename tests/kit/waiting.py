@@ -39,8 +39,8 @@ def wait_until(
         if value := true():
             return value
         if time.monotonic() > ends_s:
-            told = what() if callable(what) else what
-            raise AssertionError(f"{told or words_of(true)}: not within {timeout_s:g} s; {seen_by(true)}")
+            reported = what() if callable(what) else what
+            raise AssertionError(f"{reported or words_of(true)}: not within {timeout_s:g} s; {seen_by(true)}")
         if meanwhile is None:
             time.sleep(min(max(time.monotonic() - began_s, PAUSE_S), PAUSE_S_MAX))
         else:

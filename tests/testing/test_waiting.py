@@ -29,7 +29,7 @@ def test_a_wait_in_vain_says_what_for_and_what_was_there() -> None:
 
 
 @pytest.mark.parametrize("what", ["FACT: a record is lost", lambda: "FACT: a record is lost"])
-def test_a_wait_in_vain_says_what_it_is_told_to(what: object) -> None:
+def test_a_wait_in_vain_says_what_it_is_reported_to(what: object) -> None:
     """A fact comes first, so that the test is not run again."""
     found: list[int] = []
     with pytest.raises(AssertionError, match=r"^FACT: a record is lost: not within 0 s; found is \[\]$"):
@@ -51,11 +51,11 @@ def test_a_condition_that_is_no_lambda_is_named() -> None:
 
 def test_what_is_to_stay_fails_as_soon_as_it_does_not() -> None:
     """With the same words; what stays is looked at all the time."""
-    looks = count()
+    checks = count()
     with pytest.raises(AssertionError, match=r"^next\(looks\) < 3: did not stay so; next\(looks\) is 4$"):
-        must_stay(lambda: next(looks) < 3, for_s=30.0)
-    must_stay(lambda: next(looks) > 0, for_s=0.01)
-    assert next(looks) > 3
+        must_stay(lambda: next(checks) < 3, for_s=30.0)
+    must_stay(lambda: next(checks) > 0, for_s=0.01)
+    assert next(checks) > 3
 
 
 def test_events_are_kept_by_kind() -> None:

@@ -25,12 +25,12 @@ LIMIT_S = 10.0
 def watch_until(pool: Any, done: Callable[[], bool]) -> None:
     """Look as often as the poll thread does."""
 
-    def look() -> None:
+    def check() -> None:
         pool.exchange.watch()
         assert not pool.wrong, pool.wrong[0]
         time.sleep(1e-3)
 
-    wait_until(done, lambda: f"{pool.handled} are handled, the rest: {words_of(done)}", meanwhile=look)
+    wait_until(done, lambda: f"{pool.handled} are handled, the rest: {words_of(done)}", meanwhile=check)
 
 
 def test_a_record_that_blocks_holds_back_only_its_key(pool: Callable[..., Any]) -> None:

@@ -58,11 +58,11 @@ class Bench:
     def watch_until(self, done: int) -> None:
         """Look as often as the poll thread does until so many records are done."""
 
-        def look() -> None:
+        def check() -> None:
             self.exchange.watch()
             time.sleep(1e-3)
 
-        wait_until(lambda: len(self.done) >= done, lambda: f"{done} are done", meanwhile=look)
+        wait_until(lambda: len(self.done) >= done, lambda: f"{done} are done", meanwhile=check)
 
     def close(self) -> None:
         """Let everything end."""

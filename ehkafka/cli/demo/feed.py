@@ -77,8 +77,8 @@ class Feed:
             start_new_session=True,
         )
         self._reader.start()
-        self._tell(orders)
-        self._tell({"limits": [UNREAD_RECORDS_MAX] * len(self._first_offsets)})
+        self._report(orders)
+        self._report({"limits": [UNREAD_RECORDS_MAX] * len(self._first_offsets)})
 
     def allow(self, snapshot: Snapshot) -> None:
         """Let the simulator go on as far as the app has come."""
@@ -89,11 +89,11 @@ class Feed:
             self._passed[number] = max(self._passed[number], one.received_records, below)
         if self.stored_records - snapshot.finished_records > UNFINISHED_RECORDS_MAX:
             return
-        self._tell({"limits": [count + UNREAD_RECORDS_MAX for count in self._passed]})
+        self._report({"limits": [count + UNREAD_RECORDS_MAX for count in self._passed]})
 
     def stop(self) -> None:
         """Ask for no more readings; `done` is set when the last one is stored."""
-        self._tell({"stop": True})
+        self._report({"stop": True})
 
     def close(self, timeout_s: float = 5.0) -> None:
         """End the process."""
@@ -121,7 +121,7 @@ class Feed:
                 f"{self._plan.address}: {ended(self.error)} Check the topic and the rights to produce to it."
             )
 
-    def _tell(self, order: Mapping[str, Any]) -> None:
+    def _report(self, order: Mapping[str, Any]) -> None:
         assert self._process is not None
         assert self._process.stdin is not None
         # Broken when it is gone; the reader's thread says why.

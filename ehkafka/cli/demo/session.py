@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 # The embedded broker answers a fetch that found nothing only after this time, whatever comes meanwhile.
 FETCH_WAIT_MS: Final = 10
-LOOK_EVERY_S: Final = 0.25
+CHECK_EVERY_S: Final = 0.25
 # The verdict walks over all that is unfinished.
 VERDICT_EVERY_S: Final = 1.0
 # Without a finished record for so long, what is missing counts as unseen.
@@ -125,7 +125,7 @@ class Session:
     def _produce(self) -> str:
         """Look on while the simulator produces; return why that ended."""
         while True:
-            snapshot = self._look("producing")
+            snapshot = self._check("producing")
             self._feed.allow(snapshot)
             if self._signals.count:
                 return "interrupt"
@@ -135,22 +135,22 @@ class Session:
                 return "the simulator's end" if self._feed.error else "records"
             if self._plan.seconds is not None and self._elapsed_s() >= self._plan.seconds:
                 return "time"
-            self._signals.asked.wait(LOOK_EVERY_S)
+            self._signals.asked.wait(CHECK_EVERY_S)
 
     def _finish(self, *, interrupted: bool) -> bool:
         """Let the app finish what is stored; False when the user does not want to wait for it."""
         self._feed.stop()
         self._signals.asked.clear()
         while not (self._feed.done and self._last_finished >= self._feed.stored_records):
-            self._look("finishing")
+            self._check("finishing")
             if self._signals.count > int(interrupted):
                 return False
             if self._app.wait(0) or time.monotonic() - self._last_finished_s > LAST_RECORDS_S:
                 return True
-            self._signals.asked.wait(LOOK_EVERY_S / 5)
+            self._signals.asked.wait(CHECK_EVERY_S / 5)
         return True
 
-    def _look(self, phase: str) -> Snapshot:
+    def _check(self, phase: str) -> Snapshot:
         snapshot = self._app.snapshot()
         now_s = time.monotonic()
         self._meter.add(snapshot)

@@ -75,7 +75,7 @@ class Simulator:
         self._next_report_s = 0.0
 
     def run(self) -> None:
-        """Produce until told to stop, or until all records of the plan are stored."""
+        """Produce until asked to stop, or until all records of the plan are stored."""
         orders = self.orders
         while not orders.stop.is_set() and self._left() > 0 and self._refused is None:
             if self._has_room():
@@ -151,7 +151,7 @@ def main() -> None:
         threading.Thread(target=simulator.orders.listen, name="orders", daemon=True).start()
         simulator.run()
     except BrokenPipeError:
-        return  # the demo is gone, and with it everyone who could be told
+        return  # the demo is gone, and with it everyone who could hear it
     except (KafkaException, ValueError) as error:
         _say({"stored": [], "alarms": 0, "error": f"{type(error).__name__}: {error}", "done": True})
 

@@ -152,7 +152,7 @@ def summary_lines(summary: Summary) -> list[Text]:
     if summary.left_early:
         missing = summary.stored_records - summary.finished_records
         lines.append(Text(f"  left early: {_n(missing)} readings without an outcome, not committed"))
-    return lines + _trouble(summary)
+    return lines + _problem(summary)
 
 
 def _headline(summary: Summary) -> Text:
@@ -163,7 +163,7 @@ def _headline(summary: Summary) -> Text:
     return Text("OK: every promise was kept", style="bold green")
 
 
-def _trouble(summary: Summary) -> list[Text]:
+def _problem(summary: Summary) -> list[Text]:
     lines = [Text(f"  {problem}", style="bold red") for problem in summary.problems]
     for measure, sentences in summary.verdict.examples.items():
         lines += [Text(f"    {measure}: {sentence}", style="red") for sentence in sentences]

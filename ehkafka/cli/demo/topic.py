@@ -48,9 +48,9 @@ def _create(admin: AdminClient, plan: DemoPlan) -> None:
     try:
         admin.create_topics([topic], operation_timeout=ANSWER_S)[plan.topic].result(ANSWER_S)
     except (KafkaException, TimeoutError) as error:
-        said = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
+        text = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
         raise TopicNotFoundError(
-            f"There is no topic {plan.topic!r} on {plan.address}, and it could not be made: {ended(said)} "
+            f"There is no topic {plan.topic!r} on {plan.address}, and it could not be made: {ended(text)} "
             f"Create it with {PARTITIONS} partitions, or name another with --topic."
         ) from error
     typer.echo(

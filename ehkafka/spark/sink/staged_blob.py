@@ -47,7 +47,7 @@ class StagedBlob(io.RawIOBase):
             self._stage_block(block)
         return len(view)
 
-    def tell(self) -> int:
+    def report(self) -> int:
         """Return how many bytes were written."""
         return self._position
 

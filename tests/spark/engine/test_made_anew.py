@@ -143,12 +143,12 @@ def test_commits_of_a_run_carry_the_id_that_its_source_tells(stage: Stage) -> No
     other = bytes(reversed(OLD_ID))
     group = stage.open()
     group.claim(group.begin())
-    for end, told, anew, known in (
+    for end, reported, anew, known in (
         (100, OLD_ID, {}, OLD_ID),
         (200, other, {}, OLD_ID),
         (250, other, {stage.partition: 0}, other),
     ):
-        ended = StreamOffset({stage.partition: end}, topic_ids={stage.topic: told}, anew=anew)
+        ended = StreamOffset({stage.partition: end}, topic_ids={stage.topic: reported}, anew=anew)
         group.commits.note(ended, {stage.partition: LastRecord(90, 1_000, None)})
         assert group.commits.finish(10) == []
         assert (stage.commit().offset, stage.facts().topic_id) == (end, known)

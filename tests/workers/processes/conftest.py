@@ -77,14 +77,14 @@ class Crew:
     def wait(self, true: Callable[[], Any]) -> Any:
         """Wait for it as the poll thread would, which readies lanes and wakes workers."""
 
-        def look() -> None:
+        def check() -> None:
             with self.exchange.locked() as dispatcher:
                 dispatcher.holds.unpark_due(time.monotonic())
             self.exchange.watch()
             time.sleep(0.002)
 
         what = lambda: f"{words_of(true)} (failed: {self.failures}, died: {self.deaths})"  # noqa: E731
-        return wait_until(true, what, meanwhile=look)
+        return wait_until(true, what, meanwhile=check)
 
     def finish_all(self) -> None:
         """Wait until each record has an outcome."""
