@@ -103,25 +103,17 @@ def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(ehkafka.App, "__init__", remember)
     with one_broker_for_all(monkeypatch) as endpoint:
         for block in blocks:
-            made.clear()
-            before = list(vars(module).values())
             # Empty lines put a traceback's line numbers where the page has them.
-            code = compile("\n" * (block.line - 1) + block.text, str(page), "exec")
-            exec(code, vars(module))
-            for app in made:
-                assert app.topics, f"{block}: an app without a handler is no example"
-                handle_one_of_each(app, endpoint)
-            for test in [value for value in vars(module).values() if is_new_test(value, before)]:
-                test(broker_of(endpoint))
+            exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), vars(module))
+        for app in tuple(made):
+            assert app.topics, "an app without a handler is no example"
+            handle_one_of_each(app, endpoint)
+        for name, value in tuple(vars(module).items()):
+            if name.startswith("test_") and callable(value):
+                value(broker_of(endpoint))
         for consumer in vars(module).values():
             if isinstance(consumer, ehkafka.Consumer):
                 consumer.close()
-
-
-def is_new_test(value: Any, before: list[Any]) -> bool:
-    """Tell whether a block has defined this test."""
-    is_test = isinstance(value, types.FunctionType) and value.__name__.startswith("test_")
-    return is_test and not any(value is one for one in before)
 
 
 def set_the_scene(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import re
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -86,6 +87,28 @@ def test_a_newcomer_reads_a_short_page_and_finds_every_guide() -> None:
     assert len((ROOT / "README.md").read_bytes()) <= README_BYTES_MAX
     listed = (GUIDES / "README.md").read_text()
     assert [page.name for page in GUIDES.glob("*.md") if f"]({page.name})" not in listed] == ["README.md"]
+
+
+def test_the_first_page_shows_the_example_that_runs() -> None:
+    """Its lines for Event Hubs are those of the file that a test starts."""
+    example = (ROOT / "examples/managed_identity/app.py").read_text()
+    assert example in blocks(ROOT / "README.md", "python")
+
+
+@pytest.mark.parametrize("picture", sorted(GUIDES.rglob("*.svg")), ids=lambda picture: picture.name)
+def test_a_drawn_picture_is_read_in_light_and_dark_and_fetches_nothing(picture: Path) -> None:
+    """It says in words what it shows, has colours for both, a ground of its own, and a page that shows it."""
+    drawn = ET.fromstring(picture.read_text())
+    svg = "{http://www.w3.org/2000/svg}"
+    assert all(drawn.findtext(f"{svg}{name}") for name in ("title", "desc"))
+    style = str(drawn.findtext(f"{svg}style"))
+    light, dark = style.split("@media (prefers-color-scheme: dark)")
+    coloured = set(re.findall(r"(\.\w+|text) \{ (?:fill|stroke): #", light))
+    assert coloured <= set(re.findall(r"\.\w+|text", dark))
+    classes = {name for shape in drawn.iter() for name in shape.get("class", "").split()}
+    assert classes <= set(re.findall(r"\.(\w+)", light))
+    assert not re.search(r"href|https?://(?!www\.w3\.org/2000/svg)", picture.read_text())
+    assert any(f"pictures/{picture.name}" in page.read_text() for page in PAGES)
 
 
 def test_the_stores_are_where_the_guide_says() -> None:
