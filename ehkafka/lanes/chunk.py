@@ -113,7 +113,7 @@ class Chunk:
 
 
 def left_in(iterator: Iterator[Any]) -> int:
-    """Return how many items a list's iterator has left: exact in CPython, see `can_tell`."""
+    """Return how many items a list's iterator has left: exact in CPython, see `can_report`."""
     return operator.length_hint(iterator)
 
 

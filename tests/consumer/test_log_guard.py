@@ -282,7 +282,7 @@ def test_a_drop_ins_logs_are_guarded(scenario: Callable[[], None]) -> None:
             "if True:",
             _brokers_that_were_away_are_asked,
         ),
-        (LogGuard.check, " or now_s < self._next_look_s", "", _it_checks_twice_a_second),
+        (LogGuard.check, " or now_s < self._next_check_s", "", _it_checks_twice_a_second),
         (
             LogGuard._read_commits,
             "self._not_before_s = now_s + _AGAIN_S",

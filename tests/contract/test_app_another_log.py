@@ -102,7 +102,7 @@ def test_a_commit_keeps_the_witness_that_was_not_proved(
     lab: Any, recorder: Any, wait_for: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed before the look: its last commits still tell that the log is another one."""
-    monkeypatch.setattr(LogWatch, "look", lambda _self: {})
+    monkeypatch.setattr(LogWatch, "check", lambda _self: {})
     lab.produce(words("n", NEW))
     witness = (OLD - 1, LONG_AGO_MS)
     put_commit(lab, OLD, encode(OLD, LogFacts(witness=witness), (), None, 1_000))

@@ -158,7 +158,7 @@ class LetterLab:
             seen=seen,
             start=lambda _client: seen.append("start"),
             apply=lambda: seen.append("apply"),
-            check_now=lambda: seen.append("look"),
+            check_now=lambda: seen.append("check"),
             stop=lambda: seen.append("stop"),
         )
         self.watches.append(watch)

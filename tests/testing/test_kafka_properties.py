@@ -52,8 +52,8 @@ def read_line(line: str) -> tuple[str, str]:
 def test_a_listener_speaks_what_it_was_given(listener: Listener, protocol: str) -> None:
     """Users or tokens mean SASL, an identity means TLS."""
     written = properties_of({"plaintext": Listener(), "reach": listener})
-    assert f"WAY_IN:{protocol}" in written["listener.security.protocol.map"].split(",")
-    assert "WAY_IN://127.0.0.1:20001" in written["listeners"].split(",")
+    assert f"REACH:{protocol}" in written["listener.security.protocol.map"].split(",")
+    assert "REACH://127.0.0.1:20001" in written["listeners"].split(",")
 
 
 def test_several_listeners_keep_their_own_jaas() -> None:

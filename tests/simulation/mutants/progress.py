@@ -231,7 +231,7 @@ MUTANTS = [
     Mutant(
         "a commit between two looks says nothing of what is finished",
         ProgressSaver._found,
-        "known = self._known.get(place, Known()).above(check.next_offset)",
+        "known = self._known.get(place, Known()).above(sample.next_offset)",
         "known = Known()",
         a_saving_seed_is_red,
     ),
