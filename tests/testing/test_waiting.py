@@ -11,7 +11,7 @@ from tests.kit.waiting import must_stay, wait_until
 
 
 def test_a_wait_returns_the_first_true_value() -> None:
-    """It looks again and again, and calls what is to happen meanwhile between two looks."""
+    """It numbers again and again, and calls what is to happen meanwhile between two numbers."""
     numbers, between = count(), []
     assert wait_until(lambda: next(numbers) // 3, meanwhile=lambda: between.append(1)) == 1
     assert len(between) == 3
@@ -51,11 +51,11 @@ def test_a_condition_that_is_no_lambda_is_named() -> None:
 
 def test_what_is_to_stay_fails_as_soon_as_it_does_not() -> None:
     """With the same words; what stays is looked at all the time."""
-    checks = count()
-    with pytest.raises(AssertionError, match=r"^next\(looks\) < 3: did not stay so; next\(looks\) is 4$"):
-        must_stay(lambda: next(checks) < 3, for_s=30.0)
-    must_stay(lambda: next(checks) > 0, for_s=0.01)
-    assert next(checks) > 3
+    numbers = count()
+    with pytest.raises(AssertionError, match=r"^next\(numbers\) < 3: did not stay so; next\(numbers\) is 4$"):
+        must_stay(lambda: next(numbers) < 3, for_s=30.0)
+    must_stay(lambda: next(numbers) > 0, for_s=0.01)
+    assert next(numbers) > 3
 
 
 def test_events_are_kept_by_kind() -> None:
