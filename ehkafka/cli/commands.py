@@ -170,13 +170,10 @@ def demo(
     debug: Debug = False,
 ) -> None:
     """Watch 100 000 homes being handled in order."""
-    from ehkafka.cli.demo.plan import DemoPlan  # noqa: PLC0415 - `run` needs none of it
-    from ehkafka.cli.demo.session import run_demo  # noqa: PLC0415
+    from ehkafka.cli.demo.session import DemoPlan, run_demo  # noqa: PLC0415 - `run` needs none of it
 
     with reported(debug=debug):
-        plan = DemoPlan.chosen(
-            seconds=seconds, records=records, endpoint=endpoint, topic=topic, workers=workers
-        )
+        plan = DemoPlan(address=endpoint, topic=topic, workers=workers, seconds=seconds, records=records)
         code = run_demo(plan, as_json=as_json)
     raise typer.Exit(code)
 

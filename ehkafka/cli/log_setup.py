@@ -1,5 +1,7 @@
 """Where log lines go while a command runs: stderr, coloured on a terminal, one plain line each elsewhere.
 
+The demo keeps its warnings, for the picture has the terminal to itself.
+
 Set before the user's module is imported, so that its own `logging` configuration, if any, has the last
 word. Called once, on the main thread.
 """
@@ -9,10 +11,17 @@ from __future__ import annotations
 import enum
 import logging
 import sys
+from collections import deque
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 from rich.logging import RichHandler
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WARNINGS_KEPT: Final = 20
 PLAIN = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
@@ -45,3 +54,23 @@ def log_to_stderr(level: LogLevel) -> None:
         # One line per HTTP request otherwise, and one per call between Spark's driver and its JVM.
         for name in ("azure", "py4j"):
             logging.getLogger(name).setLevel(logging.WARNING)
+
+
+@contextmanager
+def kept_warnings() -> Iterator[deque[str]]:
+    """Collect the last warnings of every logger, from any thread, until the block ends."""
+    keeper = _Keeper(logging.WARNING)
+    logging.getLogger().addHandler(keeper)
+    try:
+        yield keeper.lines
+    finally:
+        logging.getLogger().removeHandler(keeper)
+
+
+class _Keeper(logging.Handler):
+    def __init__(self, level: int) -> None:
+        super().__init__(level)
+        self.lines: deque[str] = deque(maxlen=WARNINGS_KEPT)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(f"{record.levelname.lower()}: {record.getMessage()}")

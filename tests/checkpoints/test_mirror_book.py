@@ -258,7 +258,7 @@ class Group:
         """A rebalance takes the partition away from its owner, who hears all answers, and gives it back."""
         if self.owner == who:
             while self.acks[who]:
-                self.on_error(who, 0)
+                self.report(who, 0)
             self.books[who].ended(T0, self.epochs[who], self.now_s)
             self.begin(who)
 
@@ -278,7 +278,7 @@ class Group:
         self.owner = -1
         self.committed = max(0, self.committed - 3 * forward)
 
-    def on_error(self, who: int, _forward: int) -> None:
+    def report(self, who: int, _forward: int) -> None:
         """An answer arrives, however late."""
         if self.acks[who]:
             epoch, next_offset, requested_s = self.acks[who].pop(0)
@@ -318,7 +318,7 @@ class Group:
     st.lists(
         st.tuples(
             st.sampled_from(
-                ["assign", "again", "commit", "rewind", "hear", "hear", "read", "write", "write"]
+                ["assign", "again", "commit", "rewind", "report", "report", "read", "write", "write"]
             ),
             st.integers(0, 1),
             st.integers(1, 3),
@@ -335,10 +335,10 @@ def test_no_order_of_events_lets_a_sleeping_owner_take_the_mirror_back(
         group.step(what, who, forward)
     # The owner of the end gets his commits into the mirror, also after a rewind.
     who = max(group.owner, 0)
-    for what in ("assign", "read", "commit", "hear", "hear", "hear", "write", "read", "commit"):
+    for what in ("assign", "read", "commit", "report", "report", "report", "write", "read", "commit"):
         group.step(what, who, 1)
     while group.acks[who]:
-        group.step("hear", who, 1)
+        group.step("report", who, 1)
     # Nothing comes after a rebalance that gives him the partition back.
     for what in ("again", "read", "write", "read", "write"):
         group.step(what, who, 1)

@@ -16,8 +16,8 @@ import pytest
 from confluent_kafka import Consumer
 
 import ehkafka
-from ehkafka.cli.demo.feed import UNREAD_RECORDS_MAX, Feed
-from ehkafka.cli.demo.plan import PARTITIONS, DemoPlan
+from ehkafka.cli.demo.session import PARTITIONS, DemoPlan
+from ehkafka.cli.demo.simulator import UNREAD_RECORDS_MAX, Feed
 from ehkafka.testing import CheckingHistory
 from tests.kit.waiting import wait_until
 
@@ -40,7 +40,7 @@ def test_json_is_all_that_stdout_gets(ehkafka_command: Callable) -> None:
     assert summary["stored_records"] == summary["finished_records"] == 5000
     assert summary["verdict"]["produced"] == summary["verdict"]["finished"] == 5000
     assert summary["verdict"]["commits_acknowledged"] > 0
-    assert summary["alarms"] == summary["alarms_expected"] > 0
+    assert summary["swapped"] == 0
     assert summary["homes"] > 1000
 
 
@@ -117,7 +117,7 @@ def test_asking_twice_leaves_at_once(start_ehkafka: Callable) -> None:
 @pytest.fixture
 def plan() -> Iterator[DemoPlan]:
     """Return a plan with a broker of its own."""
-    made = DemoPlan.chosen(seconds=None, records=None, endpoint="embedded", topic="t", workers=1)
+    made = DemoPlan(address="embedded", topic="t", workers=1)
     with made.endpoint:
         yield made
 
@@ -125,7 +125,7 @@ def plan() -> Iterator[DemoPlan]:
 @pytest.fixture
 def feed(plan: DemoPlan) -> Iterator[Feed]:
     """Return a running simulator whose records nobody reads."""
-    running = Feed(plan, [0] * PARTITIONS, CheckingHistory())
+    running = Feed(plan, PARTITIONS, CheckingHistory())
     running.start()
     yield running
     running.close()
@@ -157,23 +157,24 @@ def test_the_simulator_never_gets_ahead_of_its_limits(feed: Feed) -> None:
 def test_a_simulator_that_dies_is_noticed(feed: Feed) -> None:
     """Its end is an error with a next step, not a demo that waits for ever."""
     _stands_still(feed)
-    assert feed._process is not None
-    feed._process.kill()
-    wait_until(lambda: feed.done)
-    with pytest.raises(
-        ehkafka.errors.EndpointError, match="could not produce to topic 't' on embedded: its process"
-    ):
-        feed.check()
+    assert feed.process is not None
+    feed.process.kill()
+
+    def heard() -> bool:
+        feed.listen()
+        return feed.report.done
+
+    wait_until(heard)
+    assert isinstance(feed.failure, ehkafka.errors.EndpointError)
+    assert "could not produce to topic 't' on embedded: its process" in str(feed.failure)
 
 
 def test_the_simulator_does_not_outlive_the_demo(feed: Feed) -> None:
-    """The end of its stdin, all that a killed demo leaves behind, ends it."""
+    """The end of its pipe, all that a killed demo leaves behind, ends it."""
     _stands_still(feed)
-    process = feed._process
-    assert process is not None
-    assert process.stdin is not None
-    process.stdin.close()
-    assert process.wait(10.0) == 0
+    assert feed.process is not None
+    feed.pipe.close()
+    assert feed.process.wait(10.0) == 0
 
 
 def test_the_demo_runs_on_another_broker(kafka: KafkaBroker, ehkafka_command: Callable) -> None:
@@ -203,6 +204,7 @@ def _stands_still(feed: Feed) -> int:
     def settled() -> bool:
         nonlocal seen
         now_s = time.monotonic()
+        feed.listen()
         if feed.stored_records != seen[0]:
             seen = (feed.stored_records, now_s)
         return feed.stored_records > 0 and now_s - seen[1] > 0.5

@@ -9,10 +9,8 @@ import pytest
 from rich.console import Console
 
 import ehkafka
-from ehkafka.cli.demo.picture import RATE_WINDOW_S, Meter, Picture
-from ehkafka.cli.demo.plan import DemoPlan
-from ehkafka.cli.demo.progress import ProgressLines, progress_line
-from ehkafka.cli.demo.view import draw, sparkline
+from ehkafka.cli.demo.session import DemoPlan
+from ehkafka.cli.demo.view import RATE_WINDOW_S, Picture, ProgressLines, draw, sparkline
 from ehkafka.telemetry.snapshot import Unfinished
 from ehkafka.testing import Verdict
 
@@ -51,25 +49,35 @@ def snapshot(**values: Any) -> ehkafka.telemetry.Snapshot:
 
 def picture(**values: Any) -> Picture:
     """Return a picture of a busy moment."""
-    plan = DemoPlan.chosen(seconds=20, records=None, endpoint="embedded", topic="t", workers=16)
-    usual = {
-        "plan": plan,
-        "snapshot": snapshot(),
-        "elapsed_s": 12.3,
-        "stored_records": 20_000_000,
-        "rate_per_s": 51_234.5,
-        "partition_rates_per_s": tuple(float(3_000 + n) for n in range(16)),
-        "curve": tuple(float(n) for n in range(60)),
-        "verdict": Verdict(finished=10),
-        "phase": "producing",
+    found = fresh()
+    found.snapshot, found.phase, found.elapsed_s, found.stored_records = (
+        snapshot(),
+        "producing",
+        12.3,
+        20_000_000,
+    )
+    found.rates = {None: 51_234.5} | {
+        p.partition: 3_000.0 + p.partition.partition for p in map(partition, range(16))
     }
-    return Picture(**(usual | values))
+    found.curve.extend(range(60))
+    found.verdict = Verdict(finished=10)
+    for name, value in values.items():
+        setattr(found, name, value)
+    return found
 
 
-def drawn(shown: Picture, width: int = 80, height: int = 24, warning: str | None = None) -> list[str]:
+def fresh(*moments: ehkafka.telemetry.Snapshot) -> Picture:
+    """Return the picture of a run that has shown these."""
+    found = Picture(DemoPlan(address="embedded", topic="t", workers=16))
+    for moment in moments:
+        found.take(moment, "producing", 0.0, 0)
+    return found
+
+
+def drawn(shown: Picture, width: int = 80, height: int = 24, warnings: tuple[str, ...] = ()) -> list[str]:
     """Return the screen's lines without styles."""
     console = Console(file=io.StringIO(), width=width, height=height, legacy_windows=False)
-    console.print(draw(shown, width=width, height=height, warning=warning))
+    console.print(draw(shown, width, height, warnings))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().rstrip("\n").split("\n")
 
@@ -111,51 +119,48 @@ def test_a_violation_shows_at_once() -> None:
     """The view does not wait for the end to say that a promise was broken."""
     bad = picture(verdict=Verdict(finished=10, order_violations=1))
     assert any(line.startswith("checker: VIOLATED, order violations 1") for line in drawn(bad))
-    assert "VIOLATED: {'order_violations': 1}" in progress_line(bad)
+    stream = io.StringIO()
+    ProgressLines(stream).show(bad)
+    assert "VIOLATED: {'order_violations': 1}" in stream.getvalue()
 
 
 def test_a_warning_takes_the_last_line() -> None:
     """Log lines cannot be printed over the view, so the last one is part of it, cut to the width."""
-    assert drawn(picture(), warning="warning: " + "x" * 200)[-1].startswith("warning: xxx")
+    assert drawn(picture(), warnings=("an old one", "warning: " + "x" * 200))[-1].startswith("warning: xxx")
 
 
 def test_nothing_known_yet_is_shown_as_such() -> None:
     """Before the first assignment there is no row and no lag."""
-    early = picture(snapshot=snapshot(partitions=()), partition_rates_per_s=(), curve=(), verdict=None)
-    lines = drawn(early)
+    lines = drawn(fresh())
     assert any("nothing waits" in line for line in lines)
     assert any("nothing judged yet" in line for line in lines)
 
 
 def test_the_rate_is_the_mean_of_the_last_window() -> None:
     """What happened before the window does not count, and neither does a first look alone."""
-    meter = Meter()
-    meter.add(snapshot(uptime_s=0.0, finished_records=0))
-    assert meter.rate_per_s == 0.0
+    shown = fresh(snapshot(uptime_s=0.0, finished_records=0))
+    assert shown.rates[None] == 0.0
     for second in range(1, 4):
-        meter.add(snapshot(uptime_s=second * RATE_WINDOW_S, finished_records=1_000 * second**2))
-    assert meter.rate_per_s == pytest.approx((9_000 - 4_000) / RATE_WINDOW_S)
+        later = snapshot(uptime_s=second * RATE_WINDOW_S, finished_records=1_000 * second**2)
+        shown.take(later, "producing", 0.0, 0)
+    assert shown.rates[None] == pytest.approx((9_000 - 4_000) / RATE_WINDOW_S)
 
 
 def test_partitions_that_come_and_go_have_no_rate_yet() -> None:
-    """A rate over two different sets of partitions would be nonsense."""
-    meter = Meter()
-    meter.add(snapshot(uptime_s=0.0, partitions=()))
-    meter.add(snapshot(uptime_s=0.5))
-    assert meter.partition_rates_per_s == (0.0,) * 16
+    """A rate from a count that was not there before would be nonsense."""
+    shown = fresh(snapshot(uptime_s=0.0, partitions=()), snapshot(uptime_s=0.5))
+    assert {rate for of, rate in shown.rates.items() if of is not None} == {0.0}
     later = tuple(partition(n, finished_records=1_235_000 + 100 * n) for n in range(16))
-    meter.add(snapshot(uptime_s=2.0))
-    meter.add(snapshot(uptime_s=3.0, partitions=later))
-    assert meter.partition_rates_per_s[15] == pytest.approx(1_500.0)
+    for moment in (snapshot(uptime_s=2.0), snapshot(uptime_s=3.0, partitions=later)):
+        shown.take(moment, "producing", 0.0, 0)
+    assert shown.rates[later[15].partition] == pytest.approx(1_500.0)
 
 
-def test_the_meter_remembers_the_highest_values() -> None:
+def test_the_highest_values_are_remembered() -> None:
     """The summary tells the peaks, not the last moment."""
-    meter = Meter()
-    meter.add(snapshot())
-    meter.add(snapshot(partitions=()))
-    assert (meter.lanes_max, meter.backlog_records_max) == (16 * 2_999, 16 * 3_125)
-    assert meter.lag_records_max == 16 * 12_345
+    highest = fresh(snapshot(), snapshot(partitions=())).highest
+    assert (highest["lanes_max"], highest["backlog_records_max"]) == (16 * 2_999, 16 * 3_125)
+    assert highest["lag_records_max"] == 16 * 12_345
 
 
 def test_the_curve_is_drawn_from_nothing_to_its_highest() -> None:

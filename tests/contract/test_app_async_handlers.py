@@ -36,7 +36,7 @@ class Calls:
 class Process:
     """A class with an async `process`: one instance per partition."""
 
-    noted: list[Any] = []  # noqa: RUF012 - shared by the instances on purpose
+    seen: list[Any] = []  # noqa: RUF012 - shared by the instances on purpose
 
     def open(self, partition: Any) -> None:
         """Remember it."""

@@ -13,7 +13,7 @@ import ehkafka
 class Counting:
     """A class handler that tells what happens to its instances."""
 
-    calls: ClassVar[list[tuple[Any, ...]]] = []
+    seen: ClassVar[list[tuple[Any, ...]]] = []
 
     def __init__(self) -> None:
         self.partition: Any = None
@@ -37,7 +37,7 @@ def test_a_class_handler_gets_one_instance_per_partition(lab: Any, wait_for: Any
     """Open before the first record, close with the reason after the last, one instance throughout."""
 
     class Mine(Counting):
-        calls: ClassVar[list[tuple[Any, ...]]] = []
+        seen: ClassVar[list[tuple[Any, ...]]] = []
 
     for partition in range(4):
         lab.produce("a b c d e", topic="t4", partition=partition)
@@ -60,7 +60,7 @@ def test_an_instance_is_closed_as_lost_and_a_new_one_opened(lab: Any, wait_for: 
     from ehkafka.testing import ApiKey  # noqa: PLC0415
 
     class Mine(Counting):
-        calls: ClassVar[list[tuple[Any, ...]]] = []
+        seen: ClassVar[list[tuple[Any, ...]]] = []
 
     app = lab.app(Mine)
     app.start()
@@ -82,7 +82,7 @@ def test_no_record_is_handled_before_open_has_returned(lab: Any, wait_for: Any, 
     gate = threading.Event()
 
     class Mine(Counting):
-        calls: ClassVar[list[tuple[Any, ...]]] = []
+        seen: ClassVar[list[tuple[Any, ...]]] = []
 
         def open(self, partition: Any) -> None:
             assert gate.wait(20.0)
@@ -102,7 +102,7 @@ def test_an_open_that_raises_stops_the_app_without_handling_its_records(lab: Any
     """The error names the partition; nothing is committed."""
 
     class Mine(Counting):
-        calls: ClassVar[list[tuple[Any, ...]]] = []
+        seen: ClassVar[list[tuple[Any, ...]]] = []
 
         def open(self, partition: Any) -> None:
             raise ConnectionError("no table")
@@ -122,7 +122,7 @@ def test_a_close_that_raises_is_reported_and_the_commit_stands(lab: Any, events:
     from ehkafka.events import UserCodeFailed  # noqa: PLC0415
 
     class Mine(Counting):
-        calls: ClassVar[list[tuple[Any, ...]]] = []
+        seen: ClassVar[list[tuple[Any, ...]]] = []
 
         def close(self, reason: str) -> None:
             raise ConnectionError("cannot flush")
@@ -142,7 +142,7 @@ def test_a_close_at_the_stop_has_the_stops_own_time(lab: Any, wait_for: Any) -> 
     gate = threading.Event()
 
     class Mine(Counting):
-        calls: ClassVar[list[tuple[Any, ...]]] = []
+        seen: ClassVar[list[tuple[Any, ...]]] = []
 
         def close(self, reason: str) -> None:
             assert gate.wait(10.0)

@@ -76,7 +76,7 @@ def test_a_stop_that_breaks_is_reported_as_what_it_is(
     def broken(*_: Any) -> None:
         raise RuntimeError("out of luck")
 
-    monkeypatch.setattr("ehkafka.run.shutdown.tell_stale", broken)
+    monkeypatch.setattr("ehkafka.run.shutdown.report_stale", broken)
     assert ended(app, events) == (70, 70)
 
 

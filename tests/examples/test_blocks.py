@@ -26,6 +26,7 @@ from ehkafka.cli.commands import cli
 from ehkafka.cli.settings.file import read_file
 from ehkafka.events import PartitionAssigned
 from ehkafka.events.event import Failure
+from ehkafka.testing import EmbeddedBroker
 from tests.kit import waiting
 from tests.kit.events import Events
 from tests.kit.pages import PAGES, ROOT, Block, blocks_of, inline_commands, load_yaml, shell_commands
@@ -34,11 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ehkafka.testing import EmbeddedBroker
-
 HANDLED_S = 30.0
 NOT_RUN_MAX = 3
-"""Blocks that a page may show without a test that runs them: those of Spark, which has tests of its own."""
+"""Blocks that are not run here: those of the page on Spark, which tests/spark runs."""
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 LANGUAGES = {"python", "console", "toml", "json", "yaml", "text"}
@@ -111,9 +110,9 @@ def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pyte
         for name, value in tuple(vars(module).items()):
             if name.startswith("test_") and callable(value):
                 value(broker_of(endpoint))
-        for consumer in vars(module).values():
-            if isinstance(consumer, ehkafka.Consumer):
-                consumer.close()
+        for left in vars(module).values():
+            if isinstance(left, ehkafka.Consumer | EmbeddedBroker):
+                left.close()
 
 
 def set_the_scene(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ class Group:
         monkeypatch.setattr(resetting, "GroupOffsets", lambda target, topic, timeout_s: View(self, target))
         monkeypatch.setattr(resetting, "members_of", lambda *_: list(self.members))
         monkeypatch.setattr(resetting, "SETTLE_S", 0.2)
-        monkeypatch.setattr(resetting, "LOOK_S", 0.02)
+        monkeypatch.setattr(resetting, "CHECK_S", 0.02)
 
 
 class View:

@@ -1,165 +1,196 @@
-"""The simulator's process: produces readings as fast as it is allowed to, and tells what was stored.
+"""The simulator: a process that produces readings as fast as it is allowed to, and reports what was stored.
 
-Started by `feed` as `python -m ehkafka.cli.demo.simulator`; a process of its own, so that it takes no
-processor time from the app that the demo measures. It stands for somebody else's producer, so it uses the
-plain client. JSON lines, on stdin: the orders, then limits (records of each partition that may be
-produced in all), then `{"stop": true}`; the end of stdin ends it at once, so it never outlives the demo.
-On stdout: reports. Lines there that are no JSON are the client's own words.
+A process of its own, so that it takes no processor time from the app that the demo measures. It stands for
+somebody else's producer, so it uses the plain client. Down its pipe come orders, then limits (readings of
+each partition that may be produced in all), then None: no more. The pipe's end ends it at once, so it never
+outlives the demo. Up come reports.
 """
 
 from __future__ import annotations
 
-import random
+import contextlib
+import multiprocessing
+import operator
+import subprocess
 import sys
-import threading
 import time
-from typing import TYPE_CHECKING, Any, Final
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import orjson
 from confluent_kafka import KafkaException
 from confluent_kafka.cimpl import Producer
 
-from ehkafka.cli.demo.world import World
+from ehkafka import TopicPartition
+from ehkafka.cli.demo.homes import World
+from ehkafka.errors import EndpointError
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from confluent_kafka import KafkaError, Message
 
-# Produced between two looks at the limits.
+    from ehkafka.cli.demo.session import DemoPlan
+    from ehkafka.telemetry import Snapshot
+    from ehkafka.testing import CheckingHistory
+
+# Records per partition that may lie in the broker unread: at about 130 bytes each a twentieth of the 5 MiB
+# that the embedded one keeps, read or not. What the app has received is safe from the broker; it must not
+# count here, or one slow home would hold back the readings of all others.
+UNREAD_RECORDS_MAX: Final = 2_000
+# Unfinished records, wherever they lie, above which the limits stay as they are. With the unread of all
+# partitions on top this stays below the app's backlog limit: a demo that is paused all the time shows pauses.
+UNFINISHED_RECORDS_MAX: Final = 12_000
+# Produced between two looks at the limit.
 BATCH_RECORDS: Final = 100
 # Idempotence keeps the order of a home's readings when the client sends again. A broker that does not take
-# them must be noticed while somebody is watching.
-PRODUCER_PROPERTIES: Final = {"enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": 10_000}
+# them must be noticed while somebody is watching. What goes wrong is reported, so nothing need be logged.
+PRODUCER: Final = {"enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": 10_000, "log_level": 0}
+SIMULATOR: Final = "ehkafka.cli.demo.simulator"
 REPORT_EVERY_S: Final = 0.05
 FLUSH_S: Final = 15.0
 
 
-class Orders:
-    """What the demo wants now. Written by the thread that reads stdin, read by the producing one."""
+class Report(NamedTuple):
+    """What has come of it so far. `stored` has each partition's first offset and the one behind the last."""
 
-    def __init__(self, partitions: int) -> None:
-        self.limits = [0] * partitions
-        self.stop = threading.Event()
-        self.orphaned = False
-        self.changed = threading.Event()
+    stored: Mapping[int, range]
+    error: str | None = None
+    done: bool = False
+
+
+class Feed:
+    """The simulator as the session sees it, on the session's thread."""
+
+    def __init__(self, plan: DemoPlan, partitions: int, history: CheckingHistory) -> None:
+        self._plan = plan
+        self._history = history
+        self._passed = [0] * partitions
+        self.report = Report({})
+        # When the first report came: with the first readings, before they are stored.
+        self.began_s: float | None = None
+        self.pipe, self._theirs = multiprocessing.Pipe()
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start producing, up to the first limits."""
+        self.process = subprocess.Popen(  # noqa: S603 - our own module in our own interpreter
+            # -P: a file of the user's folder must not be imported in place of a module.
+            [sys.executable, "-P", "-m", SIMULATOR, str(self._theirs.fileno())],
+            pass_fds=[self._theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            # Ctrl-C is for the demo; it then tells the simulator to stop.
+            start_new_session=True,
+        )
+        self._theirs.close()  # so that its end is heard of
+        plan, partitions = self._plan, len(self._passed)
+        # By the pipe, for an address may come with credentials, and arguments are public.
+        self.send((plan.endpoint.client_properties(), plan.topic, partitions, plan.records or float("inf")))
+        self.send([UNREAD_RECORDS_MAX] * partitions)
+
+    def allow(self, snapshot: Snapshot) -> None:
+        """Let the simulator go on as far as the app has come."""
+        for one in snapshot.partitions:
+            number = one.partition.partition
+            stored = self.report.stored.get(number, range(0))
+            # Both are at most what was read: the first counts from the start of an assignment only.
+            self._passed[number] = max(
+                self._passed[number], one.received_records, (one.watermark or 0) - stored.start
+            )
+        if self.stored_records - snapshot.finished_records <= UNFINISHED_RECORDS_MAX:
+            self.send([count + UNREAD_RECORDS_MAX for count in self._passed])
+
+    def send(self, order: object) -> None:
+        """Give limits, or None to ask for no more readings."""
+        with contextlib.suppress(ConnectionError):  # it is gone; `listen` says so
+            self.pipe.send(order)
 
     def listen(self) -> None:
-        """Take orders until stdin ends."""
-        for line in sys.stdin.buffer:
-            order = orjson.loads(line)
-            self.limits = order.get("limits", self.limits)
-            if order.get("stop"):
-                self.stop.set()
-            self.changed.set()
-        self.orphaned = True
-        self.stop.set()
-        self.changed.set()
+        """Take in the reports that have come; the last one is `done`."""
+        while not self.report.done and self.pipe.poll():
+            before = self.report
+            try:
+                self.report = Report(*self.pipe.recv())
+            except (EOFError, ConnectionError):
+                self.report = before._replace(error="its process ended without a word", done=True)
+            self.began_s = self.began_s or time.monotonic()
+            for partition, stored in self.report.stored.items():
+                known = len(before.stored.get(partition, ()))
+                self._history.produced(TopicPartition(self._plan.topic, partition), stored[known:])
+
+    @property
+    def stored_records(self) -> int:
+        """How many readings the broker has taken."""
+        return sum(map(len, self.report.stored.values()))
+
+    def close(self) -> None:
+        """End the process."""
+        self.pipe.close()
+        self._theirs.close()
+        if self.process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(5.0)
+            self.process.kill()
+            self.process.wait()
+
+    @property
+    def failure(self) -> EndpointError | None:
+        """What the simulator failed with, if it has."""
+        if self.report.error is None:
+            return None
+        return EndpointError(
+            f"The simulator could not produce to topic {self._plan.topic!r} on {self._plan.address}: "
+            f"{ended(self.report.error)} Check the topic and the rights to produce to it."
+        )
 
 
-class Simulator:
-    """One run of the world, on the process's main thread."""
+def simulate(
+    pipe: Connection, properties: dict[str, Any], topic: str, partitions: int, records_max: float
+) -> None:
+    """Be the simulator's process: produce until asked to stop, or until all records are stored."""
+    world = World(partitions)
+    stored: dict[int, range] = {}
+    errors: list[str] = []
 
-    def __init__(self, plan: dict[str, Any]) -> None:
-        self._topic: str = plan["topic"]
-        self._records_max: int | None = plan["records"]
-        partitions: int = plan["partitions"]
-        self.orders = Orders(partitions)
-        # Seeded, so that a run can be repeated; nothing here is a secret.
-        self._world = World(random.Random(plan["seed"]), partitions)  # noqa: S311
-        self._producer = Producer(plan["properties"] | PRODUCER_PROPERTIES)
-        self._produced = [0] * partitions
-        self._total = 0
-        # Runs of acknowledged offsets since the last report: partition, first, one past the last.
-        self._stored: list[list[int]] = []
-        self._current: list[list[int] | None] = [None] * partitions
-        self._refused: str | None = None
-        self._next_report_s = 0.0
-
-    def run(self) -> None:
-        """Produce until asked to stop, or until all records of the plan are stored."""
-        orders = self.orders
-        while not orders.stop.is_set() and self._left() > 0 and self._refused is None:
-            if self._has_room():
-                self._produce(min(BATCH_RECORDS, self._left()))
-            else:
-                orders.changed.wait(0.01)
-                orders.changed.clear()
-            self._producer.poll(0)
-            self._report_if_due()
-        if not orders.orphaned:
-            missing = self._producer.flush(FLUSH_S)
-            if missing and self._refused is None:
-                self._refused = f"{missing} readings were not acknowledged within {FLUSH_S:.0f} s"
-            self._report(done=True)
-
-    def _left(self) -> int:
-        return BATCH_RECORDS if self._records_max is None else self._records_max - self._total
-
-    def _has_room(self) -> bool:
-        # All of a batch may fall into one partition.
-        limits = zip(self.orders.limits, self._produced, strict=True)
-        return all(limit - produced >= BATCH_RECORDS for limit, produced in limits)
-
-    def _produce(self, count: int) -> None:
-        now_us = time.time_ns() // 1_000
-        for _ in range(count):
-            partition, key, value = self._world.next_reading(now_us)
-            while not self._enqueued(partition, key, value):
-                self._producer.poll(0.01)
-            self._produced[partition] += 1
-        self._total += count
-
-    def _enqueued(self, partition: int, key: bytes, value: bytes) -> bool:
-        try:
-            self._producer.produce(
-                self._topic, value, key, partition=partition, on_delivery=self._on_delivery
-            )
-        except BufferError:
-            return False
-        return True
-
-    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+    def on_delivery(error: KafkaError | None, message: Message) -> None:
+        partition, offset = message.partition() or 0, message.offset() or 0
         if error is not None:
-            self._refused = self._refused or error.str()
-            return
-        partition, offset = message.partition(), message.offset()
-        assert partition is not None
-        assert offset is not None
-        run = self._current[partition]
-        if run is not None and run[2] == offset:
-            run[2] += 1
+            errors.append(error.str())
         else:
-            run = self._current[partition] = [partition, offset, offset + 1]
-            self._stored.append(run)
+            first = stored.get(partition, range(offset, offset))
+            stored[partition] = range(first.start, first.stop + 1)
 
-    def _report_if_due(self) -> None:
-        now_s = time.monotonic()
-        if now_s >= self._next_report_s:
-            self._next_report_s = now_s + REPORT_EVERY_S
-            self._report(done=False)
+    def report(*, done: bool = False) -> None:
+        pipe.send((stored, next(iter(errors), None), done))
 
-    def _report(self, *, done: bool) -> None:
-        _say({"stored": self._stored, "alarms": self._world.alarms, "error": self._refused, "done": done})
-        self._stored = []
-        self._current = [None] * len(self._current)
+    def produce(producer: Producer) -> None:
+        produced, limits, report_s = [0] * partitions, [0] * partitions, 0.0
+        while not errors and (left := records_max - sum(produced)) > 0:
+            # All of a batch may fall into one partition.
+            has_room = min(map(operator.sub, limits, produced)) >= BATCH_RECORDS
+            if pipe.poll(0 if has_room else 0.01) and (limits := pipe.recv()) is None:
+                break
+            for _ in range(int(min(BATCH_RECORDS, left)) if has_room else 0):
+                partition, key, value = world.next_reading()
+                # The client's queue holds more than the limits let in.
+                producer.produce(topic, value, key, partition, on_delivery=on_delivery)
+                produced[partition] += 1
+            producer.poll(0)
+            if time.monotonic() >= report_s:
+                report_s = time.monotonic() + REPORT_EVERY_S
+                report()
+        if missing := producer.flush(FLUSH_S):
+            errors.append(f"{missing} readings were not acknowledged within {FLUSH_S:.0f} s")
 
-
-def main() -> None:
-    """Read the plan, then follow the orders."""
-    simulator: Simulator | None = None
-    try:
-        simulator = Simulator(orjson.loads(sys.stdin.buffer.readline()))
-        threading.Thread(target=simulator.orders.listen, name="orders", daemon=True).start()
-        simulator.run()
-    except BrokenPipeError:
-        return  # the demo is gone, and with it everyone who could hear it
-    except (KafkaException, ValueError) as error:
-        _say({"stored": [], "alarms": 0, "error": f"{type(error).__name__}: {error}", "done": True})
-
-
-def _say(report: dict[str, Any]) -> None:
-    sys.stdout.buffer.write(orjson.dumps(report) + b"\n")
-    sys.stdout.buffer.flush()
+    with contextlib.suppress(EOFError, ConnectionError):  # the demo is gone
+        try:
+            produce(Producer(properties | PRODUCER))
+        except (KafkaException, ValueError) as error:
+            errors.append(f"{type(error).__name__}: {error}")
+        report(done=True)
 
 
 if __name__ == "__main__":
-    main()
+    with Connection(int(sys.argv[1])) as to_demo:
+        simulate(to_demo, *to_demo.recv())

@@ -47,7 +47,7 @@ class StagedBlob(io.RawIOBase):
             self._stage_block(block)
         return len(view)
 
-    def report(self) -> int:
+    def tell(self) -> int:
         """Return how many bytes were written."""
         return self._position
 

@@ -112,7 +112,7 @@ def test_the_last_commit_waits_for_a_slow_broker(
     run = runs.begin()
     run.commits.note(StreamOffset({PARTITIONS[0]: 7}), {})
     for module in (commits, ownership_module):
-        monkeypatch.setattr(module, "LOOK_TIMEOUT_S", 0.2)
+        monkeypatch.setattr(module, "CHECK_TIMEOUT_S", 0.2)
     broker.delay_next(ApiKey.OFFSET_FETCH, 1.0, times=100)
     assert run.commits.finish(20) == []
     assert group_commits()[0][0] == 7
