@@ -213,7 +213,7 @@ class FailureDesk:
         )
         failure.__cause__ = error
         self.fatal(failure)
-        return HoldHead(said(error), stops_app=True)
+        return HoldHead(said(error))
 
     def _leave(self, lane: Lane, error: Exception) -> Decision:
         """Decide nothing: the record's assignment has ended, and its next owner handles it again."""
