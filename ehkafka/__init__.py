@@ -2,7 +2,7 @@
 
 How a record flows: the poll thread takes batches from the broker (`intake`), each record joins the lane
 of its key (`lanes`), a worker calls the handler for one lane at a time (`workers`), a raise goes to the
-failure desk (`recovery`), and the committer sends the offset below which everything has an outcome
+`Failures` (`recovery`), and the committer sends the offset below which everything has an outcome
 (`progress`). `App` joins these; `App.snapshot()`, `App.health()` and the event catalogue (`events`) show
 them. `Endpoint` says where the broker is. The names that an app writes stand in `facade`; what is only read
 has its room: `ehkafka.errors`, `.events`, `.telemetry`.

@@ -96,7 +96,7 @@ class EngineError(EhkafkaError):
     exit_code: ClassVar[int] = 70
 
 
-def said(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
     """Return an error's type and text; never raises, though the error's own `__str__` may."""
     name = type(error).__name__
     try:

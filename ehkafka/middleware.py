@@ -156,11 +156,11 @@ class _Guarding(Around):
     """Calls a function of the user's and logs what it raises, once for each kind of error."""
 
     function: Callable[..., Any]
-    _told: set[type] = field(default_factory=set, init=False, repr=False, compare=False)
+    _reported: set[type] = field(default_factory=set, init=False, repr=False, compare=False)
 
-    def _tell(self, error: Exception) -> None:
-        if type(error) not in self._told:
-            self._told.add(type(error))
+    def _report(self, error: Exception) -> None:
+        if type(error) not in self._reported:
+            self._reported.add(type(error))
             name = getattr(self.function, "__name__", type(self.function).__name__)
             logger.error("%s failed in middleware; the record goes on. Fix it.", name, exc_info=error)
 
@@ -181,7 +181,7 @@ class TimeAttempts(_Guarding):
             try:
                 self.function(record, took_s, ok)
             except Exception as error:  # a broken measurement must not fail the record
-                self._tell(error)
+                self._report(error)
 
 
 class TraceAttempts(_Guarding):
@@ -206,7 +206,7 @@ class _Span(AbstractContextManager[None]):
             span.__enter__()
             self._span = span
         except Exception as error:  # the record is handled without a span
-            self._tracing._tell(error)  # noqa: SLF001 - of this module
+            self._tracing._report(error)  # noqa: SLF001 - of this module
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -217,7 +217,7 @@ class _Span(AbstractContextManager[None]):
             self._span.__exit__(kind, error, trace)
         except Exception as failed:
             if failed is not error:
-                self._tracing._tell(failed)  # noqa: SLF001 - of this module
+                self._tracing._report(failed)  # noqa: SLF001 - of this module
 
 
 def trace_context(record: Any) -> dict[str, str]:

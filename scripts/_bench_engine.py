@@ -94,11 +94,11 @@ def engine_poisoned(
     app.start()
     parked = 0
 
-    def look() -> None:
+    def check() -> None:
         nonlocal parked
         parked = max(parked, sum(route.dispatcher.parked_records for route in app._runtime._routes))  # noqa: SLF001
 
-    took_s = time_until(app, records, look)
+    took_s = time_until(app, records, check)
     counters = app.snapshot().counters
     stop_now(app)
     return {
@@ -138,7 +138,7 @@ def make_app(
     return app
 
 
-def time_until(app: ehkafka.App, records: int, look: Callable[[], None] = lambda: None) -> float:
+def time_until(app: ehkafka.App, records: int, check: Callable[[], None] = lambda: None) -> float:
     """Return the seconds from the first record received to the last one finished."""
     counts = app._runtime.totals  # noqa: SLF001 - cheaper than a snapshot, which would be measured too
     while counts()["received_records"] == 0:
@@ -147,6 +147,6 @@ def time_until(app: ehkafka.App, records: int, look: Callable[[], None] = lambda
     while counts()["finished_records"] < records:
         if app.state != "running":
             app.stop()
-        look()
+        check()
         time.sleep(0.002)
     return time.perf_counter() - started_s

@@ -73,7 +73,7 @@ def main(description: str) -> None:
             needed = {side.topic for row in chosen for _, side in row.sides} - {LIVE}
             fill(broker, {name: topics[name] for name in sorted(needed)}, console)
             before = cpu_ticks()
-            figures, trouble = measure(broker.bootstrap, proxy, chosen, options.rounds, console)
+            figures, problem = measure(broker.bootstrap, proxy, chosen, options.rounds, console)
     facts = {
         "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
         "python": platform.python_version(),
@@ -84,12 +84,12 @@ def main(description: str) -> None:
     }
     if options.size != 1.0:
         facts["size"] = f"{options.size:g} of the full one: no result"
-    if trouble is not None:
-        facts["rounds"] = f"{options.rounds}, not all of them: {trouble}"
+    if problem is not None:
+        facts["rounds"] = f"{options.rounds}, not all of them: {problem}"
     if whole := [(row, sides) for row in chosen if (sides := _whole_rounds(row, figures[row.work]))]:
         write_report(whole, facts, SCRIPTS.parent / "build")
-    if trouble is not None:
-        raise SystemExit(f"{trouble} What was measured until then is in the report.")
+    if problem is not None:
+        raise SystemExit(f"{problem} What was measured until then is in the report.")
 
 
 def cpu_ticks() -> list[int]:

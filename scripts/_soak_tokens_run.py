@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import ehkafka
 from ehkafka.endpoint.client import open_producer
 from ehkafka.endpoint.properties.layers import producer_properties
-from ehkafka.events import ClientLogged, ConnectionTrouble, Event, TokenRefreshFailed
+from ehkafka.events import ClientLogged, ConnectionProblem, Event, TokenRefreshFailed
 from ehkafka.records import TopicPartition
 from ehkafka.testing.checker.checking_history import CheckingHistory
 from ehkafka.testing.identity_endpoint import IdentityEndpoint
@@ -126,7 +126,7 @@ class Run:
         """Count one event; on the telemetry thread."""
         name = type(event).__name__
         self.counts[name] += 1
-        if isinstance(event, TokenRefreshFailed | ConnectionTrouble):
+        if isinstance(event, TokenRefreshFailed | ConnectionProblem):
             _say(f"{name}: {event.error}")
         elif isinstance(event, ClientLogged) and event.severity >= 40:
             _say(f"{name}: {event.text}")
@@ -213,7 +213,7 @@ def _report(
 ) -> int:
     verdict = run.history.verdict(complete=True)
     asked = endpoint.tokens.attempts if endpoint.tokens is not None else 0
-    troubles = _troubles(options, run, verdict, asked)
+    problems = _problems(options, run, verdict, asked)
     lives = f"tokens of {options.life:.0f} s, sessions of {options.reauthenticate:.0f} s"
     counts = run.counts
     refreshes = f"{counts['TokenRefreshed']} refreshes, {counts['TokenRefreshFailed']} failures"
@@ -226,35 +226,35 @@ def _report(
         "longest gap": f"{run.longest_gap_s:.2f} s without a record",
         "token requests": f"{len(tokens.requests)}, {refreshes}",
         "re-authentications": ", ".join(f"{who} {count}" for who, count in run.authentications.items()),
-        "connection errors": counts["ConnectionTrouble"],
+        "connection errors": counts["ConnectionProblem"],
         "memory": ", ".join(f"{when} {size:.1f} MB" for when, size in run.memory_mb.items()),
     }
     _say("\n".join(f"  {name:<20}{value}" for name, value in rows.items()))
-    for trouble in troubles:
-        _say(f"WRONG: {trouble}")
-    _say("failed" if troubles else "all as promised")
-    return 1 if troubles else 0
+    for problem in problems:
+        _say(f"WRONG: {problem}")
+    _say("failed" if problems else "all as promised")
+    return 1 if problems else 0
 
 
-def _troubles(options: argparse.Namespace, run: Run, verdict: Verdict, asked: int) -> list[str]:
+def _problems(options: argparse.Namespace, run: Run, verdict: Verdict, asked: int) -> list[str]:
     """Say what is not as promised, or was not shown."""
-    troubles = [f"produce: {text}" for text in run.refused[:5]]
+    problems = [f"produce: {text}" for text in run.refused[:5]]
     if not verdict.ok or verdict.duplicates or verdict.finished < run.produced:
-        troubles.append(f"the checker: {verdict.report()}")
-    unwanted = ("TokenRefreshFailed", "ConnectionTrouble", "PartitionLost", "CommitFailed")
-    troubles += [f"{run.counts[name]} × {name}" for name in unwanted if run.counts[name]]
+        problems.append(f"the checker: {verdict.report()}")
+    unwanted = ("TokenRefreshFailed", "ConnectionProblem", "PartitionLost", "CommitFailed")
+    problems += [f"{run.counts[name]} × {name}" for name in unwanted if run.counts[name]]
     if run.longest_gap_s > GAP_S_MAX:
-        troubles.append(f"no record for {run.longest_gap_s:.2f} s")
+        problems.append(f"no record for {run.longest_gap_s:.2f} s")
     growth_mb = run.memory_mb["end"] - run.memory_mb["half"]
     if growth_mb > GROWTH_MB_MAX:
-        troubles.append(f"{growth_mb:.1f} MB more memory at the end than at half time")
+        problems.append(f"{growth_mb:.1f} MB more memory at the end than at half time")
     if options.seconds > 2 * options.life and not run.counts["TokenRefreshed"]:
-        troubles.append("no token was refreshed: this run has shown nothing")
+        problems.append("no token was refreshed: this run has shown nothing")
     if options.seconds > 2 * options.reauthenticate and not all(run.authentications.values()):
-        troubles.append("no re-authentication was seen: this run has shown nothing")
+        problems.append("no re-authentication was seen: this run has shown nothing")
     if asked > 3 + 2 * options.seconds / (0.8 * options.life):
-        troubles.append("the credential was asked far more often than tokens ran out")
-    return troubles
+        problems.append("the credential was asked far more often than tokens ran out")
+    return problems
 
 
 def _show_progress(passed_s: float, total_s: float, run: Run, tokens: IdentityEndpoint) -> None:

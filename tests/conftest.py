@@ -102,7 +102,7 @@ def well_said(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark whoever asks for the broker, so that `-m "not broker"` never starts one, and who may run again.
 
-    Each rerun is told with its traceback at the end; `EHKAFKA_RERUNS=0` allows none.
+    Each rerun is reported with its traceback at the end; `EHKAFKA_RERUNS=0` allows none.
     """
     reruns = int(os.environ.get("EHKAFKA_RERUNS", RERUNS))
     for item in items:
@@ -301,14 +301,14 @@ def browser_page() -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=chromium, args=LOOPBACK_ONLY)
         page = browser.new_page(viewport={"width": 1280, "height": 900}, device_scale_factor=1.5)
         page.expected_failures = []
-        said: list[str] = []
-        page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: said.append(str(error)))
+        seen: list[str] = []
+        page.on("console", lambda message: seen.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: seen.append(str(error)))
         asked: set[str] = set()
         page.on("request", lambda request: asked.add(request.url))
         yield page
         browser.close()
-    assert not [text for text in said if not any(part in text for part in page.expected_failures)]
+    assert not [text for text in seen if not any(part in text for part in page.expected_failures)]
     assert not [url for url in asked if not url.startswith("http://127.0.0.1:")]
 
 

@@ -128,7 +128,7 @@ class App(Registration, Configurable):
     def _leave_on_signal(self) -> None:
         if self._state != "running" or self._runtime is None:
             raise KeyboardInterrupt
-        self._runtime.leave_now()
+        self._runtime.exit_now()
 
     def start(self) -> None:
         """Reach the broker, start the threads, subscribe; returns at once. Raises what is wrong."""

@@ -1,4 +1,4 @@
-"""Registration: what an app is told before it starts, by decorators and calls. The part of `App` for that.
+"""Registration: what an app learns before it starts, by decorators and calls. `App`'s part for that.
 
 Checks each thing at once, so that a mistake is an exception where it stands. Starts nothing.
 """

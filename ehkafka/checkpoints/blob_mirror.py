@@ -115,11 +115,11 @@ class BlobMirror(NeverPickled):
             return cls.connection_string(found["connection_string"], found["container"], **rest)
         if way == {"container", "connection_string_file"}:
             return cls.connection_string(Path(found["connection_string_file"]), found["container"], **rest)
-        said = ", ".join(f"{prefix}{key.upper()}" for key in found) or "none of them"
+        shown = ", ".join(f"{prefix}{key.upper()}" for key in found) or "none of them"
         raise ConfigurationError(
             f"The mirror is given by {prefix}CONTAINER_URL (with {prefix}CREDENTIAL, {prefix}CLIENT_ID), or "
             f"by {prefix}CONTAINER and one of {prefix}CONNECTION_STRING and {prefix}CONNECTION_STRING_FILE. "
-            f"Set is {ended(said)}"
+            f"Set is {ended(shown)}"
         )
 
     def open_client(self, options: Options) -> tuple[Any, Any]:
@@ -204,7 +204,7 @@ def _reader(value: Any) -> Callable[[], Secret]:
         path = Path(value)
         return lambda: Secret(_contents(path))
     if callable(value):
-        return lambda: Secret(_told(value))
+        return lambda: Secret(_reported(value))
     raise ConfigurationError(
         "BlobMirror.connection_string: give the string, the Path of a file that holds it, or a callable that "
         f"returns it, not {type(value).__name__}."
@@ -221,7 +221,7 @@ def _contents(path: Path) -> str:
         ) from None
 
 
-def _told(value: Callable[[], str]) -> str:
+def _reported(value: Callable[[], str]) -> str:
     try:
         text = value()
     except Exception as error:

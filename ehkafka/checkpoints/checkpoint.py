@@ -22,14 +22,14 @@ class Checkpoint:
     epoch among them. `owner` is one run of one process,
     `epoch` its local number of the assignment. `last_timestamp_ms` is the timestamp of the record just
     before `next_offset`, None if unknown; `anchor` is the latest record below `next_offset` whose timestamp
-    is known, as (offset, timestamp in ms). By it the log is told from another one of the same name. `group`
+    is known, as (offset, timestamp in ms). It tells the log from another of the same name. `group`
     and `topic` are the names as they are, which a blob's own name has in lower case; empty where they are not
     known.
     `first_partitions`, `topic_id` and `reset` are facts of the log and the group: see
     `progress.metadata.LogFacts`.
     `commit_metadata` tells whether the commit that was copied said anything beside its offset, and
     `metadata_returned` whether the service gives that back; None: not known. By them a commit of somebody
-    else at the same offset is told from ours.
+    else at the same offset differs from ours.
     """
 
     next_offset: int

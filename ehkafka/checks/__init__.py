@@ -8,7 +8,7 @@ its own and never longer than its time-out. The probes are functions named after
 dns, tcp and tls, `broker` kafka (by `hello`), topic and partitions, `login` settings, token, auth and clock,
 `group` group, offsets and commit, `mirror` its own. What a probe found is a `CheckResult` (`result`), out of
 which `cleaning` has struck secrets and control characters. `target` is what they look at, `inspection` what
-the probes of one run share, `way_in` the way to a topic for others. `topic_reader` reads for `tail`. Called
+the probes of one run share, `reach` the way to a topic for others. `topic_reader` reads for `tail`. Called
 by the command line, on the main thread. A further probe is a function here, an entry of `run.PROBES` and a
 step of `plan`.
 """

@@ -9,9 +9,9 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.checks.hello import Speaks, who_answers
-from ehkafka.checks.inspection import trouble
+from ehkafka.checks.inspection import problem
 from ehkafka.checks.network import dial, dial_secured
-from ehkafka.checks.result import Finding, NotMeasured, Trouble
+from ehkafka.checks.result import Finding, NotMeasured, Problem
 from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def kafka(inspection: Inspection, subject: str | None) -> Finding:
     try:
         connection = dial_secured(inspection, address) if is_secured else dial(inspection, address)
     except OSError as error:
-        raise Trouble(f"the second connection failed: {error.strerror or error}", _OTHER_FIX) from None
+        raise Problem(f"the second connection failed: {error.strerror or error}", _OTHER_FIX) from None
     with connection:
         connection.settimeout(inspection.remaining_s)
         speaks = who_answers(connection)
@@ -42,13 +42,13 @@ def kafka(inspection: Inspection, subject: str | None) -> Finding:
         inspection.is_kafka_there = True
         return Finding("a Kafka broker answers")
     if speaks is Speaks.SILENT:
-        raise Trouble(
+        raise Problem(
             f"it takes connections but did not answer within {seconds(inspection.timeout_s)}", _OTHER_FIX
         )
-    said = speaks.value
+    text = speaks.value
     if speaks is Speaks.TLS:
-        said += f", but security.protocol is {inspection.protocol}"
-    raise Trouble(said, _FIXES.get(speaks, _OTHER_FIX))
+        text += f", but security.protocol is {inspection.protocol}"
+    raise Problem(text, _FIXES.get(speaks, _OTHER_FIX))
 
 
 def topic(inspection: Inspection, subject: str | None) -> Finding:
@@ -60,30 +60,30 @@ def topic(inspection: Inspection, subject: str | None) -> Finding:
     if found is None:
         raise _missing(inspection, subject)
     if found.error is not None:
-        raise trouble("refused", found.error)
+        raise problem("refused", found.error)
     return Finding("is there")
 
 
-def _missing(inspection: Inspection, name: str) -> Trouble:
+def _missing(inspection: Inspection, name: str) -> Problem:
     """Tell a topic that is not there from one that is hidden: a list leaves out what may not be seen."""
     # Asked by its offsets and not by its name alone, which might make it.
     try:
         inspection.consumer().get_watermark_offsets(KafkaPartition(name, 0), timeout=inspection.remaining_s)
     except KafkaException as error:
         if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            return trouble("refused", error)
+            return problem("refused", error)
     assert inspection.cluster is not None
     there = sorted(one for one in inspection.cluster.topics if not one.startswith("__"))
     close = difflib.get_close_matches(name, there, n=3, cutoff=0.6)
     if close:
-        return Trouble(
+        return Problem(
             "there is no such topic here",
             f"Did you mean {' or '.join(map(repr, close))}? Correct the name, or create it.",
             facts={"close": close},
         )
     more = " …" if len(there) > _TOPICS_SHOWN else ""
     shown = ", ".join(there[:_TOPICS_SHOWN]) + more if there else "none"
-    return Trouble(
+    return Problem(
         "there is no such topic here, or the credential may not see it",
         f"Create it, correct the name, or connect to the namespace that has it. Topics there: {shown}.",
     )
@@ -99,12 +99,12 @@ def partitions(inspection: Inspection, subject: str | None) -> Finding:
     leaders = {one.leader for one in found.values() if one.leader >= 0}
     facts = {"partitions": len(found), "without_leader": orphans}
     if orphans:
-        raise Trouble(
+        raise Problem(
             f"{len(orphans)} of {len(found)} have no leader: {', '.join(map(str, orphans[:10]))}",
             "Start the brokers that hold them, and look at the cluster's health.",
             facts=facts,
         )
     if not found:
-        raise Trouble("the topic has none", "Wait until it has been made, or create it anew.", facts=facts)
+        raise Problem("the topic has none", "Wait until it has been made, or create it anew.", facts=facts)
     brokers = "one broker" if len(leaders) == 1 else f"{len(leaders)} brokers"
     return Finding(f"{len(found)}, each with a leader, on {brokers}", facts)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
-from ehkafka.checks.inspection import CLOSE_S, close_within, trouble
-from ehkafka.checks.result import Finding, NotMeasured, Trouble
+from ehkafka.checks.inspection import CLOSE_S, close_within, problem
+from ehkafka.checks.result import Finding, NotMeasured, Problem
 from ehkafka.checks.target import OWN_GROUP, as_own_group
 from ehkafka.endpoint.properties.limits import GROUP_NAME_CHARACTERS_MAX
 from ehkafka.positions.log_bounds import log_bounds
@@ -64,7 +64,7 @@ def group(inspection: Inspection, _subject: str | None) -> Finding:
 def read_commits(
     inspection: Inspection, consumer: Consumer, asked: list[KafkaPartition]
 ) -> list[KafkaPartition]:
-    """Return the commits of the consumer's group, an entry for each partition; raises `Trouble`."""
+    """Return the commits of the consumer's group, an entry for each partition; raises `Problem`."""
     slice_s = FIRST_SLICE_S
     while True:
         try:
@@ -76,10 +76,10 @@ def read_commits(
         except KafkaException as failure:
             error = failure.args[0]
         inspection.listen(consumer, PAUSE_S)
-        # Who may not even find the coordinator is told so beside the request, which waits on.
+        # Who may not even find the coordinator learns it beside the request, which waits on.
         error = inspection.heard_of(KafkaError.GROUP_AUTHORIZATION_FAILED) or error
         if error.code() not in NOT_YET or inspection.is_over:
-            raise trouble("the committed offsets cannot be read", error)
+            raise problem("the committed offsets cannot be read", error)
         slice_s *= 2
 
 
@@ -106,7 +106,7 @@ def offsets(inspection: Inspection, subject: str | None) -> Finding:
     return _lag(rows)
 
 
-def _unreadable(inspection: Inspection, topic: str, error: KafkaException) -> Trouble:
+def _unreadable(inspection: Inspection, topic: str, error: KafkaException) -> Problem:
     """Name the leaders: what a broker calls itself may be an address that only its own network knows."""
     cluster = inspection.cluster
     assert cluster is not None
@@ -114,7 +114,7 @@ def _unreadable(inspection: Inspection, topic: str, error: KafkaException) -> Tr
     leaders = [
         f"{cluster.brokers[n].host}:{cluster.brokers[n].port}" for n in sorted(numbers & set(cluster.brokers))
     ]
-    found = trouble("the leaders do not tell the log's bounds", error)
+    found = problem("the leaders do not tell the log's bounds", error)
     named = ", ".join(leaders[:_PARTITIONS_NAMED])
     found.fix += f" The leaders call themselves {named}: can these be reached from here?"
     return found
@@ -139,7 +139,7 @@ def _refuse_outside(rows: list[dict[str, Any]]) -> None:
     behind = [row for row in committed if row["committed"] < row["start"]]
     facts = {"partitions": rows}
     if ahead:
-        raise Trouble(
+        raise Problem(
             f"the group's commit is beyond the end of the log: {_named(ahead)}",
             "The topic was made anew, or the namespace failed over: decide where the group goes on, and set"
             " its offsets or use a new group.",
@@ -147,7 +147,7 @@ def _refuse_outside(rows: list[dict[str, Any]]) -> None:
         )
     if behind:
         gone = sum(row["start"] - row["committed"] for row in behind)
-        raise Trouble(
+        raise Problem(
             f"the group's commit is before the start of the log: {_named(behind)}; {gone} offsets are gone",
             "Retention was quicker than the group: decide where it goes on, and set its offsets or use a new"
             " group.",
@@ -192,14 +192,16 @@ def commit(inspection: Inspection, _subject: str | None) -> Finding:
     finally:
         close_within(consumer, CLOSE_S)
     if kept.offset != wanted.offset:
-        raise Trouble(
+        raise Problem(
             f"committed {wanted.offset} in group {OWN_GROUP}, but {kept.offset} was read back",
             "Try again; if it stays so, the service does not keep commits: report it to its operator.",
         )
     intact = kept.metadata == METADATA
-    said = "came back intact" if intact else "did not come back as it was, so it cannot carry finished ranges"
+    words = (
+        "came back intact" if intact else "did not come back as it was, so it cannot carry finished ranges"
+    )
     return Finding(
-        f"in {took_s * 1000:.0f} ms, in the group {OWN_GROUP}; metadata {said}",
+        f"in {took_s * 1000:.0f} ms, in the group {OWN_GROUP}; metadata {words}",
         {"commit_s": round(took_s, 4), "metadata_intact": intact, "group": OWN_GROUP},
     )
 
@@ -227,7 +229,7 @@ def _committed(
                 f"somebody consumes with the group {OWN_GROUP}, which is ours: use another there"
             )
         if answer.code() not in NOT_YET or inspection.is_over:
-            raise trouble("the commit was refused", answer)
+            raise problem("the commit was refused", answer)
         inspection.listen(consumer, COMMIT_PAUSE_S)
 
 
@@ -243,7 +245,7 @@ def _answer(
         return at_once
     while not answers:
         if inspection.is_over:
-            raise Trouble(
+            raise Problem(
                 f"no answer within {seconds(inspection.timeout_s)}",
                 "The group's coordinator does not answer, or throttles: look at its health and quota.",
             )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.checks.cleaning import Cleaner
-from ehkafka.checks.result import Trouble
+from ehkafka.checks.result import Problem
 from ehkafka.endpoint.bootstrap import bootstrap_addresses
 from ehkafka.endpoint.causes import CAUSE_UNKNOWN, CAUSES
 from ehkafka.endpoint.client import open_consumer
@@ -99,7 +99,7 @@ class Inspection:
                 self.heard.append(error)
 
     def heard_of(self, code: int) -> KafkaError | None:
-        """Return the error of this code that the client told beside its answers, if any, and forget it."""
+        """Return and forget the error of this code that the client reported beside its answers, if any."""
         for error in self.heard:
             if error.code() == code:
                 self.heard.remove(error)
@@ -121,7 +121,7 @@ class Inspection:
     def consumer(self) -> Consumer:
         """Return the client of this run, opened on first use; it never subscribes."""
         if self._is_stuck:
-            raise Trouble("an earlier step still holds the client", "Fix that step first.")
+            raise Problem("an earlier step still holds the client", "Fix that step first.")
         if self._consumer is None:
             self._consumer = self.open(self.properties)
         return self._consumer
@@ -151,11 +151,11 @@ def close_within(consumer: Consumer, timeout_s: float) -> None:
         return
 
 
-def trouble(what: str, error: KafkaError | KafkaException) -> Trouble:
-    """Return the trouble behind an error of librdkafka, its usual cause as the fix."""
+def problem(what: str, error: KafkaError | KafkaException) -> Problem:
+    """Return the problem behind an error of librdkafka, its usual cause as the fix."""
     inner = error.args[0] if isinstance(error, KafkaException) else error
     cause = CAUSES.get(inner.name(), CAUSE_UNKNOWN)
-    return Trouble(f"{what}: {inner.name()} ({inner.str()})", ended(f"{cause[0].upper()}{cause[1:]}"))
+    return Problem(f"{what}: {inner.name()} ({inner.str()})", ended(f"{cause[0].upper()}{cause[1:]}"))
 
 
 class Overdue(Exception):  # noqa: N818 - an answer, like a probe's own

@@ -13,8 +13,8 @@ import orjson
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
-from ehkafka.checks.inspection import trouble
-from ehkafka.checks.result import SETTINGS_CODE, Finding, NotMeasured, Trouble
+from ehkafka.checks.inspection import problem
+from ehkafka.checks.result import SETTINGS_CODE, Finding, NotMeasured, Problem
 from ehkafka.endpoint.broker_errors import EXPLAINING
 from ehkafka.endpoint.client import check_client_version
 from ehkafka.errors import ConfigurationError, EhkafkaError
@@ -53,7 +53,7 @@ def settings(inspection: Inspection, _subject: str | None) -> Finding:
         target.endpoint.prepare_topics(target.topics)
         inspection.use(target.client_properties())
     except EhkafkaError as error:
-        raise Trouble(str(error), "Correct it; the app would not start.", exit_code=error.exit_code) from None
+        raise Problem(str(error), "Correct it; the app would not start.", exit_code=error.exit_code) from None
     version = confluent_kafka.version()
     return Finding(
         f"{len(inspection.properties)} properties for {target.endpoint.name}; confluent-kafka {version}",
@@ -76,13 +76,13 @@ def token(inspection: Inspection, _subject: str | None) -> Finding:
     inspection.cleaner.learn_secret(text)
     claims = _claims(text)
     inspection.token_issued_at = _moment(claims.get("iat"))
-    # What the broker sees. What the client is told counts too: librdkafka takes none that is over.
+    # What the broker sees. What the client sees counts too: librdkafka takes none that is over.
     ends = _moment(claims.get("exp")) or expires
     now = datetime.now(UTC)
     left_s = ((expires if expires < now else ends) - now).total_seconds()
     facts = {"expires": ends.isoformat(), "audience": claims.get("aud")}
     if left_s <= 0:
-        raise Trouble(
+        raise Problem(
             f"the token has expired, {-left_s:.0f} s ago (at {ends:%Y-%m-%d %H:%M:%S} UTC)",
             _RENEW,
             facts=facts,
@@ -96,16 +96,16 @@ def _sign_in(inspection: Inspection, tokens: TokenSource) -> None:
     try:
         tokens.sign_in(inspection.remaining_s)
     except EhkafkaError as error:
-        raise Trouble(str(error), _RENEW) from None
+        raise Problem(str(error), _RENEW) from None
 
 
 def _asked(inspection: Inspection, callback: Any) -> tuple[str, datetime]:
     try:
         answer = callback(inspection.properties.get("sasl.oauthbearer.config", ""))
     except EhkafkaError as error:
-        raise Trouble(f"no token: {error}", _RENEW) from None
+        raise Problem(f"no token: {error}", _RENEW) from None
     except Exception as error:  # the class alone: its text may repeat a secret that we do not know
-        raise Trouble(
+        raise Problem(
             f"oauth_cb raised {type(error).__name__}",
             "Call it by hand to see why; it must return (token, expiry in seconds since 1970).",
         ) from None
@@ -114,7 +114,7 @@ def _asked(inspection: Inspection, callback: Any) -> tuple[str, datetime]:
         moment = _moment(expires)
         if isinstance(text, str) and text and moment is not None:
             return text, moment
-    raise Trouble(
+    raise Problem(
         f"oauth_cb returned {type(answer).__name__}, not (token, expiry)",
         "Return a tuple of the token's text and its expiry in seconds since 1970.",
     )
@@ -146,7 +146,7 @@ def auth(inspection: Inspection, _subject: str | None) -> Finding:
     try:
         consumer = inspection.consumer()
     except ConfigurationError as error:
-        raise Trouble(str(error), "Correct it; the app would not start.", exit_code=SETTINGS_CODE) from None
+        raise Problem(str(error), "Correct it; the app would not start.", exit_code=SETTINGS_CODE) from None
     began_s = time.monotonic()
     inspection.cluster = cluster = _metadata(inspection, consumer)
     took_s = time.monotonic() - began_s
@@ -185,29 +185,29 @@ def _reason(heard: list[KafkaError]) -> KafkaError | None:
     return next((error for error in heard if error.code() in EXPLAINING), None)
 
 
-def _refused(inspection: Inspection, reason: KafkaError | None, refusal: KafkaError) -> Trouble:
+def _refused(inspection: Inspection, reason: KafkaError | None, refusal: KafkaError) -> Problem:
     if reason is None and not inspection.is_kafka_there:
         return _unreachable(inspection, refusal)
     if reason is None:
-        return Trouble(
+        return Problem(
             f"a Kafka broker is there, but does not answer this client: {refusal.name()} ({refusal.str()})",
             f"It may ask for another way in than security.protocol={inspection.protocol}"
             f" and sasl.mechanisms={inspection.mechanism or 'none'}: correct them.",
         )
     what = f"{inspection.mechanism} was refused" if inspection.mechanism else "the client cannot connect"
-    found = trouble(what, reason)
+    found = problem(what, reason)
     if inspection.mechanism == "OAUTHBEARER" and reason.code() == KafkaError._AUTHENTICATION:  # noqa: SLF001
         found.fix = _REFUSED_FIX
     return found
 
 
-def _unreachable(inspection: Inspection, refusal: KafkaError) -> Trouble:
-    # Why is told beside the request, which only says that time ran out.
+def _unreachable(inspection: Inspection, refusal: KafkaError) -> Problem:
+    # The reason comes beside the request, which only says that time ran out.
     broken = (error for error in inspection.heard if error.code() == KafkaError._TRANSPORT)  # noqa: SLF001
-    said = next(broken, refusal)
+    shown = next(broken, refusal)
     addresses = ", ".join(inspection.addresses)
-    return Trouble(
-        f"{addresses} cannot be reached, or does not answer this client: {said.name()} ({said.str()})",
+    return Problem(
+        f"{addresses} cannot be reached, or does not answer this client: {shown.name()} ({shown.str()})",
         "Run: ehkafka check. It goes the way step by step and says where it ends.",
     )
 
@@ -235,7 +235,7 @@ def clock(inspection: Inspection, _subject: str | None) -> Finding:
     who, age_s = min(ages.items(), key=lambda item: item[1])
     facts = {"newest_stamp_age_s": round(age_s, 3)}
     if age_s < -TOLERANCE_S:
-        raise Trouble(
+        raise Problem(
             f"this machine's clock is at least {-age_s:.0f} s behind: {who} was stamped in its future",
             "Set it by NTP: start times, tokens and ages are wrong until then.",
             facts=facts,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.checkpoints.store_mirror import writes_per_month
 from ehkafka.checkpoints.stores.store import StoreConflictError, StoreError
-from ehkafka.checks.result import SETTINGS_CODE, Finding, NotMeasured, Trouble
+from ehkafka.checks.result import SETTINGS_CODE, Finding, NotMeasured, Problem
 from ehkafka.errors import ConfigurationError
 from ehkafka.wording import seconds
 
@@ -31,7 +31,7 @@ def mirror(inspection: Inspection, _subject: str | None) -> Finding:
     try:
         store = choice.open_store()
     except ConfigurationError as error:
-        raise Trouble(str(error), "Correct it.", exit_code=SETTINGS_CODE) from error
+        raise Problem(str(error), "Correct it.", exit_code=SETTINGS_CODE) from error
     try:
         there = store.read(OWN_BLOB)
         version = there.version if there is not None else None
@@ -40,8 +40,8 @@ def mirror(inspection: Inspection, _subject: str | None) -> Finding:
         # Another check was quicker, so the store takes writes.
         pass
     except StoreError as error:
-        said, _, fix = str(error).partition(". ")
-        raise Trouble(said, fix or "See what the store wants.") from error
+        text, _, fix = str(error).partition(". ")
+        raise Problem(text, fix or "See what the store wants.") from error
     finally:
         store.close()
     partitions = _partitions(inspection)

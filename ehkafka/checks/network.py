@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.checks.hello import Speaks, who_answers
-from ehkafka.checks.result import SETTINGS_CODE, Finding, NotMeasured, Trouble
+from ehkafka.checks.result import SETTINGS_CODE, Finding, NotMeasured, Problem
 from ehkafka.endpoint.bootstrap import is_event_hubs_host
 from ehkafka.endpoint.keys.connection_string import EMULATOR_KAFKA_PORT, KAFKA_PORT
 from ehkafka.wording import seconds
@@ -41,8 +41,8 @@ def dns(inspection: Inspection, subject: str | None) -> Finding:
     try:
         answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        said = getattr(error, "strerror", None) or str(error)
-        raise Trouble(f"{host} has no address: {said}", _dns_fix(host)) from None
+        shown = getattr(error, "strerror", None) or str(error)
+        raise Problem(f"{host} has no address: {shown}", _dns_fix(host)) from None
     found = list(dict.fromkeys(str(answer[4][0]) for answer in answers))
     inspection.resolved[subject] = found
     same = found == [host]
@@ -66,15 +66,15 @@ def tcp(inspection: Inspection, subject: str | None) -> Finding:
     try:
         dial(inspection, address).close()
     except ConnectionRefusedError:
-        raise Trouble(f"nobody listens on port {address.port}", _port_fix(inspection, address)) from None
+        raise Problem(f"nobody listens on port {address.port}", _port_fix(inspection, address)) from None
     except TimeoutError:
-        raise Trouble(
+        raise Problem(
             f"no answer within {seconds(inspection.timeout_s)}",
             "A firewall swallows the packets, or the host is off: let this machine reach port"
             f" {address.port} there, or link the private endpoint's DNS zone.",
         ) from None
     except OSError as error:
-        raise Trouble(
+        raise Problem(
             f"no way there: {error.strerror or error}", "Check the network, its routes and the firewall."
         ) from None
     took_s = time.monotonic() - began_s
@@ -104,7 +104,7 @@ def tls(inspection: Inspection, subject: str | None) -> Finding:
     except ssl.SSLCertVerificationError as error:
         raise _not_trusted(inspection, address, error) from None
     except TimeoutError:
-        raise Trouble(
+        raise Problem(
             f"it took the connection and did not answer the handshake within {seconds(inspection.timeout_s)}",
             "Check that the port is the broker's TLS port and that no proxy stands in between.",
         ) from None
@@ -139,7 +139,7 @@ def _described(inspection: Inspection, version: str | None, certificate: dict[st
     )
 
 
-def _not_trusted(inspection: Inspection, address: Address, error: ssl.SSLCertVerificationError) -> Trouble:
+def _not_trusted(inspection: Inspection, address: Address, error: ssl.SSLCertVerificationError) -> Problem:
     code = error.verify_code
     trusted = authorities(inspection.properties)
     if code == _EXPIRED:
@@ -159,12 +159,12 @@ def _not_trusted(inspection: Inspection, address: Address, error: ssl.SSLCertVer
         fix = "Connect by a name that the certificate has, or issue it for this one."
     else:
         what, fix = "the certificate is refused", "Fix what OpenSSL names."
-    return Trouble(f"{what} (OpenSSL {code}: {error.verify_message})", fix, facts={"verify_code": code})
+    return Problem(f"{what} (OpenSSL {code}: {error.verify_message})", fix, facts={"verify_code": code})
 
 
-def _no_tls(inspection: Inspection, address: Address, error: OSError) -> Trouble:
+def _no_tls(inspection: Inspection, address: Address, error: OSError) -> Problem:
     """Ask once more without TLS, to tell a plain-text broker from everything else."""
-    said = getattr(error, "reason", None) or error.strerror or type(error).__name__
+    shown = getattr(error, "reason", None) or error.strerror or type(error).__name__
     try:
         with dial(inspection, address) as plain:
             plain.settimeout(inspection.remaining_s)
@@ -173,12 +173,12 @@ def _no_tls(inspection: Inspection, address: Address, error: OSError) -> Trouble
         speaks = Speaks.CLOSED
     if speaks is Speaks.KAFKA:
         other = "SASL_PLAINTEXT" if inspection.mechanism else "PLAINTEXT"
-        return Trouble(
-            f"the port speaks Kafka in plain text, but security.protocol is {inspection.protocol} ({said})",
+        return Problem(
+            f"the port speaks Kafka in plain text, but security.protocol is {inspection.protocol} ({shown})",
             f"Use the broker's TLS port, or security.protocol={other} if that is what you want.",
         )
-    return Trouble(
-        f"the port does not speak TLS as we do ({said}); without TLS {speaks.value}",
+    return Problem(
+        f"the port does not speak TLS as we do ({shown}); without TLS {speaks.value}",
         "Check that the port is the broker's TLS port (Event Hubs: 9093) and that no proxy stands in"
         " between.",
     )
@@ -260,7 +260,7 @@ def tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext:
                 password=str(properties.get("ssl.key.password", "")),
             )
     except OSError as error:  # which ssl.SSLError is, too
-        raise Trouble(
+        raise Problem(
             f"the files of the ssl.* properties cannot be read: {error.strerror or error}",
             "Correct ssl.ca.location, ssl.certificate.location and ssl.key.location: PEM files that exist.",
             exit_code=SETTINGS_CODE,

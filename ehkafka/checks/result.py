@@ -1,6 +1,6 @@
 """What a check found: what a probe says of its step, one frozen result a step, and the report over all.
 
-Pure values. A probe returns a `Finding`, or raises `Trouble` or `NotMeasured`; their texts are raw. Results
+Pure values. A probe returns a `Finding`, or raises `Problem` or `NotMeasured`; their texts are raw. Results
 hold only texts that `run` has cleaned: no secret, no control character.
 """
 
@@ -27,7 +27,7 @@ class Finding:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-class Trouble(Exception):  # noqa: N818 - an answer of a probe, not an error of ours
+class Problem(Exception):  # noqa: N818 - an answer of a probe, not an error of ours
     """The step failed: what was seen, and what a person can do about it."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Goes through the steps: one probe at a time, never longer than its time-out, results told as they come.
+"""Goes through the steps: one probe at a time, never longer than its time-out, results reported as they come.
 
 Called on the caller's thread; each probe runs on a daemon thread of its own. Turns what a probe returned or
 raised into a result whose texts are clean, and never lets an error of a probe out.
@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException
 from ehkafka.checks import broker, group, login, mirror, network
 from ehkafka.checks.inspection import Inspection, Overdue, bounded
 from ehkafka.checks.plan import SETTINGS, Step, blocker, steps_after_settings
-from ehkafka.checks.result import CheckResult, Finding, NotMeasured, Report, Status, Trouble
+from ehkafka.checks.result import CheckResult, Finding, NotMeasured, Problem, Report, Status
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EngineError
 from ehkafka.wording import seconds
@@ -48,9 +48,12 @@ GRACE_S = 1.0
 
 
 def run_checks(
-    target: Target, *, timeout_s: float = 10.0, tell: Callable[[CheckResult], None] = lambda _result: None
+    target: Target,
+    *,
+    timeout_s: float = 10.0,
+    on_result: Callable[[CheckResult], None] = lambda _result: None,
 ) -> Report:
-    """Check the way to the target step by step; `tell` hears each result at once. Never raises for a failure.
+    """Check the way to the target step by step; `on_result` gets each result. Never raises for a failure.
 
     Each step has `timeout_s`. Writes one commit into the group `ehkafka-check`, and nothing else.
     """
@@ -59,7 +62,7 @@ def run_checks(
 
     def take(step: Step) -> None:
         results[step.key] = result = _result(inspection, step, results)
-        tell(result)
+        on_result(result)
 
     try:
         take(Step(SETTINGS))
@@ -97,7 +100,7 @@ def _result(inspection: Inspection, step: Step, before: Mapping[Key, CheckResult
 
 
 def _made_of(inspection: Inspection, step: Step, error: Exception, began_s: float) -> CheckResult:
-    found = error if isinstance(error, Trouble) else _unforeseen(inspection, error)
+    found = error if isinstance(error, Problem) else _unforeseen(inspection, error)
     return _made(
         inspection,
         step,
@@ -110,17 +113,17 @@ def _made_of(inspection: Inspection, step: Step, error: Exception, began_s: floa
     )
 
 
-def _unforeseen(inspection: Inspection, error: Exception) -> Trouble:
+def _unforeseen(inspection: Inspection, error: Exception) -> Problem:
     if isinstance(error, Overdue):
         inspection.give_up_client()
-        return Trouble(
+        return Problem(
             f"it did not end within {seconds(inspection.timeout_s)}",
             "Raise --timeout if the network is slow; else look at what it waits for.",
         )
     if isinstance(error, KafkaException):
-        said, _, cause = describe_error(error.args[0]).partition("): ")
-        return Trouble(f"{said})", cause)
-    return Trouble(
+        shown, _, cause = describe_error(error.args[0]).partition("): ")
+        return Problem(f"{shown})", cause)
+    return Problem(
         f"{type(error).__name__}: {error}",
         "Nobody expected this; please report it.",
         exit_code=EngineError.exit_code,

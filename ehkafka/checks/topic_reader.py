@@ -1,7 +1,7 @@
 """Reads a topic as it grows, for eyes: joins no group, commits nothing, and says what it cannot read.
 
-Goes the same way as the steps of a check up to the topic, so that what is wrong is told in the same words.
-One thread at a time. Positions outside of the log are moved to its nearest end, and that is told.
+Goes the way of a check's steps up to the topic, so that what is wrong is reported in the same words.
+One thread at a time. Positions outside of the log are moved to its nearest end, and that is reported.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.checks.inspection import Inspection
+from ehkafka.checks.reach import enter, reach_topic
 from ehkafka.checks.target import as_own_group
-from ehkafka.checks.way_in import enter, reach_topic
 from ehkafka.endpoint.client import check_client_version, describe_error
 from ehkafka.errors import ConfigurationError, EndpointError, OffsetGapError
 from ehkafka.positions.log_bounds import log_bounds
@@ -74,7 +74,7 @@ class TopicReader:
         self._notice = notice
         self._inspection = Inspection(target, timeout_s)
         self._record = record_type("auto", event_hubs=target.endpoint.is_event_hubs)
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._to_end = to_end
         self._ends: dict[TopicPartition, int] = {}
         # Partitions that are not read to their end yet; only with `to_end`.
@@ -106,8 +106,8 @@ class TopicReader:
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
                     self._unread.discard(TopicPartition(str(message.topic()), message.partition() or 0))
                 else:
-                    self._hear(error, message)
-            self._tell_heard(is_reading=bool(records))
+                    self._on_error(error, message)
+            self._report_heard(is_reading=bool(records))
             yield records
 
     def _note_read(self, record: Record) -> None:
@@ -159,7 +159,7 @@ class TopicReader:
             self._notice(f"{partition} holds {log.start} to {log.end}: it begins at {nearest}, not {offset}")
         return nearest
 
-    def _hear(self, error: KafkaError, message: Message) -> None:
+    def _on_error(self, error: KafkaError, message: Message) -> None:
         if error.code() in _OUT_OF_LOG:
             raise OffsetGapError(
                 f"{message.topic()}[{message.partition()}]: what was to be read next is no longer in the log."
@@ -167,12 +167,12 @@ class TopicReader:
             )
         self._inspection.heard.append(error)
 
-    def _tell_heard(self, *, is_reading: bool) -> None:
-        """Tell each trouble once until records come again: librdkafka goes on trying by itself."""
+    def _report_heard(self, *, is_reading: bool) -> None:
+        """Tell each problem once until records come again: librdkafka goes on trying by itself."""
         if is_reading:
-            self._told.clear()
+            self._reported.clear()
         for error in self._inspection.heard:
-            if error.name() not in self._told:
-                self._told.add(error.name())
+            if error.name() not in self._reported:
+                self._reported.add(error.name())
                 self._notice(self._inspection.cleaner.text(describe_error(error)))
         self._inspection.heard.clear()

@@ -1,4 +1,4 @@
-"""Finds the `App` that `ehkafka run` is told to run.
+"""Finds the `App` that `ehkafka run` is to run.
 
 Imports the user's module, so any code of theirs may run here, on the main thread, before anything of the
 engine starts. Whatever goes wrong is one `ConfigurationError` that names the file and line.
@@ -33,7 +33,7 @@ def load_app(path: str) -> App:
     where, _, name = path.partition(":")
     if not where or (where.startswith(".") and not _is_file_path(where)):
         raise ConfigurationError(f"{path!r} names no module. {FORMS}")
-    _look_first_in(Path.cwd())
+    _search_first_in(Path.cwd())
     module = _from_file(Path(where)) if _is_file_path(where) else _import(where)
     return _app_in(module, name or DEFAULT_NAME)
 
@@ -42,7 +42,7 @@ def _is_file_path(where: str) -> bool:
     return where.endswith(".py") or "/" in where
 
 
-def _look_first_in(folder: Path) -> None:
+def _search_first_in(folder: Path) -> None:
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
@@ -52,7 +52,7 @@ def _from_file(file: Path) -> ModuleType:
         raise ConfigurationError(f"There is no file {file} in {Path.cwd()}. {FORMS}")
     if not file.stem.isidentifier():
         raise ConfigurationError(f"{file} cannot be imported: {file.stem!r} is no module name. Rename it.")
-    _look_first_in(file.resolve().parent)
+    _search_first_in(file.resolve().parent)
     # By its name and not by its path alone: what is defined there can then be found again by others.
     module = _import(file.stem)
     found = getattr(module, "__file__", None)

@@ -43,7 +43,7 @@ def check(target: Target, *, timeout_s: float, as_json: bool) -> int:
         return report.exit_code
     console = PipedConsole(highlight=False, markup=False, soft_wrap=not sys.stdout.isatty())
     show = show_row if console.is_terminal else show_line
-    report = run_checks(target, timeout_s=timeout_s, tell=lambda result: show(console, result))
+    report = run_checks(target, timeout_s=timeout_s, on_result=lambda result: show(console, result))
     show_end(console, report)
     return report.exit_code
 
@@ -72,8 +72,8 @@ def show_row(console: Console, result: CheckResult) -> None:
 
 def show_line(console: Console, result: CheckResult) -> None:
     """For programs: one line, whatever its length."""
-    said = _text(result).plain
-    fixed = f"{ended(said)} Fix: {ended(result.fix)}" if result.fix else said
+    shown = _text(result).plain
+    fixed = f"{ended(shown)} Fix: {ended(result.fix)}" if result.fix else shown
     console.print(f"{marks(console)[result.status]} {result.name:<{NAME_WIDTH}} {fixed}")
 
 

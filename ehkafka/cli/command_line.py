@@ -124,10 +124,10 @@ def _problem(name: str, value: Any) -> str:
 
 def _sentence(error: Exception) -> str:
     context: Any = getattr(error, "ctx", None)
-    said: str = error.format_message()  # type: ignore[attr-defined]
+    text: str = error.format_message()  # type: ignore[attr-defined]
     # typer ends some of its messages with a full stop, and some with a question.
-    said = said.strip().removesuffix(".")
+    text = text.strip().removesuffix(".")
     if context is None:
-        return f"{ended(said)}"
-    end = "" if said.endswith("?") else ";"
-    return f"{said}{end} {'S' if not end else 's'}ee {context.command_path} --help."
+        return f"{ended(text)}"
+    end = "" if text.endswith("?") else ";"
+    return f"{text}{end} {'S' if not end else 's'}ee {context.command_path} --help."

@@ -121,8 +121,8 @@ def _why(value: Effective) -> Text:
 
 def _show_advice(console: Console, values: Iterable[Effective]) -> None:
     for value in values:
-        said = f"{value.name}={_text(value.value)} is not advised: {ended(_clean(value.advice))}"
-        console.print(Padding(Text(said, "yellow"), (0, 0, 1, 2)))
+        words = f"{value.name}={_text(value.value)} is not advised: {ended(_clean(value.advice))}"
+        console.print(Padding(Text(words, "yellow"), (0, 0, 1, 2)))
 
 
 def _read(shown: Shown) -> str:

@@ -38,7 +38,9 @@ def owners(group: GroupOffsets, store: CheckpointStore | None, namespace: str, *
     rows = owner_rows(views, written, members, int(time.time() * 1000))
     if as_json:
         place = {"namespace": namespace, "hub": group.topic, "group": group.group}
-        put_json({**place, "broker_told": members is not None, "partitions": [_as_dict(row) for row in rows]})
+        put_json(
+            {**place, "broker_reported": members is not None, "partitions": [_as_dict(row) for row in rows]}
+        )
         return
     table = [(namespace, group.topic, group.group, *_cells(row)) for row in rows]
     put_text(columns(HEADERS, table))

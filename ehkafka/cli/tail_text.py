@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ehkafka import Record
 
 CHARACTERS_MAX = 300
-"""A longer value, key or header is cut and its size told."""
+"""A longer value, key or header is cut and its size reported."""
 
 # JSON leaves these as they are, but a terminal may obey them: DEL and the C1 control characters.
 _LEFT_BY_JSON = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}

@@ -8,7 +8,7 @@ any order) knows what may be committed, `passed` what holds no record. `committi
 by its `arguments`, `auto_commit` what nobody needs to ask for; `commit_requests` and `commits` put it into
 as few requests as the service takes, `access` says who is inside the client meanwhile. `log_guard` sees
 whose log it is, by `carried_facts`; `anew` moves to a new one. `mirrored` is the mirror, `log_lines` what is
-told.
+reported.
 
 The room must never touch a `Message`, never commit what nobody asked for, and never start a thread before a
 commit has to wait. Called by the program, on its own threads; `ehkafka-commits` sends what waits.

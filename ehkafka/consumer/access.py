@@ -23,8 +23,8 @@ CLOSE_WAIT_S = 5.0
 SHARED_PIECE_S = 0.02
 
 
-class Turns:
-    """The turns of one consumer. Its lock guards whatever goes with them."""
+class Access:
+    """Who is inside one consumer. Its lock guards whatever goes with that."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()

@@ -17,34 +17,34 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Consumer
 
-    from ehkafka.consumer.members import Parts
+    from ehkafka.consumer.members import Members
     from ehkafka.records import TopicPartition
 
 
 class Anew:
     """Those that wait for it. `consumer` is confluent-kafka's own view; `begin` forgets the old log."""
 
-    def __init__(self, consumer: Consumer, parts: Parts, begin: Callable[[TopicPartition], None]) -> None:
+    def __init__(self, consumer: Consumer, members: Members, begin: Callable[[TopicPartition], None]) -> None:
         self._consumer = consumer
-        self._parts = parts
+        self._members = members
         self._begin = begin
         self._offsets: dict[TopicPartition, int] = {}
 
-    def look(self, found: Mapping[TopicPartition, int]) -> None:
+    def check(self, found: Mapping[TopicPartition, int]) -> None:
         """Take these, and move what may be moved. Not while somebody else is inside of the consumer."""
         self._offsets.update(found)
         if not self._offsets:
             return
-        turns = self._parts.turns
-        before, turns.poller = turns.poller, get_ident()
+        access = self._members.access
+        before, access.poller = access.poller, get_ident()
         try:
-            if not turns.is_sending:
+            if not access.is_sending:
                 for partition, offset in list(self._offsets.items()):
                     self._move(partition, offset)
         finally:
-            turns.poller = before
-            if before is None and turns.waiting_threads:
-                turns.poll_is_over()
+            access.poller = before
+            if before is None and access.waiting_threads:
+                access.poll_is_over()
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
         """These are not ours any more."""
@@ -52,7 +52,7 @@ class Anew:
             self._offsets.pop(partition, None)
 
     def _move(self, partition: TopicPartition, offset: int) -> None:
-        marks = self._parts.marks
+        marks = self._members.marks
         if marks is not None and not marks.halt(partition):
             return
         try:

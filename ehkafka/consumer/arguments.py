@@ -1,4 +1,4 @@
-"""What a program wants to be committed: its arguments, or what it has been given, as an `Ask`.
+"""What a program wants to be committed: its arguments, or what it has been given, as an `CommitRequest`.
 
 Says None where the arguments are none that it understands: confluent-kafka then says what is wrong with
 them. Any thread.
@@ -12,11 +12,11 @@ from confluent_kafka.cimpl import Message
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.consumer.auto_commit import moved
-from ehkafka.consumer.commit_requests import AS_MARKED, Ask
+from ehkafka.consumer.commit_requests import AS_MARKED, CommitRequest
 from ehkafka.consumer.positions import behind, position_of
 
 if TYPE_CHECKING:
-    from ehkafka.consumer.members import Parts
+    from ehkafka.consumer.members import Members
     from ehkafka.consumer.positions import Positions
     from ehkafka.progress.ledger import Position
     from ehkafka.records import TopicPartition
@@ -25,40 +25,42 @@ if TYPE_CHECKING:
 class Arguments:
     """Reads the arguments of one consumer's program's calls."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, members: Members) -> None:
+        self._members = members
 
-    def asked(self, message: Any, offsets: Any) -> Ask | None:
+    def asked(self, message: Any, offsets: Any) -> CommitRequest | None:
         """Return what an explicit commit asks for."""
         positions = self.positions(message, offsets)
         if positions is None:
             return None
         listed = sorted(partition for partition, _ in positions)  # as librdkafka answers
-        if self._parts.marks is None:
-            return Ask(dict(positions), listed)
+        if self._members.marks is None:
+            return CommitRequest(dict(positions), listed)
         # Of a partition that is not ours any more nothing is committed: who has it now knows better, and
         # what was delivered to us and never marked must not be passed there either.
         known = [partition for partition, position in positions if self._mark(partition, position)]
-        return Ask(dict.fromkeys(known, AS_MARKED), listed)
+        return CommitRequest(dict.fromkeys(known, AS_MARKED), listed)
 
-    def bare(self) -> Ask:
+    def bare(self) -> CommitRequest:
         """Return what a commit without arguments asks for: what has moved of the assigned partitions."""
-        parts = self._parts
-        if parts.marks is not None:
-            marked = [partition for partition in parts.marks.partitions() if partition in parts.held]
-            return Ask(dict.fromkeys(marked, AS_MARKED), marked)
-        returned = parts.returned.now() if parts.choices.auto_store else parts.stored.now()
-        listed = sorted(parts.held)
+        members = self._members
+        if members.marks is not None:
+            marked = [partition for partition in members.marks.partitions() if partition in members.held]
+            return CommitRequest(dict.fromkeys(marked, AS_MARKED), marked)
+        returned = members.returned.now() if members.program_settings.auto_store else members.stored.now()
+        listed = sorted(members.held)
         positions = {partition: returned[partition] for partition in listed if partition in returned}
-        return Ask(self._moved(positions), listed)
+        return CommitRequest(self._moved(positions), listed)
 
     def automatic(self) -> Positions:
         """Return what `enable.auto.commit` commits: what the program has had time for."""
-        parts = self._parts
-        if parts.marks is not None:
-            return {p: AS_MARKED for p in parts.marks.partitions() if p in parts.held and self._has_marks(p)}
-        done = parts.returned.earlier() if parts.choices.auto_store else parts.stored.now()
-        return self._moved({p: position for p, position in done.items() if p in parts.held})
+        members = self._members
+        if members.marks is not None:
+            return {
+                p: AS_MARKED for p in members.marks.partitions() if p in members.held and self._has_marks(p)
+            }
+        done = members.returned.earlier() if members.program_settings.auto_store else members.stored.now()
+        return self._moved({p: position for p, position in done.items() if p in members.held})
 
     def positions(self, message: Any, offsets: Any) -> list[tuple[TopicPartition, Position]] | None:
         """Return the positions that a message or a list of partitions with offsets stands for."""
@@ -71,24 +73,24 @@ class Arguments:
         positions = [position_of(one) for one in good]
         # librdkafka leaves the others out, and answers for one that is named twice. With marks it must not
         # see those that it would take.
-        if not good or (self._parts.marks is None and len(dict(positions)) < len(offsets)):
+        if not good or (self._members.marks is None and len(dict(positions)) < len(offsets)):
             return None
         return positions
 
     def _mark(self, partition: TopicPartition, position: Position) -> bool:
-        marks = self._parts.marks
+        marks = self._members.marks
         assert marks is not None
-        return marks.mark(partition, position.next_offset - 1) and partition in self._parts.held
+        return marks.mark(partition, position.next_offset - 1) and partition in self._members.held
 
     def _has_marks(self, partition: TopicPartition) -> bool:
-        marks, commits = self._parts.marks, self._parts.commits
+        marks, commits = self._members.marks, self._members.commits
         assert marks is not None
         assert commits is not None  # the guard needs them
         position = marks.position(partition)
         return position is not None and position.next_offset != commits.acknowledged(partition)
 
     def _moved(self, positions: Positions) -> Positions:
-        commits = self._parts.commits
+        commits = self._members.commits
         return positions if commits is None else moved(positions, commits.acknowledged)
 
 

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Guarded:
-    """Holds back what a call's callbacks do until the call is over. `tell` hears that it does."""
+class Callbacks:
+    """Holds back what a call's callbacks do until the call is over. `report` is called when it does."""
 
-    def __init__(self, tell: Callable[[], None]) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[], None]) -> None:
+        self._report = report
         # Whether there is something, so that the call should end.
         self.is_cut = False
         self.is_close_wanted = False
@@ -30,19 +30,19 @@ class Guarded:
         """Return the callback without its exceptions."""
 
         @functools.wraps(callback, updated=())
-        def guarded(*arguments: Any) -> Any:
+        def wrapped(*arguments: Any) -> Any:
             try:
                 return callback(*arguments)
             except BaseException as error:
                 self._keep(error)
                 return None
 
-        return guarded
+        return wrapped
 
     def close_later(self) -> None:
         """A callback wants the consumer to be closed."""
         self.is_cut = self.is_close_wanted = True
-        self._tell()
+        self._report()
 
     def release(self) -> None:
         """Raise what was kept, once."""
@@ -55,6 +55,6 @@ class Guarded:
         if self._error is None:
             self._error = error
             self.is_cut = True
-            self._tell()
+            self._report()
         else:  # one call raises one exception
             logging.getLogger("ehkafka").error("Another callback failed in the same call.", exc_info=error)

@@ -1,4 +1,4 @@
-"""What the commits of one drop-in say of their logs, and by what each log is told from another one.
+"""What the commits of one drop-in say of their logs, and what distinguishes each log from another one.
 
 The polling thread begins and ends partitions and learns; `dressed` comes from whoever sends a commit.
 """
@@ -36,7 +36,7 @@ class CarriedFacts:
         # The last record that was returned of a log that is gone.
         self._stale: dict[TopicPartition, WitnessRecord | None] = {}
         # The broker takes metadata. Any thread.
-        self._is_said = True
+        self._is_readable = True
 
     def begun(self, partitions: Iterable[TopicPartition]) -> None:
         """Begin an epoch, in which nothing is known yet."""
@@ -87,8 +87,8 @@ class CarriedFacts:
 
     def refused(self) -> bool:
         """The broker found a commit's metadata too long: say nothing any more; False: nothing was said."""
-        was_said, self._is_said = self._is_said, False
-        return was_said
+        was_readable, self._is_readable = self._is_readable, False
+        return was_readable
 
     def dressed(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
         """Return positions with what their commits say; what the program has given itself stays."""
@@ -104,7 +104,9 @@ class CarriedFacts:
             facts = facts._replace(witness=own)
         if facts.witness is not None and facts.witness[0] >= position.next_offset:
             facts = facts._replace(witness=None)
-        text = encode(position.next_offset, facts, (), None, _TEXT_BYTES_MAX).text if self._is_said else None
+        text = (
+            encode(position.next_offset, facts, (), None, _TEXT_BYTES_MAX).text if self._is_readable else None
+        )
         return position._replace(metadata=text, facts=facts)
 
     def _watched(self, partition: TopicPartition, position: Position | None) -> WatchedLog:
@@ -134,5 +136,5 @@ def without_metadata(partition: KafkaPartition) -> KafkaPartition:
 
 
 def _is_ours(partition: KafkaPartition) -> bool:
-    said = partition.metadata
-    return bool(said) and not isinstance(decode(said or "", partition.offset), Unusable)
+    shown = partition.metadata
+    return bool(shown) and not isinstance(decode(shown or "", partition.offset), Unusable)

@@ -29,18 +29,18 @@ AS_MARKED = Position(0, OFFSET_INVALID)
 
 
 @dataclass(slots=True, eq=False)
-class Ask:
+class CommitRequest:
     """One commit that was asked for. `listed`: what the answer names, in this order."""
 
     positions: Mapping[TopicPartition, Position]
     listed: Sequence[TopicPartition]
     # Whether `on_commit` is to hear of it.
-    is_told: bool = False
+    is_reported: bool = False
     # Written once, under the owner's lock.
     answer: Answer | None = None
 
     def answered(self, error: KafkaError | None, stored: Mapping[TopicPartition, KafkaPartition]) -> Answer:
-        """Return what it is answered, given what the broker said of the request that it was part of."""
+        """Return what it is answered, given what the broker answered of the request that it was part of."""
         partitions = [self._partition(partition, stored.get(partition)) for partition in self.listed]
         refused = [partition.error for partition in partitions if partition.error is not None]
         if refused and len(refused) == len(partitions):
@@ -50,14 +50,14 @@ class Ask:
             error = KafkaError(last.code(), f"Commit failed: {last.str()}")
         return error, partitions
 
-    def _partition(self, partition: TopicPartition, said: KafkaPartition | None) -> KafkaPartition:
+    def _partition(self, partition: TopicPartition, answered: KafkaPartition | None) -> KafkaPartition:
         position = self.positions.get(partition)
         if position is None:
             return KafkaPartition(*partition, OFFSET_INVALID)
         if position is AS_MARKED:
-            return said or KafkaPartition(*partition, OFFSET_INVALID)
-        if said is not None and (said.error is not None or said.offset == position.next_offset):
-            return said
+            return answered or KafkaPartition(*partition, OFFSET_INVALID)
+        if answered is not None and (answered.error is not None or answered.offset == position.next_offset):
+            return answered
         return as_offset(partition, position)
 
 
@@ -66,7 +66,7 @@ class Request:
     """What goes out as one: the newest position of each partition, and everybody who waits for it."""
 
     positions: dict[TopicPartition, Position]
-    asks: list[Ask]
+    commit_requests: list[CommitRequest]
     # Where partitions stand that are not sent, because nothing has moved since.
     unmoved: dict[TopicPartition, Position] = field(default_factory=dict)
 
@@ -79,45 +79,45 @@ class Request:
         """Answer everybody."""
         stored = {p: as_offset(p, position) for p, position in self.unmoved.items()}
         stored |= {TopicPartition(p.topic, p.partition): self._as_asked(p) for p in partitions}
-        for ask in self.asks:
+        for ask in self.commit_requests:
             ask.answer = ask.answered(error, stored)
 
-    def _as_asked(self, said: KafkaPartition) -> KafkaPartition:
-        """Return what the broker said of a partition, without metadata that the program has not given."""
-        position = self.positions.get(TopicPartition(said.topic, said.partition))
-        return without_metadata(said) if position is None or position.metadata is None else said
+    def _as_asked(self, answered: KafkaPartition) -> KafkaPartition:
+        """Return what the broker answered of a partition, without metadata that the program has not given."""
+        position = self.positions.get(TopicPartition(answered.topic, answered.partition))
+        return without_metadata(answered) if position is None or position.metadata is None else answered
 
 
 @dataclass(slots=True)
-class Asks:
+class CommitRequests:
     """Those that wait. The position asked for last counts, also where it goes back."""
 
     _positions: dict[TopicPartition, Position] = field(default_factory=dict)
     # Of asks that nobody waits for only the positions are kept.
-    _asks: list[Ask] = field(default_factory=list)
+    _commit_requests: list[CommitRequest] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self._positions) or bool(self._asks)
+        return bool(self._positions) or bool(self._commit_requests)
 
-    def add(self, ask: Ask, *, is_awaited: bool) -> None:
+    def add(self, ask: CommitRequest, *, is_awaited: bool) -> None:
         """Take another one."""
         self._positions.update(ask.positions)
-        if is_awaited or ask.is_told:
-            self._asks.append(ask)
+        if is_awaited or ask.is_reported:
+            self._commit_requests.append(ask)
 
     def take(self) -> Request:
         """Return all as one request."""
-        request = Request(self._positions, self._asks)
-        self._positions, self._asks = {}, []
+        request = Request(self._positions, self._commit_requests)
+        self._positions, self._commit_requests = {}, []
         return request
 
-    def drop(self, partitions: Sequence[TopicPartition], error: KafkaError) -> list[Ask]:
+    def drop(self, partitions: Sequence[TopicPartition], error: KafkaError) -> list[CommitRequest]:
         """Give up those of partitions that are lost; return who is answered by that."""
         lost = set(partitions)
         for partition in lost:
             self._positions.pop(partition, None)
-        given_up = [ask for ask in self._asks if lost.issuperset(ask.positions)]
-        self._asks = [ask for ask in self._asks if ask not in given_up]
+        given_up = [ask for ask in self._commit_requests if lost.issuperset(ask.positions)]
+        self._commit_requests = [ask for ask in self._commit_requests if ask not in given_up]
         for ask in given_up:
             ask.answer = ask.answered(error, {})
         return given_up

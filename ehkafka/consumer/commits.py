@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError
 
-from ehkafka.consumer.commit_requests import AS_MARKED, Answer, Ask, Asks, Request
+from ehkafka.consumer.commit_requests import AS_MARKED, Answer, CommitRequest, CommitRequests, Request
 from ehkafka.progress.committer import names_metadata
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
     from confluent_kafka import TopicPartition as KafkaPartition
 
-    from ehkafka.consumer.access import Turns
+    from ehkafka.consumer.access import Access
     from ehkafka.consumer.carried_facts import CarriedFacts
     from ehkafka.progress.committer import Committer
     from ehkafka.progress.ledger import CommitLedger, Position
@@ -48,7 +48,7 @@ class Commits:
         consumer: Consumer,
         committer: Committer,
         ledger: CommitLedger,
-        turns: Turns,
+        access: Access,
         *,
         answers: deque[Answer],
         clock: Callable[[], float],
@@ -62,15 +62,15 @@ class Commits:
         self._consumer = consumer
         self._committer = committer
         self._ledger = ledger
-        self._turns = turns
+        self._access = access
         self._answers = answers
         self._clock = clock
         self._facts = facts
         self._marked = marked
         # For the sender, who would wake at every turn otherwise.
-        self._work = threading.Condition(turns.lock)
-        # All under the lock of the turns, but for looks.
-        self._asks = Asks()
+        self._work = threading.Condition(access.lock)
+        # All under the lock of `access`, but for looks.
+        self._commit_requests = CommitRequests()
         # Sent by `pump`, not answered.
         self._in_flight: Request | None = None
         self._sender: threading.Thread | None = None
@@ -81,28 +81,28 @@ class Commits:
 
     def pump_from_poll(self) -> None:
         """Do what there is to do for the commits before this thread polls; it has said that it will."""
-        self._turns.wait_for_senders()
+        self._access.wait_for_senders()
         self.pump()
 
     def pump(self) -> None:
         """Send what is due without waiting for the answer, if this thread may. Any thread."""
-        if not self._turns.is_wanted:
+        if not self._access.is_wanted:
             return
-        with self._turns.lock:
-            request = self._begin() if self._is_due() and self._turns.may_enter() else None
+        with self._access.lock:
+            request = self._begin() if self._is_due() and self._access.may_enter() else None
         if request is not None:
             self._send_off(request)
 
     def on_commit(self, error: KafkaError | None, partitions: Sequence[KafkaPartition]) -> bool:
         """Take the answer to an asynchronous commit; False: it is not to one of ours."""
-        with self._turns.lock:
+        with self._access.lock:
             request = self._in_flight
             if request is None or not request.is_answered_by(partitions):
                 return False
         self._committer.on_commit(error, partitions)
         if names_metadata(error, partitions) and self._facts.refused():
             # A commit never fails for what we say beside.
-            with self._turns.lock:
+            with self._access.lock:
                 self._in_flight, request = None, self._begin(request)
             self._send_off(request)
         else:
@@ -111,9 +111,9 @@ class Commits:
 
     def flush(self) -> None:
         """Send what waits, whatever the pace, and wait for the answer. Nothing waits: returns at once."""
-        with self._turns.lock:
-            self._turns.wait_until_unused()
-            if not self._asks:
+        with self._access.lock:
+            self._access.wait_until_unused()
+            if not self._commit_requests:
                 return
             request = self._begin()
         self._send(request)
@@ -121,10 +121,10 @@ class Commits:
     def drop(self, partitions: Sequence[TopicPartition]) -> None:
         """Give up what waits for partitions that were lost."""
         error = KafkaError(KafkaError._ASSIGNMENT_LOST)  # noqa: SLF001 - librdkafka's own codes start with _
-        with self._turns.lock:
-            self._tell(self._asks.drop(partitions, error))
-            self._note_asks()
-            self._turns.changed.notify_all()
+        with self._access.lock:
+            self._report(self._commit_requests.drop(partitions, error))
+            self._note_commit_requests()
+            self._access.changed.notify_all()
 
     def forget(self, partitions: Sequence[TopicPartition]) -> None:
         """What was stored for these belongs to an assignment that is over."""
@@ -133,9 +133,9 @@ class Commits:
 
     def stop(self) -> None:
         """Let nobody in but this thread, and send nothing unasked; the sender has ended afterwards."""
-        with self._turns.lock:
+        with self._access.lock:
             self._is_stopped = True
-            self._turns.close()
+            self._access.close()
             sender, self._sender = self._sender, None
             self._work.notify_all()
         if sender is not None:
@@ -144,21 +144,21 @@ class Commits:
     def closed(self) -> None:
         """The consumer has gone: tell so to everybody who still waits for an answer."""
         gone = KafkaError(KafkaError._DESTROY)  # noqa: SLF001 - see `drop`
-        with self._turns.lock:
+        with self._access.lock:
             in_flight, self._in_flight = self._in_flight, None
-            for request in (in_flight, self._asks.take()):
+            for request in (in_flight, self._commit_requests.take()):
                 if request is not None:
                     request.answer(gone, ())
-                    self._tell(request.asks)
-            self._note_asks()
-            self._turns.changed.notify_all()
+                    self._report(request.commit_requests)
+            self._note_commit_requests()
+            self._access.changed.notify_all()
 
     # --- any thread -----------------------------------------------------------------------------------
 
-    def ask(self, ask: Ask, *, will_flush: bool = False) -> None:
+    def ask(self, ask: CommitRequest, *, will_flush: bool = False) -> None:
         """Have it committed soon; returns at once. With `will_flush` the caller sees to it right away."""
-        with self._turns.lock:
-            if not self._asks:
+        with self._access.lock:
+            if not self._commit_requests:
                 self._work.notify()
             self._add(ask, is_awaited=False)
             if self._sender is None and not self._is_stopped:
@@ -167,9 +167,9 @@ class Commits:
         if not will_flush:
             self.pump()
 
-    def commit(self, ask: Ask) -> Answer:
+    def commit(self, ask: CommitRequest) -> Answer:
         """Have it committed now, and return the broker's answer."""
-        with self._turns.lock:
+        with self._access.lock:
             self._add(ask, is_awaited=True)
             request = self._take_turn(ask)
         if request is not None:
@@ -182,43 +182,43 @@ class Commits:
         known = self._ledger.acknowledged(partition)
         return None if known is None else known.next_offset
 
-    def _add(self, ask: Ask, *, is_awaited: bool) -> None:
-        self._turns.wants_in()
-        self._asks.add(ask, is_awaited=is_awaited)
-        self._note_asks()
+    def _add(self, ask: CommitRequest, *, is_awaited: bool) -> None:
+        self._access.wants_in()
+        self._commit_requests.add(ask, is_awaited=is_awaited)
+        self._note_commit_requests()
 
-    def _note_asks(self) -> None:
-        self._turns.is_wanted = bool(self._asks)
+    def _note_commit_requests(self) -> None:
+        self._access.is_wanted = bool(self._commit_requests)
 
-    def _take_turn(self, ask: Ask) -> Request | None:
+    def _take_turn(self, ask: CommitRequest) -> Request | None:
         """Wait until nobody is inside; return the request to send, None if somebody else has sent it."""
-        turns = self._turns
-        turns.waiting_threads += 1
+        access = self._access
+        access.waiting_threads += 1
         is_late = False
         try:
             while ask.answer is None:
-                is_away = self._in_flight is not None and ask in self._in_flight.asks
+                is_away = self._in_flight is not None and ask in self._in_flight.commit_requests
                 # The polling thread sent it and has been away since: only its polling brings the answer.
-                if (not is_away or is_late) and turns.may_enter():
+                if (not is_away or is_late) and access.may_enter():
                     return self._begin(Request(dict(ask.positions), [ask]) if is_away else None)
-                is_late = not turns.changed.wait(BUSY_S) and turns.poller is None
+                is_late = not access.changed.wait(BUSY_S) and access.poller is None
         finally:
-            turns.waiting_threads -= 1
+            access.waiting_threads -= 1
         return None
 
     def _is_due(self) -> bool:
-        if self._turns.is_sending or self._in_flight is not None or not self._asks:
+        if self._access.is_sending or self._in_flight is not None or not self._commit_requests:
             return False
-        return self._turns.waiting_threads > 0 or self._pace_allows()
+        return self._access.waiting_threads > 0 or self._pace_allows()
 
     def _pace_allows(self) -> bool:
         return self._clock() >= self._ledger.next_due_s()
 
     def _begin(self, request: Request | None = None) -> Request:
-        self._turns.is_sending = True
-        request = self._asks.take() if request is None else request
-        self._note_asks()
-        self._look_at_marks(request)
+        self._access.is_sending = True
+        request = self._commit_requests.take() if request is None else request
+        self._note_commit_requests()
+        self._check_marks(request)
         self._sent += 1
         # Each request is news to the ledger, also one that repeats a position or goes back.
         for partition, position in request.positions.items():
@@ -226,7 +226,7 @@ class Commits:
             request.positions[partition] = position._replace(epoch=self._sent)
         return request
 
-    def _look_at_marks(self, request: Request) -> None:
+    def _check_marks(self, request: Request) -> None:
         for partition in [p for p, position in request.positions.items() if position is AS_MARKED]:
             position, known = self._marked(partition), self._ledger.acknowledged(partition)
             if position is not None and (known is None or known.next_offset != position.next_offset):
@@ -262,25 +262,25 @@ class Commits:
             is_away = error is None and bool(request.positions)
         finally:
             if is_away:
-                with self._turns.lock:
-                    self._in_flight, self._turns.is_sending = request, False
-                    self._turns.changed.notify_all()
+                with self._access.lock:
+                    self._in_flight, self._access.is_sending = request, False
+                    self._access.changed.notify_all()
             else:
                 self._land(request, error, ())
 
     def _land(self, request: Request, error: KafkaError | None, partitions: Sequence[KafkaPartition]) -> None:
-        with self._turns.lock:
+        with self._access.lock:
             if request is self._in_flight:
                 self._in_flight = None
             else:
-                self._turns.is_sending = False
+                self._access.is_sending = False
             request.answer(error, partitions)
-            self._tell(request.asks)
-            self._turns.changed.notify_all()
+            self._report(request.commit_requests)
+            self._access.changed.notify_all()
 
-    def _tell(self, asks: Sequence[Ask]) -> None:
-        for ask in asks:
-            if ask.is_told:
+    def _report(self, commit_requests: Sequence[CommitRequest]) -> None:
+        for ask in commit_requests:
+            if ask.is_reported:
                 assert ask.answer is not None
                 self._answers.append(_plain(ask.answer))
 
@@ -296,15 +296,18 @@ class Commits:
 
     def _next(self) -> Request | None:
         """Wait until something waits and the program does not poll; None: it is time to end."""
-        turns = self._turns
-        with turns.lock:
+        access = self._access
+        with access.lock:
             polls = -1
             while not self._is_stopped:
-                is_busy = polls == turns.polls and turns.poller is None
-                if is_busy and self._asks and self._pace_allows() and turns.may_enter():
+                is_busy = polls == access.polls and access.poller is None
+                if is_busy and self._commit_requests and self._pace_allows() and access.may_enter():
                     return self._begin()
-                polls = turns.polls
-                if not self._work.wait(BUSY_S if self._asks else IDLE_S) and not self._asks:
+                polls = access.polls
+                if (
+                    not self._work.wait(BUSY_S if self._commit_requests else IDLE_S)
+                    and not self._commit_requests
+                ):
                     break
             self._sender = None
             return None

@@ -13,55 +13,57 @@ from confluent_kafka.cimpl import Message
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.consumer.arguments import Arguments
-from ehkafka.consumer.commit_requests import Ask
+from ehkafka.consumer.commit_requests import CommitRequest
 from ehkafka.progress.committer import as_offset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from ehkafka.consumer.commits import Commits
-    from ehkafka.consumer.members import Parts
+    from ehkafka.consumer.members import Members
     from ehkafka.records import TopicPartition
 
 
 class Committing:
     """The commits of one consumer, as its program knows them. `bare` is confluent-kafka's own `commit`."""
 
-    def __init__(self, parts: Parts, bare: Callable[..., Any]) -> None:
-        self._parts = parts
+    def __init__(self, members: Members, bare: Callable[..., Any]) -> None:
+        self._members = members
         self._bare = bare
-        self._arguments = Arguments(parts)
+        self._arguments = Arguments(members)
 
-    def asked(self, message: Any, offsets: Any) -> Ask | None:
+    def asked(self, message: Any, offsets: Any) -> CommitRequest | None:
         """Return what a call of `commit` asks for; None: confluent-kafka has to see to it."""
         if message is not None or offsets is not None:
             if offsets is None and type(message) is Message and message.topic() is None:
-                return Ask({}, [])  # confluent-kafka would end the process
+                return CommitRequest({}, [])  # confluent-kafka would end the process
             return self._arguments.asked(message, offsets)
-        deviating = self._parts.deviating
-        if not deviating.has("bare_commit") and self._parts.marks is None:
+        deviating = self._members.deviating
+        if not deviating.has("bare_commit") and self._members.marks is None:
             return None
-        deviating.tell("bare_commit")
+        deviating.report("bare_commit")
         return self._arguments.bare()
 
-    def commit(self, ask: Ask, *, is_asynchronous: bool) -> list[KafkaPartition] | None:
+    def commit(self, ask: CommitRequest, *, is_asynchronous: bool) -> list[KafkaPartition] | None:
         """Commit it, and return what `commit` returns. Raises `KafkaException`, as confluent-kafka does."""
         if not ask.positions:
             self._commit_nothing(ask, is_asynchronous=is_asynchronous)
             return None
-        if self._parts.commits is None:
+        if self._members.commits is None:
             where = [as_offset(p, position) for p, position in ask.positions.items()]
             return self._bare(offsets=where, asynchronous=is_asynchronous)  # type: ignore[no-any-return]
-        self._parts.deviating.tell("coalescing")
-        return self._commit(self._parts.commits, ask, is_asynchronous=is_asynchronous)
+        self._members.deviating.report("coalescing")
+        return self._commit(self._members.commits, ask, is_asynchronous=is_asynchronous)
 
-    def _commit(self, commits: Commits, ask: Ask, *, is_asynchronous: bool) -> list[KafkaPartition] | None:
-        parts = self._parts
+    def _commit(
+        self, commits: Commits, ask: CommitRequest, *, is_asynchronous: bool
+    ) -> list[KafkaPartition] | None:
+        members = self._members
         if is_asynchronous:
-            ask.is_told = parts.on_commit is not None
+            ask.is_reported = members.on_commit is not None
             commits.ask(ask)
             return None
-        if parts.choices.sync_commit == "deferred":
+        if members.program_settings.sync_commit == "deferred":
             commits.ask(ask)
             return ask.answered(None, {})[1]
         error, partitions = commits.commit(ask)
@@ -69,19 +71,19 @@ class Committing:
             raise KafkaException(error)
         return partitions
 
-    def _commit_nothing(self, ask: Ask, *, is_asynchronous: bool) -> None:
+    def _commit_nothing(self, ask: CommitRequest, *, is_asynchronous: bool) -> None:
         """Answer a commit when nothing is to be committed, as librdkafka does."""
         nothing: Any = KafkaError._NO_OFFSET  # noqa: SLF001 - librdkafka's own codes start with _
         if not is_asynchronous:
             raise KafkaException(KafkaError(nothing, "Commit failed: Local: No offset stored"))
-        if self._parts.commits is not None:
+        if self._members.commits is not None:
             listed = [KafkaPartition(*partition, OFFSET_INVALID) for partition in ask.listed]
-            self._parts.answers.append((KafkaError(nothing), listed))
+            self._members.answers.append((KafkaError(nothing), listed))
 
     def store(self, message: Any, offsets: Any, bare: Callable[..., Any]) -> None:
         """Take what `store_offsets` was given; `bare` is confluent-kafka's own, which says what is wrong."""
         positions = self._arguments.positions(message, offsets)
-        marks = self._parts.marks
+        marks = self._members.marks
         if positions is None or marks is None:
             bare(message, offsets)
         if positions is None:
@@ -89,23 +91,23 @@ class Committing:
         if marks is not None:
             for partition, position in positions:
                 marks.mark(partition, position.next_offset - 1)
-        elif not self._parts.choices.auto_store:
-            self._parts.stored.store(dict(positions))
+        elif not self._members.program_settings.auto_store:
+            self._members.stored.store(dict(positions))
 
     def ask_auto(self, partitions: Collection[TopicPartition] | None = None) -> None:
         """Ask for what `enable.auto.commit` commits now; of these partitions, or of all at an interval."""
-        parts = self._parts
-        if parts.auto is None:
+        members = self._members
+        if members.auto is None:
             return
-        parts.deviating.tell("auto_commit")
+        members.deviating.report("auto_commit")
         positions = self._arguments.automatic()
         if partitions is not None:
             positions = {p: position for p, position in positions.items() if p in partitions}
         if not positions:
             return
-        if parts.commits is not None:
-            ask = Ask(positions, list(positions), is_told=parts.on_commit is not None)
-            parts.commits.ask(ask, will_flush=partitions is not None)
+        if members.commits is not None:
+            ask = CommitRequest(positions, list(positions), is_reported=members.on_commit is not None)
+            members.commits.ask(ask, will_flush=partitions is not None)
         else:
             where = [as_offset(p, position) for p, position in positions.items()]
             self._bare(offsets=where, asynchronous=True)

@@ -16,7 +16,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from ehkafka.consumer.access import CLOSE_WAIT_S
 from ehkafka.consumer.carried_facts import without_ours
 from ehkafka.consumer.committing import Committing
-from ehkafka.consumer.members import Parts
+from ehkafka.consumer.members import Members
 from ehkafka.consumer.polling import PollingConsumer
 from ehkafka.consumer.program_settings import UNMARKED_BYTES_MAX, UNMARKED_RECORDS_MAX, SyncCommit, flattened
 from ehkafka.consumer.rebalances import Rebalances
@@ -107,7 +107,7 @@ class Consumer(PollingConsumer):
         check_client_texts(asked, "Consumer")
         if str(asked.get("group.id", "none")).strip() in {"", "None"}:
             raise ValueError("Failed to create consumer: group.id must be set")
-        parts = self._parts = Parts(
+        members = self._members = Members(
             given,
             properties,
             endpoint=endpoint,
@@ -119,15 +119,15 @@ class Consumer(PollingConsumer):
             sync_commit=sync_commit,
         )
         bare_commit: Any = super().commit
-        self._committing = Committing(parts, bare_commit)
-        self._rebalances = Rebalances(parts, self._committing.ask_auto)
+        self._committing = Committing(members, bare_commit)
+        self._rebalances = Rebalances(members, self._committing.ask_auto)
         self._kept = deque()
-        if parts.endpoint is None:
-            super().__init__(dict(parts.properties))
+        if members.endpoint is None:
+            super().__init__(dict(members.properties))
         else:
-            initialise_consumer(super().__init__, parts.properties)
+            initialise_consumer(super().__init__, members.properties)
         self._is_open = True
-        parts.join(self, self._rebalances.begin_anew)
+        members.join(self, self._rebalances.begin_anew)
 
     # --- committing -----------------------------------------------------------------------------------
 
@@ -176,7 +176,7 @@ class Consumer(PollingConsumer):
     ) -> list[KafkaPartition]:
         """See `confluent_kafka.Consumer.committed`. What our commits say beside is left out."""
         found: list[KafkaPartition] = super().committed(partitions, *timeout, **named)
-        return without_ours(found) if self._is_open and self._parts.log_guard.is_on else found
+        return without_ours(found) if self._is_open and self._members.log_guard.is_on else found
 
     # --- partitions -----------------------------------------------------------------------------------
 
@@ -187,15 +187,15 @@ class Consumer(PollingConsumer):
             # confluent-kafka takes whatever has a text, and ends the process for what librdkafka cannot read.
             topics = list(map(str, topics))
             check_topics(topics, "Consumer.subscribe")
-        parts = self._parts
+        members = self._members
         is_understood = isinstance(topics, list) and len(callbacks) <= len(_REBALANCE_CALLBACKS)
         is_understood &= given.keys() <= _REBALANCE_CALLBACKS and all(map(callable, given.values()))
         if not is_understood or not self._is_open:
             super().subscribe(topics, *callbacks, **named)
             return
-        parts.mirror.subscribed(topics)
-        if parts.endpoint is not None:
-            parts.endpoint.prepare_topics(name for name in topics if not name.startswith("^"))
+        members.mirror.subscribed(topics)
+        if members.endpoint is not None:
+            members.endpoint.prepare_topics(name for name in topics if not name.startswith("^"))
         super().subscribe(topics, **self._rebalances.callbacks(given))
 
     def assign(self, partitions: list[KafkaPartition]) -> None:
@@ -224,17 +224,17 @@ class Consumer(PollingConsumer):
         """See `confluent_kafka.Consumer.seek`. What lies behind is not committed for having been returned."""
         super().seek(partition)
         name = TopicPartition(partition.topic, partition.partition)
-        self._parts.returned.sought(name, partition.offset)
+        self._members.returned.sought(name, partition.offset)
 
     def pause(self, partitions: list[KafkaPartition]) -> None:
         """See `confluent_kafka.Consumer.pause`."""
         super().pause(partitions)
-        if self._parts.marks is not None:
-            self._parts.marks.paused_by_program.update(_names(partitions))
+        if self._members.marks is not None:
+            self._members.marks.paused_by_program.update(_names(partitions))
 
     def resume(self, partitions: list[KafkaPartition]) -> None:
         """See `confluent_kafka.Consumer.resume`."""
-        marks = self._parts.marks
+        marks = self._members.marks
         is_list = isinstance(partitions, list) and all(isinstance(one, KafkaPartition) for one in partitions)
         if marks is None or not is_list:
             super().resume(partitions)
@@ -250,39 +250,39 @@ class Consumer(PollingConsumer):
         if not self._is_open:
             super().close()
             return
-        turns = self._parts.turns
-        if turns.closing == get_ident():
+        access = self._members.access
+        if access.closing == get_ident():
             return  # in a callback of the close
-        if turns.poller == get_ident() and self._parts.deviating.has("callbacks"):
+        if access.poller == get_ident() and self._members.deviating.has("callbacks"):
             # In a callback of `poll` or `consume`. confluent-kafka would take the client away from under its
             # own call, or stand still.
-            self._parts.guarded.close_later()
+            self._members.callbacks.close_later()
             return
-        with turns.lock:
-            turns.closing = turns.closing or get_ident()
+        with access.lock:
+            access.closing = access.closing or get_ident()
         # confluent-kafka would take the client away from under another thread's call, or stand still.
-        is_in = turns.door.acquire(timeout=CLOSE_WAIT_S)
+        is_in = access.door.acquire(timeout=CLOSE_WAIT_S)
         try:
             # Of several that close, the first one inside does.
-            if self._is_open and (is_in or turns.closing == get_ident()):
-                turns.closing = get_ident()
+            if self._is_open and (is_in or access.closing == get_ident()):
+                access.closing = get_ident()
                 self._close()
         finally:
             if is_in:
-                turns.door.release()
+                access.door.release()
 
     def _close(self) -> None:
-        parts = self._parts
+        members = self._members
         try:
-            if parts.turns.poller is None:  # else in a callback, as with `as_confluent={"callbacks"}`
-                self._look_at_positions()
-            self._committing.ask_auto(parts.held)
-            parts.close()
-            if parts.commits is not None:
-                parts.commits.flush()
-                parts.tell_answers()
+            if members.access.poller is None:  # else in a callback, as with `as_confluent={"callbacks"}`
+                self._check_positions()
+            self._committing.ask_auto(members.held)
+            members.close()
+            if members.commits is not None:
+                members.commits.flush()
+                members.report_answers()
         finally:
-            parts.close()
+            members.close()
             # From here on confluent-kafka answers every call, in rebalance callbacks too.
             try:
                 super().close()
@@ -290,9 +290,9 @@ class Consumer(PollingConsumer):
                 self._is_open = False
                 self._kept.clear()
                 self._rebalances.end_all()
-                parts.closed()
-        parts.tell_answers()
-        parts.guarded.release()
+                members.closed()
+        members.report_answers()
+        members.callbacks.release()
 
     def __exit__(
         self,

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 class _Chosen(Consumer):
     """What confluent-kafka's constructor hands on the properties to, and those alone."""
 
-    _choices: dict[str, Any]
+    _program_settings: dict[str, Any]
 
     def __init__(self, conf: dict[str, Any]) -> None:
-        super().__init__(conf, **self._choices)
+        super().__init__(conf, **self._program_settings)
 
 
 class DeserializingConsumer(KafkaDeserializingConsumer[Any, Any], _Chosen):
     """A drop-in for `confluent_kafka.DeserializingConsumer`; takes what `ehkafka.Consumer` takes beside."""
 
-    def __init__(self, conf: dict[str, Any], **choices: Any) -> None:
-        self._choices = choices
+    def __init__(self, conf: dict[str, Any], **program_settings: Any) -> None:
+        self._program_settings = program_settings
         if not isinstance(conf, dict):
             raise TypeError("expected configuration dict")  # as confluent-kafka's other classes say
         super().__init__(conf)

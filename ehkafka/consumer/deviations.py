@@ -1,6 +1,6 @@
-"""Where the drop-in does something else than confluent-kafka: the catalogue, and who has been told.
+"""Where the drop-in does something else than confluent-kafka: the catalogue, and who has been reported.
 
-Values, and one set per consumer. Each deviation is told once, when it first matters; each has a name under
+Values, and one set per consumer. Each deviation is logged once, when it first matters; each has a name under
 which `Consumer(as_confluent=…)` switches it off.
 """
 
@@ -41,7 +41,7 @@ DEVIATIONS: Mapping[Deviation, str] = MappingProxyType(
 
 
 class Deviating:
-    """Which deviations one consumer has, and which of them were told."""
+    """Which deviations one consumer has, and which of them were reported."""
 
     def __init__(self, as_confluent: Collection[Deviation], emit: Callable[[Event], None]) -> None:
         known = get_args(Deviation)
@@ -57,14 +57,14 @@ class Deviating:
             )
         self._off = frozenset(given)
         self._emit = emit
-        self._told: set[Deviation] = set()
+        self._reported: set[Deviation] = set()
 
     def has(self, name: Deviation) -> bool:
         """Tell whether the drop-in does this in its own way."""
         return name not in self._off
 
-    def tell(self, name: Deviation) -> None:
+    def report(self, name: Deviation) -> None:
         """Log it, the first time."""
-        if name not in self._told:
-            self._told.add(name)
+        if name not in self._reported:
+            self._reported.add(name)
             self._emit(DropInDeviated(name, DEVIATIONS[name]))

@@ -1,4 +1,4 @@
-"""Sees to it that a drop-in's positions belong to the logs that it reads: one topic, made anew, is told.
+"""Sees to it that a drop-in's positions belong to the logs that it reads: one topic, made anew, is reported.
 
 librdkafka goes on in the middle of a topic that was deleted and made again under its name. confluent-kafka's
 contract stays: the program hears of it by the log, and its position stays where it is. Where the program has
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ehkafka.positions.log_asker import CommitsQuestion
     from ehkafka.progress.metadata import LogFacts
 
-LOOK_S: Final = 0.5
+CHECK_S: Final = 0.5
 # A program may be busy with one batch for long; that alone hides no new log.
 STANDSTILL_S: Final = 60.0
 # Between two tries to read what the group has committed.
@@ -77,7 +77,7 @@ class LogGuard:
         self._watch = LogWatch(
             self.facts, self.asker, time.monotonic, standstill_s=STANDSTILL_S, wants_bounds=True
         )
-        self._next_look_s = float("-inf")
+        self._next_check_s = float("-inf")
         # What the group had committed when partitions began.
         self._commits: dict[TopicPartition, int] = {}
         self._reading: CommitsQuestion | None = None
@@ -95,7 +95,7 @@ class LogGuard:
         """These begin, at the group's commits as far as nobody says otherwise."""
         if self.is_on:
             self.facts.begun(partitions)
-            self._next_look_s = float("-inf")
+            self._next_check_s = float("-inf")
 
     def read(
         self, commits: Mapping[TopicPartition, KafkaPartition], known: Mapping[TopicPartition, LogFacts]
@@ -132,23 +132,23 @@ class LogGuard:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - librdkafka's own codes start with _
             self._watch.ask_soon()
 
-    def look(self, now_s: float) -> dict[TopicPartition, int]:
+    def check(self, now_s: float) -> dict[TopicPartition, int]:
         """Ask and hear what is due, tell, and return where partitions are to begin anew. Twice a second."""
-        if not self.is_on or now_s < self._next_look_s:
+        if not self.is_on or now_s < self._next_check_s:
             return {}
-        self._next_look_s = now_s + LOOK_S
+        self._next_check_s = now_s + CHECK_S
         self._read_commits(now_s)
         anew = {}
-        for partition, reason in self._watch.look().items():
+        for partition, reason in self._watch.check().items():
             offset = self._replaced(partition, reason)
             if offset is not None:
                 anew[partition] = offset
         return anew
 
     @property
-    def next_look_s(self) -> float:
+    def next_check_s(self) -> float:
         """When there is something to look at."""
-        return self._next_look_s if self.is_on and self.facts.has_any else float("inf")
+        return self._next_check_s if self.is_on and self.facts.has_any else float("inf")
 
     def stop(self) -> None:
         """Ask nothing any more."""

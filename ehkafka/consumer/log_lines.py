@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
 
 
-class Telling:
+class ConsumerLog:
     """Logs the events of one consumer under `ehkafka.consumer`, repeated warnings thinned. Any thread."""
 
     def __init__(self) -> None:

@@ -4,8 +4,8 @@ The lanes' bookkeeping with a lane for each record, so that any order will do; t
 workers. What is delivered and not marked is bounded: a partition that holds too much is paused until half
 of it is marked. A record's size and offset are kept, never the message: its value may be anything by now.
 
-`delivered`, `look` and `ended` are the polling thread's; `mark` and `position` may come from any. A program
-that marks nothing any more stands still; that is told.
+`delivered`, `check` and `ended` are the polling thread's; `mark` and `position` may come from any. A program
+that marks nothing any more stands still; that is reported.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 # Records that one look hands out at most, so that the bounds hold for programs that take many at once.
 BATCH_RECORDS_MAX = 1_000
-# While something is paused and nothing was marked for so long, so often it is told.
+# While something is paused and nothing was marked for so long, so often it is reported.
 MISSING_S = 30.0
 
 
@@ -93,7 +93,7 @@ class Marks:
         # Under the lock.
         self._dispatcher = Dispatcher()
         self._epochs = itertools.count(1)
-        # When a record was marked last, or it was told that none is.
+        # When a record was marked last, or it was logged that none is.
         self._moved_s = clock()
         # Polling thread. What the program itself has paused stays so; what was ours when it was paused may
         # come back, and librdkafka remembers the pause.
@@ -145,8 +145,8 @@ class Marks:
         """Return up to where a commit may go, None for a partition that is not ours. O(unmarked)."""
         with self._lock:
             assignment = self._dispatcher.assignments.get(partition)
-            look = self._saver.look(assignment) if assignment is not None else None
-        return self._saver.position(look) if look is not None else None
+            sample = self._saver.sample(assignment) if assignment is not None else None
+        return self._saver.position(sample) if sample is not None else None
 
     def passed(
         self, partition: TopicPartition, last: int | None, next_offset: int, leader_epoch: int | None
@@ -164,7 +164,7 @@ class Marks:
         with self._lock:
             return list(self._dispatcher.assignments)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Let go on what has room again."""
         if self._left_paused:
             back = self._left_paused - self.paused_by_program
@@ -179,7 +179,7 @@ class Marks:
         free = [partition for partition in going if partition not in self.paused_by_program]
         if free:
             resume(self._consumer, [dispatcher.assignments[partition] for partition in free])
-        self._tell_if_none_come()
+        self._report_if_none_come()
 
     def is_held(self, partition: TopicPartition) -> bool:
         """Tell whether the flow control keeps a partition paused."""
@@ -232,7 +232,7 @@ class Marks:
         self._dispatcher.end(assignment)
         self._saver.forget(assignment.partition, assignment.epoch)
 
-    def _tell_if_none_come(self) -> None:
+    def _report_if_none_come(self) -> None:
         now_s = self._clock()
         held = self._halted.union(self._flow.paused)
         if not held or now_s - self._moved_s < MISSING_S:

@@ -1,6 +1,6 @@
 """What one drop-in consumer is made of, and in which order its parts come up and end.
 
-`Parts` is made before librdkafka's client exists, because its callbacks go into the client's properties;
+`Members` is made before librdkafka's client exists, because its callbacks go into the client's properties;
 `join` brings both together. Constructed and closed by the consumer, on its program's thread.
 """
 
@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka.cimpl import Consumer as KafkaConsumer
 
 from ehkafka.checkpoints.store_mirror import checked_choice
-from ehkafka.consumer.access import Turns
+from ehkafka.consumer.access import Access
 from ehkafka.consumer.anew import Anew
 from ehkafka.consumer.auto_commit import AutoCommit
-from ehkafka.consumer.callbacks import Guarded
+from ehkafka.consumer.callbacks import Callbacks
 from ehkafka.consumer.commits import Commits
 from ehkafka.consumer.deviations import Deviating
 from ehkafka.consumer.log_guard import LogGuard
-from ehkafka.consumer.log_lines import Telling
+from ehkafka.consumer.log_lines import ConsumerLog
 from ehkafka.consumer.marks import Marks
 from ehkafka.consumer.mirrored import Mirrored
 from ehkafka.consumer.passed import Passed
 from ehkafka.consumer.positions import Returned, Stored
-from ehkafka.consumer.program_settings import Choices, auto_commit_s, flattened, is_true
+from ehkafka.consumer.program_settings import ProgramSettings, auto_commit_s, flattened, is_true
 from ehkafka.endpoint.client import check_client_version
 from ehkafka.endpoint.drop_in import check_drop_in, drop_in_properties, endpoint_of
 from ehkafka.endpoint.keys.watch import CredentialWatch
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 _CALLBACKS = ("error_cb", "stats_cb", "throttle_cb", "on_commit")
 # How often a rotated key is looked for.
-CREDENTIAL_LOOK_S = 1.0
+CREDENTIAL_CHECK_S = 1.0
 
 
 class BareConsumer:
@@ -62,8 +62,8 @@ class BareConsumer:
             setattr(self, name, getattr(kind, name).__get__(consumer))
 
 
-class Parts:
-    """The parts of one consumer."""
+class Members:
+    """What one consumer is made of."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Parts:
         endpoint: Endpoint | None,
         mirror: MirrorChoice | None,
         as_confluent: Collection[Deviation],
-        **choices: Any,
+        **program_settings: Any,
     ) -> None:
         """Raise `ConfigurationError` for what cannot work."""
         if endpoint is not None:
@@ -81,27 +81,28 @@ class Parts:
         mirror = checked_choice(mirror, "Consumer")
         asked = flattened(config, more)
         check_drop_in(asked)
-        self.telling = Telling()
-        self.deviating = Deviating(as_confluent, self.telling.emit)
-        self.choices = Choices(
-            auto_commit=is_true(asked, "enable.auto.commit") and self._emulates(choices["contiguous"]),
+        self.log_lines = ConsumerLog()
+        self.deviating = Deviating(as_confluent, self.log_lines.emit)
+        self.program_settings = ProgramSettings(
+            auto_commit=is_true(asked, "enable.auto.commit")
+            and self._emulates(program_settings["contiguous"]),
             auto_commit_s=auto_commit_s(asked),
-            auto_store=is_true(asked, "enable.auto.offset.store") and not choices["contiguous"],
-            **choices,
+            auto_store=is_true(asked, "enable.auto.offset.store") and not program_settings["contiguous"],
+            **program_settings,
         )
         self.endpoint = self._endpoint(endpoint, asked)
         self.is_event_hubs = self.endpoint is not None and self.endpoint.is_event_hubs
-        self.guarded = Guarded(lambda: self.deviating.tell("callbacks"))
+        self.callbacks = Callbacks(lambda: self.deviating.report("callbacks"))
         self.on_commit: Callable[..., Any] | None = None
         self.returned = Returned()
         self.log_guard = LogGuard(
             asked,
             self.returned,
-            self.telling.emit,
+            self.log_lines.emit,
             is_on=self.deviating.has("replaced_logs"),
-            begins_anew=self.choices.contiguous or mirror is not None,
+            begins_anew=self.program_settings.contiguous or mirror is not None,
         )
-        self.mirror = Mirrored(mirror, self.endpoint, asked, self.telling.emit, self.log_guard.asker)
+        self.mirror = Mirrored(mirror, self.endpoint, asked, self.log_lines.emit, self.log_guard.asker)
         self.properties = self._properties(asked)
         self.stored = Stored()
         # What librdkafka has assigned. Replaced with the assignment; read by any thread: `assignment()` would
@@ -109,19 +110,20 @@ class Parts:
         self.held: frozenset[TopicPartition] = frozenset()
         # Answers that `on_commit` is still to hear, oldest first. Any thread appends, the polling one takes.
         self.answers: deque[Answer] = deque()
-        self.turns = Turns()
+        self.access = Access()
         now_s = time.monotonic()
-        self.auto = AutoCommit(self.choices.auto_commit_s, now_s) if self.choices.auto_commit else None
+        settings = self.program_settings
+        self.auto = AutoCommit(settings.auto_commit_s, now_s) if settings.auto_commit else None
         credential = self.endpoint.credential if self.endpoint is not None else None
-        self.credential = CredentialWatch(credential, self.telling.emit)
-        self._next_credential_look_s = 0.0 if credential is not None else float("inf")
+        self.credential = CredentialWatch(credential, self.log_lines.emit)
+        self._next_credential_check_s = 0.0 if credential is not None else float("inf")
         self.is_cooperative = (
             "cooperative" in str(asked.get("partition.assignment.strategy"))
             or str(asked.get("group.protocol")).lower() == "consumer"
         )
         # When the polling thread has something to look after.
-        self.next_look_s = 0.0
-        self.has_looks = self.auto is not None or credential is not None or self.log_guard.is_on
+        self.next_check_s = 0.0
+        self.has_checks = self.auto is not None or credential is not None or self.log_guard.is_on
         self.marks: Marks | None = None
         self.commits: Commits | None = None
         self.anew: Anew | None = None
@@ -131,13 +133,13 @@ class Parts:
     def join(self, consumer: KafkaConsumer, begin_anew: Callable[[TopicPartition], None]) -> None:
         """Take up the client that was just opened. `begin_anew` forgets a partition's old log."""
         bare: Any = BareConsumer(consumer)
-        if self.choices.contiguous:
-            limits = self.choices.unmarked_records_max, self.choices.unmarked_bytes_max
-            self.marks = Marks(bare, records_max=limits[0], bytes_max=limits[1], emit=self.telling.emit)
+        if self.program_settings.contiguous:
+            limits = self.program_settings.unmarked_records_max, self.program_settings.unmarked_bytes_max
+            self.marks = Marks(bare, records_max=limits[0], bytes_max=limits[1], emit=self.log_lines.emit)
         spacing_s = COMMIT_INTERVAL_S_MIN if self.is_event_hubs else 0.0
         ledger = CommitLedger(CommitPacing(spacing_s, spacing_s=spacing_s))
         committer = Committer(
-            ledger, clock=time.monotonic, emit=self.telling.emit, fatal=lambda _told_by_the_answer: None
+            ledger, clock=time.monotonic, emit=self.log_lines.emit, fatal=lambda _reported_by_the_answer: None
         )
         self.log_guard.use(self.properties)
         self.anew = Anew(bare, self, begin_anew)
@@ -148,24 +150,24 @@ class Parts:
                 bare,
                 committer,
                 ledger,
-                self.turns,
+                self.access,
                 answers=self.answers,
                 clock=time.monotonic,
                 facts=self.log_guard.facts,
                 **marked,
             )
         if self.auto is not None:
-            self.passed = Passed(bare, self.turns, self.marks or self._done())
+            self.passed = Passed(bare, self.access, self.marks or self._done())
         self.credential.start(consumer)
 
     def _done(self) -> Returned | Stored:
-        return self.returned if self.choices.auto_store else self.stored
+        return self.returned if self.program_settings.auto_store else self.stored
 
     def close(self) -> None:
         """End everything but the client."""
         self.credential.stop()
         self.log_guard.stop()
-        self._next_credential_look_s = float("inf")
+        self._next_credential_check_s = float("inf")
         if self.commits is not None:
             self.commits.stop()
 
@@ -174,16 +176,16 @@ class Parts:
         if self.commits is not None:
             self.commits.closed()
         self.mirror.stop()
-        self.telling.close()
+        self.log_lines.close()
 
-    def look(self, now_s: float) -> bool:
+    def check(self, now_s: float) -> bool:
         """Do what is due on the polling thread; tell whether it is time for an automatic commit."""
-        if now_s >= self._next_credential_look_s:
-            self._next_credential_look_s = now_s + CREDENTIAL_LOOK_S
+        if now_s >= self._next_credential_check_s:
+            self._next_credential_check_s = now_s + CREDENTIAL_CHECK_S
             self.credential.apply()
         is_due = self.auto is not None and self.auto.is_due(now_s)
         auto_s = float("inf") if self.auto is None else self.auto.next_s
-        self.next_look_s = min(self._next_credential_look_s, auto_s, self.log_guard.next_look_s)
+        self.next_check_s = min(self._next_credential_check_s, auto_s, self.log_guard.next_check_s)
         return is_due
 
     def _emulates(self, contiguous: object) -> bool:
@@ -208,10 +210,10 @@ class Parts:
             check_client_version()
             result = drop_in_properties(self.endpoint, result)
             if self.is_event_hubs:
-                self.deviating.tell("settings")
-        if self.choices.auto_commit:
+                self.deviating.report("settings")
+        if self.program_settings.auto_commit:
             result["enable.auto.commit"] = False
-        if self.choices.contiguous:
+        if self.program_settings.contiguous:
             result["enable.auto.offset.store"] = False
         return HiddenProperties(result | self._callbacks(callables))
 
@@ -220,26 +222,26 @@ class Parts:
         on_commit = result.get("on_commit")
         self.on_commit = on_commit if callable(on_commit) else None
         if self.deviating.has("coalescing") and ("on_commit" not in result or callable(on_commit)):
-            result["on_commit"] = self._hear
+            result["on_commit"] = self._on_error
         if self.deviating.has("callbacks"):
             for name in _CALLBACKS:
                 if callable(result.get(name)):
-                    result[name] = self.guarded.guard(result[name])
+                    result[name] = self.callbacks.guard(result[name])
         # Beside a program's own alone: to set one takes librdkafka's own log line away.
         if self.log_guard.is_on and callable(result.get("error_cb")):
             result["error_cb"] = _overheard(self.log_guard.hears, result["error_cb"])
         return result
 
-    def _hear(self, error: KafkaError | None, partitions: list[Any]) -> None:
+    def _on_error(self, error: KafkaError | None, partitions: list[Any]) -> None:
         """Take librdkafka's answer to an asynchronous commit, inside `poll`, `consume` or `close`."""
         commits = self.commits
         assert commits is not None
         if commits.on_commit(error, partitions):
-            self.tell_answers()
+            self.report_answers()
         elif self.on_commit is not None:
             self.on_commit(error, partitions)
 
-    def tell_answers(self) -> None:
+    def report_answers(self) -> None:
         """Let the program hear what its commits were answered. May raise what `on_commit` raises."""
         while self.answers:
             answer = self.answers.popleft()
@@ -247,10 +249,10 @@ class Parts:
                 self.on_commit(*answer)
 
 
-def _overheard(hear: Callable[[KafkaError], None], callback: Callable[..., Any]) -> Callable[..., Any]:
+def _overheard(on_error: Callable[[KafkaError], None], callback: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(callback, updated=())
     def overheard(error: KafkaError) -> Any:
-        hear(error)
+        on_error(error)
         return callback(error)
 
     return overheard

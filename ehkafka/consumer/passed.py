@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Consumer
 
-    from ehkafka.consumer.access import Turns
+    from ehkafka.consumer.access import Access
     from ehkafka.consumer.marks import Marks
     from ehkafka.consumer.positions import Returned, Stored
     from ehkafka.records import TopicPartition
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 class Passed:
     """Raises what a program was given to where the client stands."""
 
-    def __init__(self, consumer: Consumer, turns: Turns, done: Returned | Stored | Marks) -> None:
+    def __init__(self, consumer: Consumer, access: Access, done: Returned | Stored | Marks) -> None:
         """`consumer` is confluent-kafka's own view; `done` is what the automatic commits go by."""
         self._consumer = consumer
-        self._turns = turns
+        self._access = access
         self._done = done
         self._positions = ClientPositions()
 
@@ -36,23 +36,23 @@ class Passed:
         """These were just assigned. Also in a callback."""
         self._positions.begin(self._consumer, partitions)
 
-    def look(self, partitions: Iterable[TopicPartition], returned: Returned) -> None:
+    def check(self, partitions: Iterable[TopicPartition], returned: Returned) -> None:
         """Take over where the client stands. Between two polls, when all is returned that it handed out.
 
         Not while somebody else is inside of the consumer: the next look will do.
         """
-        turns = self._turns
-        before, turns.poller = turns.poller, get_ident()
+        access = self._access
+        before, access.poller = access.poller, get_ident()
         try:
-            if not turns.is_sending:
+            if not access.is_sending:
                 for partition in partitions:
-                    self._look_at(partition, returned)
+                    self._check_at(partition, returned)
         finally:
-            turns.poller = before
-            if before is None and turns.waiting_threads:
-                turns.poll_is_over()
+            access.poller = before
+            if before is None and access.waiting_threads:
+                access.poll_is_over()
 
-    def _look_at(self, partition: TopicPartition, returned: Returned) -> None:
+    def _check_at(self, partition: TopicPartition, returned: Returned) -> None:
         last = returned.last(partition)
         found = self._positions.beyond(self._consumer, partition, last)
         if found is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from confluent_kafka.cimpl import Consumer as KafkaConsumer
 
-from ehkafka.consumer.access import Turns
+from ehkafka.consumer.access import Access
 from ehkafka.consumer.positions import Returned
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ehkafka.consumer.commit_requests import Answer
     from ehkafka.consumer.committing import Committing
-    from ehkafka.consumer.members import Parts
+    from ehkafka.consumer.members import Members
 
 _poll: Any = KafkaConsumer.poll
 _consume: Any = KafkaConsumer.consume
@@ -31,7 +31,7 @@ _NOTHING = (0,)
 
 
 class Unopened:
-    """Stands for the `Parts` of a consumer before its constructor has run, or after it has failed.
+    """Stands for the `Members` of a consumer before its constructor has run, or after it has failed.
 
     A program's own class may forget to call the constructor above it. Each call has to come by
     confluent-kafka then, which knows what is wrong with it, so every part that is asked on the way there is
@@ -39,10 +39,10 @@ class Unopened:
     """
 
     answers: tuple[Answer, ...] = ()
-    has_looks = False
+    has_checks = False
     marks = None
     commits = None
-    turns = Turns()
+    access = Access()
     # Nothing is ever put into it: confluent-kafka returns nothing without a client.
     returned = Returned()
 
@@ -51,7 +51,7 @@ class PollingConsumer(KafkaConsumer):
     """A consumer that looks after its commits whenever it is polled."""
 
     # Replaced by the constructor, which a program's own class may not have called.
-    _parts: Parts = cast("Parts", Unopened())
+    _members: Members = cast("Members", Unopened())
     _is_open = False
     # Returned by librdkafka and not yet by us: a callback raised meanwhile. Polling thread.
     _kept: deque[Message] = cast("deque[Message]", ())
@@ -59,27 +59,27 @@ class PollingConsumer(KafkaConsumer):
 
     def poll(self, timeout: float = -1) -> Message | None:
         """See `confluent_kafka.Consumer.poll`."""
-        parts = self._parts
-        turns = parts.turns
-        door = turns.door
-        if (turns.closing is not None or not door.acquire(False)) and not turns.come_in(timeout):
+        members = self._members
+        access = members.access
+        door = access.door
+        if (access.closing is not None or not door.acquire(False)) and not access.come_in(timeout):
             return None if self._is_open else _poll(self, 0)
         try:
-            returned = parts.returned
+            returned = members.returned
             if returned.has_latest:
                 returned.begin()
-            if parts.answers or (parts.has_looks and monotonic() >= parts.next_look_s):
-                self._look()
-            marks = parts.marks
+            if members.answers or (members.has_checks and monotonic() >= members.next_check_s):
+                self._check()
+            marks = members.marks
             if marks is not None:
-                marks.look()
+                marks.check()
             if self._kept:
                 message: Message | None = self._kept.popleft()
             else:
                 if marks is not None:
                     marks.room(1)
                 message = self._wait(_poll, (), timeout)
-                if parts.guarded.is_cut:
+                if members.callbacks.is_cut:
                     message = next(iter(self._cut([] if message is None else [message])), None)
             if message is not None:
                 returned.took_one(message)
@@ -91,29 +91,29 @@ class PollingConsumer(KafkaConsumer):
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
         """See `confluent_kafka.Consumer.consume`."""
-        parts = self._parts
-        turns = parts.turns
-        if (turns.closing is not None or not turns.door.acquire(False)) and not turns.come_in(timeout):
+        members = self._members
+        access = members.access
+        if (access.closing is not None or not access.door.acquire(False)) and not access.come_in(timeout):
             return [] if self._is_open else _consume(self, 1, 0)
         try:
             return self._consume(num_messages, timeout)
         finally:
-            turns.door.release()
+            access.door.release()
 
     def _consume(self, num_messages: int, timeout: float) -> list[Message]:
-        parts = self._parts
-        returned, marks = parts.returned, parts.marks
+        members = self._members
+        returned, marks = members.returned, members.marks
         returned.begin()
-        self._look()
+        self._check()
         if marks is not None:
-            marks.look()
+            marks.check()
         if self._kept:
             batch = [self._kept.popleft() for _ in range(min(num_messages, len(self._kept)))]
         else:
             if marks is not None and num_messages > 0:
                 num_messages = marks.room(num_messages)
             batch = self._wait(_consume, (num_messages,), timeout)
-            if parts.guarded.is_cut:
+            if members.callbacks.is_cut:
                 batch = self._cut(batch)
         if batch:
             returned.took(batch)
@@ -123,68 +123,68 @@ class PollingConsumer(KafkaConsumer):
 
     def _wait(self, call: Any, arguments: tuple[Any, ...], timeout: Any) -> Any:
         """Ask librdkafka, in pieces where it may take long: others have to come by in between."""
-        commits = self._parts.commits
+        commits = self._members.commits
         if commits is None:
             return call(self, *arguments, timeout)
-        turns = self._parts.turns
-        turns.poller = turns.last_poller = get_ident()
+        access = self._members.access
+        access.poller = access.last_poller = get_ident()
         try:
-            if turns.is_sending or turns.is_wanted:
+            if access.is_sending or access.is_wanted:
                 commits.pump_from_poll()
-            is_long = isinstance(timeout, _NUMBERS) and not 0 <= timeout <= turns.piece_s
+            is_long = isinstance(timeout, _NUMBERS) and not 0 <= timeout <= access.piece_s
             if is_long and arguments != _NOTHING:
                 return self._wait_in_pieces(call, arguments, timeout)
             return call(self, *arguments, timeout)
         finally:
-            turns.poller = None
-            turns.polls += 1
-            if turns.waiting_threads:
-                turns.poll_is_over()
+            access.poller = None
+            access.polls += 1
+            if access.waiting_threads:
+                access.poll_is_over()
 
     def _wait_in_pieces(self, call: Any, arguments: tuple[Any, ...], timeout: float) -> Any:
-        parts = self._parts
-        assert parts.commits is not None
+        members = self._members
+        assert members.commits is not None
         ends_s = monotonic() + timeout if timeout >= 0 else float("inf")
         while True:
-            piece_s = parts.turns.piece_s
+            piece_s = members.access.piece_s
             left_s = ends_s - monotonic()
             found = call(self, *arguments, max(0.0, min(piece_s, left_s)))
             is_empty = found is None or (isinstance(found, list) and not found)
-            if not is_empty or left_s <= piece_s or parts.guarded.is_cut:
+            if not is_empty or left_s <= piece_s or members.callbacks.is_cut:
                 return found
-            parts.turns.refuse_while_closing()
-            parts.commits.pump()
-            self._look()
-            if parts.marks is not None:
-                parts.marks.look()
+            members.access.refuse_while_closing()
+            members.commits.pump()
+            self._check()
+            if members.marks is not None:
+                members.marks.check()
 
     def _cut(self, messages: list[Message]) -> list[Message]:
         """Do what a callback had to leave for the end of the call, and return what that returns."""
-        guarded = self._parts.guarded
-        if guarded.is_close_wanted:
+        callbacks = self._members.callbacks
+        if callbacks.is_close_wanted:
             self.close()  # raises as well what was kept
             return messages
         # What was about to be returned is returned by the next call.
         self._kept.extend(messages)
-        guarded.release()
+        callbacks.release()
         return []
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Do what the polling thread has to do now and then. May raise what `on_commit` raises."""
-        parts = self._parts
-        if parts.answers:
-            parts.tell_answers()
-        if not parts.has_looks:
+        members = self._members
+        if members.answers:
+            members.report_answers()
+        if not members.has_checks:
             return
         now_s = monotonic()
-        if parts.anew is not None and self._is_open and not self._kept:
-            parts.anew.look(parts.log_guard.look(now_s))
-        if parts.look(now_s) and self._is_open:
-            self._look_at_positions()
+        if members.anew is not None and self._is_open and not self._kept:
+            members.anew.check(members.log_guard.check(now_s))
+        if members.check(now_s) and self._is_open:
+            self._check_positions()
             self._committing.ask_auto()
 
-    def _look_at_positions(self) -> None:
+    def _check_positions(self) -> None:
         """Let the automatic commit pass what is no record, if all that librdkafka handed out was returned."""
-        parts = self._parts
-        if parts.passed is not None and not self._kept and not parts.returned.has_latest:
-            parts.passed.look(parts.held, parts.returned)
+        members = self._members
+        if members.passed is not None and not self._kept and not members.returned.has_latest:
+            members.passed.check(members.held, members.returned)

@@ -25,7 +25,7 @@ UNMARKED_BYTES_MAX = 128 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class ProgramSettings:
     """What the drop-in does for one program. `auto_commit_s`: None where only closing commits."""
 
     auto_commit: bool

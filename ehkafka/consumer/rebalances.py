@@ -17,7 +17,7 @@ from ehkafka.records import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ehkafka.consumer.members import Parts
+    from ehkafka.consumer.members import Members
     from ehkafka.progress.metadata import LogFacts
 
     _Commits = tuple[Mapping[TopicPartition, KafkaPartition], Mapping[TopicPartition, LogFacts]]
@@ -34,8 +34,8 @@ COMMITTED_S = 2.0
 class Rebalances:
     """Follows the assignment of one consumer."""
 
-    def __init__(self, parts: Parts, ask_auto: Callable[[Sequence[TopicPartition]], None]) -> None:
-        self._parts = parts
+    def __init__(self, members: Members, ask_auto: Callable[[Sequence[TopicPartition]], None]) -> None:
+        self._members = members
         self._ask_auto = ask_auto
         self._assigned: set[TopicPartition] = set()
         # While a callback runs: whatever it assigns or unassigns, this room follows the rebalance.
@@ -57,7 +57,7 @@ class Rebalances:
         def lost(consumer: Any, partitions: list[KafkaPartition]) -> None:
             self._lose(consumer, partitions, on_lost)
 
-        guard = self._parts.guarded.guard if self._parts.deviating.has("callbacks") else _unguarded
+        guard = self._members.callbacks.guard if self._members.deviating.has("callbacks") else _unguarded
         return {"on_assign": guard(assigned), "on_revoke": guard(revoked), "on_lost": guard(lost)}
 
     def assigned(self, partitions: Iterable[KafkaPartition], *, anew: bool) -> None:
@@ -70,7 +70,7 @@ class Rebalances:
             if anew:
                 self._end(list(self._assigned))
             self._begin(names)
-        self._parts.log_guard.placed(places)
+        self._members.log_guard.placed(places)
 
     def unassigned(self, partitions: Iterable[KafkaPartition] | None) -> None:
         """The program has unassigned these itself; None: all."""
@@ -87,9 +87,9 @@ class Rebalances:
 
     def _assign(self, consumer: Any, partitions: list[KafkaPartition], callback: Callback | None) -> None:
         names = _names(partitions)
-        assign = _incremental_assign if self._parts.is_cooperative else _assign
+        assign = _incremental_assign if self._members.is_cooperative else _assign
         try:
-            begin_at = self._parts.mirror.begin_at(consumer, partitions)
+            begin_at = self._members.mirror.begin_at(consumer, partitions)
         except BaseException:
             # Nothing is read: where librdkafka would begin could skip what was never handled.
             assign(consumer, [])
@@ -97,17 +97,17 @@ class Rebalances:
         # What the callback does to its list counts only if it assigns that.
         places = [KafkaPartition(*name, place.offset) for name, place in zip(names, begin_at, strict=True)]
         commits, known = (
-            self._parts.mirror.found() if self._parts.mirror.is_on else self._commits(consumer, names)
+            self._members.mirror.found() if self._members.mirror.is_on else self._commits(consumer, names)
         )
         self._begin(names)
-        self._parts.log_guard.read(commits, known)
+        self._members.log_guard.read(commits, known)
         try:
             self._call(consumer, begin_at, callback)
         finally:
             if not self._did_assign:
                 if any(place.offset >= 0 for place in places):
                     assign(consumer, places)
-                self._hold(names, anew=not self._parts.is_cooperative)
+                self._hold(names, anew=not self._members.is_cooperative)
 
     def _revoke(self, consumer: Any, partitions: list[KafkaPartition], callback: Callback | None) -> None:
         names = _names(partitions)
@@ -115,14 +115,14 @@ class Rebalances:
         try:
             self._call(consumer, partitions, callback)
         finally:
-            if self._parts.commits is not None:
-                self._parts.commits.flush()
+            if self._members.commits is not None:
+                self._members.commits.flush()
             self._leave(names)
 
     def _lose(self, consumer: Any, partitions: list[KafkaPartition], callback: Callback | None) -> None:
         names = _names(partitions)
-        if self._parts.commits is not None:
-            self._parts.commits.drop(names)
+        if self._members.commits is not None:
+            self._members.commits.drop(names)
         try:
             self._call(consumer, partitions, callback)
         finally:
@@ -138,52 +138,52 @@ class Rebalances:
 
     def _leave(self, names: list[TopicPartition]) -> None:
         if not self._did_assign:  # confluent-kafka does it
-            self._let_go(names, everything=not self._parts.is_cooperative)
+            self._let_go(names, everything=not self._members.is_cooperative)
         self._end(names)
 
     def _hold(self, names: Iterable[TopicPartition], *, anew: bool) -> None:
-        parts = self._parts
-        parts.held = frozenset(names) if anew else parts.held.union(names)
+        members = self._members
+        members.held = frozenset(names) if anew else members.held.union(names)
 
     def _let_go(self, names: Iterable[TopicPartition], *, everything: bool) -> None:
-        parts = self._parts
-        parts.held = frozenset() if everything else parts.held.difference(names)
+        members = self._members
+        members.held = frozenset() if everything else members.held.difference(names)
 
     def _begin(self, names: list[TopicPartition]) -> None:
         self._forget(names)
         self._assigned.update(names)
-        self._parts.returned.assigned(self._assigned)
-        self._parts.mirror.assigned(names)
-        if self._parts.log_guard.is_on:
-            self._parts.log_guard.begun(names)
-            self._parts.next_look_s = 0.0
-        if self._parts.passed is not None:
-            self._parts.passed.begin(names)
+        self._members.returned.assigned(self._assigned)
+        self._members.mirror.assigned(names)
+        if self._members.log_guard.is_on:
+            self._members.log_guard.begun(names)
+            self._members.next_check_s = 0.0
+        if self._members.passed is not None:
+            self._members.passed.begin(names)
 
     def _end(self, names: list[TopicPartition]) -> None:
         self._forget(names)
         self._assigned.difference_update(names)
-        self._parts.returned.assigned(self._assigned)
-        self._parts.mirror.ended(names)
-        self._parts.log_guard.ended(names)
-        if self._parts.anew is not None:
-            self._parts.anew.drop(names)
+        self._members.returned.assigned(self._assigned)
+        self._members.mirror.ended(names)
+        self._members.log_guard.ended(names)
+        if self._members.anew is not None:
+            self._members.anew.drop(names)
 
     def begin_anew(self, partition: TopicPartition) -> None:
         """Its log is another one, and it was moved there: what is of the old one counts no more."""
-        parts, names = self._parts, [partition]
-        if parts.commits is not None:
-            parts.commits.drop(names)
+        members, names = self._members, [partition]
+        if members.commits is not None:
+            members.commits.drop(names)
         self._forget(names)
-        parts.mirror.ended(names)
-        parts.mirror.assigned(names)
-        parts.log_guard.begun_anew(partition)
-        if parts.passed is not None:
-            parts.passed.begin(names)
+        members.mirror.ended(names)
+        members.mirror.assigned(names)
+        members.log_guard.begun_anew(partition)
+        if members.passed is not None:
+            members.passed.begin(names)
 
     def _commits(self, consumer: Any, names: list[TopicPartition]) -> _Commits:
         """Read the group's commits before another one of ours takes their place: only for the guard."""
-        if self._parts.marks is None or not self._parts.log_guard.is_on:
+        if self._members.marks is None or not self._members.log_guard.is_on:
             return {}, {}
         asked = [KafkaPartition(*name) for name in names]
         try:
@@ -193,13 +193,13 @@ class Rebalances:
         return {TopicPartition(p.topic, p.partition): p for p in found if p.offset >= 0 and not p.error}, {}
 
     def _forget(self, names: list[TopicPartition]) -> None:
-        parts = self._parts
-        parts.returned.forget(names)
-        parts.stored.forget(names)
-        if parts.marks is not None:
-            parts.marks.ended(names)
-        if parts.commits is not None:
-            parts.commits.forget(names)
+        members = self._members
+        members.returned.forget(names)
+        members.stored.forget(names)
+        if members.marks is not None:
+            members.marks.ended(names)
+        if members.commits is not None:
+            members.commits.forget(names)
 
 
 def _names(partitions: Iterable[KafkaPartition]) -> list[TopicPartition]:

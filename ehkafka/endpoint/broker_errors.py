@@ -1,6 +1,6 @@
 """Errors that librdkafka reports in the stream or by callback: which of them end the app, and how.
 
-On the poll thread. What librdkafka fixes itself is told as an event and no more.
+On the poll thread. What librdkafka fixes itself is reported as an event and no more.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LOOKUP_TIMEOUT_S = 5.0
 
-# librdkafka's own codes start with an underscore. Errors are told apart by code alone: `==` of a `KafkaError`
+# librdkafka's own codes start with an underscore. Errors differ by code alone: `==` of a `KafkaError`
 # and a text leaves an exception set in C, and the next call of anything fails.
 _FENCED = {KafkaError.FENCED_INSTANCE_ID, KafkaError._FENCED}  # noqa: SLF001
 # Of one partition: its next offset is not in the log.
@@ -42,7 +42,7 @@ _DENIED = {
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 }
 ALL_BROKERS_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001
-# Connection errors that librdkafka keeps trying to fix for as long as it takes; the app is told.
+# Connection errors that librdkafka keeps trying to fix for as long as it takes; the app is reported.
 MAY_RECOVER = {
     ALL_BROKERS_DOWN,
     KafkaError._AUTHENTICATION,  # noqa: SLF001
@@ -78,7 +78,7 @@ def unreachable(
 ) -> EndpointError:
     """Return the error for a broker that nobody got an answer from at the start.
 
-    `heard` is what the client told by callback: it knows why, while `refusal` mostly says that time ran out.
+    `heard` is what the client reported by callback, with the reason; `refusal` mostly says that time ran out.
     """
     tried = f"{addresses} could not be reached within {seconds(waited_s)}"
     if (known := next((each for each in heard if each.code() in EXPLAINING), None)) is not None:

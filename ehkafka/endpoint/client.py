@@ -85,8 +85,8 @@ def check_client_version(client: str | None = None, library: str | None = None) 
 def describe_error(error: KafkaError) -> str:
     """Return the error's name and text with its usual cause and the next step, in one line."""
     # The broker's own words may be among them: nothing that steers a terminal gets through.
-    said = _printable(" ".join(_KEY_IN_TEXT.sub(r"\1***", error.str()).split()))
-    return f"{error.name()} ({said}): {CAUSES.get(error.name(), CAUSE_UNKNOWN)}"
+    shown = _printable(" ".join(_KEY_IN_TEXT.sub(r"\1***", error.str()).split()))
+    return f"{error.name()} ({shown}): {CAUSES.get(error.name(), CAUSE_UNKNOWN)}"
 
 
 def _open(
@@ -107,17 +107,17 @@ def _open(
     try:
         return factory({**properties, **callbacks})
     except KafkaException as problem:
-        said = problem.args[0].str() if problem.args else str(problem)
+        shown = problem.args[0].str() if problem.args else str(problem)
     except (TypeError, ValueError) as problem:
-        said = str(problem)
+        shown = str(problem)
     # Raised outside of the handler: librdkafka's own error may repeat a secret, so it is no cause or context.
-    raise ConfigurationError(f"the {what} cannot be opened: {_explained(said, properties)}")
+    raise ConfigurationError(f"the {what} cannot be opened: {_explained(shown, properties)}")
 
 
-def _explained(said: str, properties: Mapping[str, Any]) -> str:
-    unknown = _UNKNOWN_PROPERTY.search(said)
+def _explained(shown: str, properties: Mapping[str, Any]) -> str:
+    unknown = _UNKNOWN_PROPERTY.search(shown)
     if unknown is None:
-        return f"{_struck(' '.join(said.split()), properties)}. Correct or leave out that property."
+        return f"{_struck(' '.join(shown.split()), properties)}. Correct or leave out that property."
     name = _struck(unknown["name"], properties)
     close = difflib.get_close_matches(name, KNOWN, n=1, cutoff=0.75)
     hint = f"did you mean {close[0]}?" if close else "see librdkafka's CONFIGURATION.md for the names."

@@ -106,7 +106,7 @@ class Endpoint(NeverPickled):
         that returns it. File and callable are read at once, for each new client, and again and again
         while an app runs (every second and every 5 s, and soon after the broker refused the key): a
         rotated key is taken up without a restart. The callable is called on threads of ours, by one at
-        a time, and may block or raise; a failure is told as `CredentialUnusable` and the old key stays.
+        a time, and may block or raise; a failure is reported as `CredentialUnusable` and the old key stays.
         Only the key may change, not where the string leads to.
 
         `properties` adds to the connection, for instance `ssl.ca.location`; a private endpoint needs none,

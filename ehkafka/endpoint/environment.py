@@ -25,7 +25,7 @@ ADDITIONS: Mapping[str, Way] = {"credential": "namespace", "client_id": "namespa
 
 KEYS = (*WAYS, *ADDITIONS)
 
-_SAID = {
+_DESCRIBED = {
     "connection_string": "",
     "connection_string_file": " (a path)",
     "namespace": " (Entra ID)",
@@ -90,14 +90,14 @@ def missing_hint(environ: Mapping[str, str], found: Variables, prefix: str) -> s
     if any(way in found.settings for way in WAYS):
         return ""
     known = [prefix + key.upper() for key in KEYS]
-    said = [f" {name} is there, but empty." for name in known if environ.get(name) == ""]
+    seen = [f" {name} is there, but empty." for name in known if environ.get(name) == ""]
     others = sorted(name for name in environ if name not in known)
-    said += [f" There is a variable {name}{close}" for name in others if (close := _close(name, known))]
-    return "".join(said)
+    seen += [f" There is a variable {name}{close}" for name in others if (close := _close(name, known))]
+    return "".join(seen)
 
 
 def _ways(named: Callable[[str], str]) -> str:
-    *first, last = (f"{named(way)}{_SAID[way]}" for way in WAYS)
+    *first, last = (f"{named(way)}{_DESCRIBED[way]}" for way in WAYS)
     return f"{', '.join(first)} or {last}"
 
 

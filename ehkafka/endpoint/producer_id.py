@@ -37,10 +37,10 @@ class ProducerId:
 
     def take_statistics(self, statistics: str) -> None:
         """Take librdkafka's statistics, a JSON text."""
-        told: dict[str, Any] = json.loads(statistics).get("eos", {})
-        if told.get("idemp_state") == _HAS_ID:
+        reported: dict[str, Any] = json.loads(statistics).get("eos", {})
+        if reported.get("idemp_state") == _HAS_ID:
             self.is_given, self.refusal = True, None
-            self.epochs_raised = int(told.get("producer_epoch", 0))
+            self.epochs_raised = int(reported.get("producer_epoch", 0))
 
     def log(self, level: int, text: str, *arguments: Any) -> None:
         """Take one line of librdkafka's log; confluent-kafka takes this object for a logger."""

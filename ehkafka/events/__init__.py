@@ -33,7 +33,7 @@ from ehkafka.events.commit import (
     ProgressRestored,
     ProgressTruncated,
 )
-from ehkafka.events.connection import ClientLogged, ConnectionTrouble, Throttled
+from ehkafka.events.connection import ClientLogged, ConnectionProblem, Throttled
 from ehkafka.events.consumer import DropInDeviated, MarksMissing
 from ehkafka.events.credential import (
     CredentialRotated,
@@ -59,9 +59,9 @@ from ehkafka.events.handler import (
     WorkersLogNothing,
 )
 from ehkafka.events.mirror import (
+    MirrorBehind,
     MirrorContested,
     MirrorForeign,
-    MirrorLeftBehind,
     MirrorRecovered,
     MirrorUnavailable,
     MirrorUsed,
@@ -98,7 +98,7 @@ __all__ = [
     "CommitAcknowledged",
     "CommitFailed",
     "CommitPaceBounded",
-    "ConnectionTrouble",
+    "ConnectionProblem",
     "CounterName",
     "CredentialRotated",
     "CredentialUnusable",
@@ -116,9 +116,9 @@ __all__ = [
     "Hook",
     "LogReplaced",
     "MarksMissing",
+    "MirrorBehind",
     "MirrorContested",
     "MirrorForeign",
-    "MirrorLeftBehind",
     "MirrorRecovered",
     "MirrorUnavailable",
     "MirrorUsed",

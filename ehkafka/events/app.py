@@ -42,7 +42,7 @@ class GroupReset(Event):
 
 @dataclass(frozen=True, slots=True)
 class SettingAdvice(Event):
-    """A setting is permitted, but the service or the client library advises against it. Told at the start."""
+    """A setting is permitted, but the service or the client library advises against it. Logged at start."""
 
     level: ClassVar[int] = logging.WARNING
     property: str
@@ -70,7 +70,7 @@ class Draining(Event):
 
 @dataclass(frozen=True, slots=True)
 class BatchesFinished(Event):
-    """Batches on Spark that count by now: all their records have an outcome. Told every few seconds at most.
+    """Batches on Spark that count by now: all their records have an outcome. Every few seconds at most.
 
     `took_s` is the time that they took, without that between them. `left_records` are offsets up to the logs'
     ends as last seen; None where Spark does not tell.

@@ -33,7 +33,7 @@ class CommitFailed(Event):
 
 @dataclass(frozen=True, slots=True)
 class CommitPaceBounded(Event):
-    """The settings ask for commits closer together than the service takes; told once, at the start."""
+    """The settings ask for commits closer together than the service takes; logged once, at the start."""
 
     level: ClassVar[int] = logging.WARNING
     interval_s: float
@@ -43,7 +43,7 @@ class CommitPaceBounded(Event):
 
 @dataclass(frozen=True, slots=True)
 class ProgressTruncated(Event):
-    """What is finished above a commit does not fit into its metadata; told once until it fits again.
+    """What is finished above a commit does not fit into its metadata; reported once until it fits again.
 
     After a crash the offsets dropped are handled again, should they still be above the commit.
     """

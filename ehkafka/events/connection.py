@@ -10,7 +10,7 @@ from ehkafka.events.event import Event
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectionTrouble(Event):
+class ConnectionProblem(Event):
     """librdkafka reported an error of the connection or group that it may or may not fix itself."""
 
     level: ClassVar[int] = logging.WARNING

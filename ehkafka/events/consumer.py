@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DropInDeviated(Event):
-    """The drop-in consumer does something in its own way; told once per consumer and `deviation`."""
+    """The drop-in consumer does something in its own way; reported once per consumer and `deviation`."""
 
     deviation: str
     text: str

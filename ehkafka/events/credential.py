@@ -20,7 +20,7 @@ class CredentialRotated(Event):
 class CredentialUnusable(Event):
     """Reading the credential again gave nothing usable; the old one stays in use.
 
-    Told when it begins, when the reason changes, and about twice a minute while it lasts.
+    Reported when it begins, when the reason changes, and about twice a minute while it lasts.
     """
 
     level: ClassVar[int] = logging.WARNING

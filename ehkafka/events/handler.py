@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from ehkafka.errors import said
+from ehkafka.errors import describe
 from ehkafka.events.event import Event, Failure, raised
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class HandlerResized(Event):
 
 @dataclass(frozen=True, slots=True)
 class AttemptOverdue(Event):
-    """A handler on a thread has run for longer than its `deadline_s`; told once, with the thread's stack.
+    """A handler on a thread has run for longer than its `deadline_s`; reported once, with the thread's stack.
 
     A thread cannot be ended: the record's key and the worker wait, and what the handler does later counts.
     """
@@ -80,7 +80,7 @@ class UserCodeFailed(Failure):
     @classmethod
     def of(cls, where: str, error: BaseException) -> Self:
         """Return the event for what a hook raised."""
-        return cls(where, said(error), **raised(error))
+        return cls(where, describe(error), **raised(error))
 
 
 @dataclass(frozen=True, slots=True)

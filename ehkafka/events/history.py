@@ -75,7 +75,7 @@ def call_in_history(history: History, attempt: Attempt, message: Message) -> Ite
     except BaseException:
         history.finished(*attempt, "failed")
         raise
-    if not is_deferred(message):  # else its answer is the end, told by `recovery.pending`
+    if not is_deferred(message):  # else its answer is the end, reported by `recovery.pending`
         history.finished(*attempt, "finished")
 
 

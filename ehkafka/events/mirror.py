@@ -23,7 +23,7 @@ class MirrorWritten(Event):
 
 @dataclass(frozen=True, slots=True)
 class MirrorUnavailable(Event):
-    """The mirror's store does not take writes. Told once; consumption and commits go on without it."""
+    """The mirror's store does not take writes. Reported once; consumption and commits go on without it."""
 
     level: ClassVar[int] = logging.WARNING
     store: str
@@ -41,7 +41,7 @@ class MirrorRecovered(Event):
 
 @dataclass(frozen=True, slots=True)
 class MirrorContested(Event):
-    """Somebody else wrote the mirror of a partition that is ours. Told once for each owner and epoch."""
+    """Somebody else wrote the mirror of a partition that is ours. Reported once for each owner and epoch."""
 
     level: ClassVar[int] = logging.WARNING
     partition: TopicPartition
@@ -53,7 +53,7 @@ class MirrorContested(Event):
 
 @dataclass(frozen=True, slots=True)
 class MirrorForeign(Event):
-    """The blob of a partition is somebody else's, so it is neither used nor written. Told once an epoch."""
+    """The blob of a partition is somebody else's, so it is neither used nor written. Once an epoch."""
 
     level: ClassVar[int] = logging.WARNING
     partition: TopicPartition
@@ -77,7 +77,7 @@ class MirrorUsed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class MirrorLeftBehind(Event):
+class MirrorBehind(Event):
     """The app stopped before the mirror had the last commits of these partitions."""
 
     level: ClassVar[int] = logging.WARNING

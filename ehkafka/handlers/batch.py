@@ -146,11 +146,11 @@ class BatchCall:
     def __call__(self, shares: list[Share]) -> None:
         """Call the handler once."""
         batch = Batch(self._records(shares))
-        self._tell_started(shares)
+        self._report_started(shares)
         try:
             self._function(batch)
         except BaseException:
-            self._tell_raised(shares)
+            self._report_raised(shares)
             raise
         finally:
             results = dict(results_of(batch))
@@ -180,13 +180,13 @@ class BatchCall:
                     break
                 if result is not None:
                     skipped[number] = result
-                    self._tell_skipped(share, share.messages[number], result)
+                    self._report_skipped(share, share.messages[number], result)
             share.skipped_records = len(skipped)
             index += records
             if self._history is not None:
-                self._tell_ends(share, skipped, self._history)
+                self._report_ends(share, skipped, self._history)
 
-    def _tell_skipped(self, share: Share, message: Message, result: Skipped) -> None:
+    def _report_skipped(self, share: Share, message: Message, result: Skipped) -> None:
         partition = share.lane.assignment.partition
         attempt = share.attempt if message is share.messages[0] else 1
         key = describe_key(share.lane.key)
@@ -195,18 +195,18 @@ class BatchCall:
     # The history knows one record of a key at a time: the first of each key starts with the batch, each
     # further one when the one before it has ended.
 
-    def _tell_started(self, shares: Iterable[Share]) -> None:
+    def _report_started(self, shares: Iterable[Share]) -> None:
         if self._history is not None:
             for share in shares:
                 self._history.started(*_what(share, 0))
 
-    def _tell_raised(self, shares: Iterable[Share]) -> None:
+    def _report_raised(self, shares: Iterable[Share]) -> None:
         if self._history is not None:
             for share in shares:
                 self._history.finished(*_what(share, 0), "failed")
 
     @staticmethod
-    def _tell_ends(share: Share, skipped: Container[int], history: History) -> None:
+    def _report_ends(share: Share, skipped: Container[int], history: History) -> None:
         for number in range(share.ended_records + (share.error is not None)):
             end = Outcome.SKIPPED if number in skipped else Outcome.FINISHED
             if number:
@@ -228,5 +228,5 @@ def _refuse_deferrals(batch: Batch, results: dict[int, Result]) -> None:
         token = DEFERRED.pop(id(engines_own(record)), None)
         if token is not None:
             token.close("void")
-            said = f"{record.where}: a record of a batch cannot be deferred; finish it before you return"
-            results[index] = Failed(RuntimeError(said))
+            text = f"{record.where}: a record of a batch cannot be deferred; finish it before you return"
+            results[index] = Failed(RuntimeError(text))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.events.history import call_in_history
 from ehkafka.handlers.batch import BatchSpec
 from ehkafka.handlers.call import with_middleware
-from ehkafka.lanes.chunk import can_tell
+from ehkafka.lanes.chunk import can_report
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.records.deferral import DEFERRED
 from ehkafka.recovery.unrun import must_have_run
@@ -40,7 +40,7 @@ def may_express(spec: HandlerSpec) -> bool:
     return (
         wanted
         # Only there a chunk can be emptied in one step, and an iterator tells exactly how far it is.
-        and can_tell()
+        and can_report()
         # Threads only: tasks are suspended in the middle of a record, processes and batches take several.
         and not (isinstance(spec, BatchSpec) or isinstance(spec.workers, Processes) or spec.is_async)
         # A key's lane would be of several partitions, whose chunks know nothing of each other.
@@ -77,7 +77,7 @@ def make_run_chunk(
 
     if history is None:
         return run_raw if spec.raw else run
-    tell, make = history, None if spec.raw else make_record
+    report, make = history, None if spec.raw else make_record
 
     def run_recorded(chunk: Chunk) -> bool:
         assert chunk.iterator is not None
@@ -88,7 +88,7 @@ def make_run_chunk(
         def key_of(message: Message) -> Hashable:
             return reader.keys([message])[0] if known is None else users_key(next(known))
 
-        call = _recorded(chunk.assignment, handler_of(chunk.assignment), tell, key_of, make)
+        call = _recorded(chunk.assignment, handler_of(chunk.assignment), report, key_of, make)
         return _run_messages(call, chunk.iterator)
 
     return run_recorded

@@ -10,7 +10,7 @@ nearly always UTF-8; and the service itself, which writes some standard properti
 
   1. A standard property of `STANDARD_PROPERTIES`: UTF-8 text, which is the service's rule.
   2. One byte: the AMQP constants 0x40 to 0x45 are null, true, false, 0, 0 and the empty list; so the texts
-     `@` and `A` to `E` cannot be told from them and lose.
+     `@` and `A` to `E` look the same and lose.
   3. Text that is wholly printable (`str.isprintable`; the empty one, too) is text, even where it could be an
      AMQP value: `qABCD` is text, not an int.
   4. Exactly one AMQP value is that value.

@@ -65,15 +65,15 @@ class _OneProducer:
 
 def _language(headers: Sequence[tuple[str, bytes | None]]) -> str:
     """Return what the producer speaks if all application headers agree."""
-    said = set()
+    seen = set()
     for name, value in headers:
         if value is None or not _is_application(name):
             continue
         is_text = _is_printable(value)
         # Bytes that are neither prove nothing.
         if is_text != (parse(value) is not NOT_AMQP):
-            said.add("text" if is_text else "amqp")
-    return said.pop() if len(said) == 1 else ""
+            seen.add("text" if is_text else "amqp")
+    return seen.pop() if len(seen) == 1 else ""
 
 
 def _is_application(name: str) -> bool:

@@ -71,15 +71,15 @@ def content_type(message: Headed) -> str | None:
     """
     for name, value in reversed(take_headers(message)):
         if value is not None and name.lower() == CONTENT_TYPE_HEADER:
-            said = modes.text(name, value)
-            said = parse(value) if isinstance(said, bytes) else said
-            return said if isinstance(said, str) else None
+            shown = modes.text(name, value)
+            shown = parse(value) if isinstance(shown, bytes) else shown
+            return shown if isinstance(shown, str) else None
     return None
 
 
 def schema_id(message: Headed) -> str | None:
     """Return the schema's id in the Azure schema registry: the `<id>` of content type `avro/binary+<id>`."""
-    said = (content_type(message) or "").strip()
-    if not said.lower().startswith(_AVRO_WITH_SCHEMA):
+    shown = (content_type(message) or "").strip()
+    if not shown.lower().startswith(_AVRO_WITH_SCHEMA):
         return None
-    return said[len(_AVRO_WITH_SCHEMA) :] or None
+    return shown[len(_AVRO_WITH_SCHEMA) :] or None

@@ -7,5 +7,5 @@ say how much to take, which assignment it is, and how long to wait. `resume` wak
 with too many that wait. `client_position` and `log_ends` know what of a log is no record, `throttle` what
 brokers hold back, `contact` whether any answers, `log_watch` over `watched` whose log it is. `watch` looks
 for what is idle and, by `stuck` and `standstill`, for what makes no progress. `hook_threads` run the user's
-hooks, `left_behind` says what a stop leaves. Where a partition begins is the business of `positions`.
+hooks, `returned` says what a stop returns. Where a partition begins is the business of `positions`.
 """

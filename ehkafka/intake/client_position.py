@@ -1,7 +1,7 @@
 """Where the client stands in a log: behind the last record that it handed out, and behind what is no record.
 
 Offsets without records, such as the marker behind a transaction or an aborted one, are never handed out, but
-the client's position passes them. It is told from the client's own memory; nothing is asked of the broker.
+the client's position passes them. It comes from the client's own memory; nothing is asked of the broker.
 Between two calls of `poll` or `consume` only, on the thread that makes them: inside of one the position may
 be ahead of what that is going to return. Where compaction has removed the last records of a log, nothing
 passes them: librdkafka tells of such a hole only when a record comes behind it.

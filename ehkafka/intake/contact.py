@@ -22,7 +22,7 @@ _JOIN_STATE = re.compile(r'"join_state": ?"([^"]*)"')
 # The group's coordinator answers these when every other member has come: that may take minutes.
 _JOINING = ("wait-join", "wait-sync")
 # Statistics so often in the time after which silence counts: an old one must not lengthen a restart.
-_LOOKS: Final = 6
+_CHECKS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Contact:
         self.up_at_s = float("-inf")
         # When all connections were lost; None once an answer came since.
         self._down_s: float | None = None
-        self._is_told = False
+        self._is_reported = False
         self._seen: tuple[float, ...] = ()
         # The group is settled and this is a member of it.
         self._is_member = False
@@ -75,7 +75,7 @@ class Contact:
         One that the user gave is called, too.
         """
         given, often_ms = properties.pop("stats_cb", None), int(properties.get(_INTERVAL, 0))
-        wanted_ms = round(1000 * min(5.0, max(0.1, self.unreachable_s / _LOOKS)))
+        wanted_ms = round(1000 * min(5.0, max(0.1, self.unreachable_s / _CHECKS)))
         properties[_INTERVAL] = min(often_ms or wanted_ms, wanted_ms)
         if given is None:
             return self.take_statistics
@@ -101,13 +101,13 @@ class Contact:
                 self._down_s = None
 
     def _note_group(self, join_state: str) -> None:
-        """Take where the group stands: a member that gets no partition is told so by nothing else."""
+        """Take where the group stands: a member that gets no partition learns it from nothing else."""
         self._is_member = join_state == "steady"
         lost_s = self.lost_s
-        if self._is_member and lost_s is not None and lost_s > self.unreachable_s / _LOOKS:
+        if self._is_member and lost_s is not None and lost_s > self.unreachable_s / _CHECKS:
             self._lost_since_s, self.lost_partitions = None, 0
 
-    def look(self, *amounts: float) -> None:
+    def check(self, *amounts: float) -> None:
         """Count acknowledged commits and throttling as answers, where an amount has changed.
 
         Not records: what was fetched before goes on arriving without any broker.
@@ -136,8 +136,8 @@ class Contact:
 
     def is_newly_unreachable(self) -> bool:
         """Tell, once for each silence, that no broker has answered for too long."""
-        was, self._is_told = self._is_told, self.is_unreachable
-        return self._is_told and not was
+        was, self._is_reported = self._is_reported, self.is_unreachable
+        return self._is_reported and not was
 
     @property
     def silence_s(self) -> float:
@@ -156,7 +156,7 @@ class Contact:
 
     @property
     def is_member(self) -> bool:
-        """Whether this is a member of a group that is settled, as far as told."""
+        """Whether this is a member of a group that is settled, as far as reported."""
         return self._is_member
 
     @property

@@ -50,7 +50,7 @@ class IntakeContext:
     # Ends the app with that error; safe to call from any thread, more than once: the first one counts.
     fatal: Callable[[EhkafkaError], None]
     # True once the user asked a second time: wait for nothing.
-    leave_now: Callable[[], bool]
+    exit_now: Callable[[], bool]
     flow: FlowControl
     ledger: CommitLedger
     committer: Committer
@@ -70,10 +70,10 @@ class IntakeContext:
     log_watch: LogWatch | None = None
     history: History | None = None
     restore: Restore = field(default_factory=Restore)
-    # Told of each epoch's begin, with the group's commit if there is one, and end; must not block.
+    # Called with each epoch's begin, with the group's commit if there is one, and end; must not block.
     on_epoch_begin: Callable[[TopicPartition, int, int | None], None] = lambda _partition, _epoch, _at: None
     on_epoch_end: Callable[[TopicPartition, int], None] = lambda _partition, _epoch: None
-    # Told of each assignment that ends, before its records are returned. Caller has the lock.
+    # Called with each assignment that ends, before its records are returned. Caller has the lock.
     note_end: Callable[[Assignment], None] = lambda _assignment: None
     # Partitions whose share of the parked budget is full, with the key that has most of it. Poll thread
     # writes, the snapshot reads.

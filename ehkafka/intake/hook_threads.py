@@ -28,7 +28,7 @@ HANGS_S: Final = 5.0
 THREADS_MAX: Final = 32
 """Calls that take their time, at once. With so many, the rest waits for one of them."""
 
-CLOSE_LOOK_S = 20e-3
+CLOSE_CHECK_S = 20e-3
 
 
 class HookCall:
@@ -43,7 +43,7 @@ class HookCall:
         # Which of its functions runs.
         self.step = ""
         self.began_s: float | None = None
-        self.is_told = False
+        self.is_reported = False
 
     def run(self) -> None:
         """Call its functions, one after the other. Raises what one of them raises."""
@@ -89,13 +89,13 @@ class HookThreads:
             self._changed.notify_all()
         return call
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Let calls go on that others hold up, and tell of those that hang, once each. Now and then."""
         with self._changed:
             self._succeed()
-            hanging = [call for call in self._running.values() if not call.is_told and self._hangs(call)]
+            hanging = [call for call in self._running.values() if not call.is_reported and self._hangs(call)]
             for call in hanging:
-                call.is_told = True
+                call.is_reported = True
         for call in hanging:
             self._emit(UserCodeHangs(str(call), HANGS_S))
 
@@ -108,7 +108,7 @@ class HookThreads:
             )
 
     @property
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """Which call hangs, while it does. From any thread."""
         with self._changed:
             hanging = [
@@ -132,14 +132,14 @@ class HookThreads:
         """
         ends_s = self._clock() + timeout_s
         while True:
-            self.look()
+            self.check()
             with self._changed:
                 self._is_closed = True
                 self._changed.notify_all()
                 busy = [str(call) for call in (*self._running.values(), *self._waiting)]
                 if not busy or self._clock() >= ends_s:
                     break
-                self._changed.wait(CLOSE_LOOK_S)
+                self._changed.wait(CLOSE_CHECK_S)
         if not busy:
             for thread in tuple(self._threads):
                 thread.join(timeout_s)

@@ -1,4 +1,4 @@
-"""Where the logs end, as the last fetch answers told, and what of them is no record.
+"""Where the logs end, by the last fetch answers, and what of them is no record.
 
 librdkafka keeps the high watermark of each answer that brought records or came empty without throttling;
 nothing here asks the broker. What the client has passed and is no record counts as received, so that the
@@ -32,10 +32,10 @@ class LogEnds:
     def __init__(self, context: IntakeContext) -> None:
         self._context = context
         self._positions = ClientPositions()
-        # To be told of partitions that were just assigned.
+        # Hears of partitions that were just assigned.
         self.begin = self._positions.begin
 
-    def look(self, consumer: Consumer, assignments: Iterable[Assignment]) -> None:
+    def check(self, consumer: Consumer, assignments: Iterable[Assignment]) -> None:
         """Take over what librdkafka knows of these partitions."""
         for assignment in assignments:
             where = KafkaPartition(*assignment.partition)
@@ -46,13 +46,13 @@ class LogEnds:
             if assignment.received_next is None or assignment.received_next < end:
                 self._pass_what_is_no_record(consumer, assignment)
 
-    def look_where_passed(self, consumer: Consumer, received: Iterable[Assignment]) -> None:
+    def check_where_passed(self, consumer: Consumer, received: Iterable[Assignment]) -> None:
         """Look again where more was received than the end that was known: else the lag would read 0."""
         ends = self._context.owned.log_ends
         passed = [
             a for a in received if a.received_next is not None and a.received_next > ends.get(a.partition, -1)
         ]
-        self.look(consumer, passed)
+        self.check(consumer, passed)
 
     def _pass_what_is_no_record(self, consumer: Consumer, assignment: Assignment) -> None:
         context, partition = self._context, assignment.partition

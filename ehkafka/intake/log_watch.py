@@ -69,7 +69,7 @@ class LogWatch:
         self._next_s = float("-inf")
         self._not_before_s = float("-inf")
         self._again_s = _AGAIN_S
-        self._looked_s = clock()
+        self._checked_s = clock()
         # The question in flight, and what each partition had finished last when it was asked.
         self._question: Question | None = None
         self._samples: Mapping[TopicPartition, WatchedLog] = {}
@@ -103,12 +103,12 @@ class LogWatch:
         self._not_before_s = float("-inf")
         self._again_s = _AGAIN_S
 
-    def look(self) -> dict[TopicPartition, str]:
+    def check(self) -> dict[TopicPartition, str]:
         """Return which partitions have another log, as far as answers have come, and why. Twice a second."""
         now_s = self._clock()
-        if now_s - self._looked_s > self._standstill_s or self._went_down():
+        if now_s - self._checked_s > self._standstill_s or self._went_down():
             self.ask_soon()
-        self._looked_s = now_s
+        self._checked_s = now_s
         self._pin()
         found: dict[TopicPartition, str] = {}
         if self._question is not None and self._question.done.is_set():
@@ -119,7 +119,7 @@ class LogWatch:
         return found
 
     def _pin(self) -> None:
-        """Keep the first record that a partition has finished as what its log is to be told by."""
+        """Keep the first record that a partition has finished: its log is recognised by it."""
         for partition, log in self._logs.now().items():
             facts = self._logs.carried(partition)
             if facts.witness is None and log.witness is not None:

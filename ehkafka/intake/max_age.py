@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ehkafka.events import CounterName, Event
     from ehkafka.records import Message, TopicPartition
 
-# A burst is told when it pauses between two looks, or has lasted for so long.
+# A burst is reported when it pauses between two looks, or has lasted for so long.
 BURST_S = 10.0
 
 
@@ -80,16 +80,16 @@ class AgeLimits:
         burst.oldest_ms = min(burst.oldest_ms, *old.values())
         burst.records += len(old)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Tell of the bursts that are over or have lasted long. Twice a second."""
         now_s = self._wall_clock()
         for partition, burst in list(self._bursts.items()):
             if burst.records == burst.seen_records or now_s - burst.began_s >= BURST_S:
-                self.tell(partition)
+                self.report(partition)
             else:
                 burst.seen_records = burst.records
 
-    def tell(self, partition: TopicPartition) -> None:
+    def report(self, partition: TopicPartition) -> None:
         """Tell of a partition's burst now, if there is one: its assignment ends."""
         burst = self._bursts.pop(partition, None)
         if burst is None:

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from ehkafka.positions.finder import Begin
     from ehkafka.positions.restore import Restored
     from ehkafka.progress.ledger import Position
-    from ehkafka.progress.saving import Look
+    from ehkafka.progress.saving import Sample
 
-DRAIN_LOOK_S = 1e-3
+DRAIN_CHECK_S = 1e-3
 # What the hooks of a revoke get at least, and how often a wish to leave at once is looked for meanwhile.
 HOOKS_S = 1.0
-HOOKS_LOOK_S = 50e-3
+HOOKS_CHECK_S = 50e-3
 # Between two looks whether what a drain has to finish still fits into its time, and what they may take of it.
 CUT_AGAIN_S = 0.1
 CUT_SHARE = 0.05
@@ -63,7 +63,7 @@ class Membership:
     ) -> None:
         """`routes` by topic; `watch` is the poll loop's own watch, run while a drain waits.
 
-        `on_assigned` is told of partitions that the client was just given, before it consumes them.
+        `on_assigned` gets the partitions that the client was just given, before it consumes.
         """
         self._context = context
         self._routes = routes
@@ -168,9 +168,9 @@ class Membership:
             if ends_s is not None and time.monotonic() >= self.cut_again_s:
                 self.cut(waiting, ends_s)
             waiting = [partition for partition in waiting if not self._is_drained(partition)]
-            if not waiting or self._context.leave_now() or time.monotonic() >= deadline_s:
+            if not waiting or self._context.exit_now() or time.monotonic() >= deadline_s:
                 break
-            time.sleep(DRAIN_LOOK_S)
+            time.sleep(DRAIN_CHECK_S)
 
     def _is_drained(self, partition: TopicPartition) -> bool:
         route, assignment = self.owned[partition]
@@ -180,13 +180,13 @@ class Membership:
     def _end(
         self, partitions: Iterable[TopicPartition]
     ) -> tuple[dict[TopicPartition, Position], dict[TopicPartition, int]]:
-        looks: list[Look | None] = []
+        samples: list[Sample | None] = []
         returned: dict[TopicPartition, int] = {}
         for route, assignments in self.owned.by_route(partitions).values():
             with route.exchange.locked() as dispatcher:
                 # In one hold of the lock: what finishes after this is stale, not lost from the count.
                 for assignment in assignments:
-                    looks.append(self.owned.saver.look(assignment))
+                    samples.append(self.owned.saver.sample(assignment))
                     self._context.note_end(assignment)
                 # Together: between two ends a shared lane could go on with the next partition's record and
                 # pass one of ours that failed.
@@ -195,7 +195,9 @@ class Membership:
             if isinstance(route.workers, Cancelling):
                 route.workers.cancel_ended()
         positions = {
-            look.assignment.partition: self.owned.saver.position(look) for look in looks if look is not None
+            sample.assignment.partition: self.owned.saver.position(sample)
+            for sample in samples
+            if sample is not None
         }
         return positions, returned
 
@@ -223,7 +225,7 @@ class Membership:
         context.epochs.end(partition)
         self.owned.log_ends.pop(partition, None)
         if context.ages is not None:
-            context.ages.tell(partition)
+            context.ages.report(partition)
         if context.history is not None:
             context.history.revoked(partition, epoch, reason)
 
@@ -231,7 +233,7 @@ class Membership:
         names = [TopicPartition(p.topic, p.partition) for p in partitions]
         begins = self._context.positions.find(consumer, names) if names else []
         restored = self._context.restore.find(consumer, begins)
-        # Epochs begin before the client is told: from `assign` on records may arrive, and a record without an
+        # Epochs begin before the client hears: from `assign` on records may arrive, and a record without an
         # epoch has no lane.
         for begin in begins:
             self._begin(begin, restored.get(begin.partition))
@@ -348,10 +350,10 @@ class Membership:
         """Wait for hooks to return, but not for those that an earlier one of their partition holds up."""
         threads = self._context.hook_threads
         for call in calls:
-            while not call.done.wait(min(HOOKS_LOOK_S, max(0.0, deadline_s - time.monotonic()))):
-                if time.monotonic() >= deadline_s or self._context.leave_now():
+            while not call.done.wait(min(HOOKS_CHECK_S, max(0.0, deadline_s - time.monotonic()))):
+                if time.monotonic() >= deadline_s or self._context.exit_now():
                     return
-                threads.look()
+                threads.check()
                 if threads.is_held_up(call):
                     break
 

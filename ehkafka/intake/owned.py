@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ehkafka.intake.route import Route
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.progress.ledger import Position
-    from ehkafka.progress.saving import Look
+    from ehkafka.progress.saving import Sample
     from ehkafka.records import TopicPartition
 
 
@@ -33,7 +33,7 @@ class OwnedPartitions(dict["TopicPartition", OwnedPartition]):
         """Without a saver, commits say nothing of what is finished above them."""
         super().__init__()
         self.saver = saver or ProgressSaver()
-        # Offset after the last record in the log, as far as the last fetch told.
+        # Offset after the last record in the log, as far as the last fetch reported.
         self.log_ends: dict[TopicPartition, int] = {}
 
     def assignments(self) -> Iterator[Assignment]:
@@ -57,11 +57,11 @@ class OwnedPartitions(dict["TopicPartition", OwnedPartition]):
         detail = saver.begin_tick(sum(assignment.unfinished_records for assignment in self.assignments()))
         if in_full:
             detail = Detail.ALL
-        found: list[Look] = []
+        found: list[Sample] = []
         for route, assignments in self.by_route(self).values():
             with route.exchange.locked():
-                looks = [saver.look(assignment, detail) for assignment in assignments]
-            found += [look for look in looks if look is not None]
-        positions = {look.assignment.partition: saver.position(look) for look in found}
+                samples = [saver.sample(assignment, detail) for assignment in assignments]
+            found += [sample for sample in samples if sample is not None]
+        positions = {sample.assignment.partition: saver.position(sample) for sample in found}
         saver.end_tick(detail)
         return positions

@@ -34,7 +34,7 @@ class ParkedBudget:
         self._context = context
         self._action: OnParkedFull = action
 
-    def look(self, pause: Callable[[list[TopicPartition]], None]) -> None:
+    def check(self, pause: Callable[[list[TopicPartition]], None]) -> None:
         """Act where a share has become full; `pause` pauses partitions of the consumer."""
         context = self._context
         loads = [assignment for assignment in context.owned.assignments() if assignment.parked_records]
@@ -54,13 +54,13 @@ class ParkedBudget:
             lane = _largest(dispatcher, assignment)
             sent = self._action == "dead_letter" and self._send(dispatcher, assignment)
         # Described without the lock: a key may be of a user's type.
-        self._tell(assignment, "?" if lane is None else describe_key(lane.key))
+        self._report(assignment, "?" if lane is None else describe_key(lane.key))
         return self._action == "pause_partition" or (self._action == "dead_letter" and not sent)
 
     def _send(self, dispatcher: Dispatcher, assignment: Assignment) -> bool:
         """Send keys to the dead letters as far as needed; False where that is not enough."""
         records, size = self._context.flow.parked_share(len(self._context.owned))
-        leaving = [lane for lane in assignment.lanes_here() if lane in dispatcher.verdicts.diverting]
+        leaving = [lane for lane in assignment.lanes_here() if lane in dispatcher.decisions.diverting]
         left_records = assignment.parked_records - sum(map(len, leaving))
         left_bytes = assignment.parked_bytes - sum(_size(lane) for lane in leaving)
         if (left_records >= records or left_bytes >= size) and not _send_largest(dispatcher, assignment):
@@ -72,7 +72,7 @@ class ParkedBudget:
             and assignment.parked_bytes < size + more_bytes // 2
         )
 
-    def _tell(self, assignment: Assignment, key: str) -> None:
+    def _report(self, assignment: Assignment, key: str) -> None:
         partition = assignment.partition
         is_new = partition not in self._context.parked_full
         self._context.parked_full[partition] = key
@@ -110,13 +110,13 @@ def _send_largest(dispatcher: Dispatcher, assignment: Assignment) -> bool:
         return False
     lane = max(lanes, key=len)
     waits = dispatcher.holds.held[lane].decision.reason
-    dispatcher.verdicts.divert_key(lane, f"the share of {assignment.partition} was full of parked: {waits}")
+    dispatcher.decisions.divert_key(lane, f"the share of {assignment.partition} was full of parked: {waits}")
     return True
 
 
 def _may_go(dispatcher: Dispatcher, lane: Lane) -> bool:
     hold = dispatcher.holds.held.get(lane)
-    if hold is None or lane in dispatcher.verdicts.diverting or dispatcher.verdicts.divert is None:
+    if hold is None or lane in dispatcher.decisions.diverting or dispatcher.decisions.divert is None:
         return False
     # Somebody paused it to have it later, or no broker takes its letter.
     refused = isinstance(hold.decision, HoldHead) and hold.decision.letter_refused

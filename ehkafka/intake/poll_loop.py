@@ -16,7 +16,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from ehkafka.endpoint.broker_errors import ALL_BROKERS_DOWN, MAY_RECOVER, NO_SUCH_OFFSET, ends_app
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EngineError
-from ehkafka.events import ConnectionTrouble, PartitionPaused, PartitionResumed, ProgressIgnored
+from ehkafka.events import ConnectionProblem, PartitionPaused, PartitionResumed, ProgressIgnored
 from ehkafka.headers.size import sizes_of, total_and_largest
 from ehkafka.intake.flow import largest_lane
 from ehkafka.intake.log_ends import LogEnds
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from ehkafka.records import Message
 
 # Between two looks at the ends of the logs, at idle partitions and at stuck work.
-SLOW_LOOK_S = 0.5
+SLOW_CHECK_S = 0.5
 REFUTED = "the log was cut and written anew there"
 
 
 class PollLoop:
-    """Drives the consumer until told to stop. All methods are the poll thread's."""
+    """Drives the consumer until asked to stop. All methods are the poll thread's."""
 
     def __init__(
         self,
@@ -53,17 +53,17 @@ class PollLoop:
         routes: Mapping[str, Route],
         *,
         on_error: Callable[[KafkaError], None],
-        slow_look: Callable[[], None],
+        slow_check: Callable[[], None],
     ) -> None:
         """`routes` by topic. `on_error` hears of connection errors; `slow_look` runs twice a second."""
         self._context = context
         self._routes = routes
         self._distinct = list({route.name: route for route in routes.values()}.values())
         self._on_error = on_error
-        self._slow_look = slow_look
+        self._slow_check = slow_check
         self._one_topic = len(routes) == 1
         self._paused_since_s: dict[TopicPartition, float] = {}
-        self._next_slow_look_s = 0.0
+        self._next_slow_check_s = 0.0
         # Whether something must be watched closely; see `_poll_timeout_s`.
         self._busy = False
         self._wait = PollWait()
@@ -98,14 +98,14 @@ class PollLoop:
         # From here to the next `consume()` alone the client's position tells which offsets hold no record:
         # inside of one, and after an error, it is past records that nobody has.
         self._is_all_received = True
-        self._log_ends.look_where_passed(consumer, received)
+        self._log_ends.check_where_passed(consumer, received)
         # Never inside `_deliver`: a gap may seek or assign anew, which drops what the client still holds.
         self._gaps.run(consumer)
-        self._look_at_parked(consumer)
+        self._check_parked(consumer)
         self._busy = self.watch()
         self._resume(consumer)
         self._commit_if_due(consumer)
-        self._look_slowly(consumer)
+        self._check_slowly(consumer)
 
     def turn_without_intake(self, consumer: Consumer) -> None:
         """Stay a member while a stop drains: what still arrives was never received and is redelivered."""
@@ -115,7 +115,7 @@ class PollLoop:
         self.watch()
         self._commit_if_due(consumer)
         # A drain may outlive a key: what is committed at its end needs the new one.
-        self._look_slowly(consumer)
+        self._check_slowly(consumer)
 
     def watch(self) -> bool:
         """Settle, wake, end waits that are over; True while anything needs another look soon."""
@@ -169,7 +169,7 @@ class PollLoop:
             dispatcher = route.dispatcher
             yield from (dispatcher.outcomes, dispatcher.received_records, len(dispatcher.ready))
 
-    def _look_at_parked(self, consumer: Consumer) -> None:
+    def _check_parked(self, consumer: Consumer) -> None:
         """See whether what is parked has outgrown its budget, where it changed since the last look.
 
         Its cost is that of every parked lane: not to be paid in each turn of a loop that only waits.
@@ -180,13 +180,13 @@ class PollLoop:
         amounts = (*self._moved(), *self._amounts(), len(context.flow.parked_full), len(context.owned))
         now_s = context.clock()
         if amounts != self._parked_seen[0] or now_s >= self._parked_seen[1]:
-            self._parked_seen = amounts, now_s + SLOW_LOOK_S
-            self._parked.look(lambda partitions: self._pause(consumer, partitions))
+            self._parked_seen = amounts, now_s + SLOW_CHECK_S
+            self._parked.check(lambda partitions: self._pause(consumer, partitions))
 
-    def look_at_log_ends(self, consumer: Consumer) -> None:
+    def check_log_ends(self, consumer: Consumer) -> None:
         """Take over where the logs end and what of them is no record, if nothing handed out got lost."""
         if self._is_all_received:
-            self._log_ends.look(consumer, self._context.owned.assignments())
+            self._log_ends.check(consumer, self._context.owned.assignments())
 
     def _deliver(self, consumer: Consumer, messages: Sequence[Message]) -> list[Assignment]:
         if any(map(KafkaMessage.error, messages)):  # type: ignore[arg-type]
@@ -285,7 +285,7 @@ class PollLoop:
 
     def _take_error(self, consumer: Consumer, error: KafkaError) -> None:
         fatal = ends_app(consumer, error, set(self._routes))
-        self._context.emit(ConnectionTrouble(error.name(), describe_error(error), fatal=fatal is not None))
+        self._context.emit(ConnectionProblem(error.name(), describe_error(error), fatal=fatal is not None))
         if fatal is not None:
             self._context.fatal(fatal)
         elif error.code() in MAY_RECOVER:
@@ -330,18 +330,18 @@ class PollLoop:
         if context.owned and context.ledger.due(context.clock(), finished):
             context.committer.send(consumer, context.owned.positions(), finished)
 
-    def _look_slowly(self, consumer: Consumer) -> None:
+    def _check_slowly(self, consumer: Consumer) -> None:
         now_s = self._context.clock()
-        if now_s < self._next_slow_look_s:
+        if now_s < self._next_slow_check_s:
             return
-        self._next_slow_look_s = now_s + SLOW_LOOK_S
-        self.look_at_log_ends(consumer)
+        self._next_slow_check_s = now_s + SLOW_CHECK_S
+        self.check_log_ends(consumer)
         if self._context.ages is not None:
-            self._context.ages.look()
+            self._context.ages.check()
         if self._context.log_watch is not None:
-            for partition, reason in self._context.log_watch.look().items():
+            for partition, reason in self._context.log_watch.check().items():
                 self._gaps.note_another_log(consumer, partition, reason)
-        self._slow_look()
+        self._slow_check()
 
 
 def _receive_all(owned: OwnedPartition, batch: list[Message], now_s: float) -> int:

@@ -19,7 +19,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.client import describe_error
-from ehkafka.events import ConnectionTrouble
+from ehkafka.events import ConnectionProblem
 from ehkafka.positions.another_log import AnotherLog
 from ehkafka.positions.finder import Begin
 from ehkafka.positions.gap import Gap
@@ -136,17 +136,17 @@ class GapRepair:
         if log.hold(wanted) and not stuck.truncated:
             # A leader that lagged, or a position that was left behind meanwhile: there is no gap.
             stuck.resume_at = wanted
-            self._context.emit(ConnectionTrouble("_AUTO_OFFSET_RESET", stuck.reason, fatal=False))
+            self._context.emit(ConnectionProblem("_AUTO_OFFSET_RESET", stuck.reason, fatal=False))
             return
         gap = Gap(partition, wanted, log)
-        gap.tell(self._action, self._context.emit, self._context.count)
+        gap.report(self._action, self._context.emit, self._context.count)
         stuck.resume_at = gap.resume_at(self._action)
         if stuck.resume_at is None:
             self._context.fatal(gap.error(stuck.reason))
             del self._stuck[partition]
 
     def _decide_another(self, stuck: _Stuck, another: AnotherLog) -> None:
-        another.tell(self._action, self._context.emit, self._context.count)
+        another.report(self._action, self._context.emit, self._context.count)
         stuck.resume_at = another.resume_at(self._action)
         if stuck.resume_at is None:
             self._context.fatal(another.error())
@@ -199,7 +199,7 @@ class GapRepair:
     def _try_later(self, failed: KafkaException) -> None:
         self._not_before_s = self._context.clock() + RETRY_S
         error = failed.args[0]
-        self._context.emit(ConnectionTrouble(error.name(), describe_error(error), fatal=False))
+        self._context.emit(ConnectionProblem(error.name(), describe_error(error), fatal=False))
 
 
 def _wanted(consumer: Consumer, assignment: Assignment) -> int | None:

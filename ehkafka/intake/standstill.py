@@ -17,7 +17,7 @@ class Standstill:
         # Replaced, never changed: others read it.
         self._since: dict[TopicPartition, tuple[int, float]] = {}
 
-    def look(self, behind: Iterable[tuple[TopicPartition, int]], now_s: float) -> None:
+    def check(self, behind: Iterable[tuple[TopicPartition, int]], now_s: float) -> None:
         """Take which partitions are behind now, and the next offset that each waits for."""
         known = self._since
         found: dict[TopicPartition, tuple[int, float]] = {}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StuckWatch:
-    """Remembers how much had finished; `look` reports once when that stays so for `stuck_s` seconds.
+    """Remembers how much had finished; `check` reports once when that stays so for `stuck_s` seconds.
 
     `owned` gives the assignments that there are now, with their routes.
     """
@@ -41,7 +41,7 @@ class StuckWatch:
         self._moved_s = now_s
         self._reported = False
 
-    def look(self, now_s: float) -> None:
+    def check(self, now_s: float) -> None:
         """Report stuck work, once until it moves again."""
         finished = sum(route.dispatcher.outcomes for route in self._routes)
         # Where ready lanes wait for the rate limit, slowness is what the user wanted.
@@ -69,6 +69,6 @@ def running_records(owned: Iterable[tuple[Route, Assignment]]) -> Iterator[str]:
 def _running_lanes(dispatcher: Dispatcher, assignment: Assignment) -> Iterator[tuple[int, Hashable, str]]:
     """Yield offset and key of each head in flight, and for what it waits. Caller has the lock."""
     for lane in assignment.lanes_here():
-        ticket = dispatcher.verdicts.ticket_of(lane)
+        ticket = dispatcher.decisions.ticket_of(lane)
         if (lane.running or ticket is not None) and lane.head is not None:
             yield lane.head.offset(), lane.key, f" ({ticket.decision.reason})" if ticket is not None else ""

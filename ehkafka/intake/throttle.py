@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ehkafka.events import Event
 
-# After the end of the throttling that was told: a fetch that waits for records takes half a second, and
+# After the end of the throttling that was reported: a fetch that waits for records takes half a second, and
 # its answer must have been seen before silence counts again.
 AFTERMATH_S = 2.0
 

@@ -23,26 +23,26 @@ class ProgressWatch:
         self._context = context
         self._routes = routes
         self._stuck = StuckWatch(routes, stuck_s, self._owned, context.emit, context.clock())
-        # Per partition: what was received at the last look, since when, and whether on_idle was told.
+        # Per partition: what was received at the last look, since when, and whether on_idle was reported.
         self._idle: dict[TopicPartition, tuple[int, float, bool]] = {}
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Report stuck work and idle partitions, each once until it moves again."""
         now_s = self._context.clock()
-        tell_stale(self._context, self._routes)
-        self._context.hook_threads.look()
-        self._stuck.look(now_s)
-        self._look_for_standstill(now_s)
+        report_stale(self._context, self._routes)
+        self._context.hook_threads.check()
+        self._stuck.check(now_s)
+        self._check_standstill(now_s)
         for route in self._routes:
-            self._look_at_deadlines(route)
+            self._check_deadlines(route)
         if self._context.hooks.on_idle is not None:
             for assignment in list(self._context.owned.assignments()):
-                self._look_for_idle(assignment, now_s)
+                self._check_idle(assignment, now_s)
 
     def _owned(self) -> Iterable[tuple[Route, Assignment]]:
         return list(self._context.owned.values())
 
-    def _look_at_deadlines(self, route: Route) -> None:
+    def _check_deadlines(self, route: Route) -> None:
         if route.deferrals is not None:
             for head in route.deferrals.take_expired():
                 # What becomes of the record may be asked of user code.
@@ -55,13 +55,13 @@ class ProgressWatch:
             what = (late.partition, late.offset, late.key, late.attempt, late.handler)
             self._context.emit(AttemptOverdue(*what, late.running_s, late.deadline_s, stack))
 
-    def _look_for_standstill(self, now_s: float) -> None:
+    def _check_standstill(self, now_s: float) -> None:
         context = self._context
         if context.contact.is_cut_off or context.throttle.is_recent:
             context.standstill.forget_all()  # nobody knows what came meanwhile
             return
         ends, paused = context.owned.log_ends, context.flow.paused
-        context.standstill.look(
+        context.standstill.check(
             (
                 (one.partition, one.received_next or 0)
                 for one in context.owned.assignments()
@@ -70,12 +70,12 @@ class ProgressWatch:
             now_s,
         )
 
-    def _look_for_idle(self, assignment: Assignment, now_s: float) -> None:
+    def _check_idle(self, assignment: Assignment, now_s: float) -> None:
         partition, received = assignment.partition, assignment.received_records
-        seen, since_s, told = self._idle.get(partition, (-1, now_s, False))
+        seen, since_s, reported = self._idle.get(partition, (-1, now_s, False))
         if received != seen or assignment.unfinished_records or self._is_behind(assignment):
             self._idle[partition] = (received, now_s, False)
-        elif not told and now_s - since_s >= self._context.idle_s:
+        elif not reported and now_s - since_s >= self._context.idle_s:
             self._idle[partition] = (received, since_s, True)
             on_idle = self._context.hooks.on_idle
             assert on_idle is not None
@@ -90,7 +90,7 @@ class ProgressWatch:
         return assignment.received_next is not None and end > assignment.received_next
 
 
-def tell_stale(context: IntakeContext, routes: Sequence[Route]) -> None:
+def report_stale(context: IntakeContext, routes: Sequence[Route]) -> None:
     """Tell of results that came after their epoch had ended."""
     for route in routes:
         stale = route.dispatcher.stale

@@ -41,11 +41,11 @@ class Assignment:
         epoch: int,
         *,
         lanes: dict[Hashable, Lane] | None = None,
-        fates: dict[Hashable, AfterDeadLetter] | None = None,
+        after_letter: dict[Hashable, AfterDeadLetter] | None = None,
         finished_before: FinishedBefore | None = None,
         opened: bool = True,
     ) -> None:
-        """`lanes` and `fates` are the handler's own maps when its scope is the handler.
+        """`lanes` and `after_letter` are the handler's own maps when its scope is the handler.
 
         `finished_before` is what an earlier epoch finished above its commit: it is received
         and at once finished. With `opened=False` no record starts before `Dispatcher.open`.
@@ -84,7 +84,7 @@ class Assignment:
         self.parked_bytes = 0
         # What the next records of a key do after a dead letter; with lanes as wide as the handler, the
         # handler's own map. Only `hold_key` and `divert_key` are in it.
-        self.fates: dict[Hashable, AfterDeadLetter] = {} if fates is None else fates
+        self.after_letter: dict[Hashable, AfterDeadLetter] = {} if after_letter is None else after_letter
         # What has no lane yet, in offset order behind what the lanes hold. Always empty without express.
         self.chunks: deque[Chunk] = deque()
         self.marks = Marks()
@@ -218,7 +218,7 @@ class Assignment:
         for lane in self.lanes.values():
             if lane.rest:
                 found += lane.rest
-            # After its followers: a record on its way is told twice rather than not at all.
+            # After its followers: a record on its way is seen twice rather than not at all.
             if (head := lane.head) is not None:
                 found.append(head)
         return found
@@ -254,7 +254,7 @@ class Assignment:
         return len(lane)
 
     def highest_started(self, diverting: Container[Lane] = ()) -> int:
-        """Return an offset that no started record is above, as low as can be told; -1 if none started.
+        """Return an offset that no started record is above, as low as is known; -1 if none started.
 
         The head of a lane in `diverting` counts as started: its dead letter is on its way.
         Not tracked per record: it is the end of what was received, less what waits there unstarted.

@@ -113,11 +113,11 @@ class Chunk:
 
 
 def left_in(iterator: Iterator[Any]) -> int:
-    """Return how many items a list's iterator has left: exact in CPython, see `can_tell`."""
+    """Return how many items a list's iterator has left: exact in CPython, see `can_report`."""
     return operator.length_hint(iterator)
 
 
-def can_tell() -> bool:
+def can_report() -> bool:
     """Tell whether chunks work on this interpreter: exact iterators, emptied in one step under a lock."""
     if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return False

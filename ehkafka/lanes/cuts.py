@@ -50,7 +50,7 @@ class Cuts:
             if express is not None:
                 express.halt(assignment)
             if fits is not None:
-                assignment.drain_limit = assignment.highest_started(self._dispatcher.verdicts.diverting)
+                assignment.drain_limit = assignment.highest_started(self._dispatcher.decisions.diverting)
         # All limits before any cut: a lane that one partition's cut readies may go on with another's record.
         for assignment in assignments:
             assignment.drain_limit = -1 if fits is None else self._limit(assignment)

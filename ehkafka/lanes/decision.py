@@ -76,4 +76,4 @@ class AwaitHead:
 Decision = HoldHead | RetryHead | SkipHead | AwaitHead
 
 # The answer to a ticket: how the record ended, or what to do with it next.
-Verdict = Outcome | Decision
+Answer = Outcome | Decision

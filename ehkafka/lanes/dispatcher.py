@@ -8,7 +8,7 @@ A pure state machine: no lock, thread or clock of its own; time comes in as an a
 | `begin` | any worker | no |
 | `settle` | whoever got the lock | yes |
 | `unpark_due`, key commands | poll thread | yes |
-| `verdicts.complete` | whoever got the lock | yes |
+| `decisions.complete` | whoever got the lock | yes |
 
 A worker holds a lane from `begin` until it is settled, calls the handler for each head for which
 `Lane.may_run_head` says yes, and moves on with `Lane.advance`. One dispatcher belongs to one handler.
@@ -23,10 +23,10 @@ from ehkafka.headers.size import sizes_of
 from ehkafka.lanes.assignment import Assignment
 from ehkafka.lanes.cuts import Cuts
 from ehkafka.lanes.decision import AwaitHead, HoldHead
+from ehkafka.lanes.decisions import Decisions
 from ehkafka.lanes.express import Express
 from ehkafka.lanes.holds import Holds
 from ehkafka.lanes.lane import Lane, SharedLane
-from ehkafka.lanes.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Hashable, Iterable, Sequence
@@ -71,9 +71,9 @@ class Dispatcher:
         # One map for all partitions where keys are as wide as the handler: a key's next lane must be found by
         # whichever partition its next record comes from.
         self._shared_lanes: dict[Hashable, Lane] | None = {} if scope == "handler" else None
-        self._shared_fates: dict[Hashable, AfterDeadLetter] | None = {} if scope == "handler" else None
+        self._shared_after_letter: dict[Hashable, AfterDeadLetter] | None = {} if scope == "handler" else None
         self.holds = Holds(self)
-        self.verdicts = Verdicts(self)
+        self.decisions = Decisions(self)
         self._cuts = Cuts(self)
         # Set by `use_express`, before the first record; read on the poll thread and by who settles.
         self.express: Express | None = None
@@ -108,7 +108,7 @@ class Dispatcher:
             partition,
             epoch,
             lanes=self._shared_lanes,
-            fates=self._shared_fates,
+            after_letter=self._shared_after_letter,
             finished_before=finished_before,
             opened=opened,
         )
@@ -178,7 +178,7 @@ class Dispatcher:
         sizes: Sequence[int] | None = None,
     ) -> None:
         """Put records that count in the backlog into lanes."""
-        careful = assignment.shared or assignment.fates or self.holds.held or self.holds.paused_keys
+        careful = assignment.shared or assignment.after_letter or self.holds.held or self.holds.paused_keys
         spread = self._spread_with_care if careful else self._spread
         spread(assignment, zip(keys, messages, sizes or sizes_of(messages), strict=True))
 
@@ -197,7 +197,7 @@ class Dispatcher:
     def _spread_with_care(
         self, assignment: Assignment, records: Iterable[tuple[Hashable, Message, int]]
     ) -> None:
-        """Spread while some lanes wait, some keys have a fate, or lanes are shared."""
+        """Spread while some lanes wait, some keys follow a letter, or lanes are shared."""
         lanes, held = assignment.lanes, self.holds.held
         for key, message, size in records:
             lane = lanes.get(key)
@@ -264,7 +264,7 @@ class Dispatcher:
             if assignment.ended:
                 if isinstance(lane.decision, AwaitHead):
                     # Deferred: its work goes on somewhere, and a shared lane must not overtake it.
-                    self.verdicts.carry_out(lane, now_s)
+                    self.decisions.carry_out(lane, now_s)
                 else:
                     self.settle_stale(lane)
                 continue
@@ -278,7 +278,7 @@ class Dispatcher:
                 size += lane.finished_bytes
                 lane.finished_records = lane.finished_bytes = 0
             if lane.decision is not None:
-                self.verdicts.carry_out(lane, now_s)
+                self.decisions.carry_out(lane, now_s)
             elif lane.head is None and not lane.rest:
                 self.free(lane)  # a cut may have freed it already, and its key may have a new lane
             elif plain and not assignment.halted:
@@ -318,8 +318,8 @@ class Dispatcher:
             self.free(lane)
         elif lane.key in self.holds.paused_keys:
             self.holds.hold(lane, HoldHead("the key is paused"))
-        elif lane.key in lane.assignment.fates:
-            self.verdicts.follow_fate(lane)
+        elif lane.key in lane.assignment.after_letter:
+            self.decisions.follow_letter(lane)
         elif not lane.assignment.opened:
             lane.assignment.unopened.append(lane)
         else:
@@ -345,8 +345,8 @@ class Dispatcher:
             assignment.drain_limit = -1
         returned = [self._cuts.end(assignment) for assignment in assignments]
         # Of all partitions, so no one partition's end can take them away; no partition left, no key goes on.
-        if self._shared_fates is not None and not self.assignments:
-            self._shared_fates.clear()
+        if self._shared_after_letter is not None and not self.assignments:
+            self._shared_after_letter.clear()
         return returned
 
     def drained(self, assignment: Assignment) -> bool:
@@ -359,7 +359,7 @@ class Dispatcher:
 
     def waits(self, lane: Lane) -> bool:
         """Tell whether a lane is on hold and nothing is on its way that will let it go."""
-        return lane in self.holds.held and lane not in self.verdicts.diverting
+        return lane in self.holds.held and lane not in self.decisions.diverting
 
     def free(self, lane: Lane) -> None:
         """Drop an empty lane, unless its key has a new one."""

@@ -57,7 +57,7 @@ class Express:
         return bool(
             not assignment.opened  # `open` hands out lanes
             or assignment.halted  # nothing may start above the limit, which holders of lanes look at
-            or assignment.fates  # some keys' records are held or diverted
+            or assignment.after_letter  # some keys' records are held or diverted
             or self._dispatcher.holds.paused_keys
         )
 

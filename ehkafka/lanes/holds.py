@@ -119,7 +119,7 @@ class Holds:
         """
         held = [lane for lane in self._lanes_of(key) if lane in self.held]
         for lane in held:
-            lane.assignment.fates.pop(key, None)
+            lane.assignment.after_letter.pop(key, None)
             self.release(lane)
         return len(held)
 
@@ -128,7 +128,7 @@ class Holds:
         held = [lane for lane in self._lanes_of(key) if lane in self.held]
         for lane in held:
             self._let_go(lane)
-            self._dispatcher.verdicts.give(lane, Outcome.SKIPPED)
+            self._dispatcher.decisions.give(lane, Outcome.SKIPPED)
         return len(held)
 
     def give_up_head(self, lane: Lane) -> None:
@@ -137,7 +137,7 @@ class Holds:
         self.park(
             lane.assignment, -1, -lane.head_bytes
         )  # back into the backlog, out of which `end_head` takes it
-        self._dispatcher.verdicts.end_head(lane, Outcome.DEAD_LETTERED)
+        self._dispatcher.decisions.end_head(lane, Outcome.DEAD_LETTERED)
         if not lane.refill():
             self.release(lane)
 
@@ -148,7 +148,7 @@ class Holds:
 
     def _let_go(self, lane: Lane) -> None:
         del self.held[lane]
-        self._dispatcher.verdicts.diverting.pop(lane, None)
+        self._dispatcher.decisions.diverting.pop(lane, None)
         for assignment, records, size in lane.tally():
             self.park(assignment, -records, -size)
 

@@ -135,7 +135,7 @@ class Lane:
     def messages(self) -> Sequence[Message]:
         """All unfinished records, oldest first. Caller has the lock; the holder may still advance.
 
-        The followers are read before the head: a record on its way from one to the other is told twice
+        The followers are read before the head: a record on its way from one to the other is seen twice
         rather than not at all.
         """
         waiting = tuple(self.rest) if self.rest else ()

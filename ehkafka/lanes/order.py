@@ -159,7 +159,7 @@ class KeyReader:
         try:
             key = self._asked(message) if self._wrap is None else self._order_by(self._wrap(message))
             return self._without_key(message) if key is None else stand_in(key)
-        except BaseException as error:  # told by the failure desk: the poll thread must not die of it
+        except BaseException as error:  # reported by `Failures`: the poll thread must not die of it
             return KeyFailure(error)
 
     def _asked(self, message: Message) -> Hashable:

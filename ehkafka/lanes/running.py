@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def is_running(dispatcher: Dispatcher, message: Message, key: Hashable) -> bool | None:
     """Tell whether a record is with its handler, by the very message; `key` is where it is looked for first.
 
-    None where that cannot be told: a record of an assignment that has ended may be, or be another app's.
+    None where that cannot be reported: a record of an assignment that has ended may be, or be another app's.
     """
     topic = message.topic()
     # A handler of messages may have set any.
@@ -36,6 +36,6 @@ def is_running(dispatcher: Dispatcher, message: Message, key: Hashable) -> bool 
 
 
 def _runs(dispatcher: Dispatcher, lane: Lane, message: Message) -> bool:
-    if not lane.running or lane in dispatcher.verdicts.awaited:
+    if not lane.running or lane in dispatcher.decisions.awaited:
         return False
     return any(one is message for one in itertools.islice(lane.messages(), lane.running))

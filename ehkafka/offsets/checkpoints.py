@@ -120,7 +120,7 @@ def _export(view: PartitionView, place: ExportPlace) -> Export:
         why = "the group has no commit" if offset is None else "nothing was processed yet"
         return Export(view.partition, offset, None, note=f"not written: {why}")
     if offset > view.log.end:
-        return Export(view.partition, offset, None, note=f"not written: the commit is {view.trouble}")
+        return Export(view.partition, offset, None, note=f"not written: the commit is {view.problem}")
     written = write_checkpoint(
         place.form,
         namespace=place.namespace,
@@ -130,7 +130,7 @@ def _export(view: PartitionView, place: ExportPlace) -> Export:
         next_offset=offset,
         prefix=place.prefix,
     )
-    return Export(view.partition, offset, written, note=view.trouble)
+    return Export(view.partition, offset, written, note=view.problem)
 
 
 def compared(planned: list[Export], store: CheckpointStore) -> list[Export]:

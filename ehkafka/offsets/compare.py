@@ -26,8 +26,8 @@ class Compared:
     @property
     def differs(self) -> bool:
         """Whether those that say something do not say the same."""
-        said = {offset for offset in (self.view.committed, self.mirror, self.other) if offset is not None}
-        return len(said) > 1
+        text = {offset for offset in (self.view.committed, self.mirror, self.other) if offset is not None}
+        return len(text) > 1
 
     @property
     def note(self) -> str:
@@ -38,7 +38,7 @@ class Compared:
         if self.other is not None and group is not None and self.other != group:
             ahead = self.other > group
             return f"the SDK is {abs(self.other - group)} {'ahead of' if ahead else 'behind'} the group"
-        return self.view.trouble
+        return self.view.problem
 
 
 def mirror_of(found: Iterable[Found | Unreadable], namespace: str, topic: str, group: str) -> dict[int, int]:

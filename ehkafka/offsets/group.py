@@ -1,6 +1,6 @@
 """The way to a group's offsets: reads logs and commits, and commits, without ever joining the group.
 
-One thread at a time. It connects the way `ehkafka check` does, so that what is wrong is told in the same
+One thread at a time. It connects the way `ehkafka check` does, so that what is wrong is reported in the same
 words.
 """
 
@@ -14,8 +14,8 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.checks.group import NOT_YET, read_commits
 from ehkafka.checks.inspection import CLOSE_S, Inspection, close_within
-from ehkafka.checks.result import Trouble
-from ehkafka.checks.way_in import enter, reach_topic, told
+from ehkafka.checks.reach import enter, reach_topic, reported
+from ehkafka.checks.result import Problem
 from ehkafka.endpoint.client import check_client_version, describe_error, open_admin
 from ehkafka.endpoint.client_log import ClientLog
 from ehkafka.endpoint.properties.layers import admin_properties
@@ -181,8 +181,8 @@ class GroupOffsets:
         asked = [KafkaPartition(*partition) for partition in self._all()]
         try:
             found = read_commits(self._inspection, self._consumer, asked)
-        except Trouble as trouble:
-            raise told(self._inspection, trouble) from None
+        except Problem as problem:
+            raise reported(self._inspection, problem) from None
         return {one.partition: one for one in found}
 
     def _refusals(
@@ -207,10 +207,10 @@ class GroupOffsets:
                 )
             self._inspection.listen(consumer, _PAUSE_S)
         error, each = answers[0]
-        told_each = {one.partition: one.error for one in each if one.error is not None}
-        if error is not None and not told_each:
+        reported_each = {one.partition: one.error for one in each if one.error is not None}
+        if error is not None and not reported_each:
             return {one.partition: error for one in wanted}
-        return told_each
+        return reported_each
 
     def _refused(self, refusals: Mapping[int, KafkaError]) -> EndpointError | GroupInUseError:
         numbers = ", ".join(map(str, sorted(refusals)))
@@ -221,12 +221,12 @@ class GroupOffsets:
                 f" members ({error.name()}). They keep what they had. Stop all consumers of the group, wait"
                 " until their session has ended, and try again."
             )
-        said = self._inspection.cleaner.text(describe_error(error))
-        return EndpointError(f"{self.where}: the broker did not commit partitions {numbers}: {said}")
+        decoded = self._inspection.cleaner.text(describe_error(error))
+        return EndpointError(f"{self.where}: the broker did not commit partitions {numbers}: {decoded}")
 
     def _unreadable(self, what: str, error: KafkaException) -> EndpointError:
-        said = self._inspection.cleaner.text(describe_error(error.args[0]))
-        return EndpointError(f"{self.where}: the broker does not tell {what}: {said}")
+        decoded = self._inspection.cleaner.text(describe_error(error.args[0]))
+        return EndpointError(f"{self.where}: the broker does not tell {what}: {decoded}")
 
 
 def _offset(commit: KafkaPartition) -> int | None:
@@ -235,6 +235,6 @@ def _offset(commit: KafkaPartition) -> int | None:
 
 def _view(partition: int, log: LogBounds, commit: KafkaPartition) -> PartitionView:
     offset = _offset(commit)
-    said = decode(commit.metadata or "", commit.offset)
-    finished_above = 0 if isinstance(said, Unusable) else count_offsets(said.ranges.finished)
+    decoded = decode(commit.metadata or "", commit.offset)
+    finished_above = 0 if isinstance(decoded, Unusable) else count_offsets(decoded.ranges.finished)
     return PartitionView(partition, log, offset, finished_above)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.errors import GroupInUseError, OffsetGapError
 from ehkafka.offsets.members import members_of
-from ehkafka.offsets.watch import Watch, looks
+from ehkafka.offsets.watch import Watch, checks
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ def move(
     plan: Plan,
     *,
     watch_s: float | None = None,
-    tell: Callable[[str], object] = lambda _said: None,
+    report: Callable[[str], object] = lambda _shown: None,
 ) -> dict[int, PartitionView]:
     """Move a group's offsets and return where it stands then, as read back.
 
-    Without `watch_s` commits are watched for as long as it takes to see any known client's; `tell` hears how
+    Without `watch_s` commits are watched for as long as it takes to see any known client's; `report` gets how
     long that is. Raises `OffsetGapError` for a plan with refused moves, `GroupInUseError` for a live group,
     and `EndpointError`. Up to the commit nothing has moved.
     """
@@ -45,11 +45,11 @@ def move(
         )
     positions = plan.positions
     if positions:
-        is_told = _refuse_members(group)
+        is_reported = _refuse_members(group)
         is_event_hubs = group.target.endpoint.is_event_hubs
-        watch = Watch.chosen(watch_s, is_told=is_told, is_event_hubs=is_event_hubs)
+        watch = Watch.chosen(watch_s, is_reported=is_reported, is_event_hubs=is_event_hubs)
         if watch.seconds:
-            tell(watch.said())
+            report(watch.describe())
         _refuse_moving(group, plan, watch.seconds)
         group.commit(positions)
     views = group.views()
@@ -73,7 +73,7 @@ def _refuse_members(group: GroupOffsets) -> bool:
 
 def _refuse_moving(group: GroupOffsets, plan: Plan, watch_s: float) -> None:
     before = group.commits()
-    for now in looks(group.commits, watch_s):
+    for now in checks(group.commits, watch_s):
         _refuse_moved(group, plan, before, now)
 
 
@@ -91,7 +91,7 @@ def _refuse_moved(
             continue
         # Behind a record that is stuck only what is said of those above it moves.
         moved = (
-            f"moved from {_said(one.before)} to {_said(offset)}" if offset != one.before else "was renewed"
+            f"moved from {_shown(one.before)} to {_shown(offset)}" if offset != one.before else "was renewed"
         )
         raise GroupInUseError(
             f"{group.where}: the commit of partition {one.partition} {moved} while it was watched, so"
@@ -104,10 +104,10 @@ def _refuse_other(group: GroupOffsets, wanted: dict[int, int], views: dict[int, 
         found = views[partition].committed
         if found != offset:
             raise GroupInUseError(
-                f"{group.where}: partition {partition} was moved to {offset}, but {_said(found)} was read"
+                f"{group.where}: partition {partition} was moved to {offset}, but {_shown(found)} was read"
                 " back: somebody else commits. Stop all consumers of the group and try again."
             )
 
 
-def _said(offset: int | None) -> str:
+def _shown(offset: int | None) -> str:
     return "no commit" if offset is None else str(offset)

@@ -70,8 +70,8 @@ class Plan:
 
     def refusal(self) -> str:
         """Say what is refused: partitions and reasons."""
-        said = [f"partition {move.partition}: {move.note}" for move in self.refused]
-        return "; ".join(said[:_NAMED]) + (f"; and {len(said) - _NAMED} more" if len(said) > _NAMED else "")
+        seen = [f"partition {move.partition}: {move.note}" for move in self.refused]
+        return "; ".join(seen[:_NAMED]) + (f"; and {len(seen) - _NAMED} more" if len(seen) > _NAMED else "")
 
 
 def planned(
@@ -125,7 +125,7 @@ def _move(
     if not far:
         return Move(number, view.log, view.committed, wanted, note)
     if not clamp:
-        said = f"{wanted} is {far} ({view.log.start}–{view.log.end})"
-        return Move(number, view.log, view.committed, None, said, is_refused=True)
+        seen = f"{wanted} is {far} ({view.log.start}–{view.log.end})"
+        return Move(number, view.log, view.committed, None, seen, is_refused=True)
     nearest = min(max(wanted, view.log.start), view.log.end)
     return Move(number, view.log, view.committed, nearest, f"clamped: {wanted} is {far}")

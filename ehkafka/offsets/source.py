@@ -176,9 +176,9 @@ def _by_name(where: str, environ: Mapping[str, str]) -> BlobMirror | None:
     return BlobMirror.connection_string(string or Path(file or ""), where)
 
 
-def _is_there(path: Path, look: Callable[[Path], bool]) -> bool:
+def _is_there(path: Path, check: Callable[[Path], bool]) -> bool:
     try:
-        return look(path)
+        return check(path)
     except OSError as error:
         raise ConfigurationError(f"{str(path)!r} cannot be looked at: {error.strerror}.") from None
 

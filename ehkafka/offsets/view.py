@@ -29,7 +29,7 @@ class PartitionView:
         return max(0, self.log.end - (self.log.start if self.committed is None else self.committed))
 
     @property
-    def trouble(self) -> str:
+    def problem(self) -> str:
         """What is wrong with the commit, in a few words; empty when nothing is."""
         if self.committed is None:
             return "no commit"
@@ -58,7 +58,7 @@ class LagReport:
         return sum(view.lag for view in self.views)
 
     def fails(self, over: int) -> bool:
-        """Tell whether the lag is above `over`, or cannot be told because a commit is outside of its log."""
+        """Tell whether the lag is above `over`, or unknown because a commit is outside of its log."""
         return self.total > over or any(view.is_outside for view in self.views)
 
 

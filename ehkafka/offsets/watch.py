@@ -27,9 +27,9 @@ T = TypeVar("T")
 
 NO_MEMBERS_S = 7.0
 """Longer than the 5 s of plain clients: where the broker has said that the group has no members."""
-UNTOLD_S = 65.0
+UNREPORTED_S = 65.0
 """Longer than the 60 s of the slowest: where nobody knows who is in the group."""
-LOOK_S = 1.0
+CHECK_S = 1.0
 
 
 class Watch(NamedTuple):
@@ -39,20 +39,22 @@ class Watch(NamedTuple):
     reason: str
 
     @classmethod
-    def chosen(cls, seconds: float | None, *, is_told: bool, is_event_hubs: bool) -> Watch:
+    def chosen(cls, seconds: float | None, *, is_reported: bool, is_event_hubs: bool) -> Watch:
         """Return the watch that a person asked for, or the one that is long enough.
 
-        `is_told`: the broker has said that the group has no members. What Event Hubs says of groups, nobody
+        `is_reported`: the broker said that the group has no members. What Event Hubs says of groups, nobody
         has documented, so there it does not count.
         """
         if seconds is not None:
             return cls(seconds, "as asked")
-        if is_told and not is_event_hubs:
+        if is_reported and not is_event_hubs:
             return cls(NO_MEMBERS_S, "a client that is no member of its group commits every 5 s by default")
-        told = "what Event Hubs tells of a group is no proof" if is_event_hubs else "the broker does not tell"
-        return cls(UNTOLD_S, f"{told} who is in the group, and the slowest clients commit every 60 s")
+        reported = (
+            "what Event Hubs tells of a group is no proof" if is_event_hubs else "the broker does not tell"
+        )
+        return cls(UNREPORTED_S, f"{reported} who is in the group, and the slowest clients commit every 60 s")
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say it to a person, who may know better."""
         return (
             f"watching for {seconds(self.seconds)} whether somebody commits: {ended(self.reason)} "
@@ -61,14 +63,14 @@ class Watch(NamedTuple):
         )
 
 
-def looks(look: Callable[[], T], seconds: float) -> Iterator[T]:
+def checks(check: Callable[[], T], seconds: float) -> Iterator[T]:
     """Look again and again, the last time after so long; at least once."""
     left_s = seconds
     while True:
-        pause_s = min(LOOK_S, left_s)
+        pause_s = min(CHECK_S, left_s)
         _pause(pause_s)
         left_s -= pause_s
-        yield look()
+        yield check()
         if left_s <= 0.0:
             return
 

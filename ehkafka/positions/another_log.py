@@ -1,6 +1,6 @@
-"""A log that is another one than its position belongs to: what is told, and where each policy goes on.
+"""A log that is another one than its position belongs to: its event, and where each policy goes on.
 
-Pure arithmetic on what the broker told. The position lies inside of the new log by chance, so it decides
+Pure arithmetic on what the broker reported. The position lies inside of the new log by chance, so it decides
 nothing: `on_out_of_range` does, as if the log had been cut away. Used by the poll thread when a partition
 begins (`finder`) and while it is read (`intake.repair`).
 """
@@ -45,7 +45,7 @@ class AnotherLog(NamedTuple):
         """Return how many offsets of the new log are never read, at most: `latest` skips all it holds."""
         return self.log.end - self.log.start if action == "latest" else 0
 
-    def tell(
+    def report(
         self, action: OutOfRange, emit: Callable[[Event], None], count: Callable[[CounterName, int], None]
     ) -> None:
         """Emit it and count what it costs."""

@@ -14,7 +14,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError
-from ehkafka.events import ConnectionTrouble
+from ehkafka.events import ConnectionProblem
 from ehkafka.positions.another_log import AnotherLog
 from ehkafka.positions.first_counts import FirstCounts
 from ehkafka.positions.gap import Gap
@@ -149,13 +149,13 @@ class PositionFinder:
         """Return what the commits carry; where there is none, what its copy or the topic's others know."""
         counts = self.first_counts
         facts = _facts_of(committed)
-        counts.hear(facts)
+        counts.on_error(facts)
         copied: Mapping[TopicPartition, LogFacts] = {}
         if fresh:
-            counts.hear(_facts_of(self._committed(consumer, self._others(fresh, committed))))
+            counts.on_error(_facts_of(self._committed(consumer, self._others(fresh, committed))))
             copied = self.facts_of_copies(fresh)
-            counts.hear(copied)
-            counts.hear(self.facts_of_copies(self._others(fresh, copied)[:COPIES_MAX]))
+            counts.on_error(copied)
+            counts.on_error(self.facts_of_copies(self._others(fresh, copied)[:COPIES_MAX]))
         # A copy that does not decide where its partition begins says nothing of the log.
         ours = {p: one if p in mirrored else one.of_no_log() for p, one in copied.items()}
         begun = {p: counts.begun(p, ours.get(p, NOTHING_KNOWN)) for p in fresh}
@@ -220,7 +220,7 @@ class PositionFinder:
         begun = {}
         for partition, reason in disproved.items():
             another = AnotherLog(partition, committed[partition].offset, reason, bounds[partition])
-            another.tell(self._on_out_of_range, self._emit, self._count)
+            another.report(self._on_out_of_range, self._emit, self._count)
             resume_at = another.resume_at(self._on_out_of_range)
             if resume_at is None:
                 raise another.error()
@@ -246,25 +246,25 @@ class PositionFinder:
             gap = Gap(partition, offsets[partition], bounds[partition])
             if gap.log.hold(gap.wanted_offset):
                 continue
-            gap.tell(self._on_out_of_range, self._emit, self._count)
+            gap.report(self._on_out_of_range, self._emit, self._count)
             resume_at = gap.resume_at(self._on_out_of_range)
             if resume_at is None:
                 raise gap.error("it was given as the start position")
             moved[partition] = resume_at
         return moved
 
-    def _insist(self, look_up: Callable[[], T]) -> T:
+    def _insist(self, find: Callable[[], T]) -> T:
         for tries_left in reversed(range(LOOKUP_TRIES)):
             if tries_left < LOOKUP_TRIES - 1:
                 time.sleep(AGAIN_S * 2 ** (LOOKUP_TRIES - 2 - tries_left))
             try:
-                return look_up()
+                return find()
             except KafkaException as error:
-                said = describe_error(error.args[0])
-                self._emit(ConnectionTrouble(error.args[0].name(), said, fatal=not tries_left))
+                text = describe_error(error.args[0])
+                self._emit(ConnectionProblem(error.args[0].name(), text, fatal=not tries_left))
                 if not tries_left:
                     raise EndpointError(
-                        f"Where to begin could not be read from the broker in {LOOKUP_TRIES} tries: {said}"
+                        f"Where to begin could not be read from the broker in {LOOKUP_TRIES} tries: {text}"
                     ) from error
         raise AssertionError("unreachable: the last try returns or raises")
 

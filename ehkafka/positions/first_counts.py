@@ -1,7 +1,7 @@
 """Which partitions are new: added to their topic since the group began with it. Pure; the poll thread's.
 
 A partition without a commit may be one that nobody has committed yet, which begins where `start` says, or one
-that the topic has got since, whose records nobody asked to skip. They are told apart by the number of
+that the topic has got since, whose records nobody asked to skip. They are distinguished by the number of
 partitions that the group's first commits carry in their metadata, each later commit too, and by the number
 that this run found when it began.
 """
@@ -31,7 +31,7 @@ class FirstCounts:
         """Take how many partitions topics have as the run begins. Before the poll thread starts."""
         self._at_start = dict(partitions)
 
-    def hear(self, facts: Mapping[TopicPartition, LogFacts]) -> None:
+    def on_error(self, facts: Mapping[TopicPartition, LogFacts]) -> None:
         """Take what commits or their copies say."""
         for partition, (first, *_, reset) in facts.items():
             self._resets.add(reset)

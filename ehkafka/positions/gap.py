@@ -1,6 +1,6 @@
 """An offset that the log does not hold: how large the gap is, and where each policy goes on.
 
-Pure arithmetic on what the broker told; nothing is looked up, sought or emitted here. Used by the poll
+Pure arithmetic on what the broker reported; nothing is looked up, sought or emitted here. Used by the poll
 thread when a partition begins (`finder`) and while it is read (`intake.repair`).
 """
 
@@ -56,7 +56,7 @@ class Gap(NamedTuple):
         return max(0, up_to - self.wanted_offset)
 
     def event(self, action: OutOfRange) -> OffsetGap:
-        """Return what is told of it."""
+        """Return its event."""
         return OffsetGap(
             self.partition,
             self.wanted_offset,
@@ -66,7 +66,7 @@ class Gap(NamedTuple):
             resumed_at=self.resume_at(action),
         )
 
-    def tell(
+    def report(
         self, action: OutOfRange, emit: Callable[[Event], None], count: Callable[[CounterName, int], None]
     ) -> None:
         """Emit it and count what it costs."""
@@ -82,10 +82,10 @@ class Gap(NamedTuple):
 
     def text(self, reason: str = "") -> str:
         """Say what was wanted and what there is."""
-        log, said = self.log, f" ({reason})" if reason else ""
+        log, because = self.log, f" ({reason})" if reason else ""
         return (
             f"{self.partition}: the next record to read was at offset {self.wanted_offset}, but the log now "
-            f"holds {log.start} to {log.end}{self._size()}{said}."
+            f"holds {log.start} to {log.end}{self._size()}{because}."
         )
 
     def _size(self) -> str:

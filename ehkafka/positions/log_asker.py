@@ -106,7 +106,7 @@ class LogAsker:
         open_consumer: Callable[[], Consumer],
         on_death: Callable[[BaseException], None] = lambda _error: None,
     ) -> None:
-        """`on_death` is told when the thread ends by an error that nobody expected."""
+        """`on_death` is called when the thread ends by an error that nobody expected."""
         self.ids = ids
         self._open_consumer = open_consumer
         self._on_death = on_death
@@ -129,7 +129,7 @@ class LogAsker:
     def prove(self, checkpoints: Mapping[TopicPartition, Checkpoint]) -> Mapping[TopicPartition, Judgement]:
         """Return of each checkpoint whether its log is still its own. Waits for the broker, within bounds.
 
-        Raises `EndpointError` where that cannot be told.
+        Raises `EndpointError` where that cannot be reported.
         """
         proof = _Proof(checkpoints)
         if any(one.topic_id is not None for one in checkpoints.values()):
@@ -137,7 +137,7 @@ class LogAsker:
         self._put(proof)
         if not proof.done.wait(_PROOF_S):
             raise EndpointError(
-                f"Whether {len(checkpoints)} logs are the mirror's was not told within {seconds(_PROOF_S)}."
+                f"Whether {len(checkpoints)} logs are the mirror's was not known within {seconds(_PROOF_S)}."
             )
         if isinstance(proof.error, KafkaException):
             raise EndpointError(

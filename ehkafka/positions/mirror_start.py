@@ -78,7 +78,7 @@ class MirrorStart:
         self._mirror = mirror
         self._prove = prove
         # What `find` looked up last: `facts` need not look again.
-        self._looked_up: Mapping[TopicPartition, Checkpoint | Foreign | None] = {}
+        self._found_in_mirror: Mapping[TopicPartition, Checkpoint | Foreign | None] = {}
 
     def find(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the next_offsets of those that begin at the mirror. Raises `EndpointError`."""
@@ -92,39 +92,43 @@ class MirrorStart:
             )
         if not partitions or self._mirror is None or self._policy != "mirror":
             return {}
-        looked_up = self._looked_up = self._lookup(partitions)
-        self._refuse_contested(looked_up)
-        found = {partition: known for partition, known in looked_up.items() if isinstance(known, Checkpoint)}
+        found_in_mirror = self._found_in_mirror = self._lookup(partitions)
+        self._refuse_contested(found_in_mirror)
+        found = {
+            partition: known for partition, known in found_in_mirror.items() if isinstance(known, Checkpoint)
+        }
         return self._verified(found) if found else {}
 
     def facts(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, LogFacts]:
         """Return what the mirror knows of the log and the group. Raises `EndpointError`."""
         if not partitions or self._mirror is None or self._policy != "mirror":
             return {}
-        unseen = [partition for partition in partitions if partition not in self._looked_up]
-        looked_up = {**self._looked_up, **(self._lookup(unseen) if unseen else {})}
+        unseen = [partition for partition in partitions if partition not in self._found_in_mirror]
+        found_in_mirror = {**self._found_in_mirror, **(self._lookup(unseen) if unseen else {})}
         return {
             partition: LogFacts(known.first_partitions, known.topic_id, known.anchor, known.reset)
             for partition in partitions
-            if isinstance(known := looked_up.get(partition), Checkpoint)
+            if isinstance(known := found_in_mirror.get(partition), Checkpoint)
         }
 
-    def _refuse_contested(self, looked_up: Mapping[TopicPartition, Checkpoint | Foreign | None]) -> None:
+    def _refuse_contested(
+        self, found_in_mirror: Mapping[TopicPartition, Checkpoint | Foreign | None]
+    ) -> None:
         contested = {
             partition: known
-            for partition, known in sorted(looked_up.items())
+            for partition, known in sorted(found_in_mirror.items())
             if isinstance(known, Foreign) and known.is_contested
         }
         if not contested:
             return
-        said = "; ".join(
+        text = "; ".join(
             f"{partition}: {one.blob} {one.reason}" for partition, one in list(contested.items())[:_NAMED]
         )
         more = f"; and {len(contested) - _NAMED} more" if len(contested) > _NAMED else ""
         raise EndpointError(
             f"The group {self._group!r} has no committed offset for "
             f"{counted(len(contested), 'partition')} whose mirror "
-            f"somebody else has written ({said}{more}). Whichever is wrong would skip or repeat records, and "
+            f"somebody else has written ({text}{more}). Whichever is wrong would skip or repeat records, and "
             "start= does not decide. Commit where to begin: ehkafka offsets import takes the SDK's position, "
             "ehkafka offsets reset any other. Or set on_no_group_offsets='start'."
         )
@@ -212,7 +216,7 @@ class MirrorEvidence:
         self._mirror = mirror
 
     def facts(self, commits: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, LogFacts]:
-        """Return by what their logs are to be told, of those whose mirror is of this commit or behind it.
+        """Return what their logs are recognised by, of those whose mirror is of this commit or behind it.
 
         A mirror that is ahead of the commit, or whose own commits had metadata, was not written for it:
         somebody has moved the group, and means the log of then.

@@ -78,7 +78,7 @@ class Restored(NamedTuple):
         return FinishedBefore(self.finished, self.leader_epoch)
 
     def event(self, epoch: int) -> ProgressRestored:
-        """Return what is told of it."""
+        """Return its event."""
         return ProgressRestored(
             self.partition,
             epoch,
@@ -118,8 +118,8 @@ class Restore:
         self._emit = emit
         self._on_foreign = on_foreign
         self.sources = list(sources)
-        # Metadata that was told of as unusable, by partition: it is told once.
-        self._told: dict[TopicPartition, str] = {}
+        # Metadata that was reported as unusable, by partition: once each.
+        self._reported: dict[TopicPartition, str] = {}
 
     def find(self, consumer: Consumer, begins: Sequence[Begin]) -> dict[TopicPartition, Restored]:
         """Return what to restore, by partition. Raises `EndpointError` for foreign metadata if asked to."""
@@ -128,16 +128,16 @@ class Restore:
         for begin in begins:
             if begin.committed is None and not begin.is_mirrored:
                 continue
-            said = self._said_by(begin)
+            decoded = self._metadata_of(begin)
             partition, offset = begin.partition, begin.offset
-            if isinstance(said, CommitMetadata) and not said.drops_ranges:
-                finished, leader_epoch, is_complete = said.ranges
+            if isinstance(decoded, CommitMetadata) and not decoded.drops_ranges:
+                finished, leader_epoch, is_complete = decoded.ranges
                 if finished:
                     text = begin.committed.metadata if begin.committed is not None else None
                     found[partition] = Restored(partition, offset, finished, leader_epoch, COMMIT, text)
                 if is_complete:
                     continue
-            commits[partition] = GroupCommit(offset, _is_ours(begin, said))
+            commits[partition] = GroupCommit(offset, _is_ours(begin, decoded))
         # First those that are known to have more: a source's time is bounded.
         asked = sorted(
             commits, key=lambda partition: (partition not in found, not commits[partition].is_ours)
@@ -146,26 +146,26 @@ class Restore:
             self._ask(source, {partition: commits[partition] for partition in asked}, found)
         return self._inside_the_logs(consumer, found)
 
-    def _said_by(self, begin: Begin) -> CommitMetadata | Unusable | None:
+    def _metadata_of(self, begin: Begin) -> CommitMetadata | Unusable | None:
         """Return what stands beside the group's commit; None where nothing does, or there is no commit."""
         text = begin.committed.metadata if begin.committed is not None else None
         if not text:
             return None
-        said = decode(text, begin.offset)
-        if isinstance(said, Unusable):
-            self._refuse_or_tell(begin, text, said)
-        return said
+        decoded = decode(text, begin.offset)
+        if isinstance(decoded, Unusable):
+            self._refuse_or_report(begin, text, decoded)
+        return decoded
 
-    def _refuse_or_tell(self, begin: Begin, text: str, said: Unusable) -> None:
-        if said is not Unusable.OTHER_OFFSET and self._on_foreign == "fail":
+    def _refuse_or_report(self, begin: Begin, text: str, decoded: Unusable) -> None:
+        if decoded is not Unusable.OTHER_OFFSET and self._on_foreign == "fail":
             raise EndpointError(
                 f"The group's commit of {begin.partition} at {begin.offset} has metadata that cannot be "
-                f"used: {said.value}. Nothing was skipped. Commit the offset without metadata, or let it be "
+                f"used: {decoded.value}. Nothing was skipped. Commit the offset without metadata, or have it "
                 "ignored with on_foreign_metadata='ignore'."
             )
-        if self._told.get(begin.partition) != text:
-            self._told[begin.partition] = text
-            self._emit(ProgressIgnored(begin.partition, begin.offset, said.value, COMMIT))
+        if self._reported.get(begin.partition) != text:
+            self._reported[begin.partition] = text
+            self._emit(ProgressIgnored(begin.partition, begin.offset, decoded.value, COMMIT))
 
     @staticmethod
     def _ask(
@@ -210,12 +210,12 @@ class Restore:
             self._emit(ProgressIgnored(partition, restored.next_offset, reason, restored.source))
 
 
-def _is_ours(begin: Begin, said: CommitMetadata | Unusable | None) -> bool | None:
+def _is_ours(begin: Begin, decoded: CommitMetadata | Unusable | None) -> bool | None:
     if begin.committed is None:
         return True  # it begins at the copy itself
-    if said is None:
+    if decoded is None:
         return None
-    return isinstance(said, CommitMetadata) and not said.drops_ranges
+    return isinstance(decoded, CommitMetadata) and not decoded.drops_ranges
 
 
 def _bounds(consumer: Consumer, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogBounds]:

@@ -1,4 +1,4 @@
-"""Whether a log is the one that a position was written for: told by its topic's id, or by one record.
+"""Whether a log is the one that a position was written for, by its topic's id or by one record.
 
 A topic that was deleted and made again, or a namespace that failed over, has the same names and other
 records: to go on there by number would skip some. Pure: `topic_ids` and `witness` ask the broker.
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ehkafka.positions.gap import LogBounds
     from ehkafka.progress.metadata import LogFacts
 
-# A record by which a log is told from another one: its offset, and its timestamp in ms.
+# A record by which a log is distinguished from another one: its offset, and its timestamp in ms.
 WitnessRecord = tuple[int, int]
 
 
@@ -69,8 +69,8 @@ def judge(
     if checkpoint.topic_id is not None and topic_id is not None:
         if checkpoint.topic_id == topic_id:
             return Judgement(is_same=True, reason=f"its topic's id is still {id_text(topic_id)}")
-        said = f"its topic had the id {id_text(checkpoint.topic_id)} and has {id_text(topic_id)} now"
-        return Judgement(is_same=False, reason=said)
+        text = f"its topic had the id {id_text(checkpoint.topic_id)} and has {id_text(topic_id)} now"
+        return Judgement(is_same=False, reason=text)
     if anchor is None:
         return Judgement(is_same=False, reason="the mirror knows no record's timestamp to tell the log by")
     offset, wanted_ms = anchor

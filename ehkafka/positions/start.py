@@ -106,7 +106,7 @@ def start_offsets(
         else:
             lookups[partition] = OFFSET_END if position == "latest" else _milliseconds(position)
     if lookups:
-        offsets |= _look_up(consumer, lookups, timeout_s)
+        offsets |= _find(consumer, lookups, timeout_s)
     return offsets
 
 
@@ -177,7 +177,7 @@ def _milliseconds(position: FixedStart) -> int:
     return max(0, int(moment.timestamp() * 1000))
 
 
-def _look_up(
+def _find(
     consumer: Consumer, lookups: dict[TopicPartition, int], timeout_s: float
 ) -> dict[TopicPartition, int]:
     asked = [KafkaPartition(*partition, offset) for partition, offset in lookups.items()]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ASK_S: Final = 5.0
 """How long one question may take."""
 
-_LOOK_S = 0.05
+_CHECK_S = 0.05
 _HALF, _HALF_BYTES = 2**64 - 1, 8
 # The broker answers, but not about this one: it is just being made anew, or is not ours to see.
 _ABOUT_ONE_TOPIC = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED}
@@ -86,9 +86,9 @@ class TopicIds:
 def _answer(future: Any, deadline_s: float, should_end: Callable[[], bool]) -> Any:
     while True:
         try:
-            return future.result(_LOOK_S)
+            return future.result(_CHECK_S)
         except TimeoutError:
-            if should_end() or time.monotonic() > deadline_s + _LOOK_S:
+            if should_end() or time.monotonic() > deadline_s + _CHECK_S:
                 raise
 
 

@@ -1,4 +1,4 @@
-"""Reads the records by which logs are told from others of their names: one of each partition, all at once.
+"""Reads the records that distinguish logs from others of their names: one of each partition, all at once.
 
 With a consumer of its own, which joins no group and commits nothing. Bounded in time for all partitions
 together: what was not read by then is left out, and proves nothing. Never on the poll thread, which waits
@@ -65,14 +65,14 @@ def read_witnesses(
     """Return what the logs have at these offsets, of as many as were read in time. Assigns the consumer."""
     if not offsets:
         return {}
-    look = _Look(consumer, offsets, time.monotonic() + timeout_s)
+    check = _Check(consumer, offsets, time.monotonic() + timeout_s)
     consumer.assign([KafkaPartition(*partition, offset) for partition, offset in offsets.items()])
-    while look.left and time.monotonic() < look.deadline_s and not should_end():
-        for message in consumer.consume(len(look.left), _POLL_S):
-            look.take(message)
-        look.believe_ends()
-    look.settle_outside()
-    return look.found
+    while check.left and time.monotonic() < check.deadline_s and not should_end():
+        for message in consumer.consume(len(check.left), _POLL_S):
+            check.take(message)
+        check.believe_ends()
+    check.settle_outside()
+    return check.found
 
 
 def prove(
@@ -106,7 +106,7 @@ def prove(
     }
 
 
-class _Look:
+class _Check:
     """One look at several logs."""
 
     def __init__(self, consumer: Consumer, offsets: Mapping[TopicPartition, int], deadline_s: float) -> None:

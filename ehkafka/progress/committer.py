@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 
 class Committer:
-    """Commits positions of one consumer. `fatal` is told of what waiting does not fix.
+    """Commits positions of one consumer. `fatal` is called with what waiting does not fix.
 
-    `saver` is who made the positions' metadata: it is told when the broker finds that too long.
+    `saver` is who made the positions' metadata: it hears when the broker finds that too long.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Committer:
         # The last one that waits for a synchronous commit, perhaps longer than was waited for it.
         self._waiter: threading.Thread | None = None
         # Why the last commit failed; None since one was acknowledged. Read by `App.health`.
-        self.trouble: str | None = None
+        self.problem: str | None = None
         # How many were.
         self.acknowledged = 0
         # The partitions that it was for. Replaced, never changed.
@@ -75,7 +75,7 @@ class Committer:
     def listen(self, on_acknowledged: OnAcknowledged) -> None:
         """Tell a listener of each acknowledgement: by partition, the epoch and the progress stored with it.
 
-        Before the first commit. Called on the poll thread, so it must not block. What it is told includes
+        Before the first commit. Called on the poll thread, so it must not block. What it hears includes
         ranges that do not fit into the commit.
         """
         self._on_acknowledged = on_acknowledged
@@ -230,15 +230,15 @@ class Committer:
         now_s = self._clock()
         # The ledger first: the listener and the hooks may look at what is committed.
         self._ledger.confirm(sent, now_s)
-        self.trouble, self.is_transient = None, True
+        self.problem, self.is_transient = None, True
         self.acknowledged += 1
         next_offsets = {p: position.next_offset for p, position in sent.items()}
         if self._history is not None:
             self._history.commit_acknowledged(next_offsets)
         self._emit(CommitAcknowledged(tuple(next_offsets.items()), now_s - self._sent_s))
-        self._tell_listener(sent)
+        self._report_listener(sent)
 
-    def _tell_listener(self, sent: Mapping[TopicPartition, Position]) -> None:
+    def _report_listener(self, sent: Mapping[TopicPartition, Position]) -> None:
         if self._on_acknowledged is None:
             return
         try:
@@ -248,23 +248,23 @@ class Committer:
 
     def _refused(self, sent: Mapping[TopicPartition, Position], error: KafkaError) -> None:
         kind = classify(error)
-        said = describe_error(error)
+        text = describe_error(error)
         if kind is CommitError.METADATA and any(position.metadata for position in sent.values()):
             self._leave_metadata_out(sent)
         else:
             # Nothing counts as committed, so it stays dirty and goes with the next tick, with newer offsets.
             self._ledger.failed(self._clock())
             self.failed_partitions = frozenset(sent)
-            self.trouble, self.is_transient = said, kind in _TRANSIENT
+            self.problem, self.is_transient = text, kind in _TRANSIENT
         if self._history is not None:
-            self._history.commit_failed({p: position.next_offset for p, position in sent.items()}, said)
-        self._emit(CommitFailed(tuple(sent), said, retriable=kind in _TRANSIENT))
+            self._history.commit_failed({p: position.next_offset for p, position in sent.items()}, text)
+        self._emit(CommitFailed(tuple(sent), text, retriable=kind in _TRANSIENT))
         # Neither goes away by waiting: somebody else has our instance id, or a right is missing. Working on
         # would only make more records that are handled again.
         if kind is CommitError.FENCED:
-            self._fatal(FencedError(f"The group fenced this process while it committed: {said}"))
+            self._fatal(FencedError(f"The group fenced this process while it committed: {text}"))
         elif kind is CommitError.DENIED:
-            self._fatal(EndpointError(f"The broker does not let this app commit: {said}"))
+            self._fatal(EndpointError(f"The broker does not let this app commit: {text}"))
 
     def _leave_metadata_out(self, sent: Mapping[TopicPartition, Position]) -> None:
         """See that they are sent again at once without: a commit never fails for what it says beside."""

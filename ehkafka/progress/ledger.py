@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from ehkafka.progress.metadata import NOTHING_KNOWN, LogFacts, said_beside_facts
+from ehkafka.progress.metadata import NOTHING_KNOWN, LogFacts, without_facts
 from ehkafka.progress.position import Progress
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Position(NamedTuple):
     facts: LogFacts = NOTHING_KNOWN
 
     def progress(self) -> Progress:
-        """Return what others are told of it."""
+        """Return what others hear of it."""
         first_partitions, topic_id, anchor, reset = self.facts
         return Progress(
             self.next_offset,
@@ -214,7 +214,7 @@ class CommitLedger:
         is_kept = position.metadata is not None or self.keeps_ranges
         if is_kept and position.facts.topic_id not in (None, known.facts.topic_id):
             return True
-        if said_beside_facts(position.metadata) != said_beside_facts(known.metadata):
+        if without_facts(position.metadata) != without_facts(known.metadata):
             return True
         if self.keeps_ranges and position.finished != known.finished:
             return True

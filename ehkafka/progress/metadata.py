@@ -55,7 +55,7 @@ class LogFacts(NamedTuple):
 
     `first_partitions` is how many partitions the topic had when the group's first commits were made.
     `topic_id` is the broker's own name of the topic, 16 bytes. `witness` is a finished record below
-    next_offset, as (offset, timestamp in ms): by it the log is told from another one of the same name. It is
+    next_offset, as (offset, timestamp in ms): it tells the log from another of the same name. It is
     the last one whose timestamp is known where an id is; else the last that a look has found in the log.
     `reset` is the name of the last reset that had one.
     """
@@ -150,8 +150,8 @@ def decode(text: str, next_offset: int) -> CommitMetadata | Unusable:
 
 def facts_of(next_offset: int, text: str | None) -> LogFacts:
     """Return the facts that a commit of `next_offset` carries; none where its text says nothing."""
-    said = decode(text or "", next_offset)
-    return LogFacts() if isinstance(said, Unusable) else said.facts
+    decoded = decode(text or "", next_offset)
+    return LogFacts() if isinstance(decoded, Unusable) else decoded.facts
 
 
 def moved(next_offset: int, facts: LogFacts) -> str:
@@ -176,7 +176,7 @@ def drops_ranges(text: str) -> bool:
     return text == MOVED or text.startswith((f"{MOVED}.", CLAIM, ON_SPARK))
 
 
-def said_beside_facts(text: str | None) -> bytes:
+def without_facts(text: str | None) -> bytes:
     """Return what a text says but for its facts: where that is the same, no commit is made for the rest."""
     if not text:
         return b""

@@ -169,7 +169,7 @@ def _deflated_cut(runs: list[int], body_bytes: int, best: tuple[int, bytes, int]
 
 
 def _without_short(runs: Sequence[int], shortest: int) -> list[int]:
-    """Return the runs with finished ones below a length told as unfinished."""
+    """Return the runs with finished ones below a length counted as unfinished."""
     kept: list[int] = []
     unfinished = 0
     for before, finished in zip(runs[0::2], runs[1::2], strict=True):

@@ -1,6 +1,6 @@
 """The forms in which finished ranges become bytes; `ranges` picks the smallest.
 
-Pure. Ranges are told as *runs*: the lengths of what is unfinished and what is finished by turns, beginning
+Pure. Ranges are written as *runs*: the lengths of what is unfinished and what is finished by turns, beginning
 with the unfinished at the first offset. A form writes runs and reads them again; reading takes bytes from
 anywhere, so it is bounded in work and memory and raises `ValueError` for what no form has written.
 """
@@ -142,7 +142,7 @@ class ExponentialGolomb:
 
 
 # By the number that names them in the text: never give one to another form. A body in one of these forms
-# may be compressed, too, which is told beside the number.
+# may be compressed, too, which stands beside the number.
 FORMS: dict[int, Form] = {1: VariableLengths(), 2: Bitmap(), 3: ExponentialGolomb()}
 
 

@@ -2,7 +2,7 @@
 
 Nobody has stated it of Event Hubs. The first commit that says something is read back once, with a consumer
 of its own that joins no group, on a thread of its own: the poll thread must not wait for it. `acknowledged`
-is called by the poll thread; `tell` by the other one.
+is called by the poll thread; `report` by the other one.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ TRIES = 3
 
 
 class ReadBack:
-    """One question for a run. `tell` is called once, with the answer; never, if there is none."""
+    """One question for a run. `report` is called once, with the answer; never, if there is none."""
 
-    def __init__(self, open_consumer: Callable[[], Consumer], tell: Callable[[bool], object]) -> None:
+    def __init__(self, open_consumer: Callable[[], Consumer], report: Callable[[bool], object]) -> None:
         self._open = open_consumer
-        self._tell = tell
+        self._report = report
         # The poll thread's.
         self._tries_left = TRIES
         self._thread: threading.Thread | None = None
@@ -44,13 +44,13 @@ class ReadBack:
         """Ask for one of these commits, unless that is being done, or is known."""
         if self._is_answered or not self._tries_left or self._is_asking:
             return
-        told = next((p for p, (_, progress) in stored.items() if progress.has_metadata), None)
-        if told is None:
+        reported = next((p for p, (_, progress) in stored.items() if progress.has_metadata), None)
+        if reported is None:
             return
         self._tries_left -= 1
-        next_offset = stored[told][1].next_offset
+        next_offset = stored[reported][1].next_offset
         self._thread = threading.Thread(
-            target=self._ask, args=(told, next_offset), name="ehkafka-read-back", daemon=True
+            target=self._ask, args=(reported, next_offset), name="ehkafka-read-back", daemon=True
         )
         self._thread.start()
 
@@ -72,7 +72,7 @@ class ReadBack:
         # Without metadata only the very commit tells: a later one may be somebody else's.
         if answer.error is None and (answer.metadata or answer.offset == next_offset):
             self._is_answered = True
-            self._tell(bool(answer.metadata))
+            self._report(bool(answer.metadata))
 
     def _committed(self, partition: TopicPartition) -> KafkaPartition:
         consumer = self._open()

@@ -34,7 +34,7 @@ METADATA_BYTES_MIN = 64
 CHEAP_RECORDS = 5_000
 # What working it out may take of the time from one look to the next; and what commits without a look, which
 # follow the outcomes, may take of theirs.
-LOOK_SHARE = 0.05
+SAMPLE_SHARE = 0.05
 COMMIT_SHARE = 0.2
 
 
@@ -54,7 +54,7 @@ def metadata_bytes_max(settings: Settings, *, is_event_hubs: bool) -> int:
     return limit if asked is None else min(asked, limit)
 
 
-class Look(NamedTuple):
+class Sample(NamedTuple):
     """Where an assignment stands. `extent` is None where no detail is wanted.
 
     `ended` are offsets that have ended since the last look, in no order, and `newest_epoch` the newest
@@ -138,15 +138,15 @@ class ProgressSaver:
             self.early_at_s = now_s + took_s / COMMIT_SHARE
         else:
             self.detail_at_s = float("inf")
-            self._not_before_s = now_s + took_s / LOOK_SHARE
+            self._not_before_s = now_s + took_s / SAMPLE_SHARE
 
     def times(self) -> dict[str, float]:
         """Return when there may be detail again, as the ledger's `plan` takes it."""
         return {"detail_at_s": self.detail_at_s, "early_at_s": self.early_at_s}
 
-    def look(self, assignment: Assignment, detail: Detail = Detail.ALL) -> Look | None:
+    def sample(self, assignment: Assignment, detail: Detail = Detail.ALL) -> Sample | None:
         """Look at where an assignment stands; None while it has no position. Caller has the lock."""
-        # First: what ends from here on is told by the next look.
+        # First: what ends from here on comes with the next look.
         ended = assignment.take_ended()
         extent = assignment.extent() if self._wants_detail(assignment, detail) else None
         if extent is not None:
@@ -158,42 +158,42 @@ class ProgressSaver:
         mark = assignment.mark_at(next_offset - 1)
         leader_epoch, anchor = mark.leader_epoch if mark else None, assignment.anchor
         newest_epoch = assignment.finished_leader_epoch()
-        return Look(assignment, next_offset, leader_epoch, anchor, extent, ended, newest_epoch)
+        return Sample(assignment, next_offset, leader_epoch, anchor, extent, ended, newest_epoch)
 
-    def position(self, look: Look) -> Position:
+    def position(self, sample: Sample) -> Position:
         """Return what is to be committed. Needs no lock."""
-        assignment, next_offset = look.assignment, look.next_offset
+        assignment, next_offset = sample.assignment, sample.next_offset
         place = assignment.partition, assignment.epoch
         facts = self.carried(assignment.partition)
         # Without an id a witness stays until a look at the log has proved it: records of another log may have
         # been finished since.
-        if look.anchor is not None and (facts.topic_id is not None or facts.witness is None):
-            facts = facts._replace(witness=look.anchor)
+        if sample.anchor is not None and (facts.topic_id is not None or facts.witness is None):
+            facts = facts._replace(witness=sample.anchor)
         last = self._last.get(place)
-        is_new = look.extent is not None or any(offset >= next_offset for offset in look.ended)
+        is_new = sample.extent is not None or any(offset >= next_offset for offset in sample.ended)
         if not is_new and last is not None and (last.next_offset, last.facts) == (next_offset, facts):
             return last
-        known = self._known[place] = self._found(place, look)
-        is_complete = look.extent is not None or not (assignment.is_extent_due or assignment.chunks)
-        said = encode(next_offset, facts, *known, self.bytes_max, is_complete=is_complete)
-        self._note_truncated(assignment, said)
+        known = self._known[place] = self._found(place, sample)
+        is_complete = sample.extent is not None or not (assignment.is_extent_due or assignment.chunks)
+        written = encode(next_offset, facts, *known, self.bytes_max, is_complete=is_complete)
+        self._note_truncated(assignment, written)
         self._last[place] = position = Position(
-            assignment.epoch, next_offset, look.leader_epoch, said.text, *known, facts
+            assignment.epoch, next_offset, sample.leader_epoch, written.text, *known, facts
         )
         return position
 
-    def _found(self, place: tuple[TopicPartition, int], look: Look) -> Known:
+    def _found(self, place: tuple[TopicPartition, int], sample: Sample) -> Known:
         if not (self.bytes_max or self.is_mirrored):
             return Known()
-        if look.assignment.is_refuted:
+        if sample.assignment.is_refuted:
             # What was restored is of records that are gone: only what this epoch has ended counts.
-            look.assignment.is_refuted = False
+            sample.assignment.is_refuted = False
             self._known.pop(place, None)
-        known = self._known.get(place, Known()).above(look.next_offset)
-        ended = [offset for offset in look.ended if offset >= look.next_offset]
-        known = known.with_ended(ended, look.newest_epoch)
+        known = self._known.get(place, Known()).above(sample.next_offset)
+        ended = [offset for offset in sample.ended if offset >= sample.next_offset]
+        known = known.with_ended(ended, sample.newest_epoch)
         # A look at what is left sees chunks from end to end: it may know less of what lies between.
-        return known if look.extent is None else known.joined(look.extent.finished(), look.newest_epoch)
+        return known if sample.extent is None else known.joined(sample.extent.finished(), sample.newest_epoch)
 
     def forget(self, partition: TopicPartition, epoch: int) -> None:
         """Drop what is kept of an epoch that has ended."""
@@ -221,12 +221,12 @@ class ProgressSaver:
         watermark = assignment.watermark()
         return watermark is not None and watermark < seen
 
-    def _note_truncated(self, assignment: Assignment, said: MetadataText) -> None:
+    def _note_truncated(self, assignment: Assignment, written: MetadataText) -> None:
         place = assignment.partition, assignment.epoch
-        if not self.bytes_max or not said.dropped_offsets:
+        if not self.bytes_max or not written.dropped_offsets:
             self._truncated.discard(place)
         elif place not in self._truncated:
             self._truncated.add(place)
             if self._emit is not None:
-                kept, dropped = said.kept_offsets, said.dropped_offsets
+                kept, dropped = written.kept_offsets, written.dropped_offsets
                 self._emit(ProgressTruncated(assignment.partition, kept, dropped, self.bytes_max))

@@ -49,7 +49,7 @@ class Deferred:
     that an answer which meets the deadline, or another answer, is nobody's exception.
     """
 
-    __slots__ = ("_home", "_lock", "deadline_s", "error", "expires_at_s", "is_told", "message", "state")
+    __slots__ = ("_home", "_lock", "deadline_s", "error", "expires_at_s", "is_reported", "message", "state")
 
     def __init__(self, message: Message, deadline_s: float, now_s: float) -> None:
         # Keeps the message, too: the registry knows it by its `id`, which must not be another's meanwhile.
@@ -59,8 +59,8 @@ class Deferred:
         self.error: BaseException | None = None
         # Written under the lock.
         self.state: State = "open"
-        # Set once the log was told that this token is of no use any more.
-        self.is_told = False
+        # Set once it was logged that this token is of no use any more.
+        self.is_reported = False
         self._home: Home | None = None
         self._lock = threading.Lock()
 
@@ -103,10 +103,10 @@ class Deferred:
             home = self._home
             if counts:
                 self.state, self.error = "answered", error
-            elif self.state == "answered" or self.is_told:
+            elif self.state == "answered" or self.is_reported:
                 return False
             else:
-                self.is_told = True
+                self.is_reported = True
         if home is not None and counts:
             home.answered(error)
         elif home is not None:

@@ -1,4 +1,4 @@
-"""The failure desk: decides what becomes of a record whose handler raised.
+"""`Failures` decides what becomes of a record whose handler raised.
 
 On the worker's thread, before the lane is handed in, so user code runs neither on the poll thread nor
 under the lock. It never raises. The order of its questions: must the app stop for this, what does the
@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ehkafka.errors import ConfigurationError, HandlerFailedError, said
+from ehkafka.errors import ConfigurationError, HandlerFailedError, describe
 from ehkafka.events import HandlerFailed, RecordRetried, RecordSkipped, UserCodeFailed
 from ehkafka.events.event import raised
 from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, SkipHead
@@ -43,7 +43,7 @@ STOP = "stop"
 FOLLOWS = "an earlier record of its key was dead-lettered"
 
 
-class LetterBox(Protocol):
+class LetterSender(Protocol):
     """Takes dead letters. Answers each ticket, through the exchange, once its letter is safe."""
 
     def post(self, ticket: Ticket, letter: Letter, /) -> None:
@@ -71,7 +71,7 @@ STOP_WORDS = StopWords()
 
 
 @dataclass(kw_only=True)
-class FailureDesk:
+class Failures:
     """Applies one handler's retries and failure policy. Called by any worker.
 
     `ask` is the user's `on_error(kind, partition, record, error)`; `finished_records` how many records the
@@ -87,7 +87,7 @@ class FailureDesk:
     raw: bool = False
     make_record: type[Record] = Record
     group: str = ""
-    letters: LetterBox | None = None
+    letters: LetterSender | None = None
     finished_records: Callable[[], int] = lambda: 0
     history: History | None = None
     chance: Callable[[], float] = random.random
@@ -104,7 +104,7 @@ class FailureDesk:
         """Return what to do with the head of a lane whose handler raised."""
         if self.raw and (received := getattr(lane, "received", None)) is not None:
             received.restore()  # whatever its handler made of it
-        # SystemExit, KeyboardInterrupt and a process without memory are no verdict on the record.
+        # SystemExit, KeyboardInterrupt and a process without memory say nothing about the record.
         if not isinstance(error, Exception) or isinstance(error, MemoryError):
             return self._stop(lane, error)
         if lane.assignment.ended:
@@ -115,12 +115,14 @@ class FailureDesk:
             delay_s = self._delay_s(lane, error)
         except BaseException as wish:  # sys.exit() and the like in the user's function: an answer too
             self.emit(UserCodeFailed.of("retry", wish))
-            return self._stop(lane, error, because=f"The retry function asked to leave: {said(wish)}")
+            return self._stop(lane, error, because=f"The retry function asked to leave: {describe(wish)}")
         if delay_s is not None:
             is_asked = isinstance(error, RetryLater)
-            told = {} if is_asked else raised(error)
-            self.emit(RecordRetried(*self._where(lane), lane.attempts + 1, said(error), delay_s, **told))
-            return RetryHead(delay_s, said(error), is_asked=is_asked)
+            reported = {} if is_asked else raised(error)
+            self.emit(
+                RecordRetried(*self._where(lane), lane.attempts + 1, describe(error), delay_s, **reported)
+            )
+            return RetryHead(delay_s, describe(error), is_asked=is_asked)
         return self._give_up(lane, error)
 
     def divert(self, lane: Lane, reason: str = FOLLOWS) -> Decision:
@@ -130,7 +132,7 @@ class FailureDesk:
     def _delay_s(self, lane: Lane, error: Exception) -> float | None:
         if isinstance(error, RetryLater):
             return error.after_s
-        # The order function's verdict on a record does not change by asking again.
+        # The order function's answer for a record does not change by asking again.
         if isinstance(error, RejectRecord) or isinstance(lane.key, KeyFailure):
             return None
         attempt = lane.attempts + 1 - lane.retries_asked
@@ -151,7 +153,7 @@ class FailureDesk:
         if answer == CONTINUE or isinstance(self.policy, Hold):
             return self._hold(lane, error, "its key waits, nothing is committed past it")
         if isinstance(self.policy, Skip):
-            return self._skip(lane, said(error), error)
+            return self._skip(lane, describe(error), error)
         if isinstance(self.policy, DeadLetter):
             return self._dead_letter(lane, error, self.policy)
         return self._stop(lane, error)
@@ -160,8 +162,8 @@ class FailureDesk:
         assert self._flood is not None
         flood = self._flood.overflow(self.finished_records())
         if flood is None:
-            self._tell(lane, error, f"it goes to {policy.where}")
-            return self._post(lane, error, said(error), lane.attempts + 1)
+            self._report(lane, error, f"it goes to {policy.where}")
+            return self._post(lane, error, describe(error), lane.attempts + 1)
         if policy.on_limit == "hold":
             return self._hold(lane, error, f"its key waits: {flood}")
         return self._stop(lane, error, because=flood)
@@ -187,8 +189,8 @@ class FailureDesk:
 
     def _skip(self, lane: Lane, reason: str, error: Exception | None = None) -> Decision:
         partition, offset, key = self._where(lane)
-        told = {} if error is None else raised(error)
-        self.emit(RecordSkipped(partition, offset, key, lane.attempts + 1, reason, **told))
+        reported = {} if error is None else raised(error)
+        self.emit(RecordSkipped(partition, offset, key, lane.attempts + 1, reason, **reported))
         if self.history is not None:
             epoch = lane.assignment.epoch
             its_key = users_key(lane.key)
@@ -196,34 +198,34 @@ class FailureDesk:
         return SkipHead(reason)
 
     def _hold(self, lane: Lane, error: Exception, decision: str) -> Decision:
-        self._tell(lane, error, decision)
-        return HoldHead(said(error))
+        self._report(lane, error, decision)
+        return HoldHead(describe(error))
 
     def _stop(self, lane: Lane, error: BaseException, *, because: str = "") -> Decision:
         # Asked once more: on_error may have taken its time.
         if lane.assignment.ended and isinstance(error, Exception):
             return self._leave(lane, error)
-        self._tell(lane, error, "the app stops")
+        self._report(lane, error, "the app stops")
         partition, offset, key = self._where(lane)
         kept = self.words.kept.format(partition=partition)
         failure = HandlerFailedError(
             f"Handler {self.handler!r} failed at {partition}@{offset}, key {key}, "
-            f"attempt {lane.attempts + 1}: {ended(said(error))} {ended(kept)} "
+            f"attempt {lane.attempts + 1}: {ended(describe(error))} {ended(kept)} "
             f"{ended(because or self.words.advice)}"
         )
         failure.__cause__ = error
         self.fatal(failure)
-        return HoldHead(said(error))
+        return HoldHead(describe(error))
 
     def _leave(self, lane: Lane, error: Exception) -> Decision:
         """Decide nothing: the record's assignment has ended, and its next owner handles it again."""
         if not isinstance(error, SkipRecord | RetryLater):
-            self._tell(lane, error, "it belongs to another member by now")
-        return HoldHead(said(error))
+            self._report(lane, error, "it belongs to another member by now")
+        return HoldHead(describe(error))
 
-    def _tell(self, lane: Lane, error: BaseException, decision: str) -> None:
+    def _report(self, lane: Lane, error: BaseException, decision: str) -> None:
         attempt = lane.attempts + 1
-        self.emit(HandlerFailed(*self._where(lane), attempt, said(error), decision, **raised(error)))
+        self.emit(HandlerFailed(*self._where(lane), attempt, describe(error), decision, **raised(error)))
 
     def _where(self, lane: Lane) -> tuple[Any, int, str]:
         assert lane.head is not None

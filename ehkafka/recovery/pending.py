@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
     from ehkafka.events import Event
     from ehkafka.events.history import History
-    from ehkafka.lanes.decision import Decision, Ticket, Verdict
+    from ehkafka.lanes.decision import Answer, Decision, Ticket
     from ehkafka.lanes.lane import Lane
     from ehkafka.records import Message, TopicPartition
     from ehkafka.records.deferral import Deferred, State
 
-    Complete = Callable[[Ticket, Verdict], None]
+    Complete = Callable[[Ticket, Answer], None]
 
 AWAITED = "deferred: nobody has called finish() or fail() yet"
 _WHY_LATE: dict[State, str] = {
@@ -45,7 +45,7 @@ class PendingAnswers:
 
     complete: Complete
     complete_in_begin: Complete
-    desk: Callable[[Lane, BaseException], Decision]
+    failures: Callable[[Lane, BaseException], Decision]
     emit: Callable[[Event], None]
     history: History | None = None
     # Tells whether a record is with its handler, as `Keeper.is_handling` does.
@@ -77,7 +77,7 @@ class PendingAnswers:
             return True
         # Answered before the handler returned: the worker goes on as if it had never been deferred.
         del self.waiting[token]
-        head.tell_history(token.error)
+        head.report_history(token.error)
         if token.error is not None:
             raise token.error
         return False
@@ -93,19 +93,19 @@ class PendingAnswers:
         now_s = self.clock()
         expired = [token for token in self.waiting.copy() if token.expires_at_s <= now_s]
         for token in [token for token in DEFERRED.copy().values() if token.expires_at_s <= now_s]:
-            self._tell_unclaimed(token)
+            self._report_unclaimed(token)
         heads = (self.waiting.pop(token, None) for token in expired)
         return [head for head in heads if head is not None]
 
-    def _tell_unclaimed(self, token: Deferred) -> None:
-        if not token.is_told:
-            token.is_told = True
-            said = (
+    def _report_unclaimed(self, token: Deferred) -> None:
+        if not token.is_reported:
+            token.is_reported = True
+            text = (
                 f"{token!r}: its deadline of {seconds(token.deadline_s)} has passed, but no handler "
                 "that deferred "
                 "it has returned. Call defer() from within the record's own handler only, and return soon"
             )
-            self.emit(UserCodeFailed("defer", said))
+            self.emit(UserCodeFailed("defer", text))
 
 
 class DeferredHead:
@@ -124,29 +124,29 @@ class DeferredHead:
             users_key(lane.key),
             lane.attempts + 1,
         )
-        # Under the lock: whichever of ticket and verdict comes second completes the head.
+        # Under the lock: whichever of ticket and answer comes second completes the head.
         self._lock = threading.Lock()
         self._ticket: Ticket | None = None
-        self._verdict: Verdict | None = None
+        self._answer: Answer | None = None
 
     def begin(self, ticket: Ticket) -> None:
         """Take the ticket of the settled lane. On whichever thread settled it, maybe the poll thread."""
         with self._lock:
             self._ticket = ticket
-            verdict = self._verdict
-        if verdict is not None:
-            self._pending.complete_in_begin(ticket, verdict)
+            answer = self._answer
+        if answer is not None:
+            self._pending.complete_in_begin(ticket, answer)
 
     def answered(self, error: BaseException | None) -> None:
         """Decide, on the answering thread, and complete the head."""
         self._pending.waiting.pop(self._token, None)
-        self.tell_history(error)
-        verdict = self._judge(error)
+        self.report_history(error)
+        answer = self._judge(error)
         with self._lock:
-            self._verdict = verdict
+            self._answer = answer
             ticket = self._ticket
         if ticket is not None:
-            self._pending.complete(ticket, verdict)
+            self._pending.complete(ticket, answer)
 
     def expire(self) -> None:
         """Let the attempt fail because nobody answered in time. On the hook thread: a policy may be asked."""
@@ -165,15 +165,15 @@ class DeferredHead:
         dropped = DeferredAnswerDropped(partition, offset, describe_key(key), attempt, _WHY_LATE[state])
         self._pending.emit(dropped)
 
-    def tell_history(self, error: BaseException | None) -> None:
+    def report_history(self, error: BaseException | None) -> None:
         """Tell the end of the attempt, which the handler's return was not."""
         if self._pending.history is not None:
             self._pending.history.finished(*self._what, "finished" if error is None else "failed")
 
-    def _judge(self, error: BaseException | None) -> Verdict:
+    def _judge(self, error: BaseException | None) -> Answer:
         if error is None:
             return Outcome.FINISHED
         if self._lane.assignment.ended:
             # Another member has the record now and decides on it; here the answer is stale.
             return HoldHead("its partition was taken away")
-        return self._pending.desk(self._lane, error)
+        return self._pending.failures(self._lane, error)

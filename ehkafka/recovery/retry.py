@@ -1,6 +1,6 @@
 """When a failed record is tried again: a schedule as a value, or the user's own function.
 
-Pure: chance comes in as an argument. Called by the failure desk on the worker's thread.
+Pure: chance comes in as an argument. Called by `Failures` on the worker's thread.
 """
 
 from __future__ import annotations

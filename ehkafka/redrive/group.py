@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ehkafka.checks.target import Target
 
 # The broker cannot say, or may not say it to us.
-_NOT_TOLD = {
+_NOT_REPORTED = {
     KafkaError._UNSUPPORTED_FEATURE,  # noqa: SLF001
     KafkaError.UNSUPPORTED_VERSION,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -36,10 +36,10 @@ def refuse_if_joined(target: Target, group: str, timeout_s: float) -> None:
     try:
         found = admin.describe_consumer_groups([group], request_timeout=timeout_s)[group].result()
     except KafkaException as error:
-        if error.args[0].code() in _NOT_TOLD:
+        if error.args[0].code() in _NOT_REPORTED:
             return
-        said = ended(describe_error(error.args[0]))
-        raise EndpointError(f"Whether another redrive runs cannot be told: {said}") from None
+        text = ended(describe_error(error.args[0]))
+        raise EndpointError(f"Whether another redrive runs cannot be reported: {text}") from None
     if members := len(found.members):
         raise ConfigurationError(
             f"The group {group!r} has {members} member(s): another redrive runs. Wait for its end, or name"

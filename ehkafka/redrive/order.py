@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ehkafka.records import Record
-    from ehkafka.recovery.letters.origin import Fate
+    from ehkafka.recovery.letters.origin import LetterOrigin
 
-    # What is no letter has no fate.
-    Letter = tuple[Record, Fate | None]
+    # What is no letter has no origin.
+    Letter = tuple[Record, LetterOrigin | None]
     from ehkafka.records import TopicPartition
 
 # What one partition may be ahead of another that is read more slowly.
@@ -40,10 +40,10 @@ class MergedLetters:
         # (written at, origin offset, partition) of the oldest waiting letter of each partition.
         self._heads: list[tuple[int, int, int]] = []
 
-    def put(self, record: Record, fate: Fate | None) -> None:
+    def put(self, record: Record, origin: LetterOrigin | None) -> None:
         """Take the next letter of its partition."""
         number = record.partition()
-        self._waiting[number].append((record, fate))
+        self._waiting[number].append((record, origin))
         self._bytes[number] += size_of(record)
         if len(self._waiting[number]) == 1:
             self._raise_head(number)
@@ -72,8 +72,8 @@ class MergedLetters:
             yield letter
 
     def _raise_head(self, number: int) -> None:
-        record, fate = self._waiting[number][0]
-        tie = record.offset() if fate is None or fate.offset is None else fate.offset
+        record, origin = self._waiting[number][0]
+        tie = record.offset() if origin is None or origin.offset is None else origin.offset
         heapq.heappush(self._heads, (record.timestamp()[1], tie, number))
 
 

@@ -21,7 +21,7 @@ from ehkafka.endpoint.properties.layers import consumer_properties
 from ehkafka.errors import ConfigurationError, EndpointError, TopicNotFoundError
 from ehkafka.positions.log_bounds import log_bounds
 from ehkafka.records import TopicPartition
-from ehkafka.recovery.letters.origin import LetterFilter, fate_of
+from ehkafka.recovery.letters.origin import LetterFilter, letter_origin
 from ehkafka.redrive.group import refuse_if_joined
 from ehkafka.redrive.order import RedriveCount
 from ehkafka.redrive.run import RedriveRun
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ehkafka.checks.target import Target
     from ehkafka.positions.gap import LogBounds
     from ehkafka.records import Record
-    from ehkafka.recovery.letters.origin import Fate
+    from ehkafka.recovery.letters.origin import LetterOrigin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +54,11 @@ class Redrive:
         """The group that keeps the progress."""
         return self.group or f"{self.topic}.redrive"
 
-    def home_of(self, record: Record, fate: Fate | None) -> TopicPartition | None:
+    def home_of(self, record: Record, origin: LetterOrigin | None) -> TopicPartition | None:
         """Return where a letter's record goes, None where it stays."""
-        if fate is None or not self.choose.takes(record, fate):
+        if origin is None or not self.choose.takes(record, origin):
             return None
-        return TopicPartition(self.to or fate.origin.topic, fate.origin.partition)
+        return TopicPartition(self.to or origin.partition.topic, origin.partition.partition)
 
     def committed(self) -> dict[int, int]:
         """Return how far redrives of the group have come: next offsets by partition."""
@@ -98,8 +98,8 @@ class Redrive:
         with reader:
             for batch in reader.batches():
                 for record in batch:
-                    fate = fate_of(record)
-                    count.count(self.home_of(record, fate), is_letter=fate is not None)
+                    origin = letter_origin(record)
+                    count.count(self.home_of(record, origin), is_letter=origin is not None)
         return count
 
     def check_homes(self, homes: Iterable[TopicPartition]) -> None:
@@ -118,11 +118,11 @@ class Redrive:
 
     def run(
         self,
-        told: Callable[[RedriveCount], object] = lambda _count: None,
+        reported: Callable[[RedriveCount], object] = lambda _count: None,
         *,
         planned: RedriveCount | None = None,
     ) -> RedriveCount:
-        """Bring home what the filter takes; `told` hears now and then how far it is.
+        """Bring home what the filter takes; `reported` hears now and then how far it is.
 
         Writes nothing where a home is not there. `planned` is what `plan` returned, if it was asked already:
         else the letters are read twice. Raises `EndpointError`, `TopicNotFoundError` or `ConfigurationError`.
@@ -130,7 +130,7 @@ class Redrive:
         self.check_homes((planned or self.plan()).to)
         refuse_if_joined(self.target, self.group_name, self.timeout_s)
         with self._consumer() as consumer:
-            run = RedriveRun(self, consumer, told)
+            run = RedriveRun(self, consumer, reported)
             run.join(self._partitions(consumer))
             return run.bring_home()
 

@@ -15,7 +15,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.records import record_type
-from ehkafka.recovery.letters.origin import fate_of, headers_back
+from ehkafka.recovery.letters.origin import headers_back, letter_origin
 from ehkafka.redrive.order import MergedLetters, RedriveCount, SafeBelow
 from ehkafka.redrive.writer import Homecoming, HomeWriter
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ehkafka.positions.gap import LogBounds
     from ehkafka.records import Record
-    from ehkafka.recovery.letters.origin import Fate
+    from ehkafka.recovery.letters.origin import LetterOrigin
     from ehkafka.redrive.redrive import Redrive
 
 BATCH_RECORDS = 500
@@ -34,7 +34,7 @@ POLL_S = 0.05
 COMMIT_S = 1.0
 # Beyond a session time-out: a group that lost a member a moment ago waits for that long.
 JOIN_S = 60.0
-LEAVE_S = 10.0
+EXIT_S = 10.0
 IN_FLIGHT_MAX = 5_000
 SLOW_DOWN_S = 0.01
 # Errors of a consumer that no waiting fixes.
@@ -50,10 +50,12 @@ HOPELESS = {
 class RedriveRun:
     """The state of one run."""
 
-    def __init__(self, redrive: Redrive, consumer: Consumer, told: Callable[[RedriveCount], object]) -> None:
+    def __init__(
+        self, redrive: Redrive, consumer: Consumer, reported: Callable[[RedriveCount], object]
+    ) -> None:
         self._redrive = redrive
         self._consumer = consumer
-        self._told = told
+        self._reported = reported
         self._record = record_type("auto", event_hubs=redrive.target.endpoint.is_event_hubs)
         self._count = RedriveCount()
         self._assigned: set[int] = set()
@@ -78,7 +80,7 @@ class RedriveRun:
                     f"The group {self._redrive.group_name!r} gave this redrive nothing within {JOIN_S:.0f} s."
                     " Is another redrive running?"
                 )
-            self._hear(self._consumer.consume(1, POLL_S))
+            self._on_error(self._consumer.consume(1, POLL_S))
         self._refuse_company(len(numbers))
         self._begin(self._redrive.logs(self._consumer, numbers))
 
@@ -93,7 +95,7 @@ class RedriveRun:
     def _on_assign(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         self._is_disturbed |= bool(self._assigned)
         self._assigned.update(partition.partition for partition in partitions)
-        consumer.assign([])  # what is read, and from where, is told once all of it is known
+        consumer.assign([])  # what is read, and from where, becomes known when all of it is
 
     def _on_change(self, _consumer: Consumer, _partitions: list[KafkaPartition]) -> None:
         self._is_disturbed = True
@@ -121,15 +123,15 @@ class RedriveRun:
         return self._count
 
     def _turn(self, writer: HomeWriter) -> None:
-        self._hear(self._consumer.consume(BATCH_RECORDS, POLL_S))
+        self._on_error(self._consumer.consume(BATCH_RECORDS, POLL_S))
         self._refuse_company(len(self._assigned))
-        for record, fate in self._merged.take():
-            self._take_up(writer, record, fate)
+        for record, origin in self._merged.take():
+            self._take_up(writer, record, origin)
         self._mind_pace()
         writer.serve(0.0)
         self._commit_if_due()
 
-    def _hear(self, messages: list[Message]) -> None:
+    def _on_error(self, messages: list[Message]) -> None:
         for message in messages:
             error = message.error()
             if error is None:
@@ -146,7 +148,7 @@ class RedriveRun:
         if number not in self._unread:
             return  # came after the redrive began
         if offset < self._ends[number]:
-            self._merged.put(record, fate_of(record))
+            self._merged.put(record, letter_origin(record))
         if offset + 1 >= self._ends[number]:
             self._end(number)
 
@@ -163,12 +165,12 @@ class RedriveRun:
             self._consumer.resume([KafkaPartition(topic, number) for number in over])
         self._paused = ahead
 
-    def _take_up(self, writer: HomeWriter, record: Record, fate: Fate | None) -> None:
+    def _take_up(self, writer: HomeWriter, record: Record, origin: LetterOrigin | None) -> None:
         number, offset = record.partition(), record.offset()
-        home = self._redrive.home_of(record, fate)
+        home = self._redrive.home_of(record, origin)
         self._safe.opened(number, offset)
-        if home is None or fate is None:
-            self._count.count(None, is_letter=fate is not None)
+        if home is None or origin is None:
+            self._count.count(None, is_letter=origin is not None)
             self._safe.closed(number, offset)
             return
 
@@ -177,7 +179,7 @@ class RedriveRun:
             self._safe.closed(number, offset)
 
         homecoming = Homecoming(
-            f"{number}@{offset}", home, record.key(), record.value(), headers_back(record, fate), safe
+            f"{number}@{offset}", home, record.key(), record.value(), headers_back(record, origin), safe
         )
         in_flight_max = (writer.in_flight_max or IN_FLIGHT_MAX) - 1
         while True:
@@ -193,23 +195,23 @@ class RedriveRun:
         while writer.in_flight > in_flight_max:
             writer.serve(SLOW_DOWN_S)
             if writer.in_flight > in_flight_max:
-                self._hear(self._consumer.consume(1, 0.0))
+                self._on_error(self._consumer.consume(1, 0.0))
             self._refuse_company(len(self._assigned))
             self._commit_if_due()
         writer.raise_refused()
 
     def _finish(self, writer: HomeWriter) -> None:
-        writer.finish(LEAVE_S)
+        writer.finish(EXIT_S)
         if not self._is_disturbed:
             self._commit()
-        self._told(self._count)
+        self._reported(self._count)
 
     def _commit_if_due(self) -> None:
         now_s = time.monotonic()
         if now_s >= self._next_commit_s:
             self._next_commit_s = now_s + COMMIT_S
             self._commit()
-            self._told(self._count)
+            self._reported(self._count)
 
     def _commit(self) -> None:
         if moved := self._safe.changed():

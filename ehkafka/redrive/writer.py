@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 # So many producers in a row without an acknowledgement, over half a minute: a person has to look.
 REPLACED_MAX = 5
 _TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE}
-# Another try or another producer would be told the same.
+# Another try or another producer would hear the same.
 _HOPELESS = _TOO_LARGE | {
     KafkaError.INVALID_MSG,
     KafkaError.INVALID_RECORD,

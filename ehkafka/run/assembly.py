@@ -32,10 +32,10 @@ from ehkafka.progress.ledger import CommitLedger
 from ehkafka.progress.pacing import commit_pacing
 from ehkafka.progress.saving import ProgressSaver, metadata_bytes_max
 from ehkafka.records import record_type
-from ehkafka.recovery.failures import STOP_WORDS, FailureDesk, StopWords
+from ehkafka.recovery.failures import STOP_WORDS, Failures, StopWords
 from ehkafka.recovery.letters.letters import Letters
 from ehkafka.recovery.letters.producer import LetterProducer
-from ehkafka.recovery.letters.topics import LetterOffice
+from ehkafka.recovery.letters.topics import TopicLetters
 from ehkafka.recovery.pending import PendingAnswers
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.recovery.wiring import check_recovery
@@ -70,7 +70,7 @@ class Assembly:
     fail: Callable[[EhkafkaError], None]
     worker_died: Callable[[BaseException], None]
     user_code_failed: Callable[[str, BaseException], None]
-    leave_now: Callable[[], bool]
+    exit_now: Callable[[], bool]
     middleware: Sequence[Any]
     on_error: Callable[..., Any] | None
     worker_set_up: Callable[[], None] | None
@@ -83,9 +83,9 @@ class Assembly:
     def letters(self, specs: Sequence[HandlerSpec]) -> Letters:
         """Return the ways to the dead letters, none of them used yet. Raises `ConfigurationError`."""
         check_recovery(specs, self.settings.on_parked_full)
-        return Letters(self._office, emit=self.bus.emit, history=self.history)
+        return Letters(self._topics, emit=self.bus.emit, history=self.history)
 
-    def _office(self) -> LetterOffice:
+    def _topics(self) -> TopicLetters:
         chosen = self.settings.consumer
         for advice in producer_advice(self.endpoint, letter_properties(self.endpoint, chosen)):
             self.bus.emit(advice)
@@ -100,7 +100,7 @@ class Assembly:
             emit=self.bus.emit,
             make_watch=lambda: CredentialWatch(self.endpoint.credential, self.bus.emit),
         )
-        return LetterOffice(producer, emit=self.bus.emit, history=self.history, on_death=self.worker_died)
+        return TopicLetters(producer, emit=self.bus.emit, history=self.history, on_death=self.worker_died)
 
     def route(self, spec: HandlerSpec, letters: Letters) -> Route:
         """Return a handler with its lanes and workers."""
@@ -108,19 +108,19 @@ class Assembly:
         dispatcher = Dispatcher(spec.scope) if pace is None else PacedDispatcher(spec.scope, pace)
         exchange = self._exchange(spec, dispatcher, pace)
         make_record = record_type(spec.headers, event_hubs=self.endpoint.is_event_hubs)
-        desk = self._desk(spec, exchange, letters, make_record)
+        failures = self._failures(spec, exchange, letters, make_record)
         if isinstance(spec.on_failure, DeadLetter):
-            dispatcher.verdicts.divert = desk.divert
+            dispatcher.decisions.divert = failures.divert
         keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else make_record)
         deferrals = PendingAnswers(
             complete=exchange.complete,
             complete_in_begin=exchange.complete_in_begin,
-            desk=desk,
+            failures=failures,
             emit=self.bus.emit,
             history=self.history,
             is_running=lambda message: exchange.is_running(message, keys.find(message)),
         )
-        parts = HandlerParts(dispatcher, exchange, keys, desk, deferrals, make_record)
+        parts = HandlerParts(dispatcher, exchange, keys, failures, deferrals, make_record)
         workers, attempts = self._pools.pool(spec, parts)
         name = f"{spec.name}({', '.join(spec.topics)})"
         opening = (_open_instance(spec), _close_instance) if spec.is_class else (None, None)
@@ -145,10 +145,10 @@ class Assembly:
             return BatchExchange(dispatcher, time.monotonic, spec.limits())
         return Exchange(dispatcher, time.monotonic, pace)
 
-    def _desk(
+    def _failures(
         self, spec: HandlerSpec, exchange: Exchange, letters: Letters, make_record: type[Record]
-    ) -> FailureDesk:
-        return FailureDesk(
+    ) -> Failures:
+        return Failures(
             handler=spec.name,
             policy=spec.on_failure,
             retry=spec.retry,
@@ -158,7 +158,7 @@ class Assembly:
             raw=spec.raw,
             make_record=make_record,
             group=self.settings.group,
-            letters=letters.box(spec.on_failure, exchange.complete),
+            letters=letters.sender(spec.on_failure, exchange.complete),
             finished_records=exchange.count_finished,
             history=self.history,
             words=self.stop_words,
@@ -185,7 +185,7 @@ class Assembly:
             emit=bus.emit,
             count=bus.count,
             fatal=self.fail,
-            leave_now=self.leave_now,
+            exit_now=self.exit_now,
             flow=FlowControl(limits),
             ledger=ledger,
             committer=Committer(

@@ -31,7 +31,7 @@ def collector_set(*, freeze: bool, threshold: int | None) -> AbstractContextMana
 def _set(*, freeze: bool, threshold: int | None) -> Iterator[None]:
     before = gc.get_threshold()
     chosen = before if threshold is None else (threshold, *before[1:])
-    # What somebody else has frozen, a forking server perhaps, cannot be told apart later: it stays frozen.
+    # What somebody else has frozen, a forking server perhaps, looks the same later: it stays frozen.
     thaw = freeze and gc.get_freeze_count() == 0
     gc.set_threshold(*chosen)
     if freeze:

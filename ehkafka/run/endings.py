@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ehkafka.errors import EhkafkaError, EngineError, said
+from ehkafka.errors import EhkafkaError, EngineError, describe
 from ehkafka.wording import ended
 
 
@@ -19,11 +19,11 @@ def fatal_in_user_code(where: str, error: BaseException) -> EhkafkaError | None:
     """Return what ends a run whose hook raised; None where it goes on without it."""
     if where.startswith("opening"):
         failure = EhkafkaError(
-            f"{where} failed: {ended(said(error))} Its records were not handled. Fix the hook."
+            f"{where} failed: {ended(describe(error))} Its records were not handled. Fix the hook."
         )
     elif not isinstance(error, Exception):
         failure = EhkafkaError(
-            f"{where} asked to leave: {ended(said(error))} App.stop() ends an app in good order."
+            f"{where} asked to leave: {ended(describe(error))} App.stop() ends an app in good order."
         )
     else:
         return None

@@ -122,9 +122,9 @@ class Mirroring:
         return self._mirror.state() if self._mirror is not None else None
 
     @property
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """What is wrong with the mirror for too long."""
-        return self._mirror.trouble if self._mirror is not None else None
+        return self._mirror.problem if self._mirror is not None else None
 
 
 def check_topics(layout: Layout, topics: Collection[str]) -> None:

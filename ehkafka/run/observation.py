@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from ehkafka.telemetry.health import health_of
 from ehkafka.telemetry.picture import partition_snapshots
 from ehkafka.telemetry.snapshot import Health, Snapshot
-from ehkafka.telemetry.verdict import health_of
 
 if TYPE_CHECKING:
     from ehkafka.run.runtime import Runtime
@@ -45,13 +45,13 @@ def health_of_run(runtime: Runtime, snapshot: Snapshot) -> Health:
         unreachable_s=runtime.settings.unreachable_s,
         poll_silence_s=time.monotonic() - runtime.loop.last_turn_s,
         failure=str(runtime.failure) if runtime.failure is not None else None,
-        commit_trouble=commit_trouble(runtime),
-        troubles=runtime.troubles(),
+        commit_problem=commit_problem(runtime),
+        problems=runtime.problems(),
     )
 
 
-def commit_trouble(runtime: Runtime) -> str | None:
+def commit_problem(runtime: Runtime) -> str | None:
     """Return why the last commit failed, while a partition that it was for is ours, and not another's."""
     context = runtime.context
     is_ours = any(partition in context.owned for partition in context.committer.failed_partitions)
-    return context.committer.trouble if is_ours or runtime.is_done else None
+    return context.committer.problem if is_ours or runtime.is_done else None

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.order import KeyReader
     from ehkafka.records import Record
-    from ehkafka.recovery.failures import FailureDesk
+    from ehkafka.recovery.failures import Failures
     from ehkafka.recovery.pending import PendingAnswers
     from ehkafka.settings import Drain
     from ehkafka.workers.exchange import Exchange
@@ -47,7 +47,7 @@ class HandlerParts:
     dispatcher: Dispatcher
     exchange: Exchange
     keys: KeyReader
-    desk: FailureDesk
+    failures: Failures
     deferrals: PendingAnswers
     make_record: type[Record]
 
@@ -142,7 +142,7 @@ class Pools:
             name=spec.name,
             call=make_call(spec, self.middleware, parts.make_record),
             parts={f"handler {spec.name!r}": spec.function, **middleware},
-            on_failure=parts.desk,
+            on_failure=parts.failures,
             on_death=self.worker_died,
             on_tear_down_error=self._tear_down_failed,
             on_stop=self.stop_from_child,
@@ -162,7 +162,7 @@ class Pools:
         return PoolOptions(
             name=spec.name,
             size=spec.workers,
-            on_failure=parts.desk,
+            on_failure=parts.failures,
             on_death=self.worker_died,
             set_up=self.set_up,
             tear_down=tear_down,
@@ -178,7 +178,7 @@ class Pools:
         def guarded() -> None:
             try:
                 tear_down()
-            except BaseException as error:  # told, like any hook's: the worker is leaving anyway
+            except BaseException as error:  # reported, like any hook's: the worker is leaving anyway
                 self._tear_down_failed(error)
 
         return guarded
@@ -192,7 +192,7 @@ class Pools:
             try:
                 if inspect.isawaitable(result := tear_down()):
                     await result
-            except BaseException as error:  # told, like any hook's: the loop is leaving anyway
+            except BaseException as error:  # reported, like any hook's: the loop is leaving anyway
                 self._tear_down_failed(error)
 
         return guarded

@@ -55,7 +55,7 @@ class Reach:
         self.partitions: dict[str, int] = {}
 
     def properties(self) -> dict[str, Any]:
-        """Return the consumer's, having told what speaks against them. Raises `ConfigurationError`."""
+        """Return the consumer's, having reported what speaks against them. Raises `ConfigurationError`."""
         settings = self._settings
         properties = consumer_properties(
             self._endpoint,
@@ -72,14 +72,14 @@ class Reach:
         self,
         properties: dict[str, Any],
         *,
-        hear: Callable[[Consumer, KafkaError], bool],
+        on_error: Callable[[Consumer, KafkaError], bool],
         on_commit: Callable[..., None],
         throttle_cb: Callable[..., None],
         stats_cb: Callable[[str], None] | None = None,
     ) -> Consumer:
         """Return a consumer that the broker has answered. Raises what is wrong.
 
-        `hear` gets the client's errors and says whether it took them; one that it did not take may explain
+        `on_error` gets the client's errors and says whether it took them; one that it left may explain
         why the broker gives no answer.
         """
         self._endpoint.prepare_topics(self._topics | self._letters)
@@ -89,7 +89,7 @@ class Reach:
         # librdkafka calls back inside consume(), by then `consumer` is there.
         consumer: Consumer = open_consumer(
             properties,
-            error_cb=lambda error: None if hear(consumer, error) else unheard.append(error),
+            error_cb=lambda error: None if on_error(consumer, error) else unheard.append(error),
             on_commit=on_commit,
             throttle_cb=throttle_cb,
             **({} if stats_cb is None else {"stats_cb": stats_cb}),
@@ -107,7 +107,7 @@ class Reach:
             )
             missing = self._wait(lambda: interruptible(ask, consumer.close))
         except EndpointError as error:
-            # The request only tells that time ran out; why is told by callback, which this poll lets through.
+            # The request only says that time ran out; the reason comes by callback, in this poll.
             consumer.consume(1, 0.0)
             consumer.close()
             addresses = str(properties["bootstrap.servers"])

@@ -22,7 +22,7 @@ from ehkafka.errors import ConfigurationError, GroupInUseError
 from ehkafka.events import GroupReset, GroupWatched
 from ehkafka.offsets.group import GroupOffsets
 from ehkafka.offsets.members import members_of
-from ehkafka.offsets.watch import UNTOLD_S
+from ehkafka.offsets.watch import UNREPORTED_S
 from ehkafka.positions.start import OFFSET_MAX
 from ehkafka.progress.metadata import CLAIM, LogFacts, claim, encode, facts_of, moved
 from ehkafka.progress.saving import metadata_bytes_max
@@ -41,7 +41,7 @@ MEMBERS_S = 5.0
 # A claim has to stand so long. Longer than a look and a commit of another one that began before it; a replica
 # that sleeps for longer between the two is not kept out.
 SETTLE_S = 1.0
-LOOK_S = 0.25
+CHECK_S = 0.25
 # A claim whose owner has not reset so long after the claim had to stand is nobody's.
 LATE_S = 10.0
 # How often a claim may be lost to others before somebody has to look.
@@ -115,7 +115,7 @@ class _Reset:
         self._any = next(iter(groups.values()))
         # Kafka refuses the commit where there are members. Event Hubs is not known to: commits that move
         # while they are watched tell of them.
-        self._watch_s = UNTOLD_S if self._any.target.endpoint.is_event_hubs else 0.0
+        self._watch_s = UNREPORTED_S if self._any.target.endpoint.is_event_hubs else 0.0
         # Since when others' claims have been seen, and how many were made here.
         self._seen_s: dict[str, float] = {}
         self._claims = 0
@@ -142,7 +142,7 @@ class _Reset:
         """Reset if nobody else is about to; else wait a moment."""
         other = next((one.text for one in commits.values() if one.text.startswith(CLAIM)), None)
         if other is not None and not self._is_late(other):
-            time.sleep(LOOK_S)
+            time.sleep(CHECK_S)
             return
         if self._claims == CLAIMS_MAX:
             raise GroupInUseError(
@@ -192,13 +192,13 @@ class _Reset:
         self._groups[at.topic].commit({at.partition: offset}, {at.partition: ours})
         stands = True
 
-        def look() -> bool:
+        def check() -> bool:
             nonlocal stands
             now = self._commits()
             if not now[at].text:
                 raise ConfigurationError(
                     f"{self._whose}: the broker does not return what is committed beside an offset, so "
-                    f"reset={name!r} could not be told from another. Move the group once instead: ehkafka "
+                    f"reset={name!r} would look like any other. Move the group once instead: ehkafka "
                     "offsets reset."
                 )
             stands = now[at] == _Commit(offset, ours)
@@ -206,10 +206,10 @@ class _Reset:
                 self._refuse_changes({**commits, at: _Commit(offset, ours)}, now)
             return stands
 
-        self._watch(commits, look, SETTLE_S)
+        self._watch(commits, check, SETTLE_S)
         return stands
 
-    def _watch(self, commits: _Commits, look: Callable[[], object], least_s: float) -> None:
+    def _watch(self, commits: _Commits, check: Callable[[], object], least_s: float) -> None:
         """Look again and again, and at the end; a look that returns False ends it."""
         seconds = least_s
         if self._watch_s and any(commit.offset is not None for commit in commits.values()):
@@ -218,7 +218,7 @@ class _Reset:
         ends_s = time.monotonic() + seconds
         while (left_s := ends_s - time.monotonic()) > 0:
             time.sleep(min(left_s, SETTLE_S))
-            if look() is False:
+            if check() is False:
                 return
 
     def _refuse_changes(self, before: _Commits, now: _Commits) -> None:

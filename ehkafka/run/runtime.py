@@ -14,7 +14,7 @@ from ehkafka.endpoint.broker_errors import ALL_BROKERS_DOWN
 from ehkafka.endpoint.client import check_client_version
 from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.errors import EhkafkaError, EndpointError, EngineError
-from ehkafka.events import AppStarted, AppStopped, ConnectionTrouble, HandlerResized, UserCodeFailed
+from ehkafka.events import AppStarted, AppStopped, ConnectionProblem, HandlerResized, UserCodeFailed
 from ehkafka.intake.context import PartitionHooks
 from ehkafka.intake.poll_loop import PollLoop
 from ehkafka.intake.watch import ProgressWatch
@@ -78,7 +78,7 @@ class Runtime:
         self.failure: EhkafkaError | None = None
         self._has_ended = False
         self._request: StopRequest | None = None
-        self._leave_now = threading.Event()
+        self._exit_now = threading.Event()
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
         assembly = Assembly(
@@ -88,7 +88,7 @@ class Runtime:
             fail=self.fail,
             worker_died=self._worker_died,
             user_code_failed=self._user_code_failed,
-            leave_now=self._leave_now.is_set,
+            exit_now=self._exit_now.is_set,
             stop_from_child=self._stop_from_child,
             middleware=middleware,
             on_error=on_error,
@@ -107,10 +107,10 @@ class Runtime:
         self._watch = ProgressWatch(self.context, self._routes, settings.stuck_s)
         by_topic = {topic: route for route in self._routes for topic in route.topics}
         self._credential = CredentialWatch(endpoint.credential, self.bus.emit)
-        self._connection = ConnectionErrors(time.monotonic, self._tell_connection_error)
+        self._connection = ConnectionErrors(time.monotonic, self._report_connection_error)
         self._stop_hearing_of_tokens: Callable[[], None] = lambda: None
         self.loop = PollLoop(
-            self.context, by_topic, on_error=self._hear_connection_error, slow_look=self._look_slowly
+            self.context, by_topic, on_error=self._on_connection_error, slow_check=self._check_slowly
         )
         self.shutdown = Shutdown(self.context, self.loop, self._routes)
         self._reach = Reach(
@@ -164,10 +164,10 @@ class Runtime:
     def _stop_from_child(self, drain: Drain | bool | None, timeout_s: float | None) -> None:
         self.request_stop("a worker process called stop()", drain=drain, timeout_s=timeout_s)
 
-    def leave_now(self) -> None:
+    def exit_now(self) -> None:
         """Wait for nothing any more: commit what is finished and leave."""
         self.request_stop("asked to leave at once", drain="running", timeout_s=0.0)
-        self._leave_now.set()
+        self._exit_now.set()
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the run has ended; False when the time-out came first."""
@@ -215,16 +215,16 @@ class Runtime:
         before = resize(route, workers)
         self.bus.emit(HandlerResized(handler, before, workers))
 
-    def troubles(self) -> Iterator[str]:
+    def problems(self) -> Iterator[str]:
         """Yield what is wrong with the connection and with the credential, while it lasts."""
         if self.is_done:
             return
         tokens = self.endpoint.tokens
-        of_tokens = tokens.trouble if tokens else None
-        found = (self._connection.trouble, self._credential.trouble, of_tokens, self.mirroring.trouble)
-        yield from (trouble for trouble in found if trouble is not None)
-        yield from self._letters.troubles()
-        if (hanging := self.context.hook_threads.trouble) is not None:
+        of_tokens = tokens.problem if tokens else None
+        found = (self._connection.problem, self._credential.problem, of_tokens, self.mirroring.problem)
+        yield from (problem for problem in found if problem is not None)
+        yield from self._letters.problems()
+        if (hanging := self.context.hook_threads.problem) is not None:
             yield hanging
 
     def totals(self) -> dict[str, int]:
@@ -244,7 +244,7 @@ class Runtime:
         return self._reach.open(
             properties,
             stats_cb=take_statistics,
-            hear=self._hear_client,
+            on_error=self._on_client,
             on_commit=self.context.committer.on_commit,
             throttle_cb=self.context.throttle.heard,
         )
@@ -255,7 +255,7 @@ class Runtime:
         start_of = self.context.positions.start_of
         reset_group(self.endpoint, self.settings, topics, start_of, self.bus.emit)
 
-    def _hear_client(self, consumer: Consumer, error: KafkaError) -> bool:
+    def _on_client(self, consumer: Consumer, error: KafkaError) -> bool:
         if self._thread is None:
             return False
         self.loop.error_cb(consumer, error)
@@ -306,46 +306,46 @@ class Runtime:
             self.fail(EngineError(f"The stop failed: {error!r}. Please report it."))
         finally:
             self._letters.stop(LETTERS_S)
-            self.mirroring.stop(deadline_s=request.deadline_s, at_once=self._leave_now.is_set())
+            self.mirroring.stop(deadline_s=request.deadline_s, at_once=self._exit_now.is_set())
             self._logs.stop()
             self._credential.stop()
             self._stop_hearing_of_tokens()
-            self._tell_end()
+            self._report_end()
             self.bus.close(2.0)
             self._done.set()
 
-    def _tell_end(self) -> None:
+    def _report_end(self) -> None:
         """Tell the end of the run, after everything that may still make it a failure."""
         with self._lock:
             self._has_ended = True
             exit_code = 0 if self.failure is None else self.failure.exit_code
         self.bus.emit(AppStopped(exit_code, self.shutdown.returned_records))
 
-    def _look_slowly(self) -> None:
-        self._watch.look()
-        self._letters.look()
+    def _check_slowly(self) -> None:
+        self._watch.check()
+        self._letters.check()
         self._credential.apply()
         received = sum(route.dispatcher.received_records for route in self._routes)
         context = self.context
-        self._connection.look(received, context.committer.acknowledged, context.contact.up_at_s)
-        context.contact.look(context.committer.acknowledged, context.throttle.total_s)
+        self._connection.check(received, context.committer.acknowledged, context.contact.up_at_s)
+        context.contact.check(context.committer.acknowledged, context.throttle.total_s)
         if context.contact.is_newly_unreachable():
-            said = (
+            text = (
                 f"no broker of {self.endpoint.name} has answered for {context.contact.silence_s:.0f} s: "
                 "check that the brokers run and that this host still reaches them"
             )
-            self.bus.emit(ConnectionTrouble("silence", said, fatal=False))
+            self.bus.emit(ConnectionProblem("silence", text, fatal=False))
         if self._connection.wants_proof():
             self.context.ledger.ask_for_proof()
 
-    def _hear_connection_error(self, error: KafkaError) -> None:
+    def _on_connection_error(self, error: KafkaError) -> None:
         if error.name() == "_AUTHENTICATION":
-            self._credential.look_now()
+            self._credential.check_now()
         if error.code() == ALL_BROKERS_DOWN:
             self.context.contact.note_down()
-        self._connection.hear(error)
+        self._connection.on_error(error)
 
-    def _tell_connection_error(self, error: KafkaError) -> None:
+    def _report_connection_error(self, error: KafkaError) -> None:
         if self._on_error is None:
             return
 

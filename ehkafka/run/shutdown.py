@@ -15,9 +15,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.errors import EhkafkaError, UnfinishedError
-from ehkafka.events import AppStopping, ConnectionTrouble, Draining, UserCodeLeft
-from ehkafka.intake import left_behind
-from ehkafka.intake.watch import tell_stale
+from ehkafka.events import AppStopping, ConnectionProblem, Draining, UserCodeLeft
+from ehkafka.intake.returned import still_unfinished
+from ehkafka.intake.watch import report_stale
 from ehkafka.workers.protocol import Releasing
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from ehkafka.settings import Drain
 
 # After the deadline: the commit, the leave and the threads get this much together.
-LEAVE_S = 0.8
+EXIT_S = 0.8
 # Between two tries of the last commit.
 COMMIT_AGAIN_S = 0.5
 # Between two looks whether threads have ended or the user wants to leave at once.
-THREADS_LOOK_S = 50e-3
+THREADS_CHECK_S = 50e-3
 # What the client has to say before it is closed.
 LAST_POLLS = 3
 LAST_POLL_S = 20e-3
@@ -72,7 +72,7 @@ class Shutdown:
         context.emit(AppStopping(request.reason, request.drain, request.timeout_s))
         self._returned_before = self._returned_records()
         # Before the drain takes what it does not handle: from then on the client's position proves nothing.
-        self._loop.look_at_log_ends(consumer)
+        self._loop.check_log_ends(consumer)
         self._stop_fetching(consumer)
         if request.drain != "all":
             # Before anything is hurried: a batch that still waits for records is not started.
@@ -84,21 +84,21 @@ class Shutdown:
             # A retry that comes due while the last commit is on its way would run into the end.
             self._loop.membership.cut(context.owned, None)
         may_commit = self._commit_while_time(consumer, request)
-        left = left_behind.look(list(context.owned.values()))
+        left = still_unfinished(list(context.owned.values()))
         # Hooks and tear-downs may need as long as the stop itself; after its deadline nobody waits for them.
-        ends_s = max(request.deadline_s, time.monotonic() + LEAVE_S) if drained else time.monotonic() + 0.1
+        ends_s = max(request.deadline_s, time.monotonic() + EXIT_S) if drained else time.monotonic() + 0.1
         released = self._loop.membership.release(
             consumer,
             list(context.owned),
             reason="stopped",
             drain_s=0.0,
-            commit_s=LEAVE_S if may_commit else 0.0,
+            commit_s=EXIT_S if may_commit else 0.0,
             hooks_end_s=ends_s,
         )
-        if (told := left.event(self.returned_records)) is not None:
-            context.emit(told)
+        if (reported := left.event(self.returned_records)) is not None:
+            context.emit(reported)
         not_committed = sorted({*released.uncommitted, *self._refused})
-        words = [left.still_running(), left.uncommitted(not_committed, released, context.committer.trouble)]
+        words = [left.still_running(), left.uncommitted(not_committed, released, context.committer.problem)]
         if not context.owned.saver.is_mirrored:
             words.append(left.unsaved(released))
         returned = UnfinishedError(" ".join(filter(None, words))) if any(words) else None
@@ -110,7 +110,7 @@ class Shutdown:
                 route.workers.let_go()
         if drained and busy:
             context.emit(UserCodeLeft(tuple(busy)))
-        tell_stale(context, self._routes)
+        report_stale(context, self._routes)
         return returned
 
     @property
@@ -131,17 +131,17 @@ class Shutdown:
         wait_s = max(COMMIT_AGAIN_S, ledger.pacing.spacing_s)
         tried: dict[TopicPartition, Position] = {}
         # Without partitions an answer to the last commit changes nothing: another member's count.
-        while self._context.owned and time.monotonic() < request.deadline_s and not self._context.leave_now():
+        while self._context.owned and time.monotonic() < request.deadline_s and not self._context.exit_now():
             if ledger.in_flight is None:
                 positions = self._context.owned.positions()
                 dirty = ledger.dirty(positions)
                 if not dirty or (tried and not committer.is_transient):
                     break
-                if committer.trouble is None or committer.waited_s() >= wait_s:
+                if committer.problem is None or committer.waited_s() >= wait_s:
                     committer.send(consumer, positions, 0)
                     tried = dirty
             self._loop.turn_without_intake(consumer)
-        if ledger.in_flight is not None and committer.waited_s() >= LEAVE_S:
+        if ledger.in_flight is not None and committer.waited_s() >= EXIT_S:
             committer.give_up(self._context.owned.positions())
             return False
         if tried and not committer.is_transient:
@@ -152,12 +152,12 @@ class Shutdown:
     def _end_threads(self, ends_s: float) -> list[str]:
         """Wait for hooks and workers; return what still runs at `ends_s` or when the user leaves at once."""
         while True:
-            hooks = self._context.hook_threads.close(THREADS_LOOK_S)
-            workers = [name for route in self._routes for name in route.workers.stop(THREADS_LOOK_S)]
+            hooks = self._context.hook_threads.close(THREADS_CHECK_S)
+            workers = [name for route in self._routes for name in route.workers.stop(THREADS_CHECK_S)]
             for route in self._routes:
                 route.exchange.settle()
             busy = hooks + workers
-            if not busy or time.monotonic() >= ends_s or self._context.leave_now():
+            if not busy or time.monotonic() >= ends_s or self._context.exit_now():
                 return busy
 
     def _stop_fetching(self, consumer: Consumer) -> None:
@@ -186,8 +186,8 @@ class Shutdown:
         closing.start()
         closing.join(CLOSE_TIMEOUT_S)
         if closing.is_alive():
-            said = f"the client did not close within {CLOSE_TIMEOUT_S:.0f} s and is left to the process's end"
-            self._context.emit(ConnectionTrouble("close", said, fatal=True))
+            text = f"the client did not close within {CLOSE_TIMEOUT_S:.0f} s and is left to the process's end"
+            self._context.emit(ConnectionProblem("close", text, fatal=True))
 
     def _cut(self, consumer: Consumer, request: StopRequest) -> bool:
         """Start nothing above what is started; tell whether what lies below it is still finished."""
@@ -206,7 +206,7 @@ class Shutdown:
         finishes = request.drain == "started"
         while any(self._has_runnable(route, request) for route in self._routes):
             now_s = time.monotonic()
-            if now_s >= request.deadline_s or self._context.leave_now():
+            if now_s >= request.deadline_s or self._context.exit_now():
                 return False
             if now_s >= next_word_s:
                 next_word_s = now_s + 1.0

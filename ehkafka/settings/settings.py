@@ -62,8 +62,8 @@ class Settings:
 
     `on_out_of_range` says what becomes of a partition whose next offset, committed or given, the log does
     not hold (retention deleted it, or the log was cut or made anew): `stop` ends the app, `earliest` goes
-    on at the log's start, `latest` at its end. The size of the gap is told each time, see `OffsetGap`.
-    `max_age` skips records whose timestamp is older than that when they are received (counted, told, and
+    on at the log's start, `latest` at its end. The size of the gap is logged each time, see `OffsetGap`.
+    `max_age` skips records whose timestamp is older than that when they are received (counted, logged, and
     committed past); those without a timestamp are handled.
 
     Lanes whose head waits for a retry, or is held, are parked: their records leave the backlog and count

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.properties.names import is_secret
-from ehkafka.errors import ConfigurationError, EhkafkaError, said
+from ehkafka.errors import ConfigurationError, EhkafkaError, describe
 from ehkafka.spark.shipped import import_shipped
 from ehkafka.wording import ended
 
@@ -201,7 +201,7 @@ def called(option: str, path: str) -> Any:
         function = getattr(import_shipped(module_name), function_name)
     except ImportError as error:
         raise ConfigurationError(
-            f"Option {option}: {module_name} cannot be imported in process {os.getpid()} ({said(error)})."
+            f"Option {option}: {module_name} cannot be imported in process {os.getpid()} ({describe(error)})."
             " It must be on every executor: ship it with --py-files or install it there."
         ) from None
     except AttributeError:

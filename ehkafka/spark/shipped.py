@@ -25,7 +25,7 @@ VARIABLE = "PYTHONPATH"
 def let_planners_import(spark: SparkSession) -> None:
     """Put what was shipped on the path of the Python processes that the driver starts from now on.
 
-    Executors are told the same path, which is the driver's: where it is not there, it has no effect.
+    Executors get the same path, which is the driver's: where it is not there, it has no effect.
     """
     context = getattr(spark, "sparkContext", None)
     environment = getattr(context, "environment", None)

@@ -1,7 +1,7 @@
 """Whether the Python that Spark starts for its tasks has this package, and what it needs there.
 
 PySpark starts `python3` of the PATH unless PYSPARK_PYTHON names another: a program that is started by the
-Python of a virtual environment which is not activated would be told of missing modules, or that there is no
+Python of a virtual environment which is not activated would report missing modules, or that there is no
 such format. Asked on the driver, of a session on this machine alone.
 """
 

@@ -39,7 +39,7 @@ QUEUED_EXCEPTIONS_MAX = 1_000
 # The plain counters; beside them each kind of event has one under its class name.
 COUNTERS: Mapping[CounterName, str] = MappingProxyType(
     {
-        "events_dropped": "events that a hook or a log handler was too slow for; counted, told to nobody",
+        "events_dropped": "events that a hook or a log handler was too slow for; counted, reported to nobody",
         "hook_errors": "errors raised by hooks and log handlers",
         "pause_refused": "pauses before a stop that came too late: the partitions had just been lost",
         "records_lost": "offsets that the log no longer held when they were to be read, and those skipped",
@@ -53,7 +53,7 @@ COUNTERS: Mapping[CounterName, str] = MappingProxyType(
 class EventBus:
     """Counts events on the thread that emits them; logs them and calls the hooks on its own thread.
 
-    At most `queued_events_max` events wait, the one being told included. `now_s` is a monotonic clock.
+    At most `queued_events_max` events wait, the one being reported included. `now_s` is a monotonic clock.
     Events emitted before `start` wait for it.
     """
 
@@ -74,19 +74,19 @@ class EventBus:
         self._counts: defaultdict[str, int] = defaultdict(int, dict.fromkeys(_names_of_counters(), 0))
         # Any thread puts under the lock, the telemetry thread takes; `None` is the end.
         self._queue: SimpleQueue[Event | None] = SimpleQueue()
-        # All under the lock. Accepted, and told to the log and every hook; the difference is what waits.
+        # All under the lock. Accepted, and reported to the log and every hook; the difference is what waits.
         self._accepted_events = 0
-        self._told_events = 0
-        # Of the told ones, those that still wait for the log line that they share.
+        self._reported_events = 0
+        # Of the reported ones, those that still wait for the log line that they share.
         self._unwritten_events = 0
         self._closed = False
-        # Set when `close` has waited long enough: nothing more is told, the numbers above stand.
+        # Set when `close` has waited long enough: nothing more is reported, the numbers above stand.
         self._gave_up = False
         # Replaced, never changed: the telemetry thread reads it without the lock.
         self._hooks: tuple[Hook, ...] = ()
         self._thread: threading.Thread | None = None
-        # The rest is written by the telemetry thread alone. `close` reads who is being told.
-        self._telling = "nobody"
+        # The rest is written by the telemetry thread alone. `close` reads who is being reported.
+        self._reporting = "nobody"
         self._logger = logging.getLogger("ehkafka")
         self._now_s = now_s
         self._lines = LogLines(self._logger, now_s)
@@ -98,13 +98,16 @@ class EventBus:
 
     def emit(self, event: Event) -> None:
         """Count an event and pass it on. From any thread; never waits for a hook or log, never raises."""
-        if isinstance(event, Failure) and self._accepted_events - self._told_events > QUEUED_EXCEPTIONS_MAX:
+        if (
+            isinstance(event, Failure)
+            and self._accepted_events - self._reported_events > QUEUED_EXCEPTIONS_MAX
+        ):
             event = event.without_exception()
         with self._lock:
             self._counts[type(event).__name__] += 1
             if self._closed:
                 return
-            if self._accepted_events - self._told_events < self._queued_events_max:
+            if self._accepted_events - self._reported_events < self._queued_events_max:
                 self._accepted_events += 1
                 self._queue.put(event)
             else:
@@ -121,7 +124,7 @@ class EventBus:
             return MappingProxyType(dict(self._counts))
 
     def add_hook(self, hook: Hook) -> None:
-        """Hand every event to this hook too, from the next one told. From any thread."""
+        """Hand every event to this hook too, from the next one reported. From any thread."""
         if not callable(getattr(hook, "on_event", None)):
             raise ConfigurationError(
                 f"A hook needs a method on_event(event); {type(hook).__qualname__} has none."
@@ -144,7 +147,7 @@ class EventBus:
     def close(self, timeout_s: float) -> int:
         """Tell what waits, for at most `timeout_s` seconds, then give up; later events are only counted.
 
-        Returns how many events were not told to the log and all hooks. They are added to
+        Returns how many events were not reported to the log and all hooks. They are added to
         `events_dropped` and reported on standard error: the logger may be what is stuck, and waiting
         for it here would break the time limit. Raises `EngineError` when a hook calls it.
         """
@@ -163,26 +166,26 @@ class EventBus:
 
     def _give_up(self, timeout_s: float) -> int:
         with self._lock:
-            untold = self._accepted_events - self._told_events + self._unwritten_events
+            unreported = self._accepted_events - self._reported_events + self._unwritten_events
             first, self._gave_up = not self._gave_up, True
             if first:
-                self._counts["events_dropped"] += untold
+                self._counts["events_dropped"] += unreported
             dropped = self._counts["events_dropped"]
-        if first and untold:
-            who = "start() was never called" if self._thread is None else f"{self._telling} was not done"
+        if first and unreported:
+            who = "start() was never called" if self._thread is None else f"{self._reporting} was not done"
             _write_to_stderr(
-                f"{untold} telemetry events were counted but not told within {seconds(timeout_s)}: {who}. "
+                f"{unreported} telemetry events were not reported within {seconds(timeout_s)}: {who}. "
                 f"Let it hand over to a queue of its own. Dropped since the start: {dropped}."
             )
-        return untold
+        return unreported
 
     def _run(self) -> None:
         while (event := self._next()) is not None:
-            self._tell(event)
+            self._report(event)
             with self._lock:
                 if self._gave_up:
                     return
-                self._told_events += 1
+                self._reported_events += 1
                 self._unwritten_events = self._lines.gathered_events
             self._report_drops(at_end=False)
         self._write_owed(everything=True)
@@ -202,7 +205,7 @@ class EventBus:
             except Empty:
                 self._write_owed()
 
-    def _tell(self, event: Event) -> None:
+    def _report(self, event: Event) -> None:
         kind = type(event).__name__
         self._call("the log", self._lines, lambda: self._lines.write(event), kind)
         for hook in self._hooks:
@@ -211,7 +214,7 @@ class EventBus:
             self._call(_name(hook), hook, partial(_hand_over, hook, event), kind)
 
     def _call(self, name: str, listener: object, call: Callable[[], None], kind: str) -> None:
-        self._telling = name
+        self._reporting = name
         try:
             call()
         # Not only `Exception`: a hook's sys.exit() must not end the telemetry.
@@ -235,13 +238,13 @@ class EventBus:
     def _report_drops(self, *, at_end: bool) -> None:
         with self._lock:
             dropped = self._counts["events_dropped"]
-            queued = self._accepted_events - self._told_events
+            queued = self._accepted_events - self._reported_events
         if dropped == self._drops_reported:
             return
         now_s = self._now_s()
         if self._drops_seen_s is None:
             self._drops_seen_s = now_s
-        # Half empty is recovered, one free place is not. Who never recovers is told of all the same.
+        # Half empty is recovered, one free place is not. Who never recovers is named all the same.
         overdue = now_s - self._drops_seen_s >= WINDOW_S
         if at_end or overdue or queued <= self._queued_events_max // 2:
             new, self._drops_reported, self._drops_seen_s = dropped - self._drops_reported, dropped, None
@@ -253,7 +256,7 @@ class EventBus:
             )
 
     def _log(self, level: int, line: str, error: BaseException | None = None) -> None:
-        self._telling = "the log"
+        self._reporting = "the log"
         try:
             self._logger.log(level, line, exc_info=error)
         except BaseException:

@@ -99,7 +99,7 @@ def _seen(assignment: Assignment) -> _Seen:
 
 
 def _seen_in_shared(lanes: Mapping[Hashable, Lane]) -> Mapping[Assignment, _Seen]:
-    """Look through lanes that partitions share: their records are told apart one by one."""
+    """Look through lanes that partitions share: their records are taken one by one."""
     found: defaultdict[Assignment, _Seen] = defaultdict(_Seen)
     for lane in lanes.values():
         seen = found[lane.assignment]
@@ -177,7 +177,7 @@ def _oldest(
     if lane is None:
         return None, None
     mark = assignment.mark_at(offset)
-    ticket = dispatcher.verdicts.awaited.get(lane)
+    ticket = dispatcher.decisions.awaited.get(lane)
     hold = dispatcher.holds.held.get(lane) or ticket
     state = "running" if lane.running else "queued"
     oldest = Unfinished(

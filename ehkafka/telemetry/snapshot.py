@@ -166,7 +166,7 @@ def _plain(value: object) -> Any:
 class Health:
     """`ok`, or the reasons why not: each a sentence that names where and what to do.
 
-    `notes` say what is no trouble and yet worth knowing, such as standby.
+    `notes` say what is no problem and yet worth knowing, such as standby.
     """
 
     reasons: tuple[str, ...] = ()

@@ -113,7 +113,7 @@ _SUBJECTS: dict[type[events.Event], Callable[[Any], Hashable]] = {
     events.RecordSkipped: lambda event: (event.partition.topic, _kind(event.reason), event.place),
     events.RecordDeadLettered: lambda event: (event.partition.topic, event.to),
     events.DeadLetterFailed: lambda event: (event.to, event.retry_s is None, event.place),
-    events.ConnectionTrouble: lambda event: (event.code, event.fatal),
+    events.ConnectionProblem: lambda event: (event.code, event.fatal),
     events.CredentialUnusable: lambda event: (event.source, _without_numbers(event.reason)),
     events.UserCodeFailed: lambda event: (event.where, event.place),
     events.SettingAdvice: lambda event: event.property,

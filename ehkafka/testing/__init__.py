@@ -3,7 +3,7 @@
 It hands on `embedded`, the broker inside of the process. `kafka/` is a real Apache Kafka on this machine,
 `azurite` a real Blob Storage (`azurite_install` fetches it), `identity_endpoint` gives managed-identity
 tokens, `ports` chooses ports; `faults/` spoils networks, `checker/` judges what happened, `clock` moves only
-when told to, `plugin` has the fixtures. Nothing of it is loaded by an app.
+when asked to, `plugin` has the fixtures. Nothing of it is loaded by an app.
 """
 
 from ehkafka.embedded.broker import EmbeddedBroker

@@ -90,9 +90,9 @@ class Azurite:
         deadline_s = time.monotonic() + START_S
         while not self._answers():
             if self._process.exit_code is not None or time.monotonic() > deadline_s:
-                said = log.read_text(errors="replace")[-1000:]
+                text = log.read_text(errors="replace")[-1000:]
                 self.stop()
-                raise EndpointError(f"Azurite did not come up on {self.address}: {said}")
+                raise EndpointError(f"Azurite did not come up on {self.address}: {text}")
             time.sleep(0.02)
         return self
 

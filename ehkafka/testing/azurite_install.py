@@ -109,9 +109,9 @@ def _install(home: Path) -> None:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _refuse_another(said: str) -> None:
+def _refuse_another(shown: str) -> None:
     """Raise what is said of a package that is not the pinned one, if npm has refused it for that."""
-    digests = re.search(r"EINTEGRITY[\s\S]*?wanted (\S+) but got (sha\d+-[^\s.]+)", said)
+    digests = re.search(r"EINTEGRITY[\s\S]*?wanted (\S+) but got (sha\d+-[^\s.]+)", shown)
     if digests is None:
         return
     wanted, got = digests.groups()
@@ -124,9 +124,9 @@ def _refuse_another(said: str) -> None:
     )
 
 
-def _install_error(said: str) -> EndpointError:
+def _install_error(shown: str) -> EndpointError:
     # A registry's URL may carry a password, and npm quotes it.
-    clean = re.sub(r"//[^/@\s]*@", "//***@", said)
+    clean = re.sub(r"//[^/@\s]*@", "//***@", shown)
     return EndpointError(
         f"Azurite {AZURITE_VERSION} could not be installed from npm ({clean}). Check the network and its "
         "proxy, or name a registry in npm_config_registry, and try again; nothing unfinished was kept."

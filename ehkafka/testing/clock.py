@@ -1,4 +1,4 @@
-"""A clock that moves only when told to, for the simulator and for tests of anything timed.
+"""A clock that moves only when asked to, for the simulator and for tests of anything timed.
 
 Pure and single-threaded: the thread that advances the clock runs the timers.
 """

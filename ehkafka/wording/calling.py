@@ -1,4 +1,4 @@
-"""Whether a call fits: a user's of what we offer, and ours of a user's function, told before anything runs.
+"""Whether a call fits: a user's of what we offer, and ours of a user's function, checked before a run.
 
 Values; called while the user's program registers and makes things, on its thread. A wrong call becomes one
 sentence with the right way to write it, as a `ConfigurationError`. What cannot be known is let through: a

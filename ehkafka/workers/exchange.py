@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.chunk import Chunk
     from ehkafka.lanes.cuts import Work
-    from ehkafka.lanes.decision import Ticket, Verdict
+    from ehkafka.lanes.decision import Answer, Ticket
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.lane import Lane
     from ehkafka.records import Message
@@ -67,7 +67,7 @@ class Exchange:
         # Lanes, and chunks, whose holders are done with them. Any worker appends; only who has the lock pops.
         self.returned: deque[Lane | Chunk] = deque()
         # Answers to tickets. Any thread appends; only who has the lock pops.
-        self._answers: deque[tuple[Ticket, Verdict]] = deque()
+        self._answers: deque[tuple[Ticket, Answer]] = deque()
         # Gates of sleeping workers: locked locks, or what calls an event loop. A worker appends its own; who
         # pops one must release it.
         self._idle_gates: deque[Gate] = deque()
@@ -103,20 +103,20 @@ class Exchange:
                     self._settle_returned()
                 finally:
                     self._lock.release()
-            if not self.dispatcher.verdicts.outbox:
+            if not self.dispatcher.decisions.outbox:
                 return
             self._begin_awaits()  # may have brought answers: once more
 
-    def complete(self, ticket: Ticket, verdict: Verdict) -> None:
+    def complete(self, ticket: Ticket, answer: Answer) -> None:
         """Say what became of an awaited head. Any thread, never under the lock; later answers are ignored."""
-        self._answers.append((ticket, verdict))
+        self._answers.append((ticket, answer))
         self.settle()
         self.wake_one()
 
-    def complete_in_begin(self, ticket: Ticket, verdict: Verdict) -> None:
+    def complete_in_begin(self, ticket: Ticket, answer: Answer) -> None:
         """Say it from within the ticket's own `begin`: whoever called that settles it next."""
         # To settle here would begin the next ticket from within this one, and so on: many would recurse.
-        self._answers.append((ticket, verdict))
+        self._answers.append((ticket, answer))
 
     def is_running(self, message: Message, key: Hashable) -> bool | None:
         """Tell whether a record is with its handler; None where that is not known. Waits for the lock."""
@@ -139,10 +139,10 @@ class Exchange:
             lanes = [returned.popleft() for _ in range(len(returned))]
             self.dispatcher.settle(lanes, self._clock())  # type: ignore[arg-type]
         for _ in range(len(answers)):
-            self.dispatcher.verdicts.complete(*answers.popleft(), self._clock())
+            self.dispatcher.decisions.complete(*answers.popleft(), self._clock())
 
     def _begin_awaits(self) -> None:
-        outbox = self.dispatcher.verdicts.outbox
+        outbox = self.dispatcher.decisions.outbox
         while outbox:
             try:
                 ticket = outbox.popleft()
@@ -300,7 +300,7 @@ class Exchange:
         return True
 
     def ready_lanes(self) -> int:
-        """Return how many lanes `begin` would lend now, as far as can be told without the lock."""
+        """Return how many lanes `begin` would lend now, as far as is known without the lock."""
         if self._pace is not None and not self._pace.is_open:
             return 0
         return len(self.dispatcher.ready)

@@ -32,7 +32,7 @@ class RunChunk(Protocol):
         """
 
 
-class FailureDesk(Protocol):
+class Failures(Protocol):
     """Decides what becomes of a record whose handler raised. Called on the worker's thread."""
 
     def __call__(self, lane: Lane, error: BaseException, /) -> Decision:
@@ -49,7 +49,7 @@ class PoolOptions:
 
     name: str
     size: int
-    on_failure: FailureDesk
+    on_failure: Failures
     on_death: Callable[[BaseException], None]
     set_up: Callable[[], Any] | None = None
     tear_down: Callable[[], Any] | None = None

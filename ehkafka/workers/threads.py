@@ -251,7 +251,7 @@ class ThreadWorkers:
                 # this runs, and must never see the lane without its oldest unfinished record.
                 if not lane.advance() or records >= turn_records_max or time.perf_counter() > turn_ends_s:
                     break
-        except BaseException as error:  # SystemExit and the like too: the desk stops the app for them
+        except BaseException as error:  # SystemExit and the like too: `Failures` stops the app for them
             # An answer to a call that failed counts for nothing, whichever of the two comes first.
             if DEFERRED and self._deferrals is not None:
                 self._deferrals.void(lane)
@@ -268,7 +268,7 @@ class ThreadWorkers:
         try:
             if run(chunk):
                 ended = self._end_at_deferral(chunk)
-        except BaseException as error:  # SystemExit and the like too: the desk stops the app for them
+        except BaseException as error:  # SystemExit and the like too: `Failures` stops the app for them
             ended = self._end_at_failure(chunk, error)
         spent_s = time.perf_counter() - started_s
         # The poll thread steals the rest of a chunk that takes long, and gives it a lane.

@@ -104,9 +104,9 @@ def test_the_walk_enters_each_room_once() -> None:
 def test_the_rooms_stand_in_their_order() -> None:
     """All that are there, as the architecture test has them."""
     line = next(line for line in _section("Rooms").splitlines() if line.startswith("errors · "))
-    told = [entry.split()[0].strip(".") for entry in line.split(". `tests/kit`")[0].split(" · ")]
+    reported = [entry.split()[0].strip(".") for entry in line.split(". `tests/kit`")[0].split(" · ")]
     there = {name.partition(".")[0] for name in MODULES} - {"__main__"}
-    assert told == [room or "the" for room in ROOMS if room in there]  # the root
+    assert reported == [room or "the" for room in ROOMS if room in there]  # the root
 
 
 @pytest.mark.parametrize("name", CONCURRENT)

@@ -24,7 +24,28 @@ REPLACED = {
     r"let_others_out": "wait_for_senders",
     r"(?<![a-z])wishes(?![a-z])": "arguments (of the drop-in), asked (of a record)",
     r"(?:gave|giv\w+) back to the group": "returned",
+    r"(?<![a-z])fates?(?![a-z])": "after_letter (a key's next records), LetterOrigin (a letter's headers)",
+    r"(?<![a-z])(?:un)?told(?![a-z])": "reported, logged, distinguished",
+    r"troubles?(?![a-z])": "problem",
+    r"(?<![a-z])(?:desk|office)(?![a-z])": "the thing itself: failures, letters",
+    r"letter_?box": "LetterSender",
+    r"(?-i:way_in)(?![a-z])": "reach",
+    r"left_behind": "returned",
+    r"(?<!\w)_?said\(": "describe",
+    r"members\.(?:turns|guarded|parts|choices|telling|asks)(?![a-z])": "access, callbacks, members, …",
 }
+
+# Only what judges a history gives a verdict.
+VERDICT = re.compile(r"verdict", re.IGNORECASE)
+JUDGES = (
+    "ehkafka/testing",
+    "ehkafka/cli/demo",
+    "ehkafka/cli/commands.py",
+    "tests",
+    "scripts",
+    "docs/testing.md",
+    "README.md",
+)
 
 
 def _sources() -> list[Path]:
@@ -45,3 +66,11 @@ def test_a_replaced_word_stays_out(word: str) -> None:
         if pattern.search(line)
     ]
     assert not found, f"use {REPLACED[word]!r}:\n" + "\n".join(found)
+
+
+def test_only_the_history_checker_gives_verdicts() -> None:
+    """What answers a failed record is a decision, what health finds is `Health`."""
+    found = [
+        str(path.relative_to(ROOT)) for path in _sources() if VERDICT.search(path.read_text(encoding="utf-8"))
+    ]
+    assert [name for name in found if not name.startswith((*JUDGES, *MAY_NAME_THEM))] == []

@@ -120,10 +120,10 @@ def test_errors_hold_no_secret(
     for store, kind in ((refused, StoreForbiddenError), (gone, StoreUnavailableError)):
         with pytest.raises(kind) as found:
             store.read(NAME)
-        said = _everything(found.value)
-        assert KEY not in said
-        assert "sig=" not in said
-        assert "Signature" not in said
+        text = _everything(found.value)
+        assert KEY not in text
+        assert "sig=" not in text
+        assert "Signature" not in text
         # Whatever the SDK's own error says this time: it is not reachable from ours.
         assert (found.value.__cause__, found.value.__context__) == (None, None)
         store.close()

@@ -114,9 +114,9 @@ def test_names_of_an_owner_come_back_from_ascii_metadata() -> None:
     assert read_ownership(metadata) == owner
 
 
-def mirror(store: Any, group: str, told: list[Event], owner: str) -> Mirror:
+def mirror(store: Any, group: str, reported: list[Event], owner: str) -> Mirror:
     """Return the mirror of a run."""
-    made = Mirror(store, Layout("ns", group), owner=owner, interval_s=0.1, emit=told.append)
+    made = Mirror(store, Layout("ns", group), owner=owner, interval_s=0.1, emit=reported.append)
     made.start()
     return made
 
@@ -138,33 +138,33 @@ def test_no_store_lets_two_spellings_share_a_blob(store: CheckpointStore) -> Non
     """A group in memory, in a folder and in a container; a topic beside it. First come, first served."""
     orders, readings = TopicPartition("readings", 0), TopicPartition("Readings", 0)
     # A store is one thread's; this one is looked into while a mirror writes.
-    told: list[Event] = []
-    first = mirror(store, "orders", told, "first")
+    reported: list[Event] = []
+    first = mirror(store, "orders", reported, "first")
     first.assigned(orders, 1)
     acknowledge(first, orders, 100)
     first.stop(10.0)
     before = {name: store.read(name) for name in (NAME, OWNER)}
-    assert told[-1].__class__ is not MirrorForeign
+    assert reported[-1].__class__ is not MirrorForeign
     for group, partition in (("Orders", orders), ("orders", readings)):
-        told.clear()
-        other = mirror(store, group, told, "other")
+        reported.clear()
+        other = mirror(store, group, reported, "other")
         found = other.lookup([partition], 10.0)[partition]
         assert isinstance(found, Foreign)
         other.assigned(partition, 1)
         acknowledge(other, partition, 200)
-        eventually(lambda: any(isinstance(event, MirrorForeign) for event in told))
+        eventually(lambda: any(isinstance(event, MirrorForeign) for event in reported))
         other.ended(partition, 1)
         other.stop(10.0)
-        [event] = [event for event in told if isinstance(event, MirrorForeign)]
+        [event] = [event for event in reported if isinstance(event, MirrorForeign)]
         assert event.blob == f"{store.name}/{NAME}"
         assert {name: store.read(name) for name in (NAME, OWNER)} == before
 
 
 def test_two_spellings_in_one_run_do_not_write_over_each_other() -> None:
-    """A pattern may match both: the second one is told, and the first one goes on."""
+    """A pattern may match both: the second one is reported, and the first one goes on."""
     store = MemoryStore()
-    told: list[Event] = []
-    run = mirror(store, "orders", told, "me")
+    reported: list[Event] = []
+    run = mirror(store, "orders", reported, "me")
     both = TopicPartition("readings", 0), TopicPartition("Readings", 0)
     try:
         for partition in both:
@@ -173,21 +173,21 @@ def test_two_spellings_in_one_run_do_not_write_over_each_other() -> None:
             for partition in both:
                 acknowledge(run, partition, 10 + number)
             time.sleep(0.1)
-        eventually(lambda: any(isinstance(event, MirrorForeign) for event in told))
+        eventually(lambda: any(isinstance(event, MirrorForeign) for event in reported))
     finally:
         run.stop(5.0)
     found = store.read(NAME)
     assert found is not None
     kept = read_checkpoint(found.body)
     assert kept is not None
-    others = {event.partition.topic for event in told if isinstance(event, MirrorForeign)}
+    others = {event.partition.topic for event in reported if isinstance(event, MirrorForeign)}
     assert {kept.topic, *others} == {"readings", "Readings"}
     assert kept.next_offset == 14
 
 
-def test_another_group_s_owner_is_told_and_stays() -> None:
+def test_another_group_s_owner_is_reported_and_stays() -> None:
     """Also where the other group has no checkpoint yet; it is looked at again every half minute."""
-    store, told, now_s = MemoryStore(), [], 0.0
+    store, reported, now_s = MemoryStore(), [], 0.0
     ownership = Ownership(owner="first", epoch=1, at_ms=0, group="orders", topic="readings")
     version = store.write(OWNER, metadata=ownership_metadata(ownership), body=b"", expected=None)
     books = MirrorBook("me", 10.0, "Orders"), OwnerBook("me", "Orders")
@@ -196,7 +196,7 @@ def test_another_group_s_owner_is_told_and_stays() -> None:
         Layout("ns", "Orders"),
         *books,
         lock=threading.Condition(),
-        emit=told.append,
+        emit=reported.append,
         clock=lambda: now_s,
     )
     partition = TopicPartition("readings", 0)
@@ -208,7 +208,7 @@ def test_another_group_s_owner_is_told_and_stays() -> None:
     found = store.read(OWNER)
     assert found is not None
     assert found.version == version
-    [event] = told
+    [event] = reported
     assert (event.partition, event.blob) == (partition, f"memory/{OWNER}")
     # Once the other one has gone and its blob was taken away, the place is free.
     store._blobs.clear()
@@ -231,14 +231,14 @@ def test_a_checkpoint_of_the_azure_sdk_over_our_mirror_stays(
     host = "home.servicebus.windows.net"
     partition = TopicPartition("readings", 0)
     name = Layout(host, "orders").name(*partition)
-    told: list[Event] = []
+    reported: list[Event] = []
     reads = open_store(azurite.connection_string(), container)
     run = Mirror(
         open_store(azurite.connection_string(), container),
         Layout(host, "orders"),
         owner="me",
         interval_s=0.1,
-        emit=told.append,
+        emit=reported.append,
     )
     run.start()
     run.assigned(partition, 1)
@@ -257,7 +257,7 @@ def test_a_checkpoint_of_the_azure_sdk_over_our_mirror_stays(
         )
         assert read_checkpoint(reads.read(name).body) is not None, "the SDK leaves our body"
         acknowledge(run, partition, 724)
-        eventually(lambda: any(isinstance(event, MirrorForeign) for event in told))
+        eventually(lambda: any(isinstance(event, MirrorForeign) for event in reported))
         found = run.lookup([partition], 10.0)[partition]
         run.stop(5.0)
         [kept] = sdk.list_checkpoints(host, "readings", "orders")

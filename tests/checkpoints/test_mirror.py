@@ -15,9 +15,9 @@ from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.checkpoints.stores.store import StoreError, StoreUnavailableError
 from ehkafka.events import (
     Event,
+    MirrorBehind,
     MirrorContested,
     MirrorForeign,
-    MirrorLeftBehind,
     MirrorRecovered,
     MirrorUnavailable,
     MirrorWritten,
@@ -36,12 +36,12 @@ NAME = LAYOUT.name("t", 0)
 
 
 class Run:
-    """A mirror in a bad store, and what it told."""
+    """A mirror in a bad store, and what it reported."""
 
     def __init__(self, owner: str = "me", store: BadStore | None = None) -> None:
         self.store = store or BadStore()
-        self.told: list[Event] = []
-        self.mirror = Mirror(self.store, LAYOUT, owner=owner, interval_s=0.1, emit=self.told.append)
+        self.reported: list[Event] = []
+        self.mirror = Mirror(self.store, LAYOUT, owner=owner, interval_s=0.1, emit=self.reported.append)
         self.stopped = False
 
     def acknowledge(
@@ -58,8 +58,8 @@ class Run:
         return checkpoint.next_offset if checkpoint else None
 
     def of(self, kind: type) -> list[Any]:
-        """What was told of a kind."""
-        return [event for event in self.told if isinstance(event, kind)]
+        """What was reported of a kind."""
+        return [event for event in self.reported if isinstance(event, kind)]
 
     def stop(self, timeout_s: float = 5.0) -> None:
         """Stop it once."""
@@ -89,7 +89,7 @@ def eventually(true: Callable[[], Any]) -> None:
         time.sleep(0.005)
 
 
-def test_what_was_acknowledged_is_mirrored_and_told(run: Run) -> None:
+def test_what_was_acknowledged_is_mirrored_and_reported(run: Run) -> None:
     """The newest position gets there, with the metadata that others read."""
     run.acknowledge(5)
     eventually(lambda: run.mirrored() == 5)
@@ -103,7 +103,7 @@ def test_what_was_acknowledged_is_mirrored_and_told(run: Run) -> None:
     eventually(lambda: run.of(MirrorWritten)[-1].next_offsets == ((T0, 9),))
 
 
-def test_an_outage_is_told_once_and_its_end_once(run: Run) -> None:
+def test_an_outage_is_reported_once_and_its_end_once(run: Run) -> None:
     """While the store is down nothing waits for it; afterwards only the newest position is written."""
     run.acknowledge(1)
     eventually(lambda: run.mirrored() == 1)
@@ -167,10 +167,10 @@ def test_the_write_of_a_process_that_slept_is_refused(run: Run) -> None:
     run.mirror.ended(T0, 1)
     run.stop()
     assert run.mirrored() == 50
-    assert run.of(MirrorLeftBehind) == []
+    assert run.of(MirrorBehind) == []
 
 
-def test_two_apps_with_the_same_names_are_told_of_each_other_once(run: Run) -> None:
+def test_two_apps_with_the_same_names_are_warned_of_each_other_once(run: Run) -> None:
     """One clear message each: the same group and container, and commits of both are acknowledged."""
     other = Run("other", run.store)
     other.mirror.start()
@@ -181,15 +181,15 @@ def test_two_apps_with_the_same_names_are_told_of_each_other_once(run: Run) -> N
                 one.acknowledge(10 * number + (one is other))
                 eventually(lambda one=one, number=number: one.mirrored() == 10 * number + (one is other))
         for one, owner in ((run, "other"), (other, "me")):
-            [told] = one.of(MirrorContested)
-            assert told.owner == owner
-            assert told.blob == f"memory/{NAME}"
+            [reported] = one.of(MirrorContested)
+            assert reported.owner == owner
+            assert reported.blob == f"memory/{NAME}"
     finally:
         other.stop()
 
 
 def test_the_blob_of_another_program_is_left_alone(run: Run) -> None:
-    """An SDK's checkpoint under the same name: told once, never overwritten; the other partition goes on."""
+    """An SDK's checkpoint under the same name: reported once, not overwritten; the other goes on."""
     name = LAYOUT.name("t", 1)
     run.store.write(name, metadata={"sequencenumber": "3", "offset": "1"}, body=b"", expected=None)
     run.mirror.assigned(T1, 1)
@@ -202,7 +202,7 @@ def test_the_blob_of_another_program_is_left_alone(run: Run) -> None:
     blob = run.store.read(name)
     assert blob is not None
     assert dict(blob.metadata)["offset"] == "1"
-    assert [event.partitions for event in run.of(MirrorLeftBehind)] == [(T1,)]
+    assert [event.partitions for event in run.of(MirrorBehind)] == [(T1,)]
 
 
 def test_a_stop_writes_the_last_position_whatever_the_interval(run: Run) -> None:
@@ -213,18 +213,18 @@ def test_a_stop_writes_the_last_position_whatever_the_interval(run: Run) -> None
     run.mirror.ended(T0, 1)
     run.stop()
     assert run.mirrored() == 6
-    assert run.of(MirrorLeftBehind) == []
+    assert run.of(MirrorBehind) == []
 
 
 def test_a_stop_waits_no_longer_than_it_may(run: Run) -> None:
-    """A store that stands still is left behind, and that is told with the partition."""
+    """A store that stands still is left behind, and that is reported with the partition."""
     eventually(lambda: run.store.asked > 0)
     run.store.go.clear()
     run.acknowledge(5)
     began_s = unstolen_s()
     run.stop(0.3)
     assert unstolen_s() - began_s < 2.0
-    [left] = run.of(MirrorLeftBehind)
+    [left] = run.of(MirrorBehind)
     assert left.partitions == (T0,)
     assert "0.3 s" in left.error
 
@@ -238,7 +238,7 @@ def test_a_stop_in_an_outage_tries_once(run: Run) -> None:
     began_s = unstolen_s()
     run.stop(20.0)
     assert unstolen_s() - began_s < 5.0
-    assert run.of(MirrorLeftBehind)[0].error == "memory: it is down."
+    assert run.of(MirrorBehind)[0].error == "memory: it is down."
 
 
 def test_owners_are_said_and_released(run: Run) -> None:
@@ -366,14 +366,14 @@ def test_a_look_up_that_was_given_up_costs_no_more_reads(run: Run) -> None:
 
 
 def test_health_names_a_mirror_that_is_behind_for_long(run: Run) -> None:
-    """A short outage is no trouble; a long one is, with the store and its error."""
+    """A short outage is no problem; a long one is, with the store and its error."""
     run.store.down = True
     run.acknowledge(5)
     eventually(lambda: run.mirror.state().error is not None)
-    assert run.mirror.trouble is None
+    assert run.mirror.problem is None
     clock = run.mirror._clock
     run.mirror._clock = lambda: clock() + BEHIND_S + 1
-    assert "memory: it is down" in (run.mirror.trouble or "")
+    assert "memory: it is down" in (run.mirror.problem or "")
     run.mirror._clock = clock
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ehkafka.checkpoints.checkpoint import Checkpoint
-from ehkafka.checkpoints.mirror.book import ENDED_S, FOREIGN_LOOK_S, MirrorBook, Seen
+from ehkafka.checkpoints.mirror.book import ENDED_S, FOREIGN_CHECK_S, MirrorBook, Seen
 from ehkafka.progress.position import Progress
 from ehkafka.records import TopicPartition
 
@@ -117,8 +117,8 @@ def test_a_foreign_blob_is_never_overwritten(book: MirrorBook) -> None:
     book.acknowledged(T0, 1, progress(40), requested_s=9.0, now_s=9.0)
     book.was_read(T0, 1, Seen("1", None, 1.0))
     assert book.to_write(99.0, hurry=True) == []
-    assert book.to_read(1.0 + FOREIGN_LOOK_S - 0.1) == []
-    assert book.to_read(1.0 + FOREIGN_LOOK_S) == [(T0, 1)]
+    assert book.to_read(1.0 + FOREIGN_CHECK_S - 0.1) == []
+    assert book.to_read(1.0 + FOREIGN_CHECK_S) == [(T0, 1)]
     book.was_read(T0, 1, NOTHING)
     assert book.to_write(99.0) == [T0]
 
@@ -258,7 +258,7 @@ class Group:
         """A rebalance takes the partition away from its owner, who hears all answers, and gives it back."""
         if self.owner == who:
             while self.acks[who]:
-                self.hear(who, 0)
+                self.report(who, 0)
             self.books[who].ended(T0, self.epochs[who], self.now_s)
             self.begin(who)
 
@@ -278,7 +278,7 @@ class Group:
         self.owner = -1
         self.committed = max(0, self.committed - 3 * forward)
 
-    def hear(self, who: int, _forward: int) -> None:
+    def report(self, who: int, _forward: int) -> None:
         """An answer arrives, however late."""
         if self.acks[who]:
             epoch, next_offset, requested_s = self.acks[who].pop(0)
@@ -318,7 +318,7 @@ class Group:
     st.lists(
         st.tuples(
             st.sampled_from(
-                ["assign", "again", "commit", "rewind", "hear", "hear", "read", "write", "write"]
+                ["assign", "again", "commit", "rewind", "report", "report", "read", "write", "write"]
             ),
             st.integers(0, 1),
             st.integers(1, 3),
@@ -335,10 +335,10 @@ def test_no_order_of_events_lets_a_sleeping_owner_take_the_mirror_back(
         group.step(what, who, forward)
     # The owner of the end gets his commits into the mirror, also after a rewind.
     who = max(group.owner, 0)
-    for what in ("assign", "read", "commit", "hear", "hear", "hear", "write", "read", "commit"):
+    for what in ("assign", "read", "commit", "report", "report", "report", "write", "read", "commit"):
         group.step(what, who, 1)
     while group.acks[who]:
-        group.step("hear", who, 1)
+        group.step("report", who, 1)
     # Nothing comes after a rebalance that gives him the partition back.
     for what in ("again", "read", "write", "read", "write"):
         group.step(what, who, 1)

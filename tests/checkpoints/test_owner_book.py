@@ -59,9 +59,9 @@ def owner(store: BadStore) -> tuple[str, bool]:
     """Return who is said to own the partition, and whether it was released."""
     blob = MemoryStore.read(store, NAME)
     assert blob is not None
-    said = read_ownership(blob.metadata)
-    assert said is not None
-    return said.owner, said.is_released
+    text = read_ownership(blob.metadata)
+    assert text is not None
+    return text.owner, text.is_released
 
 
 def say(store: BadStore, who: str) -> Version:
@@ -119,7 +119,7 @@ def test_who_slept_through_the_loss_waits_a_turn_and_releases_nothing(store: Bad
 
 @pytest.mark.parametrize("lost", ["the first word", "a later word", "the release"])
 def test_a_lost_answer_does_not_keep_a_partition_held(store: BadStore, lost: str) -> None:
-    """The store has the word though nobody was told: what says to be ours is still released."""
+    """The store has the word though nobody heard of it: what says to be ours is still released."""
     run = Run(store, "me")
     run.book.assigned(T0, 1)
     if lost == "the first word":

@@ -1,4 +1,4 @@
-"""Certificates that a client must not trust, each told apart from the others."""
+"""Certificates that a client must not trust, each distinguished from the others."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def authority() -> trustme.CA:
 
 
 def test_a_trusted_certificate(authority: trustme.CA, tmp_path: Path) -> None:
-    """Issuer, expiry and the file of trusted authorities are told."""
+    """Issuer, expiry and the file of trusted authorities are reported."""
     found = tls_step(authority.issue_cert("127.0.0.1"), authority, tmp_path)
     assert found.status == "ok"
     assert "valid until" in found.text

@@ -36,7 +36,7 @@ def test_escapes_are_the_usual_ones(text: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "words",
     [
         f"refused: {CONNECTION}",
         f"key {KEY} is wrong",
@@ -44,15 +44,15 @@ def test_escapes_are_the_usual_ones(text: str, shown: str) -> None:
         "eyJhbGciOi.eyJzdWIi.c2ln",
     ],
 )
-def test_secrets_are_struck_out(said: str) -> None:
+def test_secrets_are_struck_out(words: str) -> None:
     """The whole string, the key alone, a key by its name, and anything in the form of a token."""
     cleaner = Cleaner()
     cleaner.learn({"sasl.password": CONNECTION, "sasl.username": "$ConnectionString"})
-    shown = cleaner.text(said)
+    shown = cleaner.text(words)
     assert KEY not in shown
     assert "eyJ" not in shown
     assert "***" in shown
-    assert cleaner.facts({said: [said, 1, None]}) == {shown: [shown, 1, None]}
+    assert cleaner.facts({words: [words, 1, None]}) == {shown: [shown, 1, None]}
 
 
 @pytest.mark.parametrize(

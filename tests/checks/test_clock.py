@@ -9,7 +9,7 @@ import pytest
 import ehkafka
 from ehkafka.checks import Target, login
 from ehkafka.checks.inspection import Inspection
-from ehkafka.checks.result import NotMeasured, Trouble
+from ehkafka.checks.result import NotMeasured, Problem
 
 
 def inspection(token_age_s: float | None) -> Inspection:
@@ -22,10 +22,10 @@ def inspection(token_age_s: float | None) -> Inspection:
 
 def test_a_stamp_from_our_future_proves_that_we_are_behind() -> None:
     """Nobody can stamp later than now: our clock is behind by that much at least."""
-    with pytest.raises(Trouble) as trouble:
+    with pytest.raises(Problem) as problem:
         login.clock(inspection(-60.0), None)
-    assert "behind" in trouble.value.text
-    assert "NTP" in trouble.value.fix
+    assert "behind" in problem.value.text
+    assert "NTP" in problem.value.fix
 
 
 def test_an_old_stamp_bounds_how_far_ahead_we_are() -> None:

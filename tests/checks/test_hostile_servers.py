@@ -100,7 +100,7 @@ def the_failure(report: Report) -> CheckResult:
 
 
 @pytest.mark.parametrize(
-    ("serve", "properties", "step", "said"),
+    ("serve", "properties", "step", "shown"),
     [
         (silent, None, "kafka", "did not answer within 0.5 s"),
         (silent, TLS, "tls", "did not answer the handshake within 0.5 s"),
@@ -121,7 +121,7 @@ def test_a_server_that_is_no_broker_is_named(
     serve: Callable[[socket.socket, threading.Event], None],
     properties: dict[str, str] | None,
     step: str,
-    said: str,
+    shown: str,
 ) -> None:
     """The step that meets it fails with what was seen; everything behind it is skipped; all ends in time."""
     # Only silence has to be waited out; for words there is time, however busy the machine is.
@@ -130,7 +130,7 @@ def test_a_server_that_is_no_broker_is_named(
         report = checked(address, properties, timeout_s)
     failed = the_failure(report)
     assert failed.name == step
-    assert said in failed.text
+    assert shown in failed.text
     assert failed.fix
     assert failed.exit_code == 3
     assert all(r.status is not Status.OK for r in report.results if r.name in ("topic", "group", "commit"))
@@ -167,14 +167,14 @@ def test_a_resolver_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_unknown_host() -> None:
-    """A host without an address is told with its name. No resolver knows `invalid`."""
+    """A host without an address is reported with its name. No resolver knows `invalid`."""
     failed = the_failure(checked("no-such-broker.invalid:9092", timeout_s=10.0))
     assert failed.name == "dns"
     assert "no-such-broker.invalid has no address" in failed.text
 
 
 @pytest.mark.parametrize(
-    ("callback", "said"),
+    ("callback", "shown"),
     [
         (lambda _config: 1 / 0, "oauth_cb raised ZeroDivisionError"),
         (lambda _config: "token", "oauth_cb returned str"),
@@ -183,13 +183,13 @@ def test_an_unknown_host() -> None:
         (lambda _config: ("opaque-token", 1.0), "the token has expired"),
     ],
 )
-def test_a_token_callback_that_fails(callback: Callable[[str], object], said: str) -> None:
+def test_a_token_callback_that_fails(callback: Callable[[str], object], shown: str) -> None:
     """It is asked before the client is opened, whose constructor would hang; its error's text stays out."""
     oauth = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": "OAUTHBEARER", "oauth_cb": callback}
     with EmbeddedBroker({"t": 1}) as broker:
         failed = the_failure(checked(broker.bootstrap, oauth, timeout_s=2.0))  # type: ignore[arg-type]
     assert failed.name == "token"
-    assert said in failed.text
+    assert shown in failed.text
     assert "opaque-token" not in failed.text
 
 
@@ -217,7 +217,7 @@ class RefusedCredential:
 
 
 def test_a_credential_that_is_refused() -> None:
-    """Entra ID gives no token: the credential's own error is told at the token's step."""
+    """Entra ID gives no token: the credential's own error is reported at the token's step."""
     with EmbeddedBroker({"t": 1}) as broker:
         moved = {"bootstrap.servers": broker.bootstrap, "security.protocol": "SASL_PLAINTEXT"}
         endpoint = ehkafka.Endpoint.entra("home", credential=RefusedCredential(), properties=moved)

@@ -11,7 +11,7 @@ from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.checkpoints.stores.file import FileStore
 from ehkafka.checks import Target, mirror
 from ehkafka.checks.inspection import Inspection
-from ehkafka.checks.result import NotMeasured, Trouble
+from ehkafka.checks.result import NotMeasured, Problem
 from tests.kit.bad_store import BadStore
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ def test_a_store_that_takes_writes_is_well_with_the_writes_of_a_month_and_the_ad
     assert [name for name, _ in store.written] == [mirror.OWN_BLOB] * 2
 
 
-def test_a_store_that_refuses_is_told_with_the_next_step(tmp_path: Path) -> None:
+def test_a_store_that_refuses_is_reported_with_the_next_step(tmp_path: Path) -> None:
     """A folder that is missing; a store that is down."""
-    with pytest.raises(Trouble) as missing:
+    with pytest.raises(Problem) as missing:
         mirror.mirror(inspection(FileStore(tmp_path / "missing")), None)
     assert "missing" in missing.value.text
     store = BadStore()
     store.down = True
-    with pytest.raises(Trouble, match="it is down"):
+    with pytest.raises(Problem, match="it is down"):
         mirror.mirror(inspection(store), None)
 
 

@@ -238,19 +238,19 @@ def test_a_hostile_line_ends_in_one_sentence(name: str, asked: list[str]) -> Non
 
 
 def _problems(ended: Any) -> Iterator[str]:
-    said = ended.stderr
+    text = ended.stderr
     if ended.exit_code != 2:
         yield f"exit code {ended.exit_code}"
     if ended.stdout:
         yield "something on stdout"
-    if not said.startswith("ehkafka: ") or said.count("\n") != 1 or not said[:-1].isprintable():
+    if not text.startswith("ehkafka: ") or text.count("\n") != 1 or not text[:-1].isprintable():
         yield "not one line"
-    if "Traceback" in said:
+    if "Traceback" in text:
         yield "a traceback"
-    if SECRET in said:
+    if SECRET in text:
         yield "a secret"
-    if len(said) > 1_500:
-        yield f"{len(said)} characters"
+    if len(text) > 1_500:
+        yield f"{len(text)} characters"
 
 
 def test_every_command_has_a_good_line() -> None:

@@ -184,7 +184,7 @@ def test_a_refused_commit(broker: EmbeddedBroker) -> None:
 
 
 def test_a_group_whose_records_are_gone(broker: EmbeddedBroker) -> None:
-    """Retention was quicker: the partition, its commit, the log and the number of offsets are told."""
+    """Retention was quicker: the partition, its commit, the log and the number of offsets are reported."""
     commit(broker, {2: 1})
     broker.delete_records("orders", 2, 3)
     code, output = check(broker)
@@ -305,9 +305,9 @@ def test_an_output_without_signs_gets_words() -> None:
     for result in RESULTS:
         show_line(console, result)
     file.flush()
-    said = file.buffer.getvalue().decode("ascii")  # type: ignore[attr-defined]
-    assert "ok settings" in said
-    assert "FAILED partitions" in said
+    shown = file.buffer.getvalue().decode("ascii")  # type: ignore[attr-defined]
+    assert "ok settings" in shown
+    assert "FAILED partitions" in shown
 
 
 @pytest.mark.parametrize("timeout", ["inf", "1e12", "nan", "0", "-1"])

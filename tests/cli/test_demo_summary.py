@@ -106,16 +106,16 @@ def test_a_violation_outweighs_a_failure() -> None:
 
 
 def test_leaving_early_names_what_is_missing() -> None:
-    """Readings that nobody waited for are told, and are no violation."""
+    """Readings that nobody waited for are reported, and are no violation."""
     left = summary(left_early=True, finished_records=900, verdict=replace(GOOD, finished=900))
     assert left.exit_code == 0
     assert "left early: 100 readings without an outcome" in _text(left)
 
 
 def test_a_redelivered_reading_is_no_violation() -> None:
-    """Duplicates within their bound are told, and all is well."""
+    """Duplicates within their bound are reported, and all is well."""
     assert summary(verdict=replace(GOOD, duplicates=3, duplicates_bound=5)).exit_code == 0
 
 
-def _text(told: Summary) -> str:
-    return "\n".join(line.plain for line in told.lines())
+def _text(reported: Summary) -> str:
+    return "\n".join(line.plain for line in reported.lines())

@@ -68,7 +68,7 @@ def letter_headers(
     stack: str = "",
 ) -> list[tuple[str, bytes]]:
     """Return the headers that make a letter."""
-    said = {
+    words = {
         "origin-topic": origin,
         "origin-partition": partition,
         "origin-offset": offset,
@@ -81,7 +81,7 @@ def letter_headers(
         "group": "g",
         **({"error-stack": stack} if stack else {}),
     }
-    return [(f"ehkafka-{name}", str(value).encode()) for name, value in said.items()]
+    return [(f"ehkafka-{name}", str(value).encode()) for name, value in words.items()]
 
 
 def dlq(broker: EmbeddedBroker, *arguments: str) -> tuple[int, str, str]:
@@ -403,7 +403,7 @@ def test_a_time_that_is_none_is_refused(broker: EmbeddedBroker, since: str) -> N
     assert since in error
 
 
-def test_a_topic_that_is_not_there_is_told(broker: EmbeddedBroker) -> None:
+def test_a_topic_that_is_not_there_is_reported(broker: EmbeddedBroker) -> None:
     """Exit code 3, as with every command."""
     for command in (["list", "nowhere"], ["show", "nowhere", "0@0"], ["redrive", "nowhere"]):
         code, _, error = dlq(broker, *command)

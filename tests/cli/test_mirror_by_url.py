@@ -38,10 +38,10 @@ class Place:
         """Run a command; return exit code, stdout and stderr, in which no secret is."""
         where = ["--endpoint", self.broker.bootstrap, "--group", "g", "--timeout", "5"]
         ended = CliRunner().invoke(cli, [*arguments, *where])
-        said = f"{ended.stdout}{ended.stderr}"
+        shown = f"{ended.stdout}{ended.stderr}"
         # Of a token, what it says: head and signature are the same for all.
         for secret in (self.identity.header, *(token.split(".")[1] for token in self.identity.issued)):
-            assert secret not in said
+            assert secret not in shown
         return ended.exit_code, ended.stdout, ended.stderr
 
     def store(self) -> CheckpointStore:
@@ -122,7 +122,7 @@ def test_a_mirror_by_url_is_written_shown_and_checked(place: Place) -> None:
     assert f"✓ mirror     {place.url} takes writes" in text
 
 
-def test_an_identity_that_is_refused_is_told_in_a_line(place: Place) -> None:
+def test_an_identity_that_is_refused_is_reported_in_a_line(place: Place) -> None:
     """No token, and a container that is not there: what to do, in one line, with the place."""
     code, _, error = place.ehkafka("offsets", "import", "t", "--from", f"{place.url}x", *ENTRA)
     assert code == 3

@@ -160,7 +160,7 @@ def test_an_import_moves_to_the_next_sequence_number(broker: EmbeddedBroker, tmp
 
 
 @pytest.mark.parametrize(
-    ("positions", "options", "code", "said"),
+    ("positions", "options", "code", "shown"),
     [
         ({0: "4", 1: "10"}, [], 3, "partition 1: 11 is 1 ahead of the log's end (0–10)"),
         ({0: "4", 7: "3"}, [], 3, "partition 7: checkpoint"),
@@ -177,13 +177,13 @@ def test_what_cannot_be_imported_is_one_message_and_nothing_moves(
     positions: dict[int, str],
     options: list[str],
     code: int,
-    said: str,
+    shown: str,
 ) -> None:
     """Which partition, why, that nothing was moved, and no traceback or secret."""
     folder = sdk_folder(tmp_path, positions)
     found, _text, error = ehkafka(broker, "offsets", "import", "t", "--yes", "--from", folder, *options)
     assert found == code
-    assert said in error
+    assert shown in error
     assert "hush" not in error
     assert "Traceback" not in error
     assert "Nothing was moved" in error or code == 2
@@ -288,7 +288,7 @@ def test_lag_of_a_group_that_nobody_lists(broker: EmbeddedBroker) -> None:
     assert code == 0
     found = orjson.loads(text)
     assert found["total_lag"] == 30
-    assert {one["trouble"] for one in found["partitions"]} == {"no commit"}
+    assert {one["problem"] for one in found["partitions"]} == {"no commit"}
     reset(broker, "--to", "0=10", "--to", "1=7", "--to", "2=10", "--yes")
     code, text, _ = ehkafka(broker, "lag", "t", "--fail-over", "3")
     assert code == 0
@@ -309,17 +309,17 @@ def test_a_commit_outside_of_its_log_is_no_lag_of_nothing(broker: EmbeddedBroker
 def test_lag_watched_ends_when_it_is_too_much(broker: EmbeddedBroker) -> None:
     """Each look is printed where there is no terminal to redraw."""
     reset(broker, "--to", "latest", "--yes")
-    looks: list[float] = []
+    checks: list[float] = []
 
     def produce(seconds: float) -> None:
-        looks.append(seconds)
+        checks.append(seconds)
         broker.produce("t", [(b"k", b"v")] * 2, partition=0)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ehkafka.cli.lag._pause", produce)
         code, text, _ = ehkafka(broker, "lag", "t", "--watch", "--fail-over", "3", "--every", "0.5")
     assert code == 6
-    assert looks == [0.5, 0.5]
+    assert checks == [0.5, 0.5]
     assert [line for line in text.splitlines() if line.startswith("total")] == [
         "total lag 0",
         "total lag 2",
@@ -331,12 +331,12 @@ def test_owners_shows_idle_and_silent_ones(broker: EmbeddedBroker, tmp_path: Pat
     """Who has which partition and when he said so, with the lag; idle partitions included."""
     reset(broker, "--to", "0=10", "--to", "1=7", "--yes")
     now_ms = int(time.time() * 1000)
-    said = {
+    shown = {
         0: Ownership(owner="app-1", epoch=1, at_ms=now_ms),
         1: Ownership(owner="app-2", epoch=1, at_ms=now_ms, is_released=True),
     }
     there = FileStore(tmp_path)
-    for partition, ownership in said.items():
+    for partition, ownership in shown.items():
         name = Layout(HOST, "g").name("t", partition, "ehkafka/owner")
         there.write(name, metadata=ownership_metadata(ownership), body=b"", expected=None)
     code, text, error = ehkafka(

@@ -133,7 +133,7 @@ def test_a_module_in_a_package_is_found(shop: Path, start_ehkafka: Callable) -> 
 @pytest.mark.parametrize(
     ("flags", "during"), [((), "(50000, True)"), (("--no-tune-gc",), "(700, False)")], ids=["default", "off"]
 )
-def test_the_garbage_collector_is_set_unless_told_otherwise(
+def test_the_garbage_collector_is_set_unless_asked_otherwise(
     shop: Path, start_ehkafka: Callable, flags: tuple[str, ...], during: str
 ) -> None:
     """The command has its process to itself; a handler sees what is set once the start is over."""

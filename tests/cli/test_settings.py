@@ -1,4 +1,4 @@
-"""Settings of files, variables and flags: precedence, types, and what each mistake is told as."""
+"""Settings of files, variables and flags: precedence, types, and what each mistake is reported as."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_file_has_types_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "shown"),
     [
         ("[app\n", "ehkafka.toml is no TOML: .*line 1"),
         ("[ap]\n", r"no table \[ap\]; did you mean app\?"),
@@ -152,21 +152,21 @@ def test_a_file_has_types_of_its_own() -> None:
         ("[endpoint]\nproperties = 1", r"write \[endpoint.properties\]"),
     ],
 )
-def test_a_mistake_in_the_file_is_told_with_file_and_key(text: str, said: str) -> None:
+def test_a_mistake_in_the_file_is_reported_with_file_and_key(text: str, shown: str) -> None:
     """And with what is close to a name that nobody knows."""
     write(text)
-    with pytest.raises(ConfigurationError, match=said) as caught:
+    with pytest.raises(ConfigurationError, match=shown) as caught:
         configured()
     assert "ehkafka.toml" in str(caught.value) or text == "[app]\ndrain_s = -1"
 
 
-@pytest.mark.parametrize(("content", "said"), [(None, "cannot be read"), (b"\xff\xfe", "not UTF-8")])
-def test_a_file_that_was_named_must_be_readable(content: bytes | None, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("content", "shown"), [(None, "cannot be read"), (b"\xff\xfe", "not UTF-8")])
+def test_a_file_that_was_named_must_be_readable(content: bytes | None, shown: str, tmp_path: Path) -> None:
     """The default one may be missing, one that was asked for may not."""
     file = tmp_path / "prod.toml"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(ConfigurationError, match=f"prod.toml .*{said}"):
+    with pytest.raises(ConfigurationError, match=f"prod.toml .*{shown}"):
         configured(config=file)
 
 
@@ -181,7 +181,7 @@ def test_another_file_by_option_or_variable(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(
-    ("variable", "text", "said"),
+    ("variable", "text", "shown"),
     [
         ("EHKAFKA_DRAIN_S", "soon", "EHKAFKA_DRAIN_S='soon' is refused: .*valid number"),
         ("EHKAFKA_START", "middle", "EHKAFKA_START='middle' is refused: give earliest, latest"),
@@ -191,12 +191,12 @@ def test_another_file_by_option_or_variable(monkeypatch: pytest.MonkeyPatch) -> 
         ("EHKAFKA_CONNECTION_STING", "x", "did you mean EHKAFKA_CONNECTION_STRING?"),
     ],
 )
-def test_a_mistake_in_a_variable_is_told_with_its_name(
-    variable: str, text: str, said: str, monkeypatch: pytest.MonkeyPatch
+def test_a_mistake_in_a_variable_is_reported_with_its_name(
+    variable: str, text: str, shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The message names what to correct."""
     monkeypatch.setenv(variable, text)
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=shown):
         configured()
 
 
@@ -223,7 +223,7 @@ def _variables_of_tests() -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("flag", "said"),
+    ("flag", "shown"),
     [
         ("drain_s", "--set takes NAME=VALUE"),
         ("drains_s=1", "no setting 'drains_s'; did you mean drain_s?"),
@@ -232,9 +232,9 @@ def _variables_of_tests() -> set[str]:
         (CONNECTION_STRING, "no setting of that name|no setting 'Endpoint'"),
     ],
 )
-def test_a_mistake_in_a_flag_is_told(flag: str, said: str) -> None:
+def test_a_mistake_in_a_flag_is_reported(flag: str, shown: str) -> None:
     """A secret on the command line is refused and not repeated."""
-    with pytest.raises(ConfigurationError, match=said) as caught:
+    with pytest.raises(ConfigurationError, match=shown) as caught:
         configured(flag)
     assert KEY not in str(caught.value)
 
@@ -269,7 +269,7 @@ def test_the_codes_endpoint_stays(monkeypatch: pytest.MonkeyPatch) -> None:
             configured()
 
 
-def test_two_ways_in_one_file_are_told_by_their_keys() -> None:
+def test_two_ways_in_one_file_are_reported_by_their_keys() -> None:
     """The endpoint's own message, with the file's names."""
     write("[endpoint]\nnamespace = 'home'\nbootstrap = 'a:1'")
     with pytest.raises(
@@ -293,7 +293,7 @@ def test_two_ways_in_one_file_are_told_by_their_keys() -> None:
         ),
     ],
 )
-def test_a_secret_that_everybody_can_read_is_told(
+def test_a_secret_that_everybody_can_read_is_reported(
     text: str, key: str, mode: int, warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A warning names the key and what to do; the secret is in no message."""

@@ -93,10 +93,10 @@ def refusal(file: Path | None = None) -> str:
 def test_a_file_that_nobody_named_cannot_give(name: str, table: str) -> None:
     """Where a key goes, how a broker is checked, what is loaded: only for a file that somebody named."""
     file = write(f"[endpoint]\nbootstrap = 'a:1'\n[{table}]\n'{name}' = '/tmp/evil'")
-    said = refusal()
-    assert "nobody named this file" in said
-    assert "--config ehkafka.toml" in said
-    assert "/tmp/evil" not in said
+    shown = refusal()
+    assert "nobody named this file" in shown
+    assert "--config ehkafka.toml" in shown
+    assert "/tmp/evil" not in shown
     Given.read(file)
 
 
@@ -144,10 +144,10 @@ def test_a_login_of_the_environment_goes_to_no_broker_of_the_file(
     """It was given for another one."""
     file = write("[endpoint]\nbootstrap = 'evil.example:9092'")
     monkeypatch.setenv(variable, KEY)
-    said = refusal()
-    assert variable in said
-    assert "nobody named that file" in said
-    assert KEY not in said
+    shown = refusal()
+    assert variable in shown
+    assert "nobody named that file" in shown
+    assert KEY not in shown
     Given.read(file)
 
 
@@ -197,7 +197,7 @@ def test_every_command_names_the_file_that_nobody_named(command: list[str], ehka
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "shown"),
     [
         (b"[" * 3000, "no TOML"),
         (b"[consumer]\na = " + b"[" * 3000 + b"]" * 3000, "nested too deeply"),
@@ -210,15 +210,15 @@ def test_every_command_names_the_file_that_nobody_named(command: list[str], ehka
     ],
     ids=["tables", "arrays", "keys", "encoding", "NUL", "twice", "digits", "huge"],
 )
-def test_what_is_no_settings_file_is_told_in_one_line(
-    content: bytes, said: str, folder: Path, ehkafka_command: Command
+def test_what_is_no_settings_file_is_reported_in_one_line(
+    content: bytes, shown: str, folder: Path, ehkafka_command: Command
 ) -> None:
     """And the command ends with 2."""
     (folder / "f.toml").write_bytes(content)
     ended = ehkafka_command("config", "--config", "f.toml")
     assert (ended.returncode, ended.stderr.count("\n"), ended.stdout) == (2, 1, ""), ended.stderr
     assert ended.stderr.startswith("ehkafka: f.toml ")
-    assert said in ended.stderr
+    assert shown in ended.stderr
 
 
 @pytest.mark.parametrize("place", ["/dev/stdin", "/dev/fd/0"])

@@ -105,7 +105,7 @@ def test_a_closed_pipe_ends_it_quietly(broker: EmbeddedBroker, tmp_path: Path) -
         assert process.stderr is not None
         assert "@" in process.stdout.readline()
         process.stdout.close()
-        # Enough to fill its buffers, and less than the log holds: else it would be told of a gap.
+        # Enough to fill its buffers, and less than the log holds: else it would hear of a gap.
         broker.produce("orders", [("more", b"x" * 1000)] * 100)
         assert (process.stderr.read(), process.wait()) == ("", 0)
 
@@ -156,7 +156,7 @@ def test_long_values_are_cut_with_their_size(broker: EmbeddedBroker) -> None:
     assert base64.b64decode(binary.partition("base64:")[2]) == b"\xff" * 2000
 
 
-def test_a_place_outside_of_the_log_is_moved_and_told(broker: EmbeddedBroker) -> None:
+def test_a_place_outside_of_the_log_is_moved_and_reported(broker: EmbeddedBroker) -> None:
     """What retention took cannot be shown: it begins at what is left, and says so on stderr."""
     broker.delete_records("orders", 0, 3)
     code, lines, notices = tail(broker, "--from", "1", "--partition", "0", "--count", "2")
@@ -166,7 +166,7 @@ def test_a_place_outside_of_the_log_is_moved_and_told(broker: EmbeddedBroker) ->
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "words"),
     [
         (["--from", "yesterday"], 2, "no place to begin"),
         (["--partition", "7"], 2, "no partition 7; it has 0 to 1"),
@@ -174,20 +174,20 @@ def test_a_place_outside_of_the_log_is_moved_and_told(broker: EmbeddedBroker) ->
     ],
 )
 def test_a_wrong_option_is_explained(
-    broker: EmbeddedBroker, arguments: list[str], code: int, said: str
+    broker: EmbeddedBroker, arguments: list[str], code: int, words: str
 ) -> None:
     """Refused before anything is shown, with what would be right."""
     ended = tail(broker, *arguments)
     assert ended[0] == code
-    assert said in ended[2]
+    assert words in ended[2]
 
 
 def test_a_wrong_topic_is_explained(broker: EmbeddedBroker) -> None:
     """The name that was meant is offered."""
-    code, lines, said = tail(broker, topic="order")
+    code, lines, words = tail(broker, topic="order")
     assert code == 3
     assert lines == []
-    assert "Did you mean 'orders'" in said
+    assert "Did you mean 'orders'" in words
 
 
 @pytest.mark.parametrize("text", ["", "-", "-5x", "1e3", "10m", "-99999999d", "2026-13-01", "٣"])
@@ -222,11 +222,11 @@ def test_a_timestamp_that_no_calendar_has_is_none(broker: EmbeddedBroker, millis
     producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
     producer.produce("odd", b"strange", timestamp=milliseconds)
     producer.flush(10.0)
-    code, lines, said = tail(broker, "--from", "earliest", "--count", "1", topic="odd")
-    assert (code, said) == (0, "")
+    code, lines, words = tail(broker, "--from", "earliest", "--count", "1", topic="odd")
+    assert (code, words) == (0, "")
     assert lines[0].startswith("- ")
-    code, lines, said = tail(broker, "--from", "earliest", "--count", "1", "--json", topic="odd")
-    assert (code, orjson.loads(lines[0])["time"], said) == (0, None, "")
+    code, lines, words = tail(broker, "--from", "earliest", "--count", "1", "--json", topic="odd")
+    assert (code, orjson.loads(lines[0])["time"], words) == (0, None, "")
 
 
 def test_a_key_may_be_any_bytes_of_the_command_line(broker: EmbeddedBroker) -> None:

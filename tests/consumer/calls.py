@@ -25,8 +25,8 @@ from speaking import (
     call,
     open_consumer,
     read,
+    report,
     shown,
-    tell,
     until,
 )
 
@@ -41,7 +41,7 @@ def reading() -> None:
         error_cb=lambda error: heard.add(error.name()),
         throttle_cb=lambda event: heard.add(type(event).__name__),
     )
-    tell("memberid before", consumer.memberid())
+    report("memberid before", consumer.memberid())
     call("poll before subscribe", consumer.poll, 0)
     call("consume nothing", consumer.consume, 0, 0)
     call("consume too many", consumer.consume, 2_000_000, 0)
@@ -52,33 +52,33 @@ def reading() -> None:
     call("subscribe to numbers", consumer.subscribe, [1])
     call("subscribe with no callback", consumer.subscribe, [TOPIC], on_assign=None)
     call("subscribe to nothing", consumer.subscribe, [])
-    tell("subscribe", consumer.subscribe([TOPIC]))
+    report("subscribe", consumer.subscribe([TOPIC]))
     records = read(consumer, 20)
-    tell("records", sorted(map(shown, records)))
-    tell("memberid", isinstance(consumer.memberid(), str))
-    tell("metadata", type(consumer.consumer_group_metadata()).__name__)
-    tell("assignment", sorted(consumer.assignment()))
+    report("records", sorted(map(shown, records)))
+    report("memberid", isinstance(consumer.memberid(), str))
+    report("metadata", type(consumer.consumer_group_metadata()).__name__)
+    report("assignment", sorted(consumer.assignment()))
     call("position", consumer.position, [at(0), at(1), at(9)])
     call("watermarks", consumer.get_watermark_offsets, at(0), 5.0)
     call("watermarks cached", consumer.get_watermark_offsets, at(0), cached=True)
     call("watermarks of text", consumer.get_watermark_offsets, "0")
     call("times", consumer.offsets_for_times, [at(0, 4_000_000_000_000)], timeout=5.0)
-    tell("topics", sorted(consumer.list_topics(timeout=5.0).topics[TOPIC].partitions))
-    tell("cluster", isinstance(consumer.cluster_id(timeout=5.0), str))
+    report("topics", sorted(consumer.list_topics(timeout=5.0).topics[TOPIC].partitions))
+    report("cluster", isinstance(consumer.cluster_id(timeout=5.0), str))
     call("pause", consumer.pause, [at(0)])
     call("pause what is not ours", consumer.pause, [at(9)])
     call("pause text", consumer.pause, "0")
     call("resume", consumer.resume, [at(0)])
     call("seek", consumer.seek, at(0, 7))
     call("position after seek", consumer.position, [at(0)])
-    tell("read again", read(consumer, 3))
+    report("read again", read(consumer, 3))
     call("seek to the beginning", consumer.seek, at(1, OFFSET_BEGINNING))
-    tell("read again", read(consumer, 10))
+    report("read again", read(consumer, 10))
     call("seek what is not ours", consumer.seek, at(9, 0))
     call("seek text", consumer.seek, "0")
     call("committed", consumer.committed, [at(0), at(1)], timeout=5.0)
     until(consumer, lambda: any(line.startswith("statistics") for line in heard))
-    tell("heard", sorted(heard))
+    report("heard", sorted(heard))
     call("unsubscribe", consumer.unsubscribe)
     call("subscribe again", consumer.subscribe, [TOPIC])
     call("unsubscribe", consumer.unsubscribe)
@@ -92,7 +92,7 @@ def committing() -> None:
 
     def hear(what: str) -> None:
         until(consumer, lambda: heard)
-        tell(f"{what} heard", heard[:])
+        report(f"{what} heard", heard[:])
         heard.clear()
 
     call("bare, nothing subscribed", consumer.commit, asynchronous=False)
@@ -137,7 +137,7 @@ def committing() -> None:
     call("committed", consumer.committed, [at(0), at(1)], timeout=5.0)
     call("commit before close", consumer.commit, offsets=[at(0, 6)])
     call("close", consumer.close)
-    tell("close heard", heard)
+    report("close heard", heard)
     storing()
 
 
@@ -177,22 +177,22 @@ def assigning() -> None:
     call("assign text", consumer.assign, "0")
     call("assign numbers", consumer.assign, [1])
     call("assign", consumer.assign, [at(0, 5)])
-    tell("assignment", sorted(consumer.assignment()))
-    tell("records", read(consumer, 5))
+    report("assignment", sorted(consumer.assignment()))
+    report("records", read(consumer, 5))
     call("bare", consumer.commit, asynchronous=False)
     call("assign anew", consumer.assign, [at(1, 8)])
-    tell("records", read(consumer, 2))
+    report("records", read(consumer, 2))
     call("bare", consumer.commit, asynchronous=False)
     call("unassign", consumer.unassign)
     call("bare without assignment", consumer.commit, asynchronous=False)
     call("incremental assign", consumer.incremental_assign, [at(0, 8)])
-    tell("records", read(consumer, 2))
+    report("records", read(consumer, 2))
     call("incremental assign more", consumer.incremental_assign, [at(1, OFFSET_END)])
     call("incremental assign twice", consumer.incremental_assign, [at(1)])
-    tell("assignment", sorted(p.partition for p in consumer.assignment()))
+    report("assignment", sorted(p.partition for p in consumer.assignment()))
     call("incremental unassign", consumer.incremental_unassign, [at(0)])
     call("incremental unassign again", consumer.incremental_unassign, [at(0)])
-    tell("assignment", [p.partition for p in consumer.assignment()])
+    report("assignment", [p.partition for p in consumer.assignment()])
     call("commit what is not assigned", consumer.commit, offsets=[at(0, 1)], asynchronous=False)
     call("context manager", lambda: consumer.__enter__() is consumer)
     call("leave it", consumer.__exit__, None, None, None)
@@ -251,18 +251,18 @@ def constructed() -> None:
         ("with nothing where nothing is needed", (BASE | {"group.id": "g", "client.id": None},), {}),
     ):
         consumer = CONSUMER(*arguments, **named)
-        tell(f"construct {what}", isinstance(consumer, Bare))
+        report(f"construct {what}", isinstance(consumer, Bare))
         consumer.close()
 
 
 def rebalancing(**properties: Any) -> None:
-    """Two members: who is told of what, and what committing in the callbacks does; patterns."""
+    """Two members: who is informed of what, and what committing in the callbacks does; patterns."""
     heard: list[str] = []
 
     def hear(what: str) -> Any:
         def callback(consumer: Bare, partitions: list[TopicPartition]) -> None:
             numbers = sorted(p.partition for p in partitions)
-            if numbers:  # a cooperative group may tell of nothing any number of times
+            if numbers:  # a cooperative group may report of nothing any number of times
                 heard.append(f"{what} {numbers} {consumer is first}")
             if what == "revoked":
                 with suppress(KafkaException):  # the embedded broker takes none while a group rebalances
@@ -275,7 +275,7 @@ def rebalancing(**properties: Any) -> None:
         [f"^{TOPIC}.*"], on_assign=hear("assigned"), on_revoke=hear("revoked"), on_lost=hear("lost")
     )
     read(first, 20)
-    tell("joined", heard[:])
+    report("joined", heard[:])
     heard.clear()
     second = open_consumer("rebalancing", **properties)
     second.subscribe([TOPIC])
@@ -285,14 +285,14 @@ def rebalancing(**properties: Any) -> None:
         second.poll(0.02)
         assert time.monotonic() < ends_s, "no rebalance"
     # Who gets which partition depends on the names that the broker gives.
-    tell("shared", [line.translate(str.maketrans("01", "xx")) for line in heard])
+    report("shared", [line.translate(str.maketrans("01", "xx")) for line in heard])
     heard.clear()
     call("close", second.close)
     until(first, lambda: len(first.assignment()) == 2)
-    tell("alone again", [line.translate(str.maketrans("01", "xx")) for line in heard])
+    report("alone again", [line.translate(str.maketrans("01", "xx")) for line in heard])
     heard.clear()
     call("close", first.close)
-    tell("closed", heard)
+    report("closed", heard)
     assigning_in_callbacks(**properties)
 
 
@@ -315,7 +315,7 @@ def assigning_in_callbacks(**properties: Any) -> None:
 
     consumer = open_consumer("assigning", **properties)
     consumer.subscribe([TOPIC], on_assign=assign, on_revoke=revoke)
-    tell("from a start of its own", sorted(map(shown, read(consumer, 4))))
+    report("from a start of its own", sorted(map(shown, read(consumer, 4))))
     call("bare", consumer.commit, asynchronous=False)
     call("close", consumer.close)
 
@@ -338,17 +338,17 @@ def surprising() -> None:
             try:
                 consumer.poll(0.05)
             except LookupError as error:
-                tell("poll raised", repr(error))
+                report("poll raised", repr(error))
 
     consumer = open_consumer("surprising", on_commit=fail("commit"))
     consumer.subscribe([TOPIC], on_assign=fail("assign"), on_revoke=fail("revoke"))
     polled(consumer, "assign")
-    tell("assigned all the same", sorted(consumer.assignment()))
-    tell("records", len(read(consumer, 15)))
+    report("assigned all the same", sorted(consumer.assignment()))
+    report("records", len(read(consumer, 15)))
     consumer.commit(offsets=[at(0, 1), at(1, 1)])
     polled(consumer, "commit")
     call("close", consumer.close)
-    tell("raised", raised)
+    report("raised", raised)
     call("poll after that", consumer.poll, 0)
     seeking()
     subscribing()
@@ -361,10 +361,10 @@ def seeking() -> None:
     read(consumer, 8)
     consumer.seek(at(0, 3))
     call("bare after a seek back", consumer.commit, asynchronous=False)
-    tell("again", read(consumer, 2))
+    report("again", read(consumer, 2))
     call("bare after reading again", consumer.commit, asynchronous=False)
     consumer.seek(at(0, 9))
-    tell("ahead", read(consumer, 1))
+    report("ahead", read(consumer, 1))
     call("bare after a seek ahead", consumer.commit, asynchronous=False)
     call("close", consumer.close)
 
@@ -378,14 +378,14 @@ def subscribing() -> None:
 
     consumer = open_consumer("subscribing")
     consumer.subscribe([TOPIC], on_assign=change)
-    tell("from the beginning", len(read(consumer, 20)))
+    report("from the beginning", len(read(consumer, 20)))
     consumer.unsubscribe()
     until(consumer, lambda: not consumer.assignment())
     call("bare after unsubscribing", consumer.commit, asynchronous=False)
     consumer.subscribe([TOPIC])
-    tell("back again", len(read(consumer, 20)))
+    report("back again", len(read(consumer, 20)))
     call("assign beside it", consumer.assign, [at(1, 6)])
-    tell("of that", read(consumer, 4))
+    report("of that", read(consumer, 4))
     call("bare", consumer.commit, asynchronous=False)
     call("close", consumer.close)
 
@@ -399,7 +399,7 @@ def failing() -> None:
     )
     consumer.subscribe([TOPIC])
     until(consumer, lambda: "_ALL_BROKERS_DOWN" in heard)
-    tell("errors", sorted(heard))
+    report("errors", sorted(heard))
     call("list topics", consumer.list_topics, timeout=0.1)
     call("committed", consumer.committed, [at(0)], timeout=0.1)
     call("close", consumer.close)
@@ -412,8 +412,8 @@ def throttled() -> None:
     consumer.assign([at(0), at(1)])
     until(consumer, lambda: heard)
     for event in heard[:1]:
-        tell("event", (type(event).__name__, event.broker_id, event.throttle_time > 0))
-        tell("broker", event.broker_name.split("/")[-1])
+        report("event", (type(event).__name__, event.broker_id, event.throttle_time > 0))
+        report("broker", event.broker_name.split("/")[-1])
     call("close", consumer.close)
 
 

@@ -79,8 +79,8 @@ def read() -> Callable[..., list[Message]]:
 def committed(broker: EmbeddedBroker) -> Callable[[str], dict[int, int]]:
     """Return a function that tells what the group has committed of a topic."""
 
-    def look(topic: str) -> dict[int, int]:
+    def check(topic: str) -> dict[int, int]:
         found = broker.committed("g", topic)
         return {partition: offset for partition, offset in found.items() if offset is not None}
 
-    return look
+    return check

@@ -1,7 +1,7 @@
 """Every method of a consumer called as nobody should, in one of two classes; prints what each call did.
 
 Run like `calls.py`: a matrix of methods and arguments, in each state of a consumer.
-Where the number or the names of arguments are wrong, only the kind of error is told: Python words it
+Where the number or the names of arguments are wrong, only the kind of error is reported: Python words it
 otherwise for its own functions than confluent-kafka does for C's.
 """
 
@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from confluent_kafka import Message, TopicPartition
-from speaking import BASE, CONSUMER, LIMIT_S, SCENARIO, TOPIC, at, call, open_consumer, read, tell, until
+from speaking import BASE, CONSUMER, LIMIT_S, SCENARIO, TOPIC, at, call, open_consumer, read, report, until
 
 import ehkafka
 
@@ -82,7 +82,7 @@ WAITS_FOR_EVER = {"none", "minus one", "a huge number"}
 
 
 def say(what: str, function: Any, *arguments: Any, **named: Any) -> None:
-    """Call and tell; errors of arity by their kind alone."""
+    """Call and report; errors of arity by their kind alone."""
     heard, printed = io.StringIO(), sys.stdout
     with contextlib.redirect_stdout(heard):
         call(what, function, *arguments, **named)
@@ -126,7 +126,7 @@ def arity(state: str, consumer: Any) -> None:
     say(f"{state} init again with properties", consumer.__init__, {"group.id": "again"})
     for operation in (len, iter, int, bool, lambda one: one[0], lambda one: one + one, hash):
         with contextlib.suppress(TypeError):
-            tell(f"{state} operation", type(operation(consumer)).__name__)
+            report(f"{state} operation", type(operation(consumer)).__name__)
 
 
 def misusing() -> None:
@@ -154,7 +154,7 @@ def misusing() -> None:
     consumer.close()
     with open_consumer("misusing") as consumer:
         consumer.close()  # inside of its block, which closes it again
-    tell("closed twice", "quietly")
+    report("closed twice", "quietly")
 
 
 def _opened(properties: dict[str, Any]) -> None:
@@ -181,7 +181,7 @@ def misusing_while_reading() -> None:
     thread = threading.Thread(target=lambda: arity("elsewhere", consumer))
     thread.start()
     thread.join(LIMIT_S)
-    tell("the thread has ended", not thread.is_alive())
+    report("the thread has ended", not thread.is_alive())
     consumer.close()
     for where in ("on_assign", "on_revoke"):
         _in_callback(where)
@@ -211,7 +211,7 @@ def _in_callback(where: str) -> None:
     if where == "on_revoke":
         consumer.unsubscribe()
     until(consumer, lambda: heard)
-    tell("heard", heard)
+    report("heard", heard)
     consumer.close()
 
 

@@ -30,7 +30,7 @@ def open_consumer(group: str = "group", **properties: Any) -> Bare:
     return CONSUMER(BASE | manual | dotted)
 
 
-def tell(what: str, result: Any) -> None:
+def report(what: str, result: Any) -> None:
     """Print one line; names of this run look the same in every run."""
     sys.stdout.write(f"{what}: {shown(result)}\n".replace(TOPIC, "TOPIC"))
     sys.stdout.flush()
@@ -46,8 +46,8 @@ def shown(value: Any) -> str:
         return f"{value!r} {value.metadata!r}"
     if isinstance(value, Message):
         error = value.error()
-        said = error.name() if error is not None else None
-        return f"message {value.partition()}@{value.offset()} {value.key()!r} {value.value()!r} {said}"
+        text = error.name() if error is not None else None
+        return f"message {value.partition()}@{value.offset()} {value.key()!r} {value.value()!r} {text}"
     if isinstance(value, KafkaError):
         return f"{value.name()} {value.str()!r}"
     return repr(value)
@@ -58,11 +58,11 @@ def call(what: str, function: Any, *arguments: Any, **named: Any) -> Any:
     try:
         result = function(*arguments, **named)
     except KafkaException as error:
-        tell(what, f"raised KafkaException {shown(error.args[0])}")
+        report(what, f"raised KafkaException {shown(error.args[0])}")
     except Exception as error:
-        tell(what, f"raised {type(error).__name__} {error}")
+        report(what, f"raised {type(error).__name__} {error}")
     else:
-        tell(what, result)
+        report(what, result)
         return result
     return None
 

@@ -48,7 +48,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 @pytest.fixture(scope="module")
 def on_embedded(pool: ThreadPoolExecutor, request: pytest.FixtureRequest) -> Callable[[str], list[str]]:
     """Return a function that tells how both classes differ; each run has an embedded broker of its own."""
-    return _told_of(pool, _on_embedded, _wanted(request, ON_EMBEDDED))
+    return _reported_of(pool, _on_embedded, _wanted(request, ON_EMBEDDED))
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def on_kafka(
     pool: ThreadPoolExecutor, kafka: KafkaBroker, request: pytest.FixtureRequest
 ) -> Callable[[str], list[str]]:
     """Return a function that tells how both classes differ on Apache Kafka, each on a topic of its own."""
-    return _told_of(pool, partial(_on_kafka, kafka), _wanted(request, ON_KAFKA))
+    return _reported_of(pool, partial(_on_kafka, kafka), _wanted(request, ON_KAFKA))
 
 
 @pytest.mark.parametrize("scenario", ON_EMBEDDED)
@@ -71,7 +71,7 @@ def test_calls_on_apache_kafka(on_kafka: Callable[[str], list[str]], scenario: s
     assert not on_kafka(scenario)
 
 
-def _told_of(
+def _reported_of(
     pool: ThreadPoolExecutor, compare: Callable[[str], list[str]], scenarios: list[str]
 ) -> Callable[[str], list[str]]:
     """Start all at once; whoever asks for one a second time, as a rerun does, has it run anew."""
@@ -148,8 +148,8 @@ def _start(
 def _lines(run: subprocess.Popen[str]) -> list[str]:
     with run:
         try:
-            said, complaints = run.communicate(timeout=RUN_S)
+            shown, complaints = run.communicate(timeout=RUN_S)
         finally:
             run.kill()
-    assert run.returncode == 0, f"{run.args}: {said}\n{complaints}"
-    return said.splitlines()
+    assert run.returncode == 0, f"{run.args}: {shown}\n{complaints}"
+    return shown.splitlines()

@@ -160,7 +160,7 @@ def test_what_a_callback_kept_back_is_not_returned_after_close(open_consumer: Op
 def test_a_callback_may_close(
     open_consumer: Open, read: Read, committed: Committed, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The consumer is closed when the call that called back is over, whatever is still on its way; once told.
+    """The consumer is closed when the call that called back is over, whatever is on its way; logged once.
 
     confluent-kafka stands still when `on_commit` closes while other commits are unanswered.
     """
@@ -228,11 +228,11 @@ def test_no_secret_is_shown_or_pickled(caplog: pytest.LogCaptureFixture) -> None
 
 
 def _everything(thing: Any, depth: int = 0) -> str:
-    said = repr(thing)
+    shown = repr(thing)
     if depth < 5 and type(thing).__module__.startswith("ehkafka.consumer"):
         inside = getattr(thing, "__dict__", {}).values()
-        said += "".join(_everything(inner, depth + 1) for inner in inside)
-    return said
+        shown += "".join(_everything(inner, depth + 1) for inner in inside)
+    return shown
 
 
 def test_what_it_does_in_its_own_way_is_logged_once(
@@ -248,8 +248,8 @@ def test_what_it_does_in_its_own_way_is_logged_once(
             read(consumer, 1)
             assert consumer.commit(asynchronous=False)[0].offset == count + 1
         consumer.close()
-    told = [record.deviation for record in caplog.records if hasattr(record, "deviation")]
-    assert sorted(told) == ["auto_commit", "bare_commit", "coalescing"]
+    reported = [record.deviation for record in caplog.records if hasattr(record, "deviation")]
+    assert sorted(reported) == ["auto_commit", "bare_commit", "coalescing"]
 
 
 def test_a_seek_back_leaves_open_what_lies_before(open_consumer: Open, read: Read) -> None:
@@ -300,7 +300,7 @@ def test_foreign_messages_mark_nothing(open_consumer: Open, read: Read) -> None:
     assert consumer.commit(asynchronous=False)[0].offset == 0
 
 
-def test_marks_that_never_come_are_told(
+def test_marks_that_never_come_are_reported(
     open_consumer: Open, read: Read, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Contiguous: a program that forgot to mark stands still; the log says why, once in a while."""

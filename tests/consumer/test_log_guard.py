@@ -40,12 +40,12 @@ class Program:
         self.now_s = 100.0
         self.questions: list[Question] = []
         self.readings: list[CommitsQuestion] = []
-        self.told: list[LogReplaced] = []
+        self.reported: list[LogReplaced] = []
         asker = SimpleNamespace(ask=self._ask, read_commits=self._read_commits, stop=lambda: None)
         self.patch.setattr(log_guard, "LogAsker", lambda *_parts: asker)
         self.patch.setattr(log_guard, "time", SimpleNamespace(monotonic=lambda: self.now_s))
         config = {name if name == "oauth_cb" else name.replace("_", "."): v for name, v in config.items()}
-        emit: Any = self.told.append
+        emit: Any = self.reported.append
         self.guard = LogGuard(config, Returned(), emit, is_on=is_on, begins_anew=begins_anew)
 
     def _ask(
@@ -58,10 +58,10 @@ class Program:
         self.readings.append(CommitsQuestion(partitions))
         return self.readings[-1]
 
-    def look(self, after_s: float = 0.5) -> dict[TopicPartition, int]:
+    def check(self, after_s: float = 0.5) -> dict[TopicPartition, int]:
         """Let time pass and the polling thread come round."""
         self.now_s += after_s
-        return self.guard.look(self.now_s)
+        return self.guard.check(self.now_s)
 
     def answer_commits(self, *partitions: TopicPartition, can_read: bool = True) -> None:
         """Answer the last question for commits: these were made with the topic's first id."""
@@ -81,14 +81,14 @@ class Program:
     def begin(self, *partitions: TopicPartition) -> None:
         """Begin these at the group's commits, and learn what those say."""
         self.guard.begun(partitions)
-        self.look()
+        self.check()
         self.answer_commits(*partitions)
-        self.look()
+        self.check()
 
     def replace(self, log: LogBounds = LOG) -> dict[TopicPartition, int]:
         """Let the broker say that the topic is another one; return where partitions are to begin anew."""
         self.answer(OTHER_ID, log)
-        return self.look()
+        return self.check()
 
 
 @pytest.fixture(autouse=True)
@@ -101,8 +101,8 @@ def _a_new_log_begins_as_the_reset_says() -> None:
     program = Program(auto_offset_reset="Earliest")
     program.begin(P0)
     assert program.replace(LogBounds(7, 80)) == {P0: 7}
-    (told,) = program.told
-    assert (told.action, told.resumed_at, told.next_offset, told.lost_records) == (
+    (reported,) = program.reported
+    assert (reported.action, reported.resumed_at, reported.next_offset, reported.lost_records) == (
         "earliest",
         7,
         COMMITTED,
@@ -114,51 +114,55 @@ def _error_begins_where_no_log_is() -> None:
     program = Program(auto_offset_reset="error")
     program.begin(P0)
     assert program.replace()[P0] > 2**60
-    assert (program.told[0].action, program.told[0].resumed_at) == ("error", None)
+    assert (program.reported[0].action, program.reported[0].resumed_at) == ("error", None)
 
 
 def _latest_would_skip_more_and_moves_nothing() -> None:
     program = Program()
     program.begin(P0)
     assert program.replace(LogBounds(10, 80)) == {}
-    (told,) = program.told
-    assert (told.action, told.resumed_at, told.lost_records) == ("none", COMMITTED, COMMITTED - 10)
+    (reported,) = program.reported
+    assert (reported.action, reported.resumed_at, reported.lost_records) == (
+        "none",
+        COMMITTED,
+        COMMITTED - 10,
+    )
 
 
 def _what_lies_behind_the_new_logs_end_is_not_counted_as_lost() -> None:
     program = Program()
     program.begin(P0)
     program.replace(LogBounds(10, 30))
-    assert program.told[0].lost_records == 20
+    assert program.reported[0].lost_records == 20
 
 
 def _without_a_guard_of_ours_the_position_stays() -> None:
     program = Program(begins_anew=False, auto_offset_reset="earliest")
     program.begin(P0)
     assert program.replace() == {}
-    assert (program.told[0].action, program.told[0].resumed_at) == ("none", COMMITTED)
+    assert (program.reported[0].action, program.reported[0].resumed_at) == ("none", COMMITTED)
 
 
 def _commits_that_cannot_be_read_are_asked_again_later() -> None:
     program = Program()
     program.guard.begun([P0])
-    program.look()
+    program.check()
     program.answer_commits(can_read=False)
-    program.look()
-    program.look(5.0)
+    program.check()
+    program.check(5.0)
     assert len(program.readings) == 1
-    program.look(6.0)
+    program.check(6.0)
     assert len(program.readings) == 2
 
 
 def _commits_of_an_earlier_assignment_are_not_learned() -> None:
     program = Program()
     program.guard.begun([P0, P1])
-    program.look()
+    program.check()
     program.guard.ended([P0, P1])
     program.guard.begun([P0])
     program.answer_commits(P0, P1)
-    program.look()
+    program.check()
     assert program.guard.facts.carried(P0).topic_id is None
     assert program.guard.facts.carried(P1).topic_id is None
     assert [list(one.partitions) for one in program.readings] == [[P0, P1], [P0]]
@@ -190,42 +194,42 @@ def _brokers_that_were_away_are_asked() -> None:
     program = Program()
     program.begin(P0)
     program.answer(ID)
-    program.look()
+    program.check()
     program.guard.hears(KafkaError(KafkaError._TRANSPORT))
-    program.look()
+    program.check()
     assert len(program.questions) == 1
     program.guard.hears(KafkaError(KafkaError._ALL_BROKERS_DOWN))
-    program.look()
+    program.check()
     assert len(program.questions) == 2
 
 
 def _a_program_with_its_own_tokens_is_left_alone() -> None:
     program = Program(begins_anew=False, oauth_cb=print)
     program.guard.begun([P0])
-    assert program.look() == {}
+    assert program.check() == {}
     assert (program.readings, program.questions) == ([], [])
     assert not program.guard.is_on
 
 
-def _it_looks_twice_a_second() -> None:
+def _it_checks_twice_a_second() -> None:
     program = Program()
     program.begin(P0)
     program.answer(OTHER_ID)
-    assert program.look(0.1) == {}
-    assert program.told == []
-    program.look()
-    assert len(program.told) == 1
+    assert program.check(0.1) == {}
+    assert program.reported == []
+    program.check()
+    assert len(program.reported) == 1
 
 
-def _a_replaced_log_is_told_once() -> None:
+def _a_replaced_log_is_reported_once() -> None:
     program = Program(auto_offset_reset="earliest")
     program.begin(P0)
     program.replace()
     program.guard.begun_anew(P0)
     program.guard.hears(KafkaError(KafkaError._ALL_BROKERS_DOWN))
-    program.look()
+    program.check()
     program.replace()
-    assert len(program.told) == 1
+    assert len(program.reported) == 1
     assert program.guard.facts.carried(P0).topic_id == OTHER_ID
 
 
@@ -242,8 +246,8 @@ SCENARIOS = (
     _a_partition_that_is_not_ours_is_placed_by_nobody,
     _brokers_that_were_away_are_asked,
     _a_program_with_its_own_tokens_is_left_alone,
-    _it_looks_twice_a_second,
-    _a_replaced_log_is_told_once,
+    _it_checks_twice_a_second,
+    _a_replaced_log_is_reported_once,
 )
 
 
@@ -271,14 +275,14 @@ def test_a_drop_ins_logs_are_guarded(scenario: Callable[[], None]) -> None:
             "pass",
             _a_place_of_the_programs_own_belongs_to_no_log,
         ),
-        (LogGuard.begun_anew, "self.facts.carry(partition, facts)", "pass", _a_replaced_log_is_told_once),
+        (LogGuard.begun_anew, "self.facts.carry(partition, facts)", "pass", _a_replaced_log_is_reported_once),
         (
             LogGuard.hears,
             "if error.code() == KafkaError._ALL_BROKERS_DOWN:",
             "if True:",
             _brokers_that_were_away_are_asked,
         ),
-        (LogGuard.look, " or now_s < self._next_look_s", "", _it_looks_twice_a_second),
+        (LogGuard.check, " or now_s < self._next_check_s", "", _it_checks_twice_a_second),
         (
             LogGuard._read_commits,
             "self._not_before_s = now_s + _AGAIN_S",

@@ -21,5 +21,5 @@ def test_confluents_names_may_be_replaced_by_ours(broker: EmbeddedBroker, when: 
     broker.create_topic("t.dead", 1)
     command = [sys.executable, str(REPLACING), broker.bootstrap, "t", when]
     run = subprocess.run(command, capture_output=True, text=True, timeout=100.0, check=False)
-    said = ["Consumer 10", "DeserializingConsumer 10", "App 100", "replaced ones made by us: []"]
-    assert run.stdout.splitlines() == [*said, "threads left: []"], run.stderr
+    seen = ["Consumer 10", "DeserializingConsumer 10", "App 100", "replaced ones made by us: []"]
+    assert run.stdout.splitlines() == [*seen, "threads left: []"], run.stderr

@@ -59,7 +59,7 @@ def must_stay(true: Callable[[], Any], for_s: float = 0.3) -> None:
 
 
 class Recorder:
-    """A handler that keeps what it was given, counts who runs at once, and blocks where it is told to."""
+    """A handler that keeps what it was given, counts who runs at once, and blocks where it is asked to."""
 
     def __init__(self, work: Callable[[Any], Any] | None = None) -> None:
         self.work = work
@@ -285,7 +285,7 @@ def run():
         for line in self.process.stdout:
             self.lines.append(line.rstrip())
 
-    def said(self, text: str) -> bool:
+    def printed(self, text: str) -> bool:
         """Whether a line holds this text."""
         return any(text in line for line in self.lines)
 

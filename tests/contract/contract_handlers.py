@@ -17,7 +17,7 @@ from typing import Any
 
 # Where the lines and the gates are; set by the test before the app starts, inherited by children.
 DIRECTORY = "EHKAFKA_CONTRACT_DIRECTORY"
-LOOK_S = 2e-3
+CHECK_S = 2e-3
 
 
 def directory() -> Path:
@@ -41,7 +41,7 @@ def _words(record: Any) -> list[str]:
     return (record.value() or b"").decode().split()
 
 
-def _fail_if_told(record: Any) -> None:
+def _fail_if_reported(record: Any) -> None:
     match _words(record):
         case ["fail", kind, times] if record.attempt <= int(times):
             raise getattr(builtins, kind)(f"no luck with {record.offset()}")
@@ -56,8 +56,8 @@ def handle(record: Any) -> None:
                 time.sleep(float(seconds))
             case ["wait", gate]:
                 while not (directory() / gate).exists():
-                    time.sleep(LOOK_S)
-        _fail_if_told(record)
+                    time.sleep(CHECK_S)
+        _fail_if_reported(record)
     except BaseException:
         note("raise", record)
         raise
@@ -73,8 +73,8 @@ async def handle_async(record: Any) -> None:
                 await asyncio.sleep(float(seconds))
             case ["wait", gate]:
                 while not (directory() / gate).exists():  # noqa: ASYNC110 - a file is all that children share
-                    await asyncio.sleep(LOOK_S)
-        _fail_if_told(record)
+                    await asyncio.sleep(CHECK_S)
+        _fail_if_reported(record)
     except BaseException:
         note("raise", record)
         raise

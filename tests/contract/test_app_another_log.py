@@ -42,11 +42,11 @@ def words(prefix: str, count: int) -> str:
     return " ".join(f"{prefix}{number}" for number in range(count))
 
 
-def put_commit(lab: Any, next_offset: int, said: MetadataText) -> None:
+def put_commit(lab: Any, next_offset: int, shown: MetadataText) -> None:
     """Commit for the group with metadata of ours."""
     consumer = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": "g"})
     try:
-        wanted = KafkaPartition("t", 0, next_offset, metadata=said.text or "")
+        wanted = KafkaPartition("t", 0, next_offset, metadata=shown.text or "")
         consumer.commit(offsets=[wanted], asynchronous=False)
     finally:
         consumer.close()
@@ -73,9 +73,9 @@ def test_a_running_app_finds_another_record_where_its_witness_was(
     everything = {f"n{number}".encode() for number in range(NEW)}
     wait_for(lambda: keys(recorder) >= everything)
     wait_for(lambda: lab.committed() == NEW)
-    [told] = events.of(LogReplaced)
-    assert "the record at" in told.reason
-    assert told.resumed_at == 0
+    [reported] = events.of(LogReplaced)
+    assert "the record at" in reported.reason
+    assert reported.resumed_at == 0
 
 
 @pytest.mark.parametrize("policy", ["stop", "earliest"])
@@ -94,15 +94,15 @@ def test_a_commit_whose_witness_is_another_record_does_not_decide(
             app.stop()
     else:
         wait_for(lambda: keys(recorder) >= {f"n{number}".encode() for number in range(NEW)})
-    [told] = events.of(LogReplaced)
-    assert told.resumed_at == (0 if policy == "earliest" else None)
+    [reported] = events.of(LogReplaced)
+    assert reported.resumed_at == (0 if policy == "earliest" else None)
 
 
 def test_a_commit_keeps_the_witness_that_was_not_proved(
     lab: Any, recorder: Any, wait_for: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed before the look: its last commits still tell that the log is another one."""
-    monkeypatch.setattr(LogWatch, "look", lambda _self: {})
+    monkeypatch.setattr(LogWatch, "check", lambda _self: {})
     lab.produce(words("n", NEW))
     witness = (OLD - 1, LONG_AGO_MS)
     put_commit(lab, OLD, encode(OLD, LogFacts(witness=witness), (), None, 1_000))

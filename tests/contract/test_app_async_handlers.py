@@ -36,20 +36,20 @@ class Calls:
 class Process:
     """A class with an async `process`: one instance per partition."""
 
-    said: list[Any] = []  # noqa: RUF012 - shared by the instances on purpose
+    seen: list[Any] = []  # noqa: RUF012 - shared by the instances on purpose
 
     def open(self, partition: Any) -> None:
         """Remember it."""
-        self.said.append(("open", str(partition)))
+        self.seen.append(("open", str(partition)))
 
     async def process(self, record: Any) -> None:
         """Handle a record."""
         await asyncio.sleep(0)
-        self.said.append(record.offset())
+        self.seen.append(record.offset())
 
     def close(self, reason: str) -> None:
         """Say goodbye."""
-        self.said.append(("close", reason))
+        self.seen.append(("close", reason))
 
 
 async def nothing(_record: Any) -> None:
@@ -91,13 +91,13 @@ def test_a_function_an_object_and_a_partial_may_be_async(lab: Any, wait_for: Any
 
 def test_a_class_with_an_async_process_gets_one_instance_per_partition(lab: Any, wait_for: Any) -> None:
     """Open and close around all records, on the hook thread."""
-    Process.said.clear()
+    Process.seen.clear()
     app = lab.app(Process)
     lab.produce("a a a")
     app.start()
     wait_for(lambda: lab.committed() == 3)
     app.stop()
-    assert Process.said == [("open", "t[0]"), 0, 1, 2, ("close", "stopped")]
+    assert Process.seen == [("open", "t[0]"), 0, 1, 2, ("close", "stopped")]
 
 
 def test_up_to_100_000_tasks_may_be_asked_for(lab: Any) -> None:
@@ -129,15 +129,15 @@ def test_async_middleware_wraps_async_handlers_the_first_one_outermost(
     lab: Any, wait_for: Any, handler: Any
 ) -> None:
     """Order of entries and exits, and each awaits the next."""
-    said: list[str] = []
+    noted: list[str] = []
     app: ehkafka.App = lab.app(handler)
 
     def around(name: str) -> Any:
         async def middleware(record: Any, call_next: Any) -> Any:
-            said.append(f"{name} in")
+            noted.append(f"{name} in")
             await asyncio.sleep(0)
             result = await call_next(record)
-            said.append(f"{name} out")
+            noted.append(f"{name} out")
             return result
 
         return middleware
@@ -148,7 +148,7 @@ def test_async_middleware_wraps_async_handlers_the_first_one_outermost(
     app.start()
     wait_for(lambda: lab.committed() == 1)
     app.stop()
-    assert said == ["outer in", "inner in", "inner out", "outer out"]
+    assert noted == ["outer in", "inner in", "inner out", "outer out"]
 
 
 def test_middleware_of_the_other_kind_is_refused_at_the_start(lab: Any, recorder: Any) -> None:
@@ -173,28 +173,28 @@ def test_middleware_of_the_other_kind_is_refused_at_the_start(lab: Any, recorder
 
 def test_worker_hooks_run_once_on_the_loop_and_may_be_async(lab: Any, wait_for: Any) -> None:
     """What is bound to a loop is opened and closed on the handler's own."""
-    said: list[tuple[str, Any]] = []
+    noted: list[tuple[str, Any]] = []
 
     async def handle(_record: Any) -> None:
-        said.append(("record", asyncio.get_running_loop()))
+        noted.append(("record", asyncio.get_running_loop()))
 
     app = lab.app(handler=handle, workers=50)
 
     @app.on_worker_start
     async def opens() -> None:
-        said.append(("start", asyncio.get_running_loop()))
+        noted.append(("start", asyncio.get_running_loop()))
 
     @app.on_worker_stop
     async def closes() -> None:
         await asyncio.sleep(0)
-        said.append(("stop", asyncio.get_running_loop()))
+        noted.append(("stop", asyncio.get_running_loop()))
 
     lab.produce("a")
     app.start()
     wait_for(lambda: lab.committed() == 1)
     app.stop()
-    assert [word for word, _ in said] == ["start", "record", "stop"]
-    assert len({loop for _, loop in said}) == 1
+    assert [word for word, _ in noted] == ["start", "record", "stop"]
+    assert len({loop for _, loop in noted}) == 1
 
 
 def test_async_worker_hooks_beside_a_plain_handler_are_refused_at_the_start(lab: Any, recorder: Any) -> None:
@@ -210,7 +210,7 @@ def test_async_worker_hooks_beside_a_plain_handler_are_refused_at_the_start(lab:
         app.start()
 
 
-def test_an_async_worker_stop_hook_that_raises_is_told_and_the_stop_ends(lab: Any, events: Any) -> None:
+def test_an_async_worker_stop_hook_that_raises_is_reported_and_the_stop_ends(lab: Any, events: Any) -> None:
     """An event, not a dead thread's traceback."""
     app: ehkafka.App = lab.app(nothing)
     app.add_hook(events)
@@ -229,23 +229,23 @@ def test_an_async_worker_stop_hook_that_raises_is_told_and_the_stop_ends(lab: An
 
 def test_at_the_deadline_of_a_stop_what_still_runs_is_cancelled(lab: Any, wait_for: Any) -> None:
     """The handler can clean up; the record is not committed, the loop has ended."""
-    said: list[str] = []
+    noted: list[str] = []
 
     async def handle(_record: Any) -> None:
-        said.append("begun")
+        noted.append("begun")
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            said.append("cancelled")
+            noted.append("cancelled")
             raise
 
     lab.produce("a")
     app = lab.app(handle)
     app.start()
-    wait_for(lambda: said)
+    wait_for(lambda: noted)
     with pytest.raises(ehkafka.errors.UnfinishedError, match=r"t\[0\]@0 key a"):
         app.stop(timeout_s=0.3)
-    assert said == ["begun", "cancelled"]
+    assert noted == ["begun", "cancelled"]
     assert lab.committed() in (None, 0)
     assert not [thread for thread in threading.enumerate() if thread.name == "ehkafka-handle-loop"]
 
@@ -291,7 +291,7 @@ def test_a_handler_that_raises_cancelled_error_by_itself_stops_the_app(lab: Any)
     assert lab.committed() in (None, 0)
 
 
-# --- trouble ------------------------------------------------------------------------------------------------
+# --- problem ------------------------------------------------------------------------------------------------
 
 
 def test_a_loop_that_dies_fails_the_app_visibly_and_soon(lab: Any, wait_for: Any) -> None:

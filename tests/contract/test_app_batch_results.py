@@ -73,7 +73,7 @@ def test_by_default_a_failed_record_stops_the_app_and_is_named(lab: Any, store_a
     assert lab.committed() == 2
 
 
-def test_skipped_records_are_passed_counted_and_told(
+def test_skipped_records_are_passed_counted_and_reported(
     lab: Any, store_app: Any, wait_for: Any, events: Any
 ) -> None:
     """In the middle of a key, in order, with the reason."""
@@ -146,7 +146,7 @@ def test_signals_mean_what_they_mean_for_single_records(
 
 def test_wrong_results_are_refused_inside_the_handler(lab: Any, store_app: Any, wait_for: Any) -> None:
     """A record of another batch, twice, too late: each is an exception where it is said."""
-    said: list[str] = []
+    seen: list[str] = []
     kept: list[ehkafka.Batch] = []
 
     def work(batch: ehkafka.Batch) -> None:
@@ -159,7 +159,7 @@ def test_wrong_results_are_refused_inside_the_handler(lab: Any, store_app: Any, 
                 try:
                     say()
                 except (ValueError, RuntimeError) as error:
-                    said.append(str(error))
+                    seen.append(str(error))
         kept.append(batch)
 
     store = Store(work)
@@ -168,7 +168,7 @@ def test_wrong_results_are_refused_inside_the_handler(lab: Any, store_app: Any, 
     app.start()
     wait_for(lambda: lab.committed() == 2)
     app.stop()
-    assert [words.partition(": ")[0].partition(" has a")[0] for words in said] == [
+    assert [words.partition(": ")[0].partition(" has a")[0] for words in seen] == [
         "t[0]@0 is not in this batch, so it cannot get a result here",
         "t[0]@0",
         "t[0]@1",
@@ -309,7 +309,7 @@ def test_retry_later_lets_the_whole_batch_come_again(lab: Any, store_app: Any, w
 def test_an_exit_in_a_batch_stops_the_app_and_commits_nothing_of_it(
     lab: Any, store_app: Any, error: type[BaseException]
 ) -> None:
-    """No verdict on any record, no second call."""
+    """Nothing that any record did, no second call."""
     letters: list[Any] = []
     store = Store(raise_for(2, error=error))
     lab.produce("a b c d")

@@ -273,7 +273,7 @@ def test_revokes_of_busy_members_repeat_nothing(lab: Any, store_app: Any, wait_f
     assert set(handled.values()) == {1}
 
 
-def test_a_batch_that_ends_after_its_epoch_is_dropped_and_told(
+def test_a_batch_that_ends_after_its_epoch_is_dropped_and_reported(
     lab: Any, store_app: Any, wait_for: Any, events: Any
 ) -> None:
     """Its results, failures included, count for nothing; the records are handled again."""

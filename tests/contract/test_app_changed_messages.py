@@ -32,7 +32,7 @@ def _as_received(message: Any) -> tuple[Any, ...]:
 
 
 class Spoiler:
-    """Notes what each attempt is given, spoils it, and fails the records that it is told to."""
+    """Notes what each attempt is given, spoils it, and fails the records that it is asked to."""
 
     def __init__(self, fails: set[int], attempts: int = 1, *, how: str = "record") -> None:
         self.fails = fails

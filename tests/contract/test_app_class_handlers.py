@@ -13,7 +13,7 @@ import ehkafka
 class Counting:
     """A class handler that tells what happens to its instances."""
 
-    said: ClassVar[list[tuple[Any, ...]]] = []
+    seen: ClassVar[list[tuple[Any, ...]]] = []
 
     def __init__(self) -> None:
         self.partition: Any = None
@@ -21,33 +21,33 @@ class Counting:
     def open(self, partition: Any) -> None:
         """Remember the partition."""
         self.partition = partition
-        self.said.append(("open", partition, id(self), threading.current_thread().name))
+        self.seen.append(("open", partition, id(self), threading.current_thread().name))
 
     def process(self, record: Any) -> None:
         """Handle a record."""
         assert (record.topic(), record.partition()) == self.partition
-        self.said.append(("record", self.partition, id(self)))
+        self.seen.append(("record", self.partition, id(self)))
 
     def close(self, reason: str) -> None:
         """Say goodbye."""
-        self.said.append(("close", self.partition, id(self), reason))
+        self.seen.append(("close", self.partition, id(self), reason))
 
 
 def test_a_class_handler_gets_one_instance_per_partition(lab: Any, wait_for: Any) -> None:
     """Open before the first record, close with the reason after the last, one instance throughout."""
 
     class Mine(Counting):
-        said: ClassVar[list[tuple[Any, ...]]] = []
+        seen: ClassVar[list[tuple[Any, ...]]] = []
 
     for partition in range(4):
         lab.produce("a b c d e", topic="t4", partition=partition)
     app = lab.app(Mine, "t4")
     app.start()
-    wait_for(lambda: sum(word[0] == "record" for word in Mine.said) == 20)
+    wait_for(lambda: sum(word[0] == "record" for word in Mine.seen) == 20)
     app.stop()
     instances = set()
     for partition in range(4):
-        mine = [word for word in Mine.said if word[1] == ("t4", partition)]
+        mine = [word for word in Mine.seen if word[1] == ("t4", partition)]
         assert [word[0] for word in mine] == ["open", *["record"] * 5, "close"]
         assert mine[-1][3] == "stopped"
         assert mine[0][3] == "ehkafka-hooks"
@@ -60,18 +60,18 @@ def test_an_instance_is_closed_as_lost_and_a_new_one_opened(lab: Any, wait_for: 
     from ehkafka.testing import ApiKey  # noqa: PLC0415
 
     class Mine(Counting):
-        said: ClassVar[list[tuple[Any, ...]]] = []
+        seen: ClassVar[list[tuple[Any, ...]]] = []
 
     app = lab.app(Mine)
     app.start()
     lab.produce("a")
     wait_for(lambda: lab.committed() == 1)
     lab.broker.fail_next(ApiKey.HEARTBEAT, 25)
-    wait_for(lambda: len([word for word in Mine.said if word[0] == "open"]) == 2)
+    wait_for(lambda: len([word for word in Mine.seen if word[0] == "open"]) == 2)
     lab.produce("b")
     wait_for(lambda: lab.committed() == 2)
     app.stop()
-    assert [(word[0], word[3]) for word in Mine.said if word[0] == "close"] == [
+    assert [(word[0], word[3]) for word in Mine.seen if word[0] == "close"] == [
         ("close", "lost"),
         ("close", "stopped"),
     ]
@@ -82,7 +82,7 @@ def test_no_record_is_handled_before_open_has_returned(lab: Any, wait_for: Any, 
     gate = threading.Event()
 
     class Mine(Counting):
-        said: ClassVar[list[tuple[Any, ...]]] = []
+        seen: ClassVar[list[tuple[Any, ...]]] = []
 
         def open(self, partition: Any) -> None:
             assert gate.wait(20.0)
@@ -92,7 +92,7 @@ def test_no_record_is_handled_before_open_has_returned(lab: Any, wait_for: Any, 
     app.start()
     lab.produce("a b c")
     wait_for(lambda: app.snapshot().received_records == 3)
-    stays(lambda: not Mine.said)
+    stays(lambda: not Mine.seen)
     gate.set()
     wait_for(lambda: lab.committed() == 3)
     app.stop()
@@ -102,7 +102,7 @@ def test_an_open_that_raises_stops_the_app_without_handling_its_records(lab: Any
     """The error names the partition; nothing is committed."""
 
     class Mine(Counting):
-        said: ClassVar[list[tuple[Any, ...]]] = []
+        seen: ClassVar[list[tuple[Any, ...]]] = []
 
         def open(self, partition: Any) -> None:
             raise ConnectionError("no table")
@@ -113,16 +113,16 @@ def test_an_open_that_raises_stops_the_app_without_handling_its_records(lab: Any
     assert app.wait(10.0)
     with pytest.raises(ehkafka.EhkafkaError, match=r"opening t\[0\] failed: ConnectionError: no table"):
         app.stop()
-    assert not [word for word in Mine.said if word[0] == "record"]
+    assert not [word for word in Mine.seen if word[0] == "record"]
     assert lab.committed() in (None, 0)
 
 
-def test_a_close_that_raises_is_told_and_the_commit_stands(lab: Any, events: Any, wait_for: Any) -> None:
+def test_a_close_that_raises_is_reported_and_the_commit_stands(lab: Any, events: Any, wait_for: Any) -> None:
     """The stop ends in good order."""
     from ehkafka.events import UserCodeFailed  # noqa: PLC0415
 
     class Mine(Counting):
-        said: ClassVar[list[tuple[Any, ...]]] = []
+        seen: ClassVar[list[tuple[Any, ...]]] = []
 
         def close(self, reason: str) -> None:
             raise ConnectionError("cannot flush")
@@ -142,15 +142,15 @@ def test_a_close_at_the_stop_has_the_stops_own_time(lab: Any, wait_for: Any) -> 
     gate = threading.Event()
 
     class Mine(Counting):
-        said: ClassVar[list[tuple[Any, ...]]] = []
+        seen: ClassVar[list[tuple[Any, ...]]] = []
 
         def close(self, reason: str) -> None:
             assert gate.wait(10.0)
-            self.said.append(("close", reason))
+            self.seen.append(("close", reason))
 
     lab.produce("a")
     app = lab.app(Mine)
-    app.on_stop(lambda: Mine.said.append(("on_stop",)))
+    app.on_stop(lambda: Mine.seen.append(("on_stop",)))
     app.start()
     wait_for(lambda: lab.committed() == 1)
     stopping = threading.Thread(target=app.stop)
@@ -158,4 +158,4 @@ def test_a_close_at_the_stop_has_the_stops_own_time(lab: Any, wait_for: Any) -> 
     stopping.join(2.5)  # longer than what is left after a deadline
     gate.set()
     stopping.join(10.0)
-    assert Mine.said[-2:] == [("close", "stopped"), ("on_stop",)]
+    assert Mine.seen[-2:] == [("close", "stopped"), ("on_stop",)]

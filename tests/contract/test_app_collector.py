@@ -63,7 +63,9 @@ def test_run_sets_the_collector_while_the_app_runs(lab: Any, wait_for: Any) -> N
     assert ended() == []
 
 
-def test_run_and_start_leave_the_collector_alone_unless_told(lab: Any, wait_for: Any, collector: Any) -> None:
+def test_run_and_start_leave_the_collector_alone_unless_asked(
+    lab: Any, wait_for: Any, collector: Any
+) -> None:
     """It is the whole process's: who embeds the app decides himself."""
     seen: list[tuple[Any, int]] = []
     app = lab.app(lambda _record: seen.append((gc.get_threshold(), gc.get_freeze_count())))

@@ -135,12 +135,12 @@ def test_a_fenced_member_stops_and_says_what_to_do(lab: Any, program: Any, wait_
         run()
         """
     )
-    wait_for(lambda: started.said("assigned"))
+    wait_for(lambda: started.printed("assigned"))
     lab.broker.fail_next(ApiKey.OFFSET_COMMIT, *[KafkaError.FENCED_INSTANCE_ID] * 20)
     lab.produce("a")
     assert started.wait(10.0) == 5
-    assert started.said("ERROR FencedError")
-    assert started.said("give each process its own")
+    assert started.printed("ERROR FencedError")
+    assert started.printed("give each process its own")
 
 
 def test_metadata_that_the_broker_finds_too_large_is_left_out(

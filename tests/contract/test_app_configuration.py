@@ -70,7 +70,7 @@ def test_settings_with_consumer_properties_are_not_pickled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "shown"),
     [
         ({"dran_s": 1}, r"Unknown setting dran_s: did you mean drain_s\?"),
         ({"stop_s": 5, "drain_s": -1}, "drain_s=-1"),
@@ -81,11 +81,11 @@ def test_settings_with_consumer_properties_are_not_pickled() -> None:
         ({"endpoint": ehkafka.Endpoint.kafka("b:1")}, "given by the app's code, and by configure.. too"),
     ],
 )
-def test_what_cannot_work_changes_nothing(changes: dict[str, Any], said: str) -> None:
+def test_what_cannot_work_changes_nothing(changes: dict[str, Any], shown: str) -> None:
     """One wrong setting refuses all that came with it."""
     app = make()
     before = (app.settings, app.endpoint)
-    with pytest.raises(ehkafka.errors.ConfigurationError, match=said):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match=shown):
         app.configure(**changes)
     assert (app.settings, app.endpoint) == before
 
@@ -136,7 +136,7 @@ def test_an_open_endpoint_may_be_configured() -> None:
 
 
 def test_every_value_has_its_origin_and_reason() -> None:
-    """Code, configured place, default, engine and endpoint are told apart."""
+    """Code, configured place, default, engine and endpoint are distinguished."""
     app = make(drain_s=3, consumer={"fetch.min.bytes": 7, "fetch.max.bytes": 8_000_000})
     app.configure(
         stop_s=5,
@@ -193,20 +193,20 @@ def test_no_secret_is_among_the_values() -> None:
     ]
 
 
-def test_advice_is_told_once_at_the_start(lab: Any, recorder: Any, events: Any) -> None:
+def test_advice_is_reported_once_at_the_start(lab: Any, recorder: Any, events: Any) -> None:
     """Permitted but not recommended is a warning with property, value, limit and source."""
     app = lab.app(recorder, consumer={"session.timeout.ms": 1500, "heartbeat.interval.ms": 600})
     app.add_hook(events)
     assert "Set 500 or less" in found(app, "heartbeat.interval.ms").advice
     app.start()
     app.stop()
-    told = events.of(SettingAdvice)
-    assert [(event.property, event.value) for event in told] == [("heartbeat.interval.ms", "600")]
-    assert "Apache Kafka docs" in told[0].source
+    reported = events.of(SettingAdvice)
+    assert [(event.property, event.value) for event in reported] == [("heartbeat.interval.ms", "600")]
+    assert "Apache Kafka docs" in reported[0].source
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "shown"),
     [
         ({"consumer": {"enable.auto.commit": True}}, "enable.auto.commit=True is refused: the engine owns"),
         (
@@ -216,13 +216,13 @@ def test_advice_is_told_once_at_the_start(lab: Any, recorder: Any, events: Any) 
         ({"group": "g" * 257}, "257 characters and Event Hubs takes 256 .Event Hubs docs, quotas"),
     ],
 )
-def test_a_start_beyond_a_limit_is_refused(options: dict[str, Any], said: str) -> None:
+def test_a_start_beyond_a_limit_is_refused(options: dict[str, Any], shown: str) -> None:
     """Before anything is reached; the message names property, value, limit and source."""
     hubs = ehkafka.Endpoint.kafka("ns.servicebus.windows.net:9093", {"security.protocol": "SASL_SSL"})
     app = make(endpoint=hubs, **options)
     app.handler("readings")(print)
     for asking in (app.start, app.configuration):
-        with pytest.raises(ehkafka.errors.ConfigurationError, match=said):
+        with pytest.raises(ehkafka.errors.ConfigurationError, match=shown):
             asking()
 
 

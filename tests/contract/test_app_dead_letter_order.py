@@ -74,13 +74,13 @@ def test_divert_key_sends_the_next_records_after_it_without_a_try(
     assert recorder.keys.count(b"a") == 1
     letters = read_topic("dead", 3)
     assert offsets_of(letters) == [0, 1, 3]
-    said = [headers_of(letter) for letter in letters]
-    assert [(one["ehkafka-error-type"], one["ehkafka-attempts"]) for one in said] == [
+    seen = [headers_of(letter) for letter in letters]
+    assert [(one["ehkafka-error-type"], one["ehkafka-attempts"]) for one in seen] == [
         ("ValueError", "1"),
         ("", "0"),
         ("", "0"),
     ]
-    assert said[1]["ehkafka-error-text"] == "an earlier record of its key was dead-lettered"
+    assert seen[1]["ehkafka-error-text"] == "an earlier record of its key was dead-lettered"
     again = dead.recorder()
     second = dead.app(again, on_failure=policy)
     second.start()

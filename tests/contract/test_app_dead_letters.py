@@ -34,11 +34,11 @@ def test_a_letter_is_the_record_and_says_where_it_comes_from_and_why(
     (letter,) = read_topic("dead", 1)
     assert (letter.key(), letter.value()) == (b"\xffkey", b"\x00value")
     assert letter.headers()[:4] == own
-    said = dict(letter.headers()[4:])
-    assert before_ms <= int(said.pop("ehkafka-failed-at-ms")) <= int(time.time() * 1000)
-    assert b"in fails\nTraceback" in said.pop("ehkafka-error-stack")
-    assert abs(int(said.pop("ehkafka-origin-timestamp-ms")) - before_ms) < 60_000
-    assert said == {
+    text = dict(letter.headers()[4:])
+    assert before_ms <= int(text.pop("ehkafka-failed-at-ms")) <= int(time.time() * 1000)
+    assert b"in fails\nTraceback" in text.pop("ehkafka-error-stack")
+    assert abs(int(text.pop("ehkafka-origin-timestamp-ms")) - before_ms) < 60_000
+    assert text == {
         "ehkafka-origin-topic": b"t",
         "ehkafka-origin-partition": b"0",
         "ehkafka-origin-offset": b"0",
@@ -70,7 +70,7 @@ def test_nothing_is_committed_before_the_letter_is_acknowledged(dead: Any, wait_
 def test_a_letter_that_is_refused_for_now_is_tried_again_while_other_keys_go_on(
     dead: Any, wait_for: Any, events: Any, read_topic: Any
 ) -> None:
-    """Rights are missing: told each time, nothing committed past it, written once that is fixed."""
+    """Rights are missing: reported each time, nothing committed past it, written once that is fixed."""
     handler = rejecting(b"bad")
     app = dead.app(handler, on_failure=TO_DEAD)
     app.add_hook(events)
@@ -88,8 +88,8 @@ def test_a_letter_that_is_refused_for_now_is_tried_again_while_other_keys_go_on(
     assert offsets_of(read_topic("dead", 1)) == [0]
 
 
-@pytest.mark.parametrize("trouble", ["leaderless", "down"])
-def test_a_letter_waits_for_its_broker(dead: Any, wait_for: Any, read_topic: Any, trouble: str) -> None:
+@pytest.mark.parametrize("problem", ["leaderless", "down"])
+def test_a_letter_waits_for_its_broker(dead: Any, wait_for: Any, read_topic: Any, problem: str) -> None:
     """Its partitions have no leader, or nobody listens: uncommitted meanwhile, and written afterwards."""
     handler = rejecting(b"bad")
     app = dead.app(handler, on_failure=TO_DEAD)
@@ -100,14 +100,14 @@ def test_a_letter_waits_for_its_broker(dead: Any, wait_for: Any, read_topic: Any
     handler.before = lambda: gate.wait(10.0)
     dead.produce("bad")
     wait_for(lambda: app.snapshot().partitions[0].received_records == 2)
-    if trouble == "down":
+    if problem == "down":
         dead.broker.take_down()
     else:
         for partition in range(2):
             dead.broker.move_leader("dead", partition, None)
     gate.set()
     wait_for(lambda: "its dead letter" in str(app.snapshot().partitions))
-    if trouble == "down":
+    if problem == "down":
         dead.broker.bring_up()
     else:
         dead.produce("y")
@@ -115,7 +115,7 @@ def test_a_letter_waits_for_its_broker(dead: Any, wait_for: Any, read_topic: Any
         assert dead.committed() == 1
         for partition in range(2):
             dead.broker.move_leader("dead", partition, 1)
-    wait_for(lambda: dead.committed() == (2 if trouble == "down" else 3))
+    wait_for(lambda: dead.committed() == (2 if problem == "down" else 3))
     app.stop()
     assert set(offsets_of(read_topic("dead", 1))) == {1}
 
@@ -137,7 +137,7 @@ def test_a_producer_that_lost_its_place_is_replaced(
 def test_a_letter_too_large_for_its_topic_holds_the_record_and_says_so(
     dead: Any, wait_for: Any, stays: Any, events: Any
 ) -> None:
-    """No broker would ever take it: told once, the offset held, other keys go on."""
+    """No broker would ever take it: reported once, the offset held, other keys go on."""
     handler = rejecting(b"bad")
     dead.produce("bad", value=b"x" * 999_880)
     dead.produce("x")

@@ -170,7 +170,7 @@ def test_a_deadline_that_cannot_be_is_refused_where_it_stands(wrong: Any) -> Non
 def test_a_coroutine_that_swallows_its_cancellation_turns_health_red(
     lab: Any, events: Any, wait_for: Any
 ) -> None:
-    """Nothing can end it, so it is told with its stack, and health names it until it returns."""
+    """Nothing can end it, so it is reported with its stack, and health names it until it returns."""
     may_end = threading.Event()
 
     async def stubborn(_record: Any) -> None:
@@ -184,8 +184,8 @@ def test_a_coroutine_that_swallows_its_cancellation_turns_health_red(
     app.start()
     reasons = wait_for(lambda: app.health().reasons)
     assert reasons[0].startswith("t[0]@0, key a: attempt 1 has run for")
-    (told,) = wait_for(lambda: events.of(AttemptOverdue))
-    assert "in stubborn" in told.stack
+    (reported,) = wait_for(lambda: events.of(AttemptOverdue))
+    assert "in stubborn" in reported.stack
     may_end.set()
     wait_for(lambda: app.health().ok)
     app.stop(drain="running")

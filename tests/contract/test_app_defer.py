@@ -116,7 +116,7 @@ def test_a_failed_token_may_skip_or_dead_letter_the_record(
 
 
 def test_a_system_exit_as_answer_stops_the_app(lab: Any, wait_for: Any) -> None:
-    """What is no verdict on the record is none as an answer either."""
+    """What says nothing about the record is none as an answer either."""
     work = Deferring(b"slow")
     lab.produce("slow")
     app = lab.app(lab.recorder(work), on_failure=ehkafka.Skip())
@@ -154,7 +154,7 @@ def test_an_answer_before_the_handler_returned_counts(lab: Any, wait_for: Any, f
 def test_without_an_answer_the_attempt_fails_with_a_timeout_error(
     lab: Any, events: Any, wait_for: Any
 ) -> None:
-    """Expiry: a failed attempt like any other; a late answer counts for nothing and is told once."""
+    """Expiry: a failed attempt like any other; a late answer counts for nothing and is reported once."""
     work = Deferring(b"slow", deadline_s=0.05)
     asked_on: list[tuple[str, type]] = []
     lab.produce("slow a")
@@ -179,7 +179,7 @@ def test_without_an_answer_the_attempt_fails_with_a_timeout_error(
 def test_when_the_handler_raises_after_deferring_the_raise_counts(
     lab: Any, events: Any, wait_for: Any
 ) -> None:
-    """The token is void: its answers are ignored and told once; the next attempt defers anew."""
+    """The token is void: its answers are ignored and reported once; the next attempt defers anew."""
     work = Deferring(b"slow")
 
     def raise_first(record: Any) -> None:
@@ -313,16 +313,16 @@ def test_a_defer_outside_of_the_handler_is_refused_at_once(lab: Any, wait_for: A
     app.stop()
 
 
-def test_a_defer_after_the_last_look_is_told(lab: Any, events: Any, wait_for: Any) -> None:
+def test_a_defer_after_the_last_look_is_reported(lab: Any, events: Any, wait_for: Any) -> None:
     """Where nobody could tell at the call: nothing waits for it, and the log says so when its time is up."""
     app = lab.app(lab.recorder())
     app.add_hook(events)
     app.start()
     message = SimulatedMessage("another", 0, 0, b"a")
     ehkafka.defer(message, deadline_s=0.01)
-    (told,) = wait_for(lambda: events.of(UserCodeFailed))
-    assert told.where == "defer"
-    assert "another[0]@0" in told.error
+    (reported,) = wait_for(lambda: events.of(UserCodeFailed))
+    assert reported.where == "defer"
+    assert "another[0]@0" in reported.error
     app.stop()
     DEFERRED.clear()
 

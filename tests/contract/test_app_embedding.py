@@ -15,10 +15,10 @@ import ehkafka
 
 def test_an_app_lives_in_an_event_loop_and_does_not_block_it(lab: Any, recorder: Any) -> None:
     """`async with app`: the loop ticks on while the app starts, works and stops; pools open once."""
-    said: list[str] = []
+    seen: list[str] = []
     app = lab.app(recorder)
-    app.on_start(lambda: said.append("open"))
-    app.on_stop(lambda: said.append("close"))
+    app.on_start(lambda: seen.append("open"))
+    app.on_stop(lambda: seen.append("close"))
     lab.produce("a b c")
     longest_s = 0.0
 
@@ -39,7 +39,7 @@ def test_an_app_lives_in_an_event_loop_and_does_not_block_it(lab: Any, recorder:
         ticker.cancel()
 
     asyncio.run(main())
-    assert said == ["open", "close"]
+    assert seen == ["open", "close"]
     # Three keys, side by side: any order.
     assert sorted(recorder.offsets()) == [0, 1, 2]
     assert lab.committed() == 3
@@ -95,8 +95,8 @@ def test_run_gives_the_signal_handlers_back(lab: Any, program: Any) -> None:
         """
     )
     assert started.wait() == 0
-    assert started.said("ours True")
-    assert started.said("restored True")
+    assert started.printed("ours True")
+    assert started.printed("restored True")
 
 
 def test_start_and_stop_leave_signal_handlers_alone(lab: Any, recorder: Any) -> None:
@@ -110,9 +110,9 @@ def test_start_and_stop_leave_signal_handlers_alone(lab: Any, recorder: Any) -> 
 
 def test_two_threads_may_stop_at_once(lab: Any, recorder: Any, wait_for: Any) -> None:
     """Both return when it has ended, and on_stop runs once."""
-    said: list[str] = []
+    seen: list[str] = []
     app = lab.app(recorder)
-    app.on_stop(lambda: said.append("closed"))
+    app.on_stop(lambda: seen.append("closed"))
     app.start()
     wait_for(lambda: app.snapshot().partitions)
     threads = [threading.Thread(target=app.stop) for _ in range(4)]
@@ -121,7 +121,7 @@ def test_two_threads_may_stop_at_once(lab: Any, recorder: Any, wait_for: Any) ->
     for thread in threads:
         thread.join(10.0)
     assert not any(thread.is_alive() for thread in threads)
-    assert said == ["closed"]
+    assert seen == ["closed"]
 
 
 def test_a_handler_may_stop_the_app_without_waiting_for_itself(
@@ -177,21 +177,21 @@ def test_the_embedded_endpoint_makes_its_topics_and_is_shared(wait_for: Any) -> 
 
 def test_a_start_that_is_cancelled_leaves_nothing_running(lab: Any, recorder: Any) -> None:
     """The task dies while the app starts in its thread: the app is stopped, its pools are closed."""
-    said: list[str] = []
+    seen: list[str] = []
     entered, go_on = threading.Event(), threading.Event()
     app = lab.app(recorder)
-    app.on_stop(lambda: said.append("closed"))
+    app.on_stop(lambda: seen.append("closed"))
 
     @app.on_start
     def open_pools() -> None:
-        said.append("opened")
+        seen.append("opened")
         entered.set()
         assert go_on.wait(10.0)
 
     async def main() -> None:
         async def live() -> None:
             async with app:
-                said.append("never")
+                seen.append("never")
 
         task = asyncio.create_task(live())
         await asyncio.to_thread(entered.wait, 10.0)
@@ -201,27 +201,27 @@ def test_a_start_that_is_cancelled_leaves_nothing_running(lab: Any, recorder: An
             await task
 
     asyncio.run(main())
-    assert said == ["opened", "closed"]
+    assert seen == ["opened", "closed"]
     assert app.state == "stopped"
 
 
 def test_a_handler_of_one_app_may_stop_another_and_wait_for_it(lab: Any, wait_for: Any) -> None:
     """Only an app's own threads must not wait for it: the other one has ended when stop() returns."""
     lab.judged = False  # the checker knows one group
-    said: list[str] = []
+    seen: list[str] = []
     other = lab.app(lab.recorder(), group="other")
-    other.on_stop(lambda: said.append("closed"))
+    other.on_stop(lambda: seen.append("closed"))
 
     def stop_the_other(_record: Any) -> None:
         other.stop()
-        said.append(other.state)
+        seen.append(other.state)
 
     one = lab.app(stop_the_other, group="one", workers=1)
     other.start()
     one.start()
     lab.produce("a")
-    wait_for(lambda: len(said) == 2)
-    assert said == ["closed", "stopped"]
+    wait_for(lambda: len(seen) == 2)
+    assert seen == ["closed", "stopped"]
     one.stop()
 
 

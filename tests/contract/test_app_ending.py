@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError
 import ehkafka
 from ehkafka.events import AppStopped
 from ehkafka.records import TopicPartition
-from ehkafka.run.observation import commit_trouble
+from ehkafka.run.observation import commit_problem
 from ehkafka.testing import ApiKey
 
 if TYPE_CHECKING:
@@ -22,14 +22,14 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def ended(app: Any, events: Any) -> tuple[int, int]:
-    """Stop; return the exit code of what was raised, and the one that was told."""
+    """Stop; return the exit code of what was raised, and the one that was reported."""
     raised = 0
     try:
         app.stop()
     except ehkafka.EhkafkaError as error:
         raised = error.exit_code
     (stopped,) = events.of(AppStopped)
-    assert events.all[-1] is stopped, "FACT: nothing is told after the end"
+    assert events.all[-1] is stopped, "FACT: nothing is reported after the end"
     return raised, stopped.exit_code
 
 
@@ -65,7 +65,7 @@ def test_a_hook_that_exits_at_the_stop_is_the_runs_error(lab: Any, events: Any, 
     assert ended(app, events) == (1, 1)
 
 
-def test_a_stop_that_breaks_is_told_as_what_it_is(
+def test_a_stop_that_breaks_is_reported_as_what_it_is(
     lab: Any, events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Our own defect, by its code: there was no such event at all."""
@@ -76,7 +76,7 @@ def test_a_stop_that_breaks_is_told_as_what_it_is(
     def broken(*_: Any) -> None:
         raise RuntimeError("out of luck")
 
-    monkeypatch.setattr("ehkafka.run.shutdown.tell_stale", broken)
+    monkeypatch.setattr("ehkafka.run.shutdown.report_stale", broken)
     assert ended(app, events) == (70, 70)
 
 
@@ -98,7 +98,7 @@ def test_the_first_of_two_errors_counts_everywhere(
 
 
 def test_what_fails_after_the_end_changes_nothing_any_more(lab: Any, events: Any, wait_for: Any) -> None:
-    """A hook that was left behind: what was told and raised stays true."""
+    """A hook that was left behind: what was reported and raised stays true."""
     gate = threading.Event()
 
     def leave_late(_partition: Any, _reason: str) -> None:
@@ -119,13 +119,13 @@ def test_what_fails_after_the_end_changes_nothing_any_more(lab: Any, events: Any
     assert app._runtime.failure is None
 
 
-def test_connection_trouble_ends_with_the_next_record(lab: Any, wait_for: Any) -> None:
+def test_connection_problem_ends_with_the_next_record(lab: Any, wait_for: Any) -> None:
     """It was red for 15 s after the last refusal of a key that was rotated."""
     app = lab.app(lambda _record: None)
     app.start()
     lab.produce("a")
     wait_for(lambda: lab.committed() == 1)
-    app._runtime._hear_connection_error(KafkaError(KafkaError._AUTHENTICATION, "refused"))
+    app._runtime._on_connection_error(KafkaError(KafkaError._AUTHENTICATION, "refused"))
     heard_s = time.monotonic()
     assert "_AUTHENTICATION" in app.health().reasons[0]
     while not app.health().ok and time.monotonic() - heard_s < 30.0:
@@ -135,14 +135,14 @@ def test_connection_trouble_ends_with_the_next_record(lab: Any, wait_for: Any) -
     app.stop()
 
 
-def test_connection_trouble_of_an_idle_app_ends_with_an_answer(lab: Any, wait_for: Any) -> None:
+def test_connection_problem_of_an_idle_app_ends_with_an_answer(lab: Any, wait_for: Any) -> None:
     """Nothing is produced and nothing changes, so the app sends a position again: the answer is the proof."""
     app = lab.app(lambda _record: None)
     app.start()
     lab.produce("a")
     wait_for(lambda: lab.committed() == 1)
     for _ in range(2):  # the next refusal begins it anew
-        app._runtime._hear_connection_error(KafkaError(KafkaError._AUTHENTICATION, "refused"))
+        app._runtime._on_connection_error(KafkaError(KafkaError._AUTHENTICATION, "refused"))
         heard_s = time.monotonic()
         assert "_AUTHENTICATION" in app.health().reasons[0]
         wait_for(lambda: app.health().ok)
@@ -151,12 +151,12 @@ def test_connection_trouble_of_an_idle_app_ends_with_an_answer(lab: Any, wait_fo
     app.stop()
 
 
-def test_a_failed_commit_is_no_trouble_once_its_partition_is_anothers() -> None:
+def test_a_failed_commit_is_no_problem_once_its_partition_is_anothers() -> None:
     """Nothing of ours would ever be acknowledged to end it; an ended run keeps its last words."""
-    committer = SimpleNamespace(trouble="no coordinator", failed_partitions=frozenset({P0}))
+    committer = SimpleNamespace(problem="no coordinator", failed_partitions=frozenset({P0}))
     runtime: Any = SimpleNamespace(context=SimpleNamespace(committer=committer, owned={P0: 1}), is_done=False)
-    assert commit_trouble(runtime) == "no coordinator"
+    assert commit_problem(runtime) == "no coordinator"
     runtime.context.owned = {P1: 1}
-    assert commit_trouble(runtime) is None
+    assert commit_problem(runtime) is None
     runtime.is_done = True
-    assert commit_trouble(runtime) == "no coordinator"
+    assert commit_problem(runtime) == "no coordinator"

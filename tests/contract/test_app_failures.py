@@ -125,7 +125,7 @@ def test_on_error_may_overrule_the_policy(
     assert isinstance(error, ValueError)
 
 
-def test_on_error_that_raises_leaves_it_to_the_policy_and_is_told(
+def test_on_error_that_raises_leaves_it_to_the_policy_and_is_reported(
     lab: Any, recorder: Any, events: Any, wait_for: Any
 ) -> None:
     """The app goes on under Hold(); the hook's error is an event."""
@@ -205,7 +205,7 @@ def test_event_hooks_that_raise_or_block_never_reach_the_data_path(
 
 
 @pytest.mark.parametrize("name", ["on_revoked", "on_idle"])
-def test_partition_hooks_that_raise_are_told_and_stop_nothing(
+def test_partition_hooks_that_raise_are_reported_and_stop_nothing(
     lab: Any, recorder: Any, events: Any, wait_for: Any, name: str
 ) -> None:
     """on_revoked and on_idle: the error is an event, records and commits go on."""

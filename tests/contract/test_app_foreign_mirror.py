@@ -124,10 +124,10 @@ def test_a_group_that_differs_in_case_alone_takes_over_nothing(
     assert other.offsets() == [0, 1, 2, 3, 4, 5]
     assert container.events.of(MirrorUsed) == []
     assert (container.blob(), container.blob(OWNER)) == (checkpoint, owner)
-    [told] = container.events.of(MirrorForeign)
-    assert told.blob == f"memory/{NAME}"
-    assert "'g'" in told.reason
-    assert "'G'" in told.reason
+    [reported] = container.events.of(MirrorForeign)
+    assert reported.blob == f"memory/{NAME}"
+    assert "'g'" in reported.reason
+    assert "'G'" in reported.reason
 
 
 def test_a_group_that_differs_in_case_alone_restores_nothing(
@@ -160,9 +160,9 @@ def test_an_sdk_s_later_checkpoint_is_not_overwritten(
     wait_for(lambda: lab.committed() == 3)
     app.stop()
     assert dict(container.blob().metadata) == SDK
-    [told] = container.events.of(MirrorForeign)
-    assert "100000" in told.reason
-    assert "2" in told.reason
+    [reported] = container.events.of(MirrorForeign)
+    assert "100000" in reported.reason
+    assert "2" in reported.reason
 
 
 def contested(container: Container, **options: Any) -> Any:

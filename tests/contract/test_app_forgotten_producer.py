@@ -100,7 +100,7 @@ def test_letters_that_nobody_acknowledges_turn_health_red_until_they_are_safe(
     wait_for: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A silent broker is told like a refusal, with the reason; the acknowledgement ends it."""
+    """A silent broker is reported like a refusal, with the reason; the acknowledgement ends it."""
     monkeypatch.setattr(unanswered, "LATE_S", 0.3)
     app = lab.app(fails_on_bad, on_failure=TO_DEAD)
     app.add_hook(events)

@@ -46,29 +46,29 @@ def test_raw_hands_over_confluents_message_itself(lab: Any, recorder: Any, wait_
 
 def test_middleware_wraps_every_handler_the_first_one_outermost(lab: Any, wait_for: Any) -> None:
     """Order of entries and exits, once per record, around functions and classes."""
-    said: list[str] = []
+    seen: list[str] = []
 
     class Classy:
         def process(self, record: Any) -> None:
-            said.append(f"class {record.offset()}")
+            seen.append(f"class {record.offset()}")
 
     app: ehkafka.App = lab.app()
 
     @app.use
     def outer(record: Any, call_next: Any) -> Any:
-        said.append("outer in")
+        seen.append("outer in")
         result = call_next(record)
-        said.append("outer out")
+        seen.append("outer out")
         return result
 
     @app.use
     def inner(record: Any, call_next: Any) -> Any:
-        said.append("inner in")
+        seen.append("inner in")
         result = call_next(record)
-        said.append("inner out")
+        seen.append("inner out")
         return result
 
-    app.handler("t", workers=1)(lambda record: said.append(f"function {record.offset()}"))
+    app.handler("t", workers=1)(lambda record: seen.append(f"function {record.offset()}"))
     app.handler("u", workers=1)(Classy)
     app.start()
     lab.produce("a")
@@ -77,40 +77,40 @@ def test_middleware_wraps_every_handler_the_first_one_outermost(lab: Any, wait_f
     wait_for(lambda: lab.committed(topic="u") == 1)
     app.stop()
     around = ["outer in", "inner in", "inner out", "outer out"]
-    assert said == [*around[:2], "function 0", *around[2:], *around[:2], "class 0", *around[2:]]
+    assert seen == [*around[:2], "function 0", *around[2:], *around[:2], "class 0", *around[2:]]
 
 
 def test_start_and_stop_hooks_run_once_around_all_records(lab: Any, wait_for: Any) -> None:
     """on_start in order before the first record, on_stop in reverse after the last."""
-    said: list[str] = []
-    app = lab.app(lambda _record: said.append("record"))
-    app.on_start(lambda: said.append("start 1"))
-    app.on_start(lambda: said.append("start 2"))
-    app.on_stop(lambda: said.append("stop 1"))
-    app.on_stop(lambda: said.append("stop 2"))
+    seen: list[str] = []
+    app = lab.app(lambda _record: seen.append("record"))
+    app.on_start(lambda: seen.append("start 1"))
+    app.on_start(lambda: seen.append("start 2"))
+    app.on_stop(lambda: seen.append("stop 1"))
+    app.on_stop(lambda: seen.append("stop 2"))
     lab.produce("a")
     app.start()
-    wait_for(lambda: "record" in said)
+    wait_for(lambda: "record" in seen)
     app.stop()
     app.stop()
-    assert said == ["start 1", "start 2", "record", "stop 2", "stop 1"]
+    assert seen == ["start 1", "start 2", "record", "stop 2", "stop 1"]
 
 
 def test_on_stop_runs_also_when_the_app_failed(lab: Any) -> None:
     """What on_start opened is closed after a failing handler too."""
-    said: list[str] = []
+    seen: list[str] = []
 
     def handler(_record: Any) -> None:
         raise ValueError("no luck")
 
     app = lab.app(handler)
-    app.on_stop(lambda: said.append("closed"))
+    app.on_stop(lambda: seen.append("closed"))
     lab.produce("a")
     app.start()
     assert app.wait(10.0)
     with pytest.raises(ehkafka.errors.HandlerFailedError):
         app.stop()
-    assert said == ["closed"]
+    assert seen == ["closed"]
 
 
 def test_an_on_start_hook_that_raises_keeps_the_app_from_starting(lab: Any, recorder: Any) -> None:
@@ -133,13 +133,13 @@ def test_an_on_start_hook_that_raises_keeps_the_app_from_starting(lab: Any, reco
 
 def test_no_pool_is_opened_for_a_topic_that_is_missing(lab: Any, recorder: Any) -> None:
     """on_start runs when the broker has been reached and has the topics, so nothing is left to close."""
-    said: list[str] = []
+    seen: list[str] = []
     app = lab.app(recorder, "missing")
-    app.on_start(lambda: said.append("open"))
-    app.on_stop(lambda: said.append("closed"))
+    app.on_start(lambda: seen.append("open"))
+    app.on_stop(lambda: seen.append("closed"))
     with pytest.raises(ehkafka.errors.TopicNotFoundError):
         app.start()
-    assert said == []
+    assert seen == []
 
 
 def test_worker_hooks_run_once_in_each_worker_thread(lab: Any, recorder: Any, wait_for: Any) -> None:
@@ -175,7 +175,7 @@ def test_a_worker_hook_that_raises_keeps_the_app_from_starting(lab: Any, recorde
     assert recorder.started == []
 
 
-def test_a_worker_stop_hook_that_raises_is_told_and_the_stop_ends(
+def test_a_worker_stop_hook_that_raises_is_reported_and_the_stop_ends(
     lab: Any, recorder: Any, events: Any, wait_for: Any
 ) -> None:
     """The other workers' hooks still run; the error is an event, not a dead thread's traceback."""
@@ -197,20 +197,20 @@ def test_partition_hooks_tell_assignment_idleness_and_revocation(
     lab: Any, recorder: Any, wait_for: Any
 ) -> None:
     """on_assigned before the first record; on_idle once after the last; on_revoked at the stop."""
-    said: list[tuple[Any, ...]] = []
-    recorder.work = lambda record: said.append(("record", record.offset()))
+    seen: list[tuple[Any, ...]] = []
+    recorder.work = lambda record: seen.append(("record", record.offset()))
     app = lab.app(recorder, workers=1, idle_s=0.3)
-    app.on_assigned(lambda partition: said.append(("assigned", str(partition))))
-    app.on_idle(lambda partition: said.append(("idle", str(partition))))
-    app.on_revoked(lambda partition, reason: said.append(("revoked", str(partition), reason)))
-    app.on_lost(lambda partition: said.append(("lost", str(partition))))
+    app.on_assigned(lambda partition: seen.append(("assigned", str(partition))))
+    app.on_idle(lambda partition: seen.append(("idle", str(partition))))
+    app.on_revoked(lambda partition, reason: seen.append(("revoked", str(partition), reason)))
+    app.on_lost(lambda partition: seen.append(("lost", str(partition))))
     lab.produce("a b")
     app.start()
-    wait_for(lambda: ("idle", "t[0]") in said)
+    wait_for(lambda: ("idle", "t[0]") in seen)
     lab.produce("c")
-    wait_for(lambda: said.count(("idle", "t[0]")) == 2)
+    wait_for(lambda: seen.count(("idle", "t[0]")) == 2)
     app.stop()
-    assert said == [
+    assert seen == [
         ("assigned", "t[0]"),
         ("record", 0),
         ("record", 1),

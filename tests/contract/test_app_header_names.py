@@ -44,12 +44,12 @@ def _function(name: str, result: Any, *arguments: Any) -> Any:
 def _produce(bootstrap: str, key: bytes | None, *headers: tuple[bytes, bytes]) -> None:
     """Produce a record to `t`, partition 0, by librdkafka itself: the Python producer takes no such name."""
     pointer, text, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
-    said = ctypes.create_string_buffer(512)
+    shown = ctypes.create_string_buffer(512)
     properties = _function("rd_kafka_conf_new", pointer)()
     set_property = _function("rd_kafka_conf_set", ctypes.c_int, pointer, text, text, text, size)
-    assert set_property(properties, b"bootstrap.servers", bootstrap.encode(), said, 512) == 0, said.value
+    assert set_property(properties, b"bootstrap.servers", bootstrap.encode(), shown, 512) == 0, shown.value
     producer = _function("rd_kafka_new", pointer, ctypes.c_int, pointer, text, size)(
-        PRODUCER, properties, said, 512
+        PRODUCER, properties, shown, 512
     )
     given = [(TOPIC, {"text": b"t"}), (PARTITION, {"number": 0}), (VALUE, {"memory": _Memory(b"x", 1)})]
     if key is not None:
@@ -100,8 +100,8 @@ def test_a_header_name_that_is_no_utf_8_stops_nothing(
         run()
         """
     )
-    wait_for(lambda: running.said("END"))
+    wait_for(lambda: running.printed("END"))
     assert running.wait() == 0
     assert running.lines.count(f"0 home {readable}") == 2
-    assert running.said("('x-opt-partition-key', b'home')")
+    assert running.printed("('x-opt-partition-key', b'home')")
     assert running.lines.count("1 after {}") == 2

@@ -107,7 +107,7 @@ def test_a_handler_reads_the_properties_in_its_mode(
             assert record.partition_key == "home"
             assert record.sequence_number == record.offset() == 0
             seen.append(("handler", record.properties))
-            raise ValueError("to be told to on_error, too")
+            raise ValueError("to be reported to on_error, too")
 
     options = _event_hubs(lab) if service else {}
     app = lab.app(Reader, headers=headers, order_by=order_by, on_failure=ehkafka.Hold(), **options)

@@ -24,7 +24,7 @@ def test_a_dead_poll_thread_fails_the_app_visibly(
     def broken(_consumer: Any) -> None:
         raise RuntimeError("out of luck")
 
-    monkeypatch.setattr(app._runtime.loop, "_look_slowly", broken)
+    monkeypatch.setattr(app._runtime.loop, "_check_slowly", broken)
     assert app.wait(10.0)
     assert not app.health()
     assert "out of luck" in app.health().reasons[0]

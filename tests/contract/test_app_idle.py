@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 # A slow look comes twice a second; a loop that goes round each millisecond has 500 turns in between.
-TURNS_PER_LOOK_MAX = 60
-LOOKS = 3
+TURNS_PER_CHECK_MAX = 60
+CHECKS = 3
 RECORDS = 60
 KINDS = ("threads", "asyncio", "batches", "processes")
 
@@ -83,19 +83,19 @@ def test_an_app_that_waits_does_not_spin(
             wait_for(lambda: any(p.paused for p in app.snapshot().partitions))
         else:
             wait_for(lambda: app.snapshot().backlog_records == RECORDS)
-        assert turns_per_look(app, wait_for) < TURNS_PER_LOOK_MAX
+        assert turns_per_check(app, wait_for) < TURNS_PER_CHECK_MAX
     finally:
         gate.event.set()
         (tmp_path / "gate").touch()
         app.stop(drain="running")
 
 
-def turns_per_look(app: Any, wait_for: Callable[..., Any]) -> float:
+def turns_per_check(app: Any, wait_for: Callable[..., Any]) -> float:
     """Return how often the poll loop goes round between two slow looks."""
     loop = app._runtime.loop
-    turns, looks, watch, look = [], [], loop.watch, loop._slow_look
+    turns, checks, watch, check = [], [], loop.watch, loop._slow_check
     loop.watch = lambda: (turns.append(1), watch())[1]
-    loop._slow_look = lambda: (looks.append(len(turns)), look())[1]
+    loop._slow_check = lambda: (checks.append(len(turns)), check())[1]
     # The first ones may see the last records arrive.
-    wait_for(lambda: len(looks) > LOOKS + 1)
-    return (looks[LOOKS + 1] - looks[1]) / LOOKS
+    wait_for(lambda: len(checks) > CHECKS + 1)
+    return (checks[CHECKS + 1] - checks[1]) / CHECKS

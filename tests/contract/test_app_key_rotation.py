@@ -36,7 +36,7 @@ def rotating(lab: Any, path: Path) -> ehkafka.Endpoint:
 def test_an_app_takes_up_a_changed_key_and_tells_it(
     lab: Any, recorder: Any, events: Any, wait_for: Any, tmp_path: Path
 ) -> None:
-    """A file that goes missing, and comes back with another key, is told as that; records go on."""
+    """A file that goes missing, and comes back with another key, is reported as that; records go on."""
     path = tmp_path / "key"
     write(path, "b2xkb2xkb2xk")
     lab.produce("a b c")
@@ -98,10 +98,10 @@ def test_health_names_a_key_that_cannot_be_read_again_while_that_lasts(
     app.stop()
 
 
-def test_health_names_trouble_with_tokens(
+def test_health_names_problem_with_tokens(
     lab: Any, recorder: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The embedded broker asks for no token, so the endpoint only carries a source with trouble."""
+    """The embedded broker asks for no token, so the endpoint only carries a source with a problem."""
     tokens = TokenSource(lambda: None, "home.servicebus.windows.net")
     monkeypatch.setattr(TokenSource, "sign_in", lambda *_arguments: None)
     app = lab.app(recorder, endpoint=dataclasses.replace(lab.endpoint, tokens=tokens))

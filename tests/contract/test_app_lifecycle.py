@@ -123,7 +123,7 @@ def test_the_first_signal_drains_and_the_program_ends_with_0(
         """,
         drain="all",
     )
-    wait_for(lambda: started.said("begin 0"))
+    wait_for(lambda: started.printed("begin 0"))
     started.signal(number)
     assert started.wait() == 0
     assert [line for line in started.lines if line.startswith("end")] == ["end 0", "end 1", "end 2"]
@@ -145,7 +145,7 @@ def test_the_second_signal_leaves_at_once_and_names_what_is_redelivered(
         run()
         """
     )
-    wait_for(lambda: started.said("begin 2") and started.said("begin 1"))
+    wait_for(lambda: started.printed("begin 2") and started.printed("begin 1"))
     started.signal(signal.SIGTERM)
     with pytest.raises(Exception, match="timed out"):
         started.process.wait(0.5)
@@ -153,8 +153,8 @@ def test_the_second_signal_leaves_at_once_and_names_what_is_redelivered(
     started.signal(signal.SIGTERM)
     assert started.wait() == 4
     assert unstolen_s() - began_s < 2.5
-    assert started.said("ERROR UnfinishedError")
-    assert started.said("t[0]@1 key stuck")
+    assert started.printed("ERROR UnfinishedError")
+    assert started.printed("t[0]@1 key stuck")
     assert lab.committed() == 1
 
 
@@ -171,7 +171,7 @@ def test_run_ends_with_1_when_a_handler_fails(lab: Any, program: Any) -> None:
         """
     )
     assert started.wait() == 1
-    assert started.said("ERROR HandlerFailedError")
+    assert started.printed("ERROR HandlerFailedError")
     assert lab.committed() == 1
 
 

@@ -20,7 +20,7 @@ from ehkafka.checkpoints.mirror.body import (
 )
 from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.events import (
-    MirrorLeftBehind,
+    MirrorBehind,
     MirrorRecovered,
     MirrorUnavailable,
     MirrorUsed,
@@ -126,13 +126,13 @@ def test_commits_get_into_the_mirror_and_never_ahead_of_them(
     assert (found.next_offset, found.finished, found.epoch) == (5, (), 1)
     assert found.anchor == (4, mirrored.timestamp_ms(4))
     assert app.snapshot().mirror.behind_partitions == 0
-    assert mirrored.events.of(MirrorLeftBehind) == []
+    assert mirrored.events.of(MirrorBehind) == []
 
 
 def test_consumption_goes_on_while_the_mirror_is_away(
     mirrored: Mirrored, recorder: Any, wait_for: Callable[..., Any]
 ) -> None:
-    """Handled and committed as always, told once; the mirror follows when it is back."""
+    """Handled and committed as always, reported once; the mirror follows when it is back."""
     commit(mirrored.lab, 0)
     mirrored.store.down = True
     app = mirrored.app(recorder)
@@ -163,7 +163,7 @@ def test_a_mirror_that_stands_still_holds_up_neither_start_nor_stop(
     app.stop(timeout_s=1.0)
     assert unstolen_s() - began_s < 5.0
     mirrored.store.go.set()
-    assert [event.partitions for event in mirrored.events.of(MirrorLeftBehind)] == [
+    assert [event.partitions for event in mirrored.events.of(MirrorBehind)] == [
         (ehkafka.TopicPartition("t", 0),)
     ]
 
@@ -236,10 +236,10 @@ def test_another_log_of_the_same_name_is_refused_with_both_timestamps(
     mirrored.put(Checkpoint(next_offset=2, anchor=(1, 1_600_000_000_123), owner="host-7"))
     app = mirrored.app(recorder)
     app.start()
-    said = ends_with(app, "another log")
-    assert "2020-09-13T12:26:40.123+00:00" in said
-    assert str(time.gmtime(mirrored.timestamp_ms(1) / 1000).tm_year) in said
-    assert "on_no_group_offsets='start'" in said
+    text = ends_with(app, "another log")
+    assert "2020-09-13T12:26:40.123+00:00" in text
+    assert str(time.gmtime(mirrored.timestamp_ms(1) / 1000).tm_year) in text
+    assert "on_no_group_offsets='start'" in text
     assert recorder.count == 0
     assert mirrored.lab.committed() is None
 

@@ -66,7 +66,7 @@ def test_each_partition_begins_where_the_mapping_says(lab: Any, recorder: Any, w
 def test_a_partition_that_is_new_begins_with_its_log(
     lab: Any, recorder: Any, wait_for: Any, caplog: pytest.LogCaptureFixture, start: Any
 ) -> None:
-    """The group's commits say that the topic had two partitions: 2 and 3 are handled whole, 1 as told."""
+    """The group's commits say that the topic had two partitions: 2 and 3 are handled whole."""
     for partition in range(4):
         lab.produce("a b", topic="t4", partition=partition)
     commit(lab, 2, topic="t4", metadata=encode(2, LogFacts(2), (), None, 1_023).text)
@@ -116,7 +116,7 @@ def test_the_start_callables_error_ends_the_app_with_the_partitions_name(lab: An
 def test_a_position_outside_of_the_log_follows_the_policy(
     lab: Any, events: Any, wait_for: Any, given: str, wanted: int, action: str, lost: int, handled: list[int]
 ) -> None:
-    """Of a log of 10 to 12: the gap is told with its size, and committed, so it is told once."""
+    """Of a log of 10 to 12: the gap is reported with its size, and committed, so it is reported once."""
     lab.produce("a " * 12)
     lab.broker.delete_records("t", 0, 10)
     if given == "committed":
@@ -250,7 +250,7 @@ def too_old(lab: Any, count: int, age_s: float, **options: Any) -> None:
 
 
 @pytest.mark.parametrize("where", ["app", "handler"])
-def test_events_older_than_max_age_are_skipped_counted_told_and_passed(
+def test_events_older_than_max_age_are_skipped_counted_reported_and_passed(
     lab: Any, recorder: Any, events: Any, wait_for: Any, where: str
 ) -> None:
     """Old and new ones mixed: the new are handled in order, the commit passes all, one event tells."""
@@ -268,10 +268,10 @@ def test_events_older_than_max_age_are_skipped_counted_told_and_passed(
     assert snapshot.counters["records_too_old"] == 8
     app.stop()
     assert recorder.offsets() == [5, 6]
-    told = events.of(RecordsTooOld)
-    assert sum(event.records for event in told) == 8
-    assert (told[0].first_offset, told[-1].last_offset) == (0, 9)
-    assert max(event.oldest_age_s for event in told) == pytest.approx(90_000, abs=60)
+    reported = events.of(RecordsTooOld)
+    assert sum(event.records for event in reported) == 8
+    assert (reported[0].first_offset, reported[-1].last_offset) == (0, 9)
+    assert max(event.oldest_age_s for event in reported) == pytest.approx(90_000, abs=60)
 
 
 def test_order_by_is_not_asked_for_events_that_are_too_old(lab: Any, recorder: Any, wait_for: Any) -> None:

@@ -154,7 +154,7 @@ class Script:
         for line in self.process.stdout:
             self.lines.append(line.rstrip())
 
-    def said(self, text: str) -> bool:
+    def printed(self, text: str) -> bool:
         """Whether a line holds this text."""
         return any(text in line for line in self.lines)
 
@@ -187,7 +187,7 @@ def test_a_terminals_ctrl_c_lets_the_children_finish(lab: Any, script: Any, wait
     """SIGINT to the whole group, as a terminal sends it: what runs ends, is committed, exit code 0."""
     lab.produce("a b c d")
     running = script('if __name__ == "__main__":\n    app.run()\n')
-    wait_for(lambda: running.said("start 1"))
+    wait_for(lambda: running.printed("start 1"))
     os.killpg(running.process.pid, signal.SIGINT)
 
     assert running.end() == 0
@@ -198,9 +198,9 @@ def test_a_terminals_ctrl_c_lets_the_children_finish(lab: Any, script: Any, wait
     assert lab.committed() == len(ended) >= 2
 
 
-def test_a_script_without_a_guard_is_told_so(script: Any) -> None:
+def test_a_script_without_a_guard_hears_so(script: Any) -> None:
     """Each child would start the app again when it imports the script: refused, with the line to write."""
     running = script("app.run()\n")
 
     assert running.end() == 1
-    assert running.said('if __name__ == "__main__": app.run()')
+    assert running.printed('if __name__ == "__main__": app.run()')

@@ -110,7 +110,7 @@ def test_a_revoke_with_time_enough_repeats_nothing(labs: Any, wait_for: Any, sco
     pytest.fail("in none of five tries did the broker take every commit of a revoke")
 
 
-def test_a_handler_longer_than_the_drain_budget_is_left_behind(lab: Any, wait_for: Any) -> None:
+def test_a_handler_longer_than_the_drain_budget_is_returned(lab: Any, wait_for: Any) -> None:
     """The revoke returns in time, the late result is dropped and counted, the next owner repeats it."""
     first, second, keeper = lab.recorder(), lab.recorder(), Keeper()
     gate = first.block(b"slow")
@@ -142,7 +142,7 @@ def test_a_handler_longer_than_the_drain_budget_is_left_behind(lab: Any, wait_fo
     one.stop()
 
 
-def test_a_late_result_that_is_dropped_is_told(lab: Any, recorder: Any, wait_for: Any) -> None:
+def test_a_late_result_that_is_dropped_is_reported(lab: Any, recorder: Any, wait_for: Any) -> None:
     """The event names the partition and its old epoch."""
     keeper = Keeper()
     gate = recorder.block(lambda _record: len(recorder.started) < 2)

@@ -120,7 +120,7 @@ def test_many_retries_leave_nothing_behind(lab: Any, wait_for: Any) -> None:
 
 
 def test_attempts_that_are_used_up_lead_to_the_policy(lab: Any, wait_for: Any, events: Any) -> None:
-    """The third failure of three is told as final; `Skip()` lets the key go on."""
+    """The third failure of three is reported as final; `Skip()` lets the key go on."""
     handler = Failing(a=3)
     lab.produce("a a")
     app = lab.app(handler, retry=QUICK, on_failure=ehkafka.Skip())
@@ -225,7 +225,7 @@ def test_skip_record_and_reject_record_end_a_record_at_once(lab: Any, wait_for: 
 
 
 @pytest.mark.parametrize("answer", ["soon", -1, True, float("nan")])
-def test_a_retry_function_that_answers_nonsense_is_told_and_leaves_it_to_the_policy(
+def test_a_retry_function_that_answers_nonsense_is_reported_and_leaves_it_to_the_policy(
     lab: Any, wait_for: Any, events: Any, answer: Any
 ) -> None:
     """The record does not stay in the air, and the event says what was answered."""
@@ -236,9 +236,9 @@ def test_a_retry_function_that_answers_nonsense_is_told_and_leaves_it_to_the_pol
     app.start()
     wait_for(lambda: lab.committed() == 1)
     app.stop()
-    (told,) = events.of(UserCodeFailed)
-    assert told.where == "retry"
-    assert repr(answer) in told.error
+    (reported,) = events.of(UserCodeFailed)
+    assert reported.where == "retry"
+    assert repr(answer) in reported.error
 
 
 def test_a_retry_function_decides_by_record_attempt_and_error(lab: Any, wait_for: Any) -> None:

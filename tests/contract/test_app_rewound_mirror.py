@@ -121,8 +121,8 @@ class Place:
         with pytest.raises(ehkafka.errors.UnfinishedError):
             app.stop(drain=False, timeout_s=0.1)
         assert self.checkpoint().next_offset == STUCK
-        said = decode(committed(self.lab).metadata or "", STUCK)
-        assert isinstance(said, Unusable) or not said.ranges.is_complete
+        decoded = decode(committed(self.lab).metadata or "", STUCK)
+        assert isinstance(decoded, Unusable) or not decoded.ranges.is_complete
 
     def again(self, wait_for: Callable[..., Any], **options: Any) -> set[int]:
         """Start the next one; return what it handled, each once."""

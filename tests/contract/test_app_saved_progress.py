@@ -45,8 +45,8 @@ def commit_of(lab: Any) -> tuple[int, str]:
 def finished_in(lab: Any) -> tuple[tuple[int, int], ...]:
     """Return the ranges that the group's commit says are finished."""
     offset, metadata = commit_of(lab)
-    said = decode(metadata, offset)
-    return said.ranges.finished if isinstance(said, CommitMetadata) else ()
+    decoded = decode(metadata, offset)
+    return decoded.ranges.finished if isinstance(decoded, CommitMetadata) else ()
 
 
 def stop_undrained(app: Any) -> None:
@@ -250,7 +250,7 @@ def test_restored_records_are_counted_and_skip_no_age_limit_twice(
     assert "records_too_old" not in {name for name, count in snapshot.counters.items() if count}
 
 
-def test_what_does_not_fit_is_dropped_told_once_and_costs_no_commit(
+def test_what_does_not_fit_is_dropped_reported_once_and_costs_no_commit(
     lab: Any, events: Any, wait_for: Any
 ) -> None:
     """A random half of 2000 is held, in 60 bytes: no refused commit, one event, nothing skipped."""
@@ -332,7 +332,7 @@ def test_foreign_metadata_ends_the_app_where_that_is_asked_for(
 
 
 def test_retention_below_restored_ranges(lab: Any, wait_for: Any) -> None:
-    """The committed record and a part of the ranges were deleted: the gap is told, the rest holds."""
+    """The committed record and a part of the ranges were deleted: a gap is reported, the rest holds."""
     lab.produce(TEN)
     commit_as(lab, 1, encode(1, LogFacts(), ((3, 6), (8, 10)), 0, 1024).text or "")
     lab.broker.delete_records("t", 0, 4)

@@ -15,9 +15,9 @@ from ehkafka.testing import ApiKey
 
 def test_on_stop_functions_run_all_though_one_of_them_raises(lab: Any, recorder: Any) -> None:
     """The other pools are closed too, and what was raised is raised."""
-    said: list[str] = []
+    seen: list[str] = []
     app = lab.app(recorder)
-    app.on_stop(lambda: said.append("first pool"))
+    app.on_stop(lambda: seen.append("first pool"))
 
     @app.on_stop
     def broken() -> None:
@@ -26,27 +26,27 @@ def test_on_stop_functions_run_all_though_one_of_them_raises(lab: Any, recorder:
     app.start()
     with pytest.raises(ValueError, match="second pool"):
         app.stop()
-    assert said == ["first pool"]
+    assert seen == ["first pool"]
     assert app.state == "stopped"
 
 
 def test_no_pool_is_opened_while_the_broker_cannot_be_reached(lab: Any, recorder: Any) -> None:
     """A wrong address fails before the on_start functions: nothing is left to close."""
-    said: list[str] = []
+    seen: list[str] = []
     app = lab.app(recorder, connect_s=0.5, endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1"))
-    app.on_start(lambda: said.append("opened"))
-    app.on_stop(lambda: said.append("closed"))
+    app.on_start(lambda: seen.append("opened"))
+    app.on_stop(lambda: seen.append("closed"))
     with pytest.raises(ehkafka.errors.EndpointError):
         app.start()
-    assert said == []
+    assert seen == []
 
 
 def test_pools_are_closed_again_when_the_workers_cannot_start(lab: Any, recorder: Any) -> None:
     """on_stop runs when a start fails after on_start."""
-    said: list[str] = []
+    seen: list[str] = []
     app = lab.app(recorder)
-    app.on_start(lambda: said.append("opened"))
-    app.on_stop(lambda: said.append("closed"))
+    app.on_start(lambda: seen.append("opened"))
+    app.on_stop(lambda: seen.append("closed"))
 
     @app.on_worker_start
     def fail() -> None:
@@ -54,10 +54,10 @@ def test_pools_are_closed_again_when_the_workers_cannot_start(lab: Any, recorder
 
     with pytest.raises(ValueError, match="no connection"):
         app.start()
-    assert said == ["opened", "closed"]
+    assert seen == ["opened", "closed"]
 
 
-def test_a_system_without_threads_to_give_is_told_as_it_is(
+def test_a_system_without_threads_to_give_is_reported_as_it_is(
     lab: Any, recorder: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The system's own words come out, not what the undoing of a half start stumbles over."""
@@ -140,7 +140,7 @@ def test_a_stop_without_drain_counts_what_it_leaves(lab: Any, events: Any, wait_
 
 def test_a_stop_gives_tear_downs_the_time_that_was_asked_for(lab: Any, recorder: Any, events: Any) -> None:
     """A worker's tear-down may take as long as the stop; on_stop comes after it."""
-    said: list[str] = []
+    seen: list[str] = []
     app = lab.app(recorder, workers=1)
     app.add_hook(events)
     opened = threading.Event()
@@ -148,16 +148,16 @@ def test_a_stop_gives_tear_downs_the_time_that_was_asked_for(lab: Any, recorder:
     @app.on_worker_stop
     def close() -> None:
         assert opened.wait(10.0)
-        said.append("worker")
+        seen.append("worker")
 
-    app.on_stop(lambda: said.append("app"))
+    app.on_stop(lambda: seen.append("app"))
     app.start()
     stopping = threading.Thread(target=app.stop)
     stopping.start()
     stopping.join(1.5)  # longer than what is left after a deadline
     opened.set()
     stopping.join(10.0)
-    assert said == ["worker", "app"]
+    assert seen == ["worker", "app"]
     assert events.of(UserCodeLeft) == []
 
 
@@ -208,7 +208,7 @@ def test_a_last_commit_that_is_refused_for_a_moment_is_tried_again(
         ([KafkaError.UNKNOWN] * 20, "UNKNOWN"),
     ],
 )
-def test_a_last_commit_that_never_succeeds_is_told_by_error_and_exit_code(
+def test_a_last_commit_that_never_succeeds_is_reported_by_error_and_exit_code(
     lab: Any, recorder: Any, events: Any, wait_for: Any, codes: list[int], words: str
 ) -> None:
     """What finished is handled again, so the stop names the partition and ends with code 4."""
@@ -261,7 +261,7 @@ def test_a_signal_during_the_start_stops_the_app_in_good_order(lab: Any, program
     )
     assert started.wait() == 0
     assert started.lines[-2:] == ["closed", "END"]
-    assert (lab.committed() or 0) == started.said("handled")
+    assert (lab.committed() or 0) == started.printed("handled")
 
 
 def test_a_second_signal_during_the_start_interrupts_it(lab: Any, program: Any) -> None:

@@ -80,7 +80,7 @@ def test_an_on_error_that_exits_stops_the_app_as_if_it_had_said_so(
     assert [event.where for event in events.of(UserCodeFailed)] == ["on_error"]
 
 
-def test_a_tear_down_that_exits_is_told(lab: Any, recorder: Any, events: Any) -> None:
+def test_a_tear_down_that_exits_is_reported(lab: Any, recorder: Any, events: Any) -> None:
     """It is an event like any other error there."""
     app = lab.app(recorder, workers=1)
     app.add_hook(events)
@@ -91,7 +91,7 @@ def test_a_tear_down_that_exits_is_told(lab: Any, recorder: Any, events: Any) ->
 
 
 def test_an_error_without_a_text_takes_the_failure_path(lab: Any, recorder: Any) -> None:
-    """Its type is told, the worker lives, the app stops in good order."""
+    """Its type is reported, the worker lives, the app stops in good order."""
 
     def fail(_record: Any) -> None:
         raise SpeechlessError

@@ -70,7 +70,7 @@ def test_a_value_of_another_kind_is_refused_and_not_taken_for_the_default(
 def test_a_letter_function_that_only_makes_a_coroutine_has_saved_nothing(
     lab: Any, events: Any, wait_for: Any, stays: Any
 ) -> None:
-    """Found when it is called: told with the fix, tried again, nothing committed past the record."""
+    """Found when it is called: reported with the fix, tried again, nothing committed past the record."""
     lab.produce("bad x")
     app = lab.app(_fails, on_failure=ehkafka.DeadLetter(lambda letter: _async(letter.offset)))
     app.add_hook(events)
@@ -86,7 +86,7 @@ def test_a_letter_function_that_only_makes_a_coroutine_has_saved_nothing(
     "wish", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError(), GeneratorExit()]
 )
 def test_an_exit_in_the_retry_function_stops_the_app_in_order(lab: Any, events: Any, wish: Any) -> None:
-    """Told as the user's function; at once, as a handler's failure, and nothing is committed past it."""
+    """Reported as the user's function; at once, as a handler's failure, and nothing is committed past it."""
     lab.produce("bad")
 
     def leave(*_asked: Any) -> float:
@@ -104,7 +104,7 @@ def test_an_exit_in_the_retry_function_stops_the_app_in_order(lab: Any, events: 
     assert lab.committed() == 0
 
 
-def test_an_answer_of_on_error_that_means_nothing_is_told(lab: Any, events: Any, wait_for: Any) -> None:
+def test_an_answer_of_on_error_that_means_nothing_is_reported(lab: Any, events: Any, wait_for: Any) -> None:
     """The policy decides, and the log says what may be answered."""
     lab.produce("bad x")
     app = lab.app(_fails, on_failure=ehkafka.Skip())
@@ -112,9 +112,9 @@ def test_an_answer_of_on_error_that_means_nothing_is_told(lab: Any, events: Any,
     app.add_hook(events)
     app.start()
     wait_for(lambda: lab.committed() == 2)
-    (told,) = events.of(UserCodeFailed)
-    assert told.where == "on_error"
-    assert all(word in told.error for word in ("'stopp'", "'continue'", "'stop'", "None"))
+    (reported,) = events.of(UserCodeFailed)
+    assert reported.where == "on_error"
+    assert all(word in reported.error for word in ("'stopp'", "'continue'", "'stop'", "None"))
     app.stop()
 
 
@@ -166,11 +166,11 @@ def test_an_async_batch_handler_that_only_makes_a_coroutine_has_handled_nothing(
 
 
 @pytest.mark.parametrize("after", ["hold_key", "divert_key"])
-def test_records_without_a_key_leave_no_fate_behind(
+def test_records_without_a_key_leave_nothing_to_remember(
     lab: Any, monkeypatch: pytest.MonkeyPatch, wait_for: Any, after: Any
 ) -> None:
     """Each has a lane of its own that never comes again, so none fills the memory of keys or is held."""
-    monkeypatch.setattr("ehkafka.lanes.verdicts.FATES_MAX", 2)
+    monkeypatch.setattr("ehkafka.lanes.decisions.AFTER_LETTER_MAX", 2)
     lab.produce("- - - - - -")
 
     def fails(_record: Any) -> None:

@@ -27,16 +27,16 @@ class Curious:
     def __init__(self, name: bytes) -> None:
         self.name = name
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self.app is not None:
             self.app.snapshot()
 
     def __hash__(self) -> int:
-        self._look()
+        self._check()
         return hash(self.name)
 
     def __eq__(self, other: object) -> bool:
-        self._look()
+        self._check()
         return isinstance(other, Curious) and other.name == self.name
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class Talkative(Curious):
 
     def __str__(self) -> str:
         self.depths.append(sum(frame.function == "__str__" for frame in inspect.stack(0)))
-        self._look()
+        self._check()
         return self.name.decode()
 
 
@@ -133,7 +133,7 @@ def test_a_key_may_look_at_the_app(
 def test_a_key_whose_text_looks_at_the_app(
     lab: Any, recorder: Any, wait_for: Any, events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where keys are told: a pause, a retry, the snapshot, a stop that leaves records."""
+    """Also where keys are reported: a pause, a retry, the snapshot, a stop that leaves records."""
     lab.produce("a a a a a b")
     recorder.fail_at(0)
     app = lab.app(

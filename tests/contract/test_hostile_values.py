@@ -73,13 +73,13 @@ def test_a_refusal_repeats_no_long_value(ended: dict[str, list[str]]) -> None:
     ours = {c: error for c, error in ended.items() if error and not c.startswith(OF_CONFLUENT)}
     long = {call: len(error[1]) for call, error in ours.items() if len(error[1]) > TEXT_CHARACTERS_MAX + 50}
     assert long == {}
-    said = ended["App(drain=…) long"][1]
-    assert said.startswith("drain='xxx")
-    assert said.endswith("use 'started', 'all' or 'running'.")
+    text = ended["App(drain=…) long"][1]
+    assert text.startswith("drain='xxx")
+    assert text.endswith("use 'started', 'all' or 'running'.")
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "text"),
     [
         ("Consumer({'group.id': …}) no utf-8", "Consumer: the value of group.id is not UTF-8"),
         ("Consumer({'group.id': …}) nul", "Consumer: the value of group.id has a NUL character"),
@@ -106,8 +106,10 @@ def test_a_refusal_repeats_no_long_value(ended: dict[str, list[str]]) -> None:
         ("RetryLater(after_s=…) huge", "a week"),
     ],
 )
-def test_a_hostile_value_is_told_in_one_sentence(ended: dict[str, list[str]], call: str, said: str) -> None:
+def test_a_hostile_value_is_reported_in_one_sentence(
+    ended: dict[str, list[str]], call: str, text: str
+) -> None:
     """These ended the process, came as bare errors of Python, or were accepted."""
     assert ended[call], "accepted"
-    assert said.lower() in ended[call][1].lower()
+    assert text.lower() in ended[call][1].lower()
     assert "\n" not in ended[call][1]

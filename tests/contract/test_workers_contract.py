@@ -1,6 +1,6 @@
 """One contract for every kind of worker: the same promises, whoever executes the handler.
 
-The handlers are told what to do by their records and share only files with the test, so that a kind which
+The handlers are reported what to do by their records and share only files with the test, so that a kind which
 runs them in another process needs nothing but a line in `KINDS`.
 """
 
@@ -64,7 +64,7 @@ class Stage:
 
     def produce(self, *records: tuple[str, str], topic: str = "t", partition: int = 0) -> None:
         """Produce records of a key and what its handler is to do."""
-        batch = [(key.encode(), told.encode()) for key, told in records]
+        batch = [(key.encode(), reported.encode()) for key, reported in records]
         self.lab.broker.produce(topic, batch, partition=partition)
 
     def open(self, gate: str) -> None:
@@ -138,9 +138,9 @@ def ends_with(app: Any, kind: type[ehkafka.EhkafkaError], words: str) -> None:
 def test_each_key_runs_in_offset_order_and_never_overlaps(stage: Stage, wait_for: Any) -> None:
     """10 000 records, 200 keys, 4 partitions, random times: per key in order, each once, none lost."""
     rng = random.Random(1)
-    told = ["", "", "", "sleep 0", "sleep 0.001", "sleep 0.003"]
+    reported = ["", "", "", "sleep 0", "sleep 0.001", "sleep 0.003"]
     for partition in range(4):
-        records = [(f"k{rng.randrange(50)}", rng.choice(told)) for _ in range(2_500)]
+        records = [(f"k{rng.randrange(50)}", rng.choice(reported)) for _ in range(2_500)]
         stage.produce(*records, topic="t4", partition=partition)
     history = CheckingHistory()
     app = stage.app("t4", workers=16, history=history)
@@ -336,7 +336,7 @@ def test_a_record_that_waits_for_its_retry_holds_neither_worker_nor_other_keys(
 
 
 @pytest.mark.parametrize("kind", ["KeyboardInterrupt", "SystemExit", "MemoryError"])
-def test_an_error_that_is_no_verdict_on_the_record_stops_the_app(stage: Stage, kind: str) -> None:
+def test_an_error_that_says_nothing_about_the_record_stops_the_app(stage: Stage, kind: str) -> None:
     """No policy takes it: the app ends without committing the record."""
     stage.produce(("a", f"fail {kind} 99"))
     app = stage.app(on_failure=ehkafka.Skip(), retry=ehkafka.Retry(attempts=3, first_s=0.01))

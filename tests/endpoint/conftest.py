@@ -26,13 +26,13 @@ def _parts(key: str) -> set[str]:
 
 def _shown(thing: object) -> str:
     """Return all that a log, a debugger, a crash report or a queue would carry of it."""
-    said = [repr(thing), str(thing), f"{thing}"]
-    said += [repr(_or_nothing(view, thing)) for view in (vars, copy.copy, copy.deepcopy, pickle.dumps)]
+    calls = [repr(thing), str(thing), f"{thing}"]
+    calls += [repr(_or_nothing(view, thing)) for view in (vars, copy.copy, copy.deepcopy, pickle.dumps)]
     if isinstance(thing, BaseException):
-        said += traceback.format_exception(thing)
+        calls += traceback.format_exception(thing)
         for link in _chain(thing):
-            said += [repr(link), str(link), repr(vars(link)), *map(repr, link.args)]
-    return " ".join(said)
+            calls += [repr(link), str(link), repr(vars(link)), *map(repr, link.args)]
+    return " ".join(calls)
 
 
 def _or_nothing(view: Callable[[Any], object], thing: object) -> object:

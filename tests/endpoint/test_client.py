@@ -31,7 +31,7 @@ class _Silent:
 
 
 @pytest.mark.parametrize(
-    ("property_", "value", "said"),
+    ("property_", "value", "shown"),
     [
         ("sesion.timeout.ms", 5, "'sesion.timeout.ms'; did you mean session.timeout.ms?"),
         ("enable.autocommit", "x", "did you mean enable.auto.commit?"),
@@ -45,14 +45,14 @@ class _Silent:
 )
 @pytest.mark.parametrize("opening", [open_consumer, open_producer])
 def test_what_librdkafka_refuses_is_explained(
-    opening: Callable[..., Any], property_: str, value: Any, said: str
+    opening: Callable[..., Any], property_: str, value: Any, shown: str
 ) -> None:
     """An unknown property gets a suggestion, an invalid value librdkafka's own words, as our error."""
     if opening is open_producer and "fetch" in property_:
         pytest.skip("a producer does not fetch")
     with pytest.raises(ConfigurationError) as caught:
         opening({**UNREACHABLE, "group.id": "g", property_: value}, logger=_Silent())
-    assert said in str(caught.value)
+    assert shown in str(caught.value)
     assert caught.value.__context__ is None, "librdkafka's own error may repeat a secret"
 
 
@@ -132,7 +132,7 @@ def test_the_installed_client_is_good_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    ("client", "library", "said"),
+    ("client", "library", "shown"),
     [
         ("2.6.0", "2.16.0", "confluent-kafka 2.6.0 cannot talk to Event Hubs"),
         ("2.16.0", "2.6.0", "librdkafka 2.6.0 cannot talk to Event Hubs"),
@@ -141,15 +141,15 @@ def test_the_installed_client_is_good_enough() -> None:
         ("1.9", "2.16.0", "confluent-kafka 1.9 is too old"),
     ],
 )
-def test_a_client_that_loses_commits_is_refused(client: str, library: str, said: str) -> None:
+def test_a_client_that_loses_commits_is_refused(client: str, library: str, shown: str) -> None:
     """Both versions count, and the message says what to install."""
-    with pytest.raises(ConfigurationError, match=said) as caught:
+    with pytest.raises(ConfigurationError, match=shown) as caught:
         check_client_version(client, library)
     caught.match("Install confluent-kafka>=2.14.0")
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "shown"),
     [
         ("_ALL_BROKERS_DOWN", "port 9093"),
         ("_TRANSPORT", "security.protocol"),
@@ -168,11 +168,11 @@ def test_a_client_that_loses_commits_is_refused(client: str, library: str, said:
         ("BROKER_NOT_AVAILABLE", causes.CAUSE_UNKNOWN),
     ],
 )
-def test_an_error_comes_with_its_usual_cause(name: str, said: str) -> None:
+def test_an_error_comes_with_its_usual_cause(name: str, shown: str) -> None:
     """One line with name, text, cause and next step."""
     described = describe_error(KafkaError(getattr(KafkaError, name)))
     assert described.startswith(f"{name} (")
-    assert said in described
+    assert shown in described
     assert "\n" not in described
 
 
@@ -191,20 +191,20 @@ def test_a_description_shows_no_key(connection_string: str, key: str, assert_hid
 
 def test_a_description_steers_no_terminal() -> None:
     """A broker chooses the text of its refusals; whoever prints an error must not obey it."""
-    said = describe_error(KafkaError(KafkaError._AUTHENTICATION, "\x1b]0;owned\x07 \u202eno\x9b2J"))
-    assert said.isprintable()
-    assert "\\x1b]0;owned\\x07" in said
+    shown = describe_error(KafkaError(KafkaError._AUTHENTICATION, "\x1b]0;owned\x07 \u202eno\x9b2J"))
+    assert shown.isprintable()
+    assert "\\x1b]0;owned\\x07" in shown
 
 
 @pytest.mark.parametrize("name", sorted({*KNOWN, *ALIASES, *ALIASES.values()} - CALLBACKS - OF_CONFLUENT))
 def test_every_name_we_know_is_librdkafkas(name: str) -> None:
     """A wrong value is refused as invalid, never as an unknown property."""
-    said = ""
+    shown = ""
     try:
         confluent_kafka.Producer({name: "", "logger": _Silent()})
     except (confluent_kafka.KafkaException, TypeError, ValueError, AttributeError) as error:
-        said = str(error)
-    assert "No such configuration property" not in said
+        shown = str(error)
+    assert "No such configuration property" not in shown
 
 
 def test_every_name_of_librdkafka_is_known() -> None:

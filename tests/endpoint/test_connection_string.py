@@ -52,15 +52,15 @@ def test_every_order_case_spacing_and_quoting_says_the_same(
     drawn: tuple[str, dict[str, str]], assert_hidden: Hidden
 ) -> None:
     """What was written into a string is read out of it, and the value shows no key."""
-    text, said = drawn
+    text, words = drawn
     parsed = ConnectionString.parse(text)
-    assert (parsed.host, parsed.port) == (said["host"], 9093)
-    assert (parsed.key_name, parsed.entity_path) == (said["policy"], said["hub"])
+    assert (parsed.host, parsed.port) == (words["host"], 9093)
+    assert (parsed.key_name, parsed.entity_path) == (words["policy"], words["hub"])
     password = parsed.client_properties()["sasl.password"]
-    assert f"SharedAccessKey={said['key']}" in password.split(";")
+    assert f"SharedAccessKey={words['key']}" in password.split(";")
     assert not any(character.isspace() for character in password)
     assert ConnectionString.parse(password) == parsed, "the password is the same string, cleaned"
-    assert_hidden(said["key"], parsed, dataclasses.asdict(parsed), f"{parsed.text} {parsed.text:>9}")
+    assert_hidden(words["key"], parsed, dataclasses.asdict(parsed), f"{parsed.text} {parsed.text:>9}")
 
 
 @settings(deadline=None)
@@ -216,7 +216,7 @@ K_ = "SharedAccessKey={key}"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "words"),
     [
         ("", "it is empty"),
         ("  \n", "it is empty"),
@@ -272,18 +272,18 @@ K_ = "SharedAccessKey={key}"
     ],
 )
 def test_what_is_wrong_is_named_and_the_key_is_not(
-    text: str, said: str, key: str, assert_hidden: Hidden
+    text: str, words: str, key: str, assert_hidden: Hidden
 ) -> None:
     """Each way to break a string gets its own sentence, and none of them repeats the key."""
     with pytest.raises(ConfigurationError) as caught:
         ConnectionString.parse(text.replace("{key0}", key.rstrip("=")).replace("{key}", key))
-    assert any(one in str(caught.value) for one in said.split("|")), str(caught.value)
+    assert any(one in str(caught.value) for one in words.split("|")), str(caught.value)
     assert_hidden(key, caught.value)
 
 
 @pytest.mark.parametrize("value", [None, 5, b"Endpoint=sb://x"])
 def test_what_is_no_text_is_refused_by_type(value: object) -> None:
-    """An unset variable passed on as None is told as such."""
+    """An unset variable passed on as None is reported as such."""
     with pytest.raises(ConfigurationError, match=type(value).__name__):
         ConnectionString.parse(value)
 
@@ -299,7 +299,7 @@ def test_the_value_cannot_be_pickled_and_copies_without_showing(connection_strin
 
 
 def test_a_key_in_the_place_of_its_name_does_not_show(key: str) -> None:
-    """Name and key exchanged cannot be told from right when the key has lost its padding."""
+    """Name and key exchanged cannot be distinguished from right when the key has lost its padding."""
     parsed = ConnectionString.parse(f"{E_};SharedAccessKeyName={key.rstrip('=').replace('/', '')};{K_}")
     assert parsed.key_name not in repr(parsed)
 
@@ -313,7 +313,7 @@ def test_a_secret_compares_by_what_it_hides() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "words"),
     [
         ("DefaultEndpointsProtocol=https;AccountName=a;AccountKey={key}", "a storage account"),
         ("BlobEndpoint=https://a.blob.core.windows.net/;SharedAccessSignature={key}", "a storage account"),
@@ -321,10 +321,10 @@ def test_a_secret_compares_by_what_it_hides() -> None:
     ],
 )
 def test_another_services_string_is_called_what_it_is(
-    text: str, said: str, key: str, assert_hidden: Callable[..., None]
+    text: str, words: str, key: str, assert_hidden: Callable[..., None]
 ) -> None:
     """Copied from the wrong page of the portal."""
-    with pytest.raises(ConfigurationError, match=said) as caught:
+    with pytest.raises(ConfigurationError, match=words) as caught:
         ConnectionString.parse(text.format(key=key))
     assert_hidden(key, caught.value)
 

@@ -73,7 +73,7 @@ def test_a_client_that_was_refused_tries_again_soon(vault: Vault) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "shown"),
     [
         ("unit-test", "other", "Endpoint changed"),
         (".net/", ".net:9094/", "Endpoint changed"),
@@ -86,13 +86,13 @@ def test_a_client_that_was_refused_tries_again_soon(vault: Vault) -> None:
     ],
 )
 def test_a_rotation_cannot_move_the_endpoint(
-    old: str, new: str, said: str, vault: Vault, connection_string: str, key: str, assert_hidden: Hidden
+    old: str, new: str, shown: str, vault: Vault, connection_string: str, key: str, assert_hidden: Hidden
 ) -> None:
     """Where the string leads to is fixed; another place is refused by name, and the old key stays."""
     endpoint = Endpoint.connection_string(vault)
     assert endpoint.credential is not None
     vault.answer = connection_string.replace(old, new, 1).replace(key, OTHER_KEY)
-    with pytest.raises(ConfigurationError, match=f"{said}.* the old key stays in use") as caught:
+    with pytest.raises(ConfigurationError, match=f"{shown}.* the old key stays in use") as caught:
         endpoint.credential.reload()
     assert_hidden(OTHER_KEY, caught.value)
     assert endpoint.client_properties()["sasl.password"] == connection_string
@@ -103,7 +103,7 @@ def test_a_rotation_cannot_move_the_endpoint(
 def test_a_failing_read_leaves_the_old_key(
     answer: str | Exception, vault: Vault, connection_string: str, key: str, assert_hidden: Hidden
 ) -> None:
-    """What cannot be read is told to who asked for it; a new client gets the last good key."""
+    """What cannot be read is reported to who asked for it; a new client gets the last good key."""
     endpoint = Endpoint.connection_string(vault)
     assert endpoint.credential is not None
     vault.answer = answer.replace("{key}", key) if isinstance(answer, str) else RuntimeError(key)
@@ -150,7 +150,7 @@ def test_a_thread_that_reads_for_an_app_is_known_as_the_apps(connection_string: 
     credential.client_properties()
     watch = CredentialWatch(credential, lambda _event: None)
     watch.start(None)  # type: ignore[arg-type]
-    watch.look_now()
+    watch.check_now()
     deadline_s = time.monotonic() + 20.0
     while len(readers) < 3:
         assert time.monotonic() < deadline_s

@@ -73,7 +73,7 @@ def test_a_mount_that_moves_its_link_is_followed(connection_string: str, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "shown"),
     [
         (None, "it does not exist; check the path and the mount"),
         (b"", "it is empty"),
@@ -86,9 +86,9 @@ def test_a_mount_that_moves_its_link_is_followed(connection_string: str, tmp_pat
     ],
 )
 def test_a_file_that_is_no_connection_string_is_named_without_its_text(
-    content: bytes | None, said: str, connection_string: str, key: str, tmp_path: Path, assert_hidden: Hidden
+    content: bytes | None, shown: str, connection_string: str, key: str, tmp_path: Path, assert_hidden: Hidden
 ) -> None:
-    """The path and what is wrong are told when the endpoint is made; nothing of the file is."""
+    """The path and what is wrong are reported when the endpoint is made; nothing of the file is."""
     path = tmp_path / "key"
     if content is not None:
         path.write_bytes(
@@ -96,26 +96,26 @@ def test_a_file_that_is_no_connection_string_is_named_without_its_text(
         )
     with pytest.raises(ConfigurationError) as caught:
         Endpoint.connection_string(path)
-    assert said in str(caught.value)
+    assert shown in str(caught.value)
     assert str(path) in str(caught.value)
     assert_hidden(key, caught.value)
 
 
 def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
-    """A pipe would block and is empty the second time; a folder or an impossible path is told as such."""
+    """A pipe would block and is empty the second time; a folder or an impossible path is reported as such."""
     os.mkfifo(tmp_path / "pipe")
-    for path, said in (
+    for path, shown in (
         (tmp_path, "no regular file"),
         (tmp_path / "pipe", "no regular file"),
         (tmp_path / "a\0b", "a character that no path has"),
         (tmp_path / "x" / "y", "does not exist"),
         (tmp_path / ("n" * 300), "too long"),
     ):
-        with pytest.raises(ConfigurationError, match=said):
+        with pytest.raises(ConfigurationError, match=shown):
             Endpoint.connection_string(path)
 
 
-def test_a_refusing_system_is_told_with_its_reason(
+def test_a_refusing_system_is_reported_with_its_reason(
     connection_string: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the operating system says about a file that it does not open is part of the error."""
@@ -165,7 +165,7 @@ def test_a_path_with_an_equals_sign_is_a_path_where_it_leads_to_a_file(
 def test_a_callables_failure_shows_where_and_not_what(
     connection_string: str, key: str, assert_hidden: Hidden
 ) -> None:
-    """The class and the place of its exception are told; its text and itself are left out."""
+    """The class and the place of its exception are reported; its text and itself are left out."""
 
     def ask_vault() -> str:
         raise LookupError(f"no such secret: {connection_string}")
@@ -183,7 +183,7 @@ def test_a_callables_failure_shows_where_and_not_what(
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "shown"),
     [
         (None, "it returned NoneType, not text"),
         (b"Endpoint=sb://x", "it returned bytes, not text"),
@@ -191,13 +191,13 @@ def test_a_callables_failure_shows_where_and_not_what(
         ("Endpoint=sb://ns.example.test", "SharedAccessKeyName and SharedAccessKey are missing"),
     ],
 )
-def test_a_callables_bad_answer_is_told_by_its_name(answer: object, said: str) -> None:
+def test_a_callables_bad_answer_is_reported_by_its_name(answer: object, shown: str) -> None:
     """The callable is named, so that its owner knows which of several."""
 
     def fetch_from_vault() -> Any:
         return answer
 
-    with pytest.raises(ConfigurationError, match=said) as caught:
+    with pytest.raises(ConfigurationError, match=shown) as caught:
         Endpoint.connection_string(fetch_from_vault)
     assert "fetch_from_vault" in str(caught.value)
 
@@ -236,6 +236,6 @@ def test_every_kind_of_callable_will_do(connection_string: str, key: str, assert
 
 @pytest.mark.parametrize("value", [None, 5, b"Endpoint=sb://x"])
 def test_what_is_neither_text_path_nor_callable_is_refused(value: Any) -> None:
-    """An unset variable passed on as None is told as such."""
+    """An unset variable passed on as None is reported as such."""
     with pytest.raises(ConfigurationError, match=type(value).__name__):
         Endpoint.connection_string(value)

@@ -7,7 +7,7 @@ import pytest
 
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.keys import watch as credential_watch
-from ehkafka.endpoint.keys.watch import HANGING_S, TELL_AGAIN_S, CredentialWatch
+from ehkafka.endpoint.keys.watch import HANGING_S, REPORT_AGAIN_S, CredentialWatch
 from ehkafka.events import CredentialRotated, CredentialUnusable, Event
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def test_a_changed_key_reaches_the_client_on_its_own_thread(
     following = path.with_name("following")
     following.write_text(rotated)
     following.replace(path)  # a reader finds the old or the new one, never half of it
-    watch.look_now()
+    watch.check_now()
     deadline = threading.Event()
     for _ in range(int(TIMEOUT_S / 0.01)):
         if credential.current() != before:
@@ -129,7 +129,7 @@ def test_without_a_credential_there_is_no_thread(heard: Heard) -> None:
     client, watch = Client(), CredentialWatch(None, heard.emit)
     before = threading.active_count()
     watch.start(client)
-    watch.look_now()
+    watch.check_now()
     watch.apply()
     assert threading.active_count() == before
     watch.stop()
@@ -149,26 +149,26 @@ def test_after_the_stop_the_client_is_left_alone(
     assert client.logins == []
 
 
-def test_a_failing_read_is_told_once_and_then_now_and_then(
+def test_a_failing_read_is_reported_once_and_then_now_and_then(
     path: Path, credential: RotatingCredential, connection_string: str, heard: Heard
 ) -> None:
-    """The first failure and a new reason are told at once, the same one again after half a minute."""
+    """The first failure and a new reason are reported at once, the same one again after half a minute."""
     now_s = 0.0
     watch = CredentialWatch(credential, heard.emit, clock=lambda: now_s)
     path.unlink()
     for _ in range(100):
-        watch.look(credential)
-        now_s += TELL_AGAIN_S / 100
+        watch.check(credential)
+        now_s += REPORT_AGAIN_S / 100
     assert [(event.failures, "does not exist" in event.reason) for event in unusable(heard)] == [(1, True)]
-    watch.look(credential)
+    watch.check(credential)
     assert [event.failures for event in unusable(heard)] == [1, 101]
     path.write_text("")
-    watch.look(credential)
+    watch.check(credential)
     assert "it is empty" in unusable(heard)[-1].reason
     path.write_text(connection_string)
-    watch.look(credential)
+    watch.check(credential)
     path.unlink()
-    watch.look(credential)
+    watch.check(credential)
     assert [event.failures for event in unusable(heard)] == [1, 101, 102, 1]
 
 
@@ -182,7 +182,7 @@ def test_whatever_a_callable_raises_the_watch_goes_on(
     assert_hidden: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A callable that calls sys.exit() on a thread of ours loses no rotation; its text is not told."""
+    """A callable that calls sys.exit() on a thread of ours loses no rotation; its text is not known."""
     monkeypatch.setattr(credential_watch, "SPACING_S", 0.001)
     answers: list[str | BaseException] = [connection_string]
 
@@ -196,21 +196,21 @@ def test_whatever_a_callable_raises_the_watch_goes_on(
     watch = watching(credential, heard.emit)
     answers.append(end(connection_string))
     watch.start(Client())
-    watch.look_now()
+    watch.check_now()
     assert heard.came.wait(TIMEOUT_S)
     assert end.__name__ in unusable(heard)[0].reason
     assert_hidden(key, *heard.events)
     answers.append(connection_string.replace(key, OTHER_KEY))
     heard.came.clear()
     for _ in range(int(TIMEOUT_S / 0.01)):
-        watch.look_now()
+        watch.check_now()
         watch.apply()
         if heard.came.wait(0.01):
             break
     assert isinstance(heard.events[-1], CredentialRotated)
 
 
-def test_a_read_that_hangs_is_told_by_the_client_and_does_not_hold_up_a_stop(
+def test_a_read_that_hangs_is_reported_by_the_client_and_does_not_hold_up_a_stop(
     connection_string: str, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The poll thread never waits for a callable, and says when one does not return."""
@@ -231,7 +231,7 @@ def test_a_read_that_hangs_is_told_by_the_client_and_does_not_hold_up_a_stop(
     watch = CredentialWatch(credential, heard.emit, clock=lambda: now_s)
     try:
         watch.start(Client())
-        watch.look_now()
+        watch.check_now()
         assert entered.wait(TIMEOUT_S)
         now_s = HANGING_S - 1
         watch.apply()
@@ -242,7 +242,7 @@ def test_a_read_that_hangs_is_told_by_the_client_and_does_not_hold_up_a_stop(
         assert [event.reason for event in unusable(heard)] == [
             "a read has not returned for 30 s; a rotated key is not seen"
         ]
-        now_s = HANGING_S + TELL_AGAIN_S
+        now_s = HANGING_S + REPORT_AGAIN_S
         watch.apply()
         assert len(unusable(heard)) == 2
         watch.stop()
@@ -251,29 +251,29 @@ def test_a_read_that_hangs_is_told_by_the_client_and_does_not_hold_up_a_stop(
 
 
 def unusable(heard: Heard) -> list[CredentialUnusable]:
-    """Return what was told of failing reads."""
+    """Return what was reported of failing reads."""
     return [event for event in heard.events if isinstance(event, CredentialUnusable)]
 
 
-def test_trouble_is_there_while_reads_fail(
+def test_problem_is_there_while_reads_fail(
     path: Path, credential: RotatingCredential, connection_string: str, heard: Heard
 ) -> None:
     """From the second failed read in a row on, for a file may be away while it is replaced."""
     watch = CredentialWatch(credential, heard.emit)
     path.unlink()
-    watch.look(credential)
-    assert watch.trouble is None
-    watch.look(credential)
-    assert watch.trouble is not None
-    assert f"file {path}" in watch.trouble
-    assert "does not exist" in watch.trouble
+    watch.check(credential)
+    assert watch.problem is None
+    watch.check(credential)
+    assert watch.problem is not None
+    assert f"file {path}" in watch.problem
+    assert "does not exist" in watch.problem
     path.write_text(connection_string)
-    watch.look(credential)
-    assert watch.trouble is None
-    assert CredentialWatch(None, heard.emit).trouble is None
+    watch.check(credential)
+    assert watch.problem is None
+    assert CredentialWatch(None, heard.emit).problem is None
 
 
-def test_a_read_that_hangs_is_trouble(connection_string: str, heard: Heard) -> None:
+def test_a_read_that_hangs_is_problem(connection_string: str, heard: Heard) -> None:
     """A callable that never returns is named while it hangs."""
     now_s = 0.0
     gate, hanging, first = threading.Event(), threading.Event(), [True]
@@ -289,12 +289,12 @@ def test_a_read_that_hangs_is_trouble(connection_string: str, heard: Heard) -> N
     credential = Endpoint.connection_string(fetch).credential
     assert credential is not None
     watch = CredentialWatch(credential, heard.emit, clock=lambda: now_s)
-    reading = threading.Thread(target=watch.look, args=(credential,))
+    reading = threading.Thread(target=watch.check, args=(credential,))
     reading.start()
     assert hanging.wait(TIMEOUT_S)
-    assert watch.trouble is None
+    assert watch.problem is None
     now_s = HANGING_S + 1
-    assert "has not returned for 31 s" in str(watch.trouble)
+    assert "has not returned for 31 s" in str(watch.problem)
     gate.set()
     reading.join(TIMEOUT_S)
-    assert watch.trouble is None
+    assert watch.problem is None

@@ -57,7 +57,7 @@ def test_a_second_name_of_a_property_is_the_same_property() -> None:
 
 
 @pytest.mark.parametrize(
-    ("properties", "said"),
+    ("properties", "shown"),
     [
         ({"linger.ms": None}, "linger.ms is None; leave it out"),
         ({"sasl.password": b"x"}, "the value of sasl.password is bytes"),
@@ -69,14 +69,14 @@ def test_a_second_name_of_a_property_is_the_same_property() -> None:
         ([("acks", 1)], "properties are of type list"),
     ],
 )
-def test_a_malformed_property_is_refused_by_name(properties: Any, said: str) -> None:
+def test_a_malformed_property_is_refused_by_name(properties: Any, shown: str) -> None:
     """What librdkafka would misread or silently reset is refused while the endpoint is made."""
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=shown):
         Endpoint.kafka("localhost:9092", properties)
 
 
 @pytest.mark.parametrize(
-    ("bootstrap", "said"),
+    ("bootstrap", "shown"),
     [
         ("", "empty"),
         (" ", "empty"),
@@ -88,9 +88,9 @@ def test_a_malformed_property_is_refused_by_name(properties: Any, said: str) -> 
         ("a:70000", "the port of entry 1 is not within 1 to 65535"),
     ],
 )
-def test_a_malformed_bootstrap_is_refused_by_entry(bootstrap: Any, said: str) -> None:
+def test_a_malformed_bootstrap_is_refused_by_entry(bootstrap: Any, shown: str) -> None:
     """The entry that is wrong is named by its place, never repeated."""
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=shown):
         Endpoint.kafka(bootstrap)
 
 
@@ -120,7 +120,7 @@ def test_hosts_are_read_out_of_every_form_of_bootstrap() -> None:
         ("servicebus.windows.net.example.test", False, False),
     ],
 )
-def test_hosts_are_told_apart_by_name(host: str, loopback: bool, event_hubs: bool) -> None:
+def test_hosts_are_distinguished_by_name(host: str, loopback: bool, event_hubs: bool) -> None:
     """This machine and the domains of Event Hubs are recognised without asking a resolver."""
     assert (is_loopback(host), is_event_hubs_host(host)) == (loopback, event_hubs)
 
@@ -177,7 +177,7 @@ def test_a_private_endpoint_and_a_local_broker_can_be_named(connection_string: s
 
 
 @pytest.mark.parametrize(
-    ("properties", "said"),
+    ("properties", "shown"),
     [
         ({"security.protocol": "SASL_PLAINTEXT"}, "would send the key unencrypted"),
         ({"security.protocol": "plaintext", "bootstrap.servers": "10.0.0.1:9092"}, "would send the key"),
@@ -192,14 +192,14 @@ def test_a_private_endpoint_and_a_local_broker_can_be_named(connection_string: s
     ],
 )
 def test_the_key_goes_nowhere_unprotected(
-    properties: dict[str, str], said: str, connection_string: str, key: str, assert_hidden: Hidden
+    properties: dict[str, str], shown: str, connection_string: str, key: str, assert_hidden: Hidden
 ) -> None:
     """Settings that would send the key in the clear, or replace it, are refused without showing it."""
     given = {
         name: value.format(key=key, string=connection_string) if "{" in value else value
         for name, value in properties.items()
     }
-    with pytest.raises(ConfigurationError, match=said) as caught:
+    with pytest.raises(ConfigurationError, match=shown) as caught:
         Endpoint.connection_string(connection_string, properties=given)
     assert_hidden(key, caught.value)
 

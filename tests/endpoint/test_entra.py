@@ -87,7 +87,7 @@ def test_the_token_is_asked_for_the_namespace_wherever_the_client_connects_to(ho
 
 
 @pytest.mark.parametrize(
-    ("properties", "said"),
+    ("properties", "text"),
     [
         ({"security.protocol": "SASL_PLAINTEXT"}, "unencrypted"),
         ({"security.protocol": "PLAINTEXT", "bootstrap.servers": "127.0.0.1:1"}, "unencrypted"),
@@ -99,10 +99,10 @@ def test_the_token_is_asked_for_the_namespace_wherever_the_client_connects_to(ho
     ],
 )
 def test_properties_cannot_bend_the_credential(
-    properties: dict[str, Any], said: str, assert_hidden: Callable[..., None]
+    properties: dict[str, Any], text: str, assert_hidden: Callable[..., None]
 ) -> None:
     """What would send the token in the clear, or be another credential, is refused."""
-    with pytest.raises(ConfigurationError, match=said) as refused:
+    with pytest.raises(ConfigurationError, match=text) as refused:
         Endpoint.entra("home", Credential(), properties=properties)
     assert_hidden(SECRET, refused.value)
 
@@ -130,7 +130,7 @@ class AsyncCredential:
 
 
 @pytest.mark.parametrize(
-    ("credential", "client_id", "said"),
+    ("credential", "client_id", "text"),
     [
         (AsyncCredential(), None, r"azure\.identity\.aio"),
         (object(), None, r"no get_token\(scope\)"),
@@ -142,10 +142,10 @@ class AsyncCredential:
     ],
 )
 def test_what_is_no_credential_is_refused_with_the_next_step(
-    credential: Any, client_id: str | None, said: str, assert_hidden: Callable[..., None]
+    credential: Any, client_id: str | None, text: str, assert_hidden: Callable[..., None]
 ) -> None:
-    """Mistakes with the credential are told when the endpoint is made, without its text."""
-    with pytest.raises(ConfigurationError, match=said) as refused:
+    """Mistakes with the credential are reported when the endpoint is made, without its text."""
+    with pytest.raises(ConfigurationError, match=text) as refused:
         Endpoint.entra("home", credential, client_id=client_id)
     assert_hidden(SECRET, refused.value)
 
@@ -176,17 +176,17 @@ def test_without_a_credential_azure_identitys_default_decides(
 
 
 @pytest.mark.parametrize(
-    ("word", "said"),
+    ("word", "text"),
     [("service_principal", "AZURE_TENANT_ID"), ("workload_identity", "AZURE_FEDERATED_TOKEN_FILE")],
 )
 def test_a_credential_without_its_environment_says_what_to_set(
-    word: str, said: str, monkeypatch: pytest.MonkeyPatch
+    word: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error of azure-identity comes with the usual fix."""
     for name in ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_FEDERATED_TOKEN_FILE"):
         monkeypatch.delenv(name, raising=False)
     endpoint = Endpoint.entra("home", word)
-    with pytest.raises(EndpointError, match=said):
+    with pytest.raises(EndpointError, match=text):
         endpoint.tokens.sign_in()
     endpoint.close()
 
@@ -198,14 +198,14 @@ def test_only_a_credential_that_we_built_is_closed(identity: IdentityEndpoint) -
         endpoint.tokens.sign_in()
     assert not mine.closed
     ours = Endpoint.entra("home", "managed_identity")
-    holder = ours._entra._credential
-    holder.fetch()
-    holder._built.close()
-    built = holder._built = Credential()
+    credential = ours._entra._credential
+    credential.fetch()
+    credential._built.close()
+    built = credential._built = Credential()
     ours.close()
     assert built.closed
-    holder.fetch()
-    assert holder._built is not built
+    credential.fetch()
+    assert credential._built is not built
     ours.close()
 
 

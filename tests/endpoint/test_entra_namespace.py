@@ -75,12 +75,12 @@ def test_a_connection_string_is_refused_without_repeating_it(
 @given(st.text(max_size=60))
 def test_any_other_text_gives_a_namespace_or_our_error(text: str) -> None:
     """Whatever the text, the result is a clean host name or a refusal that does not repeat it."""
-    said = ""
+    shown = ""
     try:
         host = EntraNamespace.parse(text).host
     except ConfigurationError as error:
-        said = str(error)
+        shown = str(error)
     else:
         assert host.isascii()
         assert host.endswith((".windows.net", ".chinacloudapi.cn", ".usgovcloudapi.net"))
-    assert len(text) < 12 or text not in said
+    assert len(text) < 12 or text not in shown

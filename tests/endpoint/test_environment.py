@@ -114,7 +114,7 @@ def test_another_prefix_is_another_endpoint() -> None:
 
 
 @pytest.mark.parametrize("environ", [{}, {"EHKAFKA_BOOTSTRAP": ""}, {"EHKAFKA_PROPERTY_CLIENT_ID": "x"}])
-def test_none_set_is_told_with_all_names(environ: dict[str, str]) -> None:
+def test_none_set_is_reported_with_all_names(environ: dict[str, str]) -> None:
     """The message lists every variable that would do."""
     with pytest.raises(ConfigurationError) as caught:
         Endpoint.from_env(environ)
@@ -138,7 +138,7 @@ def test_a_misspelt_variable_is_pointed_at(name: str) -> None:
 
 @pytest.mark.parametrize("first", WAYS)
 @pytest.mark.parametrize("second", WAYS)
-def test_two_set_are_told_by_name(first: str, second: str) -> None:
+def test_two_set_are_reported_by_name(first: str, second: str) -> None:
     """Which of them is meant is not for us to guess."""
     if first == second:
         return
@@ -158,7 +158,7 @@ def test_what_belongs_to_another_way_is_refused(key: str) -> None:
         Endpoint.from_env({"EHKAFKA_BOOTSTRAP": "a:1", f"EHKAFKA_{key.upper()}": "x"})
 
 
-def test_a_wrong_value_is_told_by_its_variable(tmp_path: Path) -> None:
+def test_a_wrong_value_is_reported_by_its_variable(tmp_path: Path) -> None:
     """The factory's own message stands behind the name of what has to be corrected."""
     cases = {
         "EHKAFKA_BOOTSTRAP": "no host",
@@ -171,7 +171,7 @@ def test_a_wrong_value_is_told_by_its_variable(tmp_path: Path) -> None:
             Endpoint.from_env({name: value})
 
 
-def test_plain_settings_of_any_source_are_told_by_their_users_names() -> None:
+def test_plain_settings_of_any_source_are_reported_by_their_users_names() -> None:
     """Who reads a file says how a setting is called there."""
     settings = {"bootstrap": "a:1", "namespace": "b"}
     with pytest.raises(ConfigurationError, match=r"by \[endpoint\] namespace and \[endpoint\] bootstrap"):
@@ -206,8 +206,8 @@ def test_no_error_shows_any_value(environ: dict[str, str]) -> None:
     except ConfigurationError as error:
         shown = f"{error!r} {error.__cause__!r} {error.__context__!r}"
         # A path and a host that passed for one are what their own factories may name.
-        told = {"EHKAFKA_CONNECTION_STRING_FILE", "EHKAFKA_NAMESPACE", "EHKAFKA_CREDENTIAL"}
-        if not told & {name for name, value in filled.items() if value}:
+        reported = {"EHKAFKA_CONNECTION_STRING_FILE", "EHKAFKA_NAMESPACE", "EHKAFKA_CREDENTIAL"}
+        if not reported & {name for name, value in filled.items() if value}:
             assert key not in shown
 
 

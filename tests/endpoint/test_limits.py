@@ -85,13 +85,13 @@ RECOMMENDED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "said"), RECOMMENDED)
-def test_what_the_service_recommends_otherwise_is_told(name: str, value: Any, said: str) -> None:
+@pytest.mark.parametrize(("name", "value", "shown"), RECOMMENDED)
+def test_what_the_service_recommends_otherwise_is_reported(name: str, value: Any, shown: str) -> None:
     """Permitted but not recommended is one piece of advice with property, value, limit and source."""
     (advice,) = consumer_advice(HUBS, consumer(HUBS, {name: value}))
     assert advice.property == name
     assert str(value) in advice.value
-    assert said in advice.advice
+    assert shown in advice.advice
     assert advice.source == "Event Hubs docs, Apache Kafka client configurations"
     assert advised(PLAIN, {name: value}) == [], "it is the service's advice, not Kafka's"
 
@@ -134,7 +134,7 @@ def test_cooperative_rebalances_are_advised_against_on_event_hubs_alone() -> Non
         ({"ssl.endpoint.identification.algorithm": "None"}, "ssl.endpoint.identification.algorithm"),
     ],
 )
-def test_unchecked_certificates_are_told(overrides: dict[str, Any], name: str) -> None:
+def test_unchecked_certificates_are_reported(overrides: dict[str, Any], name: str) -> None:
     """Without the check anybody in between reads the key; on this machine there is nobody in between."""
     encrypted = {"security.protocol": "SSL", **overrides}
     assert advised(PLAIN, encrypted) == [name]
@@ -144,18 +144,18 @@ def test_unchecked_certificates_are_told(overrides: dict[str, Any], name: str) -
     assert advised(PLAIN, overrides) == [], "nothing is encrypted"
 
 
-def test_a_password_in_plain_text_is_told_without_showing_it() -> None:
+def test_a_password_in_plain_text_is_reported_without_showing_it() -> None:
     """SASL/PLAIN without TLS sends the password itself."""
-    told = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.password": "hunter2!"}
-    (advice,) = consumer_advice(PLAIN, consumer(PLAIN, told))
+    reported = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.password": "hunter2!"}
+    (advice,) = consumer_advice(PLAIN, consumer(PLAIN, reported))
     assert advice.property == "security.protocol"
     assert "unencrypted" in advice.advice
     assert "hunter2!" not in repr(advice)
-    assert advised(PLAIN, told | {"sasl.mechanism": "SCRAM-SHA-512"}) == []
-    assert advised(Endpoint.kafka("127.0.0.1:9092"), told) == []
+    assert advised(PLAIN, reported | {"sasl.mechanism": "SCRAM-SHA-512"}) == []
+    assert advised(Endpoint.kafka("127.0.0.1:9092"), reported) == []
 
 
-def test_a_namespace_without_tls_is_told_or_refused() -> None:
+def test_a_namespace_without_tls_is_reported_or_refused() -> None:
     """Nothing said about security cannot connect; another protocol said is beyond what is permitted."""
     bare = Endpoint.kafka("ns.servicebus.windows.net:9093")
     assert advised(bare, {}) == ["security.protocol"]
@@ -181,17 +181,17 @@ def test_a_namespace_without_tls_is_told_or_refused() -> None:
     ],
 )
 def test_a_producer_is_advised_on_event_hubs(overrides: dict[str, Any], name: str) -> None:
-    """Permitted, or permitted on Dedicated clusters alone: told."""
+    """Permitted, or permitted on Dedicated clusters alone: reported."""
     assert [a.property for a in producer_advice(HUBS, producer_properties(HUBS, overrides))] == [name]
     assert producer_advice(PLAIN, producer_properties(PLAIN, overrides)) == []
 
 
-def test_an_idempotent_producer_is_told_why_its_time_matters() -> None:
+def test_an_idempotent_producer_is_reported_why_its_time_matters() -> None:
     """Documented for idempotence; the tiers that lack compression are named."""
-    (said,) = producer_advice(HUBS, producer_properties(HUBS, {"request.timeout.ms": 30_000}))
-    assert "forget the producer's id" in said.advice
-    (said,) = producer_advice(HUBS, producer_properties(HUBS, {"compression.type": "gzip"}))
-    assert "Basic and Standard refuse" in said.advice
+    (shown,) = producer_advice(HUBS, producer_properties(HUBS, {"request.timeout.ms": 30_000}))
+    assert "forget the producer's id" in shown.advice
+    (shown,) = producer_advice(HUBS, producer_properties(HUBS, {"compression.type": "gzip"}))
+    assert "Basic and Standard refuse" in shown.advice
     assert producer_advice(HUBS, producer_properties(HUBS, {"request.timeout.ms": 60_000})) == []
 
 
@@ -204,7 +204,7 @@ def test_a_produce_request_that_no_tier_takes_is_refused() -> None:
 
 @pytest.mark.parametrize("which", ["client", "library"])
 @pytest.mark.parametrize(
-    ("version", "said"),
+    ("version", "shown"),
     [
         ("2.6.0", "2.6.0 cannot talk to Event Hubs"),
         ("2.1.1", "2.1.1 is too old"),
@@ -213,16 +213,16 @@ def test_a_produce_request_that_no_tier_takes_is_refused() -> None:
         ("2.16.1rc1", None),
     ],
 )
-def test_client_and_library_are_each_checked(which: str, version: str, said: str | None) -> None:
+def test_client_and_library_are_each_checked(which: str, version: str, shown: str | None) -> None:
     """A good confluent-kafka on a broken librdkafka is as bad as the reverse."""
     given = {"client": "2.16.1", "library": "2.16.1", which: version}
-    if said is None:
+    if shown is None:
         check_client_version(**given)
         return
     with pytest.raises(ConfigurationError) as caught:
         check_client_version(**given)
     name = {"client": "confluent-kafka", "library": "librdkafka"}[which]
-    assert f"{name} {said}" in str(caught.value)
+    assert f"{name} {shown}" in str(caught.value)
     assert "confluent-kafka>=2.14" in str(caught.value)
 
 

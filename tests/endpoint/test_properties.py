@@ -149,11 +149,11 @@ ON_EVENT_HUBS = [
 ]
 
 
-@pytest.mark.parametrize(("overrides", "said"), ANYWHERE)
+@pytest.mark.parametrize(("overrides", "text"), ANYWHERE)
 @pytest.mark.parametrize("by_endpoint", [False, True])
-def test_what_would_break_a_promise_is_refused(overrides: Any, said: str, by_endpoint: bool) -> None:
+def test_what_would_break_a_promise_is_refused(overrides: Any, text: str, by_endpoint: bool) -> None:
     """The refusal names property, value, owner or limit, and the fix, wherever the property was written."""
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=text):
         _ = prepared({}, Endpoint.kafka("localhost:9092", overrides)) if by_endpoint else prepared(overrides)
 
 
@@ -169,8 +169,12 @@ def test_the_app_cannot_bend_where_the_endpoint_points(name: str) -> None:
 def test_what_the_endpoint_says_too_may_be_repeated(connection_string: str, key: str) -> None:
     """A whole configuration of Event Hubs may stand beside its endpoint; a key in other letters may not."""
     endpoint = Endpoint.connection_string(connection_string)
-    told = {"security.protocol": "sasl_ssl", "sasl.mechanism": "plain", "sasl.password": connection_string}
-    assert prepared(told, endpoint)["sasl.password"] == connection_string
+    reported = {
+        "security.protocol": "sasl_ssl",
+        "sasl.mechanism": "plain",
+        "sasl.password": connection_string,
+    }
+    assert prepared(reported, endpoint)["sasl.password"] == connection_string
     with pytest.raises(ConfigurationError, match=r"sasl.password=\*\*\* is refused"):
         prepared({"sasl.password": connection_string.replace(key, key.swapcase())}, endpoint)
 
@@ -181,12 +185,12 @@ def test_an_app_may_add_the_security_that_its_endpoint_leaves_open() -> None:
     assert security.items() <= prepared(security).items()
 
 
-@pytest.mark.parametrize(("overrides", "said"), ON_EVENT_HUBS)
+@pytest.mark.parametrize(("overrides", "text"), ON_EVENT_HUBS)
 def test_a_setting_beyond_a_documented_limit_is_refused_for_event_hubs_only(
-    overrides: Any, said: str
+    overrides: Any, text: str
 ) -> None:
     """The message names property, value, limit and source; on other brokers it is the user's choice."""
-    with pytest.raises(ConfigurationError, match=said) as caught:
+    with pytest.raises(ConfigurationError, match=text) as caught:
         prepared(overrides, HUBS)
     caught.match("Event Hubs docs, Apache Kafka client configurations")
     name, value = next(iter(overrides.items()))
@@ -207,7 +211,7 @@ def test_the_limits_themselves_are_permitted(overrides: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "said"),
+    ("group", "text"),
     [
         (None, "the group is missing.*App\\(group=…\\)"),
         ("", "the group is missing"),
@@ -219,9 +223,9 @@ def test_the_limits_themselves_are_permitted(overrides: dict[str, int]) -> None:
         ("ä" * 16_384, "it has 32768 bytes and Kafka's protocol carries 32767"),
     ],
 )
-def test_a_group_that_no_broker_takes_is_refused(group: Any, said: str) -> None:
+def test_a_group_that_no_broker_takes_is_refused(group: Any, text: str) -> None:
     """A missing group would otherwise end the whole process inside the client library."""
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=text):
         consumer(group=group)
 
 
@@ -271,7 +275,7 @@ def test_every_spelling_of_all_acknowledgements_is_ours(name: str, acks: Any) ->
 
 
 @pytest.mark.parametrize(
-    ("overrides", "said", "anywhere"),
+    ("overrides", "text", "anywhere"),
     [
         ({"acks": 1}, "acks=1 is refused", True),
         ({"request.required.acks": "0"}, "acks='0' is refused", True),
@@ -293,12 +297,12 @@ def test_every_spelling_of_all_acknowledgements_is_ours(name: str, acks: Any) ->
         ({"metadata.max.age.ms": 240_000}, "metadata.max.age.ms=240000 is refused", False),
     ],
 )
-def test_what_a_producer_must_not_have_is_refused(overrides: Any, said: str, anywhere: bool) -> None:
+def test_what_a_producer_must_not_have_is_refused(overrides: Any, text: str, anywhere: bool) -> None:
     """Owned properties are refused anywhere, the service's limits on Event Hubs alone."""
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=text):
         producer_properties(HUBS, overrides)
     if anywhere:
-        with pytest.raises(ConfigurationError, match=said):
+        with pytest.raises(ConfigurationError, match=text):
             producer_properties(PLAIN, overrides)
     else:
         assert producer_properties(PLAIN, overrides)

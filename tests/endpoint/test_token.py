@@ -32,7 +32,7 @@ def test_a_token_is_read_with_its_own_expiry() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "shown"),
     [
         (None, "NoneType"),
         ("abc", "str without a text in .token"),
@@ -53,11 +53,11 @@ def test_a_token_is_read_with_its_own_expiry() -> None:
         (answer(expires_on=(NOW_S + 60) * 1000), "in seconds"),
     ],
 )
-def test_nonsense_is_no_token(given: Any, said: str) -> None:
+def test_nonsense_is_no_token(given: Any, shown: str) -> None:
     """What librdkafka would choke on, or never ask again after, is refused and named."""
     with pytest.raises(UnusableTokenError) as refused:
         read_token(given, NOW_S)
-    assert said in str(refused.value)
+    assert shown in str(refused.value)
 
 
 def test_a_coroutine_is_no_token_and_is_not_left_open() -> None:

@@ -37,7 +37,7 @@ class Clock:
 
 
 class Credential:
-    """Gives tokens t1, t2, … until told otherwise; `hold` makes the next questions wait for `release`."""
+    """Gives tokens t1, t2, … until asked otherwise; `hold` makes the next questions wait for `release`."""
 
     def __init__(self, clock: Clock) -> None:
         self.asked = 0
@@ -48,7 +48,7 @@ class Credential:
         self._clock = clock
 
     def fetch(self) -> Any:
-        """Do as told, by what was told before the wait."""
+        """Do as asked, by what was known before the wait."""
         self.asked += 1
         number, fault, released = self.asked, self.fault, self.released
         expires_on = self._clock.wall() + self.life_s
@@ -90,9 +90,9 @@ def source(clock: Clock, credential: Credential) -> TokenSource:
 @pytest.fixture
 def heard(source: TokenSource) -> list[Event]:
     """Return what the source tells."""
-    told: list[Event] = []
-    source.listen(told.append)
-    return told
+    reported: list[Event] = []
+    source.listen(reported.append)
+    return reported
 
 
 def ended(source: TokenSource, running: int = 0) -> None:
@@ -108,7 +108,7 @@ def ended(source: TokenSource, running: int = 0) -> None:
 def test_a_token_is_fetched_once_for_all_who_ask(
     source: TokenSource, credential: Credential, clock: Clock
 ) -> None:
-    """Any number of clients share one token, each told its own expiry."""
+    """Any number of clients share one token, each with its own expiry."""
     source.sign_in()
     source.sign_in()
     answers = [source.oauth_cb("") for _ in range(5)]
@@ -133,7 +133,7 @@ def test_a_thread_that_asks_the_credential_is_known_as_the_sources(clock: Clock)
 def test_who_asks_for_a_token_that_is_due_gets_a_new_one(
     source: TokenSource, credential: Credential, clock: Clock, heard: list[Event]
 ) -> None:
-    """Librdkafka asks at 80 % of the life; the answer is already the next token, told at DEBUG."""
+    """Librdkafka asks at 80 % of the life; the answer is already the next token, reported at DEBUG."""
     source.sign_in()
     clock.skipped_s += 0.8 * LIFE_S
     assert source.oauth_cb("") == ("t2", pytest.approx(clock.wall() + LIFE_S, abs=1.0))
@@ -161,7 +161,7 @@ def test_many_who_ask_at_once_start_one_attempt(
 
 
 @pytest.mark.parametrize("fault", [RuntimeError("no"), SystemExit(1), None, "nonsense"])
-def test_a_failed_refresh_keeps_the_token_in_use_and_is_told(
+def test_a_failed_refresh_keeps_the_token_in_use_and_is_reported(
     source: TokenSource, credential: Credential, clock: Clock, heard: list[Event], fault: Any
 ) -> None:
     """Consumption goes on with the valid token; the failure is counted and explained, a WARNING."""
@@ -250,7 +250,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_an_attempt_that_hangs_is_overtaken_and_told(
+def test_an_attempt_that_hangs_is_overtaken_and_reported(
     source: TokenSource, credential: Credential, clock: Clock, heard: list[Event]
 ) -> None:
     """A dead connection inside the credential does not keep the next attempt from succeeding."""
@@ -289,10 +289,10 @@ def test_a_late_failure_after_a_success_is_no_failure(
     clock.skipped_s += OVERTAKEN_AFTER_S
     source.oauth_cb("")
     ended(source, running=1)
-    told = len(heard)
+    reported = len(heard)
     hanging.set()
     ended(source)
-    assert heard[told:] == []
+    assert heard[reported:] == []
     assert source.oauth_cb("")[0] == "t3"
 
 
@@ -300,7 +300,7 @@ def test_a_late_failure_after_a_success_is_no_failure(
 def test_a_credential_that_always_hangs_costs_a_few_threads_only(
     source: TokenSource, credential: Credential, clock: Clock, heard: list[Event]
 ) -> None:
-    """Attempts that never end are bounded, and go on being told of."""
+    """Attempts that never end are bounded, and go on being reported."""
     source.sign_in()
     clock.skipped_s += 2 * LIFE_S
     credential.hold()
@@ -348,7 +348,7 @@ def test_a_credential_that_keeps_returning_an_old_token_is_not_asked_in_a_loop(
 def test_a_failure_at_the_start_is_one_clear_error(
     source: TokenSource, credential: Credential, fault: Any
 ) -> None:
-    """Told at once, by name, with nothing of the credential's own error attached to it."""
+    """Reported at once, by name, with nothing of the credential's own error attached to it."""
     credential.fault = fault
     with pytest.raises(EndpointError, match=rf"{NAME}: there is no Entra ID token") as refused:
         source.sign_in()
@@ -372,46 +372,46 @@ def test_a_slow_start_ends_with_the_time_that_it_has(source: TokenSource, creden
 
 def test_who_listens_no_more_hears_no_more(source: TokenSource, clock: Clock) -> None:
     """An app that has stopped hears nothing of an endpoint that others use on."""
-    told: list[Event] = []
-    stop: Callable[[], None] = source.listen(told.append)
+    reported: list[Event] = []
+    stop: Callable[[], None] = source.listen(reported.append)
     source.sign_in()
     ended(source)
     stop()
     clock.skipped_s += 0.8 * LIFE_S
     source.oauth_cb("")
     ended(source)
-    assert len(told) == 1
+    assert len(reported) == 1
 
 
-def test_trouble_is_there_while_refreshes_fail_and_gone_with_the_next_token(
+def test_problem_is_there_while_refreshes_fail_and_gone_with_the_next_token(
     source: TokenSource, credential: Credential, clock: Clock
 ) -> None:
     """From the second failure in a row on, for the first is mostly over within a second."""
-    assert source.trouble is None
+    assert source.problem is None
     source.oauth_cb("")
-    assert source.trouble is None
+    assert source.problem is None
     clock.skipped_s += 0.8 * LIFE_S
     credential.fault = RuntimeError("no route")
     source.oauth_cb("")
     ended(source)
-    assert source.trouble is None
+    assert source.problem is None
     clock.skipped_s += 60.0
     source.oauth_cb("")
     ended(source)
-    trouble = source.trouble
-    assert trouble is not None
-    assert "2 attempts in a row" in trouble
-    assert "no route" in trouble
-    assert "valid for another" in trouble
-    assert NAME in trouble
+    problem = source.problem
+    assert problem is not None
+    assert "2 attempts in a row" in problem
+    assert "no route" in problem
+    assert "valid for another" in problem
+    assert NAME in problem
     credential.fault = None
     clock.skipped_s += 60.0
     source.oauth_cb("")
     ended(source)
-    assert source.trouble is None
+    assert source.problem is None
 
 
-def test_without_a_valid_token_the_first_failure_is_trouble(
+def test_without_a_valid_token_the_first_failure_is_problem(
     source: TokenSource, credential: Credential
 ) -> None:
     """Then nobody can connect."""
@@ -419,7 +419,7 @@ def test_without_a_valid_token_the_first_failure_is_trouble(
     with pytest.raises(EndpointError):
         source.sign_in()
     ended(source)
-    trouble = source.trouble
-    assert trouble is not None
-    assert "one attempt" in trouble
-    assert "None is valid now" in trouble
+    problem = source.problem
+    assert problem is not None
+    assert "one attempt" in problem
+    assert "None is valid now" in problem

@@ -26,13 +26,12 @@ from ehkafka.cli.commands import cli
 from ehkafka.cli.settings.file import read_file
 from ehkafka.events import PartitionAssigned
 from ehkafka.events.event import Failure
+from ehkafka.testing import EmbeddedBroker
 from tests.kit.pages import PAGES, ROOT, Block, blocks_of, inline_commands, load_yaml, shell_commands
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from ehkafka.testing import EmbeddedBroker
 
 HANDLED_S = 30.0
 NOT_RUN_MAX = 3
@@ -109,9 +108,9 @@ def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pyte
         for name, value in tuple(vars(module).items()):
             if name.startswith("test_") and callable(value):
                 value(broker_of(endpoint))
-        for consumer in vars(module).values():
-            if isinstance(consumer, ehkafka.Consumer):
-                consumer.close()
+        for left in vars(module).values():
+            if isinstance(left, ehkafka.Consumer | EmbeddedBroker):
+                left.close()
 
 
 def set_the_scene(monkeypatch: pytest.MonkeyPatch) -> None:

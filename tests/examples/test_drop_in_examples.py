@@ -27,9 +27,9 @@ def test_before_and_after_print_the_same() -> None:
             return ended.stdout
 
         with ThreadPoolExecutor() as pool:
-            said = list(pool.map(run, ("confluent_loop.py", "consumer.py", "app.py", "adapted.py")))
-    assert said[0].splitlines() == [f"room-{number}: {RECORDS // 5}" for number in range(5)]
-    assert set(said) == {said[0]}
+            shown = list(pool.map(run, ("confluent_loop.py", "consumer.py", "app.py", "adapted.py")))
+    assert shown[0].splitlines() == [f"room-{number}: {RECORDS // 5}" for number in range(5)]
+    assert set(shown) == {shown[0]}
 
 
 def test_slow_commits_share_requests() -> None:

@@ -132,8 +132,8 @@ def test_the_managed_identity_is_the_only_credential(
         assert {request.resource for request in identity.requests} == {"https://home.servicebus.windows.net"}
         assert not [token for token in identity.issued if token in log]
     for home in ("home-1", "home-2", "home-3"):
-        told = re.findall(f"doors: {home}: (.*)", log)
-        assert told == ["open, before unknown", "shut, before open", "open, before shut"]
+        reported = re.findall(f"doors: {home}: (.*)", log)
+        assert reported == ["open, before unknown", "shut, before open", "open, before shut"]
 
 
 @pytest.mark.broker

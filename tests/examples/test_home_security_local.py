@@ -70,7 +70,7 @@ def test_a_record_is_in_a_chain_once_whoever_writes_it(container: ContainerClien
     assert sum(row.readings for row in rows) == 30
 
 
-def test_a_blob_of_strangers_is_passed_over_and_told(container: ContainerClient) -> None:
+def test_a_blob_of_strangers_is_passed_over_and_reported(container: ContainerClient) -> None:
     """What is not of the layout neither stops the page nor counts; it is read again by nobody."""
     Chain(container, "readings", 0).append(records(0, 4), one_row)
     container.upload_blob("local/readings/00000/zzz.jsonl", b"<html>")
@@ -78,9 +78,9 @@ def test_a_blob_of_strangers_is_passed_over_and_told(container: ContainerClient)
     follower = Follower(container, table, poll_s=0.01)
     try:
         follower.start()
-        wait_until(lambda: follower.trouble is not None)
-        assert follower.trouble is not None
-        assert "1 blobs were passed over" in follower.trouble
+        wait_until(lambda: follower.problem is not None)
+        assert follower.problem is not None
+        assert "1 blobs were passed over" in follower.problem
         assert table.ask("select readings from sums") == [(5,)]
         assert follower.poll() == 0
     finally:

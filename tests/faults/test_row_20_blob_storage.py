@@ -47,7 +47,7 @@ def acknowledged(memory: Any) -> dict[int, int]:
     return found
 
 
-def test_row_20_blob_storage_s_troubles_are_not_consumption_s(
+def test_row_20_blob_storage_s_problems_are_not_consumption_s(
     kafka: Any,
     stage_on: Callable[..., Any],
     azurite: Azurite,
@@ -71,7 +71,7 @@ def test_row_20_blob_storage_s_troubles_are_not_consumption_s(
         memory = stage.memories[-1]
 
         def watched(fault: Fault | None) -> Callable[[Request], Fault | None]:
-            def look(request: Request) -> Fault | None:
+            def check(request: Request) -> Fault | None:
                 number = request.headers.get("x-ms-meta-sequencenumber")
                 if request.method == "PUT" and number is not None:
                     written.append(request)
@@ -81,7 +81,7 @@ def test_row_20_blob_storage_s_troubles_are_not_consumption_s(
                     stage.witness.mirrored({TopicPartition(stage.topic, partition): int(number) + 1})
                 return fault
 
-            return look
+            return check
 
         proxy.fault = watched(None)
         app.start()
@@ -106,6 +106,6 @@ def test_row_20_blob_storage_s_troubles_are_not_consumption_s(
     assert ahead == []
     assert {p: int(r.headers["x-ms-meta-sequencenumber"]) + 1 for p, r in last.items()} == load.ends
     counters = app.snapshot().counters
-    # One outage or several, each told once; its end, too.
+    # One outage or several, each reported once; its end, too.
     assert counters["MirrorUnavailable"] == counters["MirrorRecovered"] >= 1
     assert counters["PartitionLost"] == 0

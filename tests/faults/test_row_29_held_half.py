@@ -45,8 +45,8 @@ class Commit:
         (found,) = commits(stage.broker.bootstrap, stage.group, stage.topic) or [None]
         self.next_offset = found.offset if found is not None else -1
         self.text = (found.metadata if found is not None else None) or ""
-        said = decode(self.text, self.next_offset)
-        self.finished = said.ranges.finished if isinstance(said, CommitMetadata) else ()
+        decoded = decode(self.text, self.next_offset)
+        self.finished = decoded.ranges.finished if isinstance(decoded, CommitMetadata) else ()
         self.kept = {offset for start, end in self.finished for offset in range(start, end)}
 
 
@@ -199,7 +199,7 @@ def test_row_29_with_a_mirror_a_rewind_to_the_very_offset_is_not_undone(
     assert seen(member, Started) == set(range(RECORDS))
 
 
-def test_row_29_a_limit_that_nobody_told_of_costs_one_refused_request(
+def test_row_29_a_limit_that_nobody_reported_costs_one_refused_request(
     kafka: Any, stage_on: Callable[..., Any], eventually: Callable[..., None], tmp_path: Path
 ) -> None:
     """The broker takes 1024 bytes, the client assumes 4096: refused once, then it keeps within 1024."""

@@ -61,9 +61,9 @@ def test_silence_counts_from_the_last_answer(contact: Contact, clock: VirtualClo
     for _ in range(5):
         clock.advance(2.5)
         contact.take_statistics(statistics(1_000_000))
-    for looks in range(1, 6):
+    for checks in range(1, 6):
         clock.advance(2.5)
-        contact.take_statistics(statistics(1_000_000 + looks * 2_500_000))
+        contact.take_statistics(statistics(1_000_000 + checks * 2_500_000))
     assert contact.silence_s == pytest.approx(13.5)
     assert not contact.is_cut_off
     assert not contact.is_newly_unreachable()
@@ -89,15 +89,15 @@ def test_a_commit_is_an_answer_and_connections_that_are_lost_make_lag_unknown(
     contact: Contact, clock: VirtualClock
 ) -> None:
     """Nobody knows where logs end once all connections are gone, long before that is a reason."""
-    contact.look(1, 0.0)
+    contact.check(1, 0.0)
     clock.advance(10.0)
-    contact.look(2, 0.0)
+    contact.check(2, 0.0)
     assert contact.silence_s == 0.0
     contact.note_down()
     assert contact.is_cut_off
     assert not contact.is_unreachable
     # A commit that was acknowledged before the loss may be seen after it.
-    contact.look(3, 0.0)
+    contact.check(3, 0.0)
     clock.advance(2.0)
     contact.take_statistics(statistics(2_500_000))
     assert contact.is_cut_off
@@ -121,24 +121,24 @@ def test_lost_partitions_are_missed_until_the_group_answers(contact: Contact, cl
     assert (contact.lost_s, contact.is_member) == (None, True)
 
 
-def test_the_users_statistics_are_told_to_the_user_too(contact: Contact) -> None:
+def test_the_users_statistics_reach_the_user_too(contact: Contact) -> None:
     """Their `stats_cb` goes on being called, at least as often as they asked for."""
-    told: list[str] = []
-    properties: dict[str, Any] = {"stats_cb": told.append, "statistics.interval.ms": 60_000}
+    reported: list[str] = []
+    properties: dict[str, Any] = {"stats_cb": reported.append, "statistics.interval.ms": 60_000}
     contact.with_statistics(properties)(statistics(1))
-    assert told == [statistics(1)]
+    assert reported == [statistics(1)]
     assert properties == {"statistics.interval.ms": 2_500}
 
 
 def test_a_standstill_begins_when_the_log_goes_on_and_ends_with_the_next_record() -> None:
     """Not with the last record: a log that was quiet for an hour is not late at its next record."""
     where, standstill = TopicPartition("t", 0), Standstill()
-    standstill.look([], 0.0)
-    standstill.look([(where, 7)], 3600.0)
-    standstill.look([(where, 7)], 3610.0)
+    standstill.check([], 0.0)
+    standstill.check([(where, 7)], 3600.0)
+    standstill.check([(where, 7)], 3610.0)
     assert standstill.lasts_s(where, 7, 3610.0) == 10.0
     assert standstill.lasts_s(where, 8, 3610.0) == 0.0
-    standstill.look([(where, 8)], 3611.0)
+    standstill.check([(where, 8)], 3611.0)
     assert standstill.lasts_s(where, 8, 3611.0) == 0.0
-    standstill.look([], 3700.0)
+    standstill.check([], 3700.0)
     assert standstill.lasts_s(where, 8, 3700.0) == 0.0

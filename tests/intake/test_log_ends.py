@@ -61,9 +61,9 @@ class Stand:
         context: Any = SimpleNamespace(owned=self.owned, clock=lambda: 1.0, history=None)
         self.log_ends = LogEnds(context)
 
-    def look(self) -> int | None:
+    def check(self) -> int | None:
         """Look, and return up to where the partition has received."""
-        self.log_ends.look(self.client, [self.assignment])
+        self.log_ends.check(self.client, [self.assignment])
         return self.assignment.received_next
 
 
@@ -83,7 +83,7 @@ def test_what_is_no_record_counts_as_received(
 ) -> None:
     """What the client has passed holds no record; nothing is known of what lies behind."""
     stand = Stand(end, position)
-    assert stand.look() == received_next
+    assert stand.check() == received_next
     assert stand.owned.log_ends.get(P0) == noted
     assert stand.assignment.watermark() == received_next
 
@@ -91,7 +91,7 @@ def test_what_is_no_record_counts_as_received(
 def test_a_log_without_any_record_is_passed() -> None:
     """A start at the earliest offset has no position before something was fetched."""
     stand = Stand(12, 12, received_next=None)
-    assert stand.look() == 12
+    assert stand.check() == 12
     mark = stand.assignment.mark_at(11)
     assert mark is not None
     assert mark.leader_epoch == 3
@@ -101,20 +101,20 @@ def test_a_position_from_before_the_assignment_proves_nothing() -> None:
     """Librdkafka forgets it a moment after the assign; until then it is of another place in the log."""
     stand = Stand(600, 500)
     stand.log_ends.begin(stand.client, [P0])
-    assert stand.look() == 10
+    assert stand.check() == 10
     stand.client.at = -1001
-    assert stand.look() == 10
+    assert stand.check() == 10
     stand.client.at = 11
-    assert stand.look() == 11
+    assert stand.check() == 11
     stand.client.at = 500
-    assert stand.look() == 500
+    assert stand.check() == 500
 
 
 def test_the_highest_started_record_is_no_control_record() -> None:
     """Else a drain would finish all that waits below the end of a transaction."""
     stand = Stand(12, 12)
     stand.assignment.last_received = 9
-    stand.look()
+    stand.check()
     assert stand.assignment.highest_started() == 9
 
 
@@ -123,8 +123,8 @@ def test_an_end_that_was_passed_is_looked_up_again() -> None:
     stand = Stand(5_000, 10)
     ends = stand.owned.log_ends
     ends[P0] = 8
-    stand.log_ends.look_where_passed(stand.client, [stand.assignment])
+    stand.log_ends.check_where_passed(stand.client, [stand.assignment])
     assert ends == {P0: 5_000}
     stand.client.end = 9_000
-    stand.log_ends.look_where_passed(stand.client, [stand.assignment])
+    stand.log_ends.check_where_passed(stand.client, [stand.assignment])
     assert ends == {P0: 5_000}

@@ -47,10 +47,10 @@ class Member:
         self.questions.append(Question(facts, reads, wants_bounds=wants_bounds))
         return self.questions[-1]
 
-    def look(self, after_s: float = 0.5) -> dict[TopicPartition, str]:
+    def check(self, after_s: float = 0.5) -> dict[TopicPartition, str]:
         """Let time pass and the poll thread come round."""
         self.now_s += after_s
-        return self.watch.look()
+        return self.watch.check()
 
     def answer(self, topic_id: bytes | None = None, reading: Reading | None = None) -> None:
         """Answer the last question."""
@@ -82,11 +82,11 @@ class _Owned(dict[TopicPartition, _OwnedPartition]):
         self.saver = saver
 
 
-def _another_id_is_told() -> None:
+def _another_id_is_reported() -> None:
     member = Member(LogFacts(topic_id=ID))
-    member.look()
+    member.check()
     member.answer(OTHER_ID)
-    assert "had the id" in member.look()[P0]
+    assert "had the id" in member.check()[P0]
     assert member.facts.topic_id == ID, "FACT: the new log's id was taken for the old position"
 
 
@@ -94,7 +94,7 @@ def _a_first_id_with_nothing_finished_is_believed() -> None:
     member = Member()
     member.watch.assigned()
     member.answer(ID)
-    assert member.look() == {}
+    assert member.check() == {}
     assert member.facts.topic_id == ID
 
 
@@ -104,68 +104,68 @@ def _a_first_id_behind_a_finished_record_is_not() -> None:
     member.watch.assigned()
     member.assignment.anchor = FIRST
     member.answer(ID)
-    member.look()
+    member.check()
     assert member.facts == LogFacts(witness=FIRST), "FACT: an id was believed that came after a record"
     assert member.questions[-1].facts[P0].witness == FIRST
     member.answer(ID, Reading(FIRST))
-    member.look()
+    member.check()
     assert member.facts.topic_id == ID
 
 
 def _a_witness_stays_until_it_was_seen_again() -> None:
     member = Member(LogFacts(witness=FIRST))
     member.assignment.anchor = LATER
-    member.look()
+    member.check()
     member.answer()
-    member.look()
+    member.check()
     assert member.facts.witness == FIRST, "FACT: a record of an unproved log became the witness"
-    member.look(60.0)
+    member.check(60.0)
     member.answer(None, Reading(FIRST))
-    member.look()
+    member.check()
     assert member.facts.witness == LATER
 
 
 def _silence_is_asked_again_but_not_at_once() -> None:
     member = Member(LogFacts(topic_id=ID))
-    member.look()
+    member.check()
     member.answer()
-    member.look()
+    member.check()
     assert len(member.questions) == 1, "FACT: a silent broker is asked without a pause"
-    member.look(4.0)
-    member.look(4.0)
+    member.check(4.0)
+    member.check(4.0)
     assert len(member.questions) == 2
 
 
 def _who_stood_still_asks() -> None:
     member = Member(LogFacts(topic_id=ID))
-    member.look()
+    member.check()
     member.answer(ID)
-    member.look()
+    member.check()
     assert len(member.questions) == 1
-    member.look(STANDSTILL_S + 1.0)
+    member.check(STANDSTILL_S + 1.0)
     assert len(member.questions) == 2, "FACT: a member that was frozen went on without a question"
 
 
 def _an_older_leader_asks() -> None:
     member = Member(LogFacts(topic_id=ID))
     member.receive(7)
-    member.look()
+    member.check()
     member.answer(ID)
-    member.look()
+    member.check()
     member.receive(8)
-    member.look()
+    member.check()
     assert len(member.questions) == 1
     member.receive(0)
-    member.look()
+    member.check()
     assert len(member.questions) == 2, "FACT: a leader's epoch went down, and nobody was asked"
 
 
 def _an_answer_of_another_epoch_counts_for_nothing() -> None:
     member = Member(LogFacts(topic_id=ID))
-    member.look()
+    member.check()
     member.assignment.epoch = 2
     member.answer(OTHER_ID)
-    assert member.look() == {}, "FACT: a new position was judged by the old one's facts"
+    assert member.check() == {}, "FACT: a new position was judged by the old one's facts"
 
 
 def _each_refresh_asks() -> None:
@@ -174,12 +174,12 @@ def _each_refresh_asks() -> None:
     member.watch.assigned()
     member.answer(ID)
     for _ in range(22):
-        member.look()
+        member.check()
     assert len(member.questions) == 2
 
 
 SCENARIOS = (
-    _another_id_is_told,
+    _another_id_is_reported,
     _a_first_id_with_nothing_finished_is_believed,
     _a_first_id_behind_a_finished_record_is_not,
     _a_witness_stays_until_it_was_seen_again,
@@ -224,10 +224,10 @@ def test_a_log_is_watched(scenario: Callable[[], None]) -> None:
             "",
             _an_answer_of_another_epoch_counts_for_nothing,
         ),
-        (LogWatch._judge, "if reason is None:", "if True:", _another_id_is_told),
-        (LogWatch.look, "now_s - self._looked_s > self._standstill_s or ", "", _who_stood_still_asks),
-        (LogWatch.look, " or self._went_down()", "", _an_older_leader_asks),
-        (LogWatch.look, " or now_s >= self._next_s", "", _each_refresh_asks),
+        (LogWatch._judge, "if reason is None:", "if True:", _another_id_is_reported),
+        (LogWatch.check, "now_s - self._checked_s > self._standstill_s or ", "", _who_stood_still_asks),
+        (LogWatch.check, " or self._went_down()", "", _an_older_leader_asks),
+        (LogWatch.check, " or now_s >= self._next_s", "", _each_refresh_asks),
         (
             LogWatch._ask_later,
             "self._not_before_s = now_s + self._again_s",

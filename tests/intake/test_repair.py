@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from ehkafka.events import ConnectionTrouble, OffsetGap
+from ehkafka.events import ConnectionProblem, OffsetGap
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
 from ehkafka.intake.repair import RETRY_S, GapRepair
 from ehkafka.records import TopicPartition
@@ -26,7 +26,7 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Consumer:
-    """Answers from two logs, notes what is assigned, and fails where it is told to."""
+    """Answers from two logs, notes what is assigned, and fails where it is asked to."""
 
     def __init__(self) -> None:
         self.logs = {P0: (10, 50), P1: (0, 50)}
@@ -71,7 +71,7 @@ class Stage:
     def __init__(self, action: Any, *, cooperative: bool = False) -> None:
         self.consumer = Consumer()
         self.lanes = LaneBench()
-        self.told: list[Any] = []
+        self.reported: list[Any] = []
         self.lost = 0
         self.fatal: list[Exception] = []
         self.begun: list[int] = []
@@ -79,7 +79,7 @@ class Stage:
         for partition in (P0, P1):
             self._own(self.lanes.assign(partition.partition))
         context: Any = SimpleNamespace(
-            owned=self.owned, clock=lambda: self.lanes.now_s, emit=self.told.append, history=None,
+            owned=self.owned, clock=lambda: self.lanes.now_s, emit=self.reported.append, history=None,
             count=self._count, fatal=self.fatal.append, cooperative=cooperative,
         )  # fmt: skip
         membership: Any = SimpleNamespace(begin_anew=self._begin_anew, after_assign=lambda *_arguments: None)
@@ -107,9 +107,9 @@ class Stage:
     def __getitem__(self, partition: TopicPartition) -> Assignment:
         return self.owned[partition].assignment
 
-    def report(self, partition: TopicPartition = P0, *, offset: int = 3, said: str = "out of range") -> None:
+    def report(self, partition: TopicPartition = P0, *, offset: int = 3, text: str = "out of range") -> None:
         """Let librdkafka report a gap, and take a turn."""
-        error = KafkaError(KafkaError._AUTO_OFFSET_RESET, said)
+        error = KafkaError(KafkaError._AUTO_OFFSET_RESET, text)
         message: Any = SimpleNamespace(
             topic=lambda: partition.topic, partition=lambda: partition.partition, offset=lambda: offset
         )
@@ -122,7 +122,7 @@ class Stage:
 
     def of(self, kind: type) -> list[Any]:
         """Events of one kind."""
-        return [event for event in self.told if isinstance(event, kind)]
+        return [event for event in self.reported if isinstance(event, kind)]
 
 
 def test_a_gap_is_jumped_over_and_the_others_go_on_where_they_were() -> None:
@@ -171,7 +171,7 @@ def test_a_broker_that_does_not_answer_is_asked_again_later() -> None:
     stage.consumer.broken = "offsets_for_times"
     stage.report()
     stage.turn()
-    assert [trouble.fatal for trouble in stage.of(ConnectionTrouble)] == [False]
+    assert [problem.fatal for problem in stage.of(ConnectionProblem)] == [False]
     assert stage.fatal == []
     stage.consumer.broken = None
     stage.turn()
@@ -205,7 +205,7 @@ def test_a_position_that_is_in_the_log_after_all_is_read_from_there(action: str)
 
 
 @pytest.mark.parametrize(
-    "report", [{"offset": -1001}, {"offset": 20, "said": "Local: Partition log truncation detected"}]
+    "report", [{"offset": -1001}, {"offset": 20, "text": "Local: Partition log truncation detected"}]
 )
 def test_a_log_that_was_cut_and_written_again_is_a_gap_though_it_has_the_offset(report: Any) -> None:
     """Other records are there now; reading on would miss them without a word."""

@@ -32,29 +32,29 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def told() -> list[Event]:
+def reported() -> list[Event]:
     """Collect what is emitted."""
     return []
 
 
 @pytest.fixture
-def throttle(clock: VirtualClock, told: list[Event]) -> Throttle:
+def throttle(clock: VirtualClock, reported: list[Event]) -> Throttle:
     """Return one that has heard nothing yet."""
-    return Throttle(clock.now_s, told.append)
+    return Throttle(clock.now_s, reported.append)
 
 
-def test_what_brokers_say_is_summed_up_and_told(throttle: Throttle, told: list[Event]) -> None:
+def test_what_brokers_say_is_summed_up_and_reported(throttle: Throttle, reported: list[Event]) -> None:
     """Each answer that was held back counts; the zero that ends it does not."""
     for throttle_s in (1.5, 0.25, 0.0):
         throttle.heard(ThrottleEvent(BROKER, 1, throttle_s))
     assert throttle.total_s == 1.75
-    assert told == [Throttled(BROKER, 1.5), Throttled(BROKER, 0.25)]
+    assert reported == [Throttled(BROKER, 1.5), Throttled(BROKER, 0.25)]
 
 
 def test_silence_proves_nothing_until_a_while_after_the_last_throttling(
     throttle: Throttle, clock: VirtualClock
 ) -> None:
-    """The time that was told, and the time of a fetch that finds nothing; a shorter one ends nothing."""
+    """The time that was reported, and the time of a fetch that finds nothing; a shorter one ends nothing."""
     assert not throttle.is_recent
     throttle.heard(ThrottleEvent(BROKER, 1, 3.0))
     throttle.heard(ThrottleEvent(BROKER, 2, 0.5))
@@ -88,7 +88,7 @@ class Stand:
             flow=SimpleNamespace(paused=set()),
             idle_s=5.0,
             hooks=SimpleNamespace(on_idle=lambda _partition: self.idle.set()),
-            hook_threads=SimpleNamespace(submit=_run_at_once, look=lambda: None),
+            hook_threads=SimpleNamespace(submit=_run_at_once, check=lambda: None),
         )
         self.watch = ProgressWatch(self.context, [], 300.0)
 
@@ -98,16 +98,16 @@ def test_nothing_is_idle_while_a_broker_throttles(throttle: Throttle, clock: Vir
     stand = Stand(throttle, clock)
     for _ in range(20):
         throttle.heard(ThrottleEvent(BROKER, 1, 1.0))
-        stand.watch.look()
+        stand.watch.check()
         clock.advance(1.0)
     assert not stand.idle.is_set()
     clock.advance(AFTERMATH_S - 0.1)
-    stand.watch.look()
+    stand.watch.check()
     clock.advance(4.9)
-    stand.watch.look()
+    stand.watch.check()
     assert not stand.idle.is_set()
     clock.advance(0.2)
-    stand.watch.look()
+    stand.watch.check()
     assert stand.idle.is_set()
 
 
@@ -116,7 +116,7 @@ def test_a_partition_behind_the_known_end_is_not_idle(throttle: Throttle, clock:
     stand = Stand(throttle, clock)
     stand.context.owned.log_ends[P0] = 11
     for _ in range(20):
-        stand.watch.look()
+        stand.watch.check()
         clock.advance(1.0)
     assert not stand.idle.is_set()
 
@@ -126,7 +126,7 @@ def test_nothing_is_idle_before_the_first_answer(throttle: Throttle, clock: Virt
     stand = Stand(throttle, clock)
     del stand.context.owned.log_ends[P0]
     for _ in range(20):
-        stand.watch.look()
+        stand.watch.check()
         clock.advance(1.0)
     assert not stand.idle.is_set()
 

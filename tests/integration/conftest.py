@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ehkafka.testing.kafka.broker import KafkaBroker
 
 MEMBER = Path(__file__).with_name("member.py")
-LOOK_S = 0.01
+CHECK_S = 0.01
 # A broker that has just started answers so.
 NOT_YET = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -47,7 +47,7 @@ def wait_until(condition: Callable[[], object], what: Any, timeout_s: float = 30
     while not condition():
         if time.monotonic() > deadline_s:
             raise AssertionError(f"not within {timeout_s:g} s: {what() if callable(what) else what}")
-        time.sleep(LOOK_S)
+        time.sleep(CHECK_S)
 
 
 class Load:

@@ -37,12 +37,12 @@ class Replaced:
     """Hears of replaced logs."""
 
     def __init__(self) -> None:
-        self.told: list[LogReplaced] = []
+        self.reported: list[LogReplaced] = []
 
     def on_event(self, event: Any) -> None:
         """Keep it."""
         if isinstance(event, LogReplaced):
-            self.told.append(event)
+            self.reported.append(event)
 
 
 @pytest.fixture
@@ -111,10 +111,10 @@ def test_a_running_member_begins_the_new_log_at_its_beginning(
     narrow.wait_until_committed({0: NEW})
     eventually(lambda: values >= ALL_NEW, lambda: missing(values))
     narrow.wait_until_committed({0: NEW})
-    [told] = replaced.told
-    assert (told.partition, told.resumed_at) == ((narrow.topic, 0), 0)
+    [reported] = replaced.reported
+    assert (reported.partition, reported.resumed_at) == ((narrow.topic, 0), 0)
     # Where the broker does not name the topic in time, as while it is made, the witness tells.
-    assert "had the id" in told.reason or "the record at" in told.reason
+    assert "had the id" in reported.reason or "the record at" in reported.reason
     app.stop()
 
 
@@ -172,7 +172,7 @@ def test_a_commit_of_the_old_log_does_not_decide(narrow: Any) -> None:
     narrow.wait_until_committed({0: NEW})
     second.stop()
     assert values >= ALL_NEW, missing(values)
-    assert [(told.next_offset, told.resumed_at) for told in replaced.told] == [(OLD, 0)]
+    assert [(reported.next_offset, reported.resumed_at) for reported in replaced.reported] == [(OLD, 0)]
 
 
 def commit_of(stage: Any) -> KafkaPartition:
@@ -264,5 +264,5 @@ def test_the_mirror_disproves_a_commit_without_metadata(narrow: Any, eventually:
     narrow.wait_until_committed({0: NEW})
     second.stop()
     assert values >= ALL_NEW, missing(values)
-    assert len(replaced.told) == 1
+    assert len(replaced.reported) == 1
     assert mirrored().next_offset == NEW

@@ -117,7 +117,7 @@ def marked(output: str, mark: str) -> list[str]:
 
 
 def test_every_step_is_well(guarded: KafkaBroker, check: Callable[..., tuple[int, str]]) -> None:
-    """All steps pass over SASL PLAIN and TLS, the certificate, the lag and the clock are told."""
+    """All steps pass over SASL PLAIN and TLS, the certificate, the lag and the clock are reported."""
     guarded_commit(guarded, {0: 1})
     code, output = check()
     assert code == 0
@@ -236,11 +236,11 @@ def denied_filter(binding: AclBinding) -> Any:
     )  # fmt: skip
 
 
-def by_token(guarded: KafkaBroker, authority: str, life_s: float, told_s: float) -> Report:
-    """Check with a token that lives so long, while the client is told another life."""
+def by_token(guarded: KafkaBroker, authority: str, life_s: float, reported_s: float) -> Report:
+    """Check with a token that lives so long, while the client hears of another life."""
 
     def fetch(_config: str) -> tuple[str, float]:
-        return unsecured_token("app", life_s), time.time() + told_s
+        return unsecured_token("app", life_s), time.time() + reported_s
 
     endpoint = ehkafka.Endpoint.kafka(
         guarded.bootstrap_for("entra"),
@@ -267,10 +267,10 @@ def test_a_good_token(guarded: KafkaBroker, authority: str) -> None:
     assert "eyJ" not in orjson.dumps(report.as_dict()).decode()
 
 
-@pytest.mark.parametrize("told_s", [300.0, -5.0])
-def test_an_expired_token(guarded: KafkaBroker, authority: str, told_s: float) -> None:
+@pytest.mark.parametrize("reported_s", [300.0, -5.0])
+def test_an_expired_token(guarded: KafkaBroker, authority: str, reported_s: float) -> None:
     """It is found before a client is opened, whether the callback tells of it or hides it."""
-    report = by_token(guarded, authority, -5.0, told_s)
+    report = by_token(guarded, authority, -5.0, reported_s)
     assert report.exit_code == 3
     (failed,) = failures(report)
     assert failed.name == "token"

@@ -38,7 +38,7 @@ class Stand:
     def open(
         self, *, bootstrap: str | None = None, choices: dict[str, Any] | None = None, **more: Any
     ) -> Any:
-        """Open a consumer, which commits when it is told to."""
+        """Open a consumer, which commits when it is asked to."""
         config = {
             "bootstrap.servers": bootstrap or self.stage.broker.bootstrap,
             "group.id": self.stage.group,
@@ -116,7 +116,7 @@ def read(consumer: Any, done: Callable[[list[bytes]], bool], what: str) -> list[
     return values
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+def reported(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return the lines about logs that are others."""
     return [record.getMessage() for record in caplog.records if IN_ANOTHER_LOG in record.getMessage()]
 
@@ -147,9 +147,9 @@ def test_a_running_one_tells_and_goes_on(stand: Stand, caplog: pytest.LogCapture
     consumer = stand.open()
     old = work_off_old(stand, consumer).offset
     stand.make_anew()
-    read(consumer, lambda values: values[-1:] == [b"new-79"] and bool(told(caplog)), "it never told")
+    read(consumer, lambda values: values[-1:] == [b"new-79"] and bool(reported(caplog)), "it never reported")
     consumer.poll(1.5)
-    [line] = told(caplog)
+    [line] = reported(caplog)
     assert "had the id" in line or "the record at" in line
     assert "(as confluent-kafka does; seek()" in line
     assert old < NEW
@@ -202,10 +202,10 @@ def test_an_app_takes_a_drop_ins_word(stand: Stand, caplog: pytest.LogCaptureFix
         app.stop()
     second = stand.open()
     ends_s = time.monotonic() + LIMIT_S
-    while not told(caplog):
+    while not reported(caplog):
         assert time.monotonic() < ends_s, "FACT: it went on in another log without a word"
         second.poll(0.1)
-    assert f"position {at.offset} " in told(caplog)[0]
+    assert f"position {at.offset} " in reported(caplog)[0]
     second.close()
     ends_s = time.monotonic() + 8.0
     while any(one.name == "ehkafka-log" for one in threading.enumerate()):
@@ -243,7 +243,7 @@ def test_the_mirror_disproves_a_commit_without_metadata(stand: Stand) -> None:
     choices = {"mirror": StoreMirror(store=store, interval_s=0.1, namespace="ns")}
     first = stand.open(choices=choices)
     # As if the broker had found the metadata too long.
-    first._parts.log_guard.facts.refused()
+    first._members.log_guard.facts.refused()
     stand.fill("old", OLD)
     read(first, lambda values: len(values) == OLD, "the old log")
     name = f"ns/{stand.stage.topic}/{stand.stage.group}/checkpoint/0"

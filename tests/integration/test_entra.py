@@ -12,7 +12,7 @@ import ehkafka
 from ehkafka.endpoint.client import open_producer
 from ehkafka.endpoint.properties.layers import producer_properties
 from ehkafka.errors import EhkafkaError
-from ehkafka.events import ConnectionTrouble, Event, TokenRefreshed, TokenRefreshFailed
+from ehkafka.events import ConnectionProblem, Event, TokenRefreshed, TokenRefreshFailed
 from ehkafka.testing.identity_endpoint import IdentityEndpoint
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
@@ -127,7 +127,7 @@ def test_tokens_are_refreshed_while_idle_and_while_busy(
     assert endpoint.tokens.attempts == len(identity.requests) <= 6
     assert len({event.life_s for event in heard.of(TokenRefreshed)}) >= 2
     assert heard.of(TokenRefreshFailed) == []
-    assert [event for event in heard.of(ConnectionTrouble) if "AUTHENTICATION" in event.code] == []
+    assert [event for event in heard.of(ConnectionProblem) if "AUTHENTICATION" in event.code] == []
     assert statistics.authentications() >= 6
     for token in identity.issued:
         assert token not in caplog.text + repr(heard.events) + repr(apps[0].snapshot())
@@ -187,7 +187,7 @@ def test_consumption_goes_on_soon_after_the_token_endpoint_heals(
         assert heard[name].of(TokenRefreshFailed), name
         # Neither a busy loop at the token endpoint nor a storm of errors from the broker.
         assert requests[name] <= 2 * lasted_s, name
-        assert len(heard[name].of(ConnectionTrouble)) < 10 * lasted_s, name
+        assert len(heard[name].of(ConnectionProblem)) < 10 * lasted_s, name
 
 
 def test_a_stop_waits_for_no_token(
@@ -238,7 +238,7 @@ def start_together(apps: list[ehkafka.App]) -> None:
 
 def is_refused(heard: Heard) -> bool:
     """Say whether the broker refused the app's token."""
-    return any("invalid_token" in event.error for event in heard.of(ConnectionTrouble))
+    return any("invalid_token" in event.error for event in heard.of(ConnectionProblem))
 
 
 def refusals(heard: dict[str, Heard]) -> str:

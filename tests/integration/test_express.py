@@ -213,22 +213,22 @@ def test_the_history_of_chunks_tells_what_happened(kafka: KafkaBroker, tmp_path:
     orders = produced(kafka, RECORDS // 4)
     history = tmp_path / "history.jsonl"
     arguments = ("--express", "always", "--history", str(history))
-    member = Member(orders, "told", tmp_path / "told", *arguments)
+    member = Member(orders, "reported", tmp_path / "reported", *arguments)
     try:
-        wait_until_committed(orders, "told", member)
+        wait_until_committed(orders, "reported", member)
         assert member.stop() > CHUNK_RECORDS_MIN
     finally:
         member.close()
     calls = list(read_calls(member.calls))
     assert sequences(calls) == orders.expected
-    told = list(read_history([history]))
-    verdict = check_history(told)
+    reported = list(read_history([history]))
+    verdict = check_history(reported)
     assert verdict.ok, verdict.report()
     assert verdict.duplicates == 0
     begun = {call[2:5]: call.at_ns for call in calls if call.kind == BEGUN}
     ended = {call[2:5]: call.at_ns for call in calls if call.kind != BEGUN}
     seen = 0
-    for event in told:
+    for event in reported:
         if isinstance(event, Started | Finished):
             name = (event.attempt, event.partition.partition, event.offset)
             seen += 1

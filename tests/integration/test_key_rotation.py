@@ -8,7 +8,7 @@ import pytest
 
 import ehkafka
 from ehkafka.errors import EhkafkaError
-from ehkafka.events import ClientLogged, ConnectionTrouble, CredentialRotated, CredentialUnusable, Event
+from ehkafka.events import ClientLogged, ConnectionProblem, CredentialRotated, CredentialUnusable, Event
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
 from ehkafka.testing.kafka.server_identity import issue_identity
@@ -66,9 +66,9 @@ class Events:
         """Return those of a kind."""
         return [event for event in self.heard if type(event) is kind]
 
-    def refusals(self) -> list[ConnectionTrouble]:
+    def refusals(self) -> list[ConnectionProblem]:
         """Return how often the broker has refused the key."""
-        return [event for event in self.of(ConnectionTrouble) if event.code == "_AUTHENTICATION"]
+        return [event for event in self.of(ConnectionProblem) if event.code == "_AUTHENTICATION"]
 
     def authentications(self) -> list[ClientLogged]:
         """Return how often the broker has taken it, by what the client logs while it is asked to."""
@@ -98,7 +98,7 @@ class Subject:
             "ssl.ca.location": str(authority),
         }
         self.endpoint = ehkafka.Endpoint.connection_string(value, properties=moved)
-        # The client then tells of each authentication, and would tell of a key if it ever told one.
+        # The client then tells of each authentication, and would tell of a key if it ever reported one.
         # With a session shorter than the broker's restart the group would be formed anew, which takes one.
         debug = {"debug": "security", "log_level": 7, "session.timeout.ms": 30_000}
         self.app = stage.app(endpoint=self.endpoint, consumer=debug)
@@ -170,7 +170,7 @@ def test_a_rotated_key_is_taken_up_from_a_file_and_from_a_callable_without_a_res
         subject.stage.wait_until_committed(subject.load.ends)
         assert subject.app.state == "running"
         assert len(subject.events.of(CredentialRotated)) == 1
-    assert len(late.events.of(CredentialUnusable)) == 1, "one reason is told once in half a minute"
+    assert len(late.events.of(CredentialUnusable)) == 1, "one reason is reported once in half a minute"
 
     assert_hidden([caplog.text, *map(repr, map(vars, caplog.records)), *early.shown(), *late.shown()])
     assert_hidden([file.read_text() for file in tmp_path.rglob("*") if file.is_file() and file != path])

@@ -69,7 +69,7 @@ def storage(azurite: Azurite) -> Storage:
     return Storage(azurite)
 
 
-class Told:
+class Reported:
     """A hook that keeps events."""
 
     def __init__(self) -> None:
@@ -136,19 +136,19 @@ def test_a_group_whose_offsets_are_gone_resumes_from_the_mirror(
     assert set(stage.committed().values()) == {None}
     load.produce(100)
     seen: list[tuple[int, int]] = []
-    told = Told()
+    reported = Reported()
     second = stage.app(
         lambda record: seen.append((record.partition(), record.offset())),
         mirror=storage.mirror(),
         commit_interval_s=0.1,
     )
-    second.add_hook(told)
+    second.add_hook(reported)
     second.start()
     stage.wait_until_committed(load.ends)
     second.stop()
     assert len(seen) == 100
     assert all(offset >= begins[partition] for partition, offset in seen)
-    used = {e.partition.partition: e.next_offset for e in told.events if isinstance(e, MirrorUsed)}
+    used = {e.partition.partition: e.next_offset for e in reported.events if isinstance(e, MirrorUsed)}
     assert used == begins
 
 

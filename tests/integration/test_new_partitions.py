@@ -19,7 +19,7 @@ pytestmark = pytest.mark.broker
 
 RECORDS = 60
 # How often the client looks for new partitions.
-LOOK_MS = 2_000
+CHECK_MS = 2_000
 
 
 class Handled:
@@ -56,7 +56,7 @@ def test_what_was_written_to_a_new_partition_before_it_is_seen_is_handled(
         handled,
         start="latest",
         commit_metadata_bytes_max=bytes_max,
-        consumer={"topic.metadata.refresh.interval.ms": LOOK_MS},
+        consumer={"topic.metadata.refresh.interval.ms": CHECK_MS},
     )
     app.start()
     eventually(lambda: stage.committed() == {0: 0, 1: 0}, stage.committed)

@@ -65,7 +65,7 @@ def test_a_broker_outage_longer_than_the_session_is_survived(
 def test_a_stop_without_a_broker_ends_in_time_and_says_so(
     stage_on: Callable[..., Any], own_broker: KafkaBroker, eventually: Callable[..., None]
 ) -> None:
-    """With the broker gone, a stop ends within its time; the commit that failed is told."""
+    """With the broker gone, a stop ends within its time; the commit that failed is reported."""
     stage = stage_on(own_broker)
     load = stage.load()
     load.produce(500)

@@ -151,20 +151,20 @@ def test_a_poison_storm_and_the_way_back(
 
 
 def check_letters(stage: Any, letters: list[Any], poisoned: dict[Place, tuple[bytes, bytes]]) -> None:
-    """Each poisoned record has one letter with its key, value and fate; a key's letters are in order."""
+    """Each poisoned record has one letter with key, value and reason; a key's letters are in order."""
     last: dict[bytes, int] = {}
     seen: set[Place] = set()
     for letter in letters:
-        said = headers_of(letter)
-        place = (int(said["ehkafka-origin-partition"]), int(said["ehkafka-origin-offset"]))
+        text = headers_of(letter)
+        place = (int(text["ehkafka-origin-partition"]), int(text["ehkafka-origin-offset"]))
         assert place not in seen
         seen.add(place)
         assert (letter.key(), letter.value()) == poisoned[place]
-        assert said["number"] == letter.value().decode().rpartition("-")[2]
-        assert said["ehkafka-origin-topic"] == stage.topic
-        assert said["ehkafka-error-type"] == "ValueError"
-        assert said["ehkafka-attempts"] == str(ATTEMPTS)
-        assert said["ehkafka-group"] == stage.group
+        assert text["number"] == letter.value().decode().rpartition("-")[2]
+        assert text["ehkafka-origin-topic"] == stage.topic
+        assert text["ehkafka-error-type"] == "ValueError"
+        assert text["ehkafka-attempts"] == str(ATTEMPTS)
+        assert text["ehkafka-group"] == stage.group
         assert last.get(letter.key(), -1) < place[1]
         last[letter.key()] = place[1]
     assert seen == set(poisoned)

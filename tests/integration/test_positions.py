@@ -43,15 +43,15 @@ class Seen:
 
 
 class Gaps:
-    """A hook that keeps the gaps that were told."""
+    """A hook that keeps the gaps that were reported."""
 
     def __init__(self) -> None:
-        self.told: list[OffsetGap] = []
+        self.reported: list[OffsetGap] = []
 
     def on_event(self, event: object) -> None:
         """Take any event."""
         if isinstance(event, OffsetGap):
-            self.told.append(event)
+            self.reported.append(event)
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_an_operators_rewind_is_obeyed(narrow: Any) -> None:
 def test_a_commit_outside_of_the_log_follows_the_policy(
     narrow: Any, gaps: Gaps, wanted: int, action: str, lost: int, handled: list[int]
 ) -> None:
-    """Of a log of 10 to 12: the gap is told with its size and committed, so a restart tells nothing."""
+    """Of a log of 10 to 12: the gap is reported with its size and committed, so a restart is silent."""
     fill(narrow, 12)
     narrow.broker.delete_records(narrow.topic, 0, 10)
     narrow.broker.set_committed(narrow.group, {(narrow.topic, 0): wanted})
@@ -179,7 +179,7 @@ def test_a_commit_outside_of_the_log_follows_the_policy(
         narrow.wait_until_committed({0: next_offset})
         app.stop()
         fill(narrow, 1)
-    (gap,) = gaps.told
+    (gap,) = gaps.reported
     assert (gap.wanted_offset, gap.log_start, gap.log_end) == (wanted, 10, 12)
     assert (gap.lost_records, gap.resumed_at) == (lost, 10 if action == "earliest" else 12)
     assert sorted(seen.offsets.get(0, [])) == [*handled, 12]
@@ -202,7 +202,7 @@ def test_a_topic_that_was_made_anew_begins_a_new_epoch(narrow: Any, gaps: Gaps) 
     app.start()
     narrow.wait_until_committed({0: 5})
     assert sorted(seen.offsets[0]) == list(range(5))
-    assert [(gap.wanted_offset, gap.log_end, gap.lost_records) for gap in gaps.told] == [(20, 5, 0)]
+    assert [(gap.wanted_offset, gap.log_end, gap.lost_records) for gap in gaps.reported] == [(20, 5, 0)]
 
 
 def test_ten_deletions_under_load_are_reported_to_the_record(narrow: Any, gaps: Gaps) -> None:
@@ -219,8 +219,8 @@ def test_ten_deletions_under_load_are_reported_to_the_record(narrow: Any, gaps: 
         narrow.broker.delete_records(narrow.topic, 0, 200 * round_ - 20)
         narrow.wait_until_committed({0: 200 * round_})
     app.stop()
-    lost = [offset for gap in gaps.told for offset in range(gap.wanted_offset, gap.resumed_at or 0)]
-    assert len(lost) == sum(gap.lost_records for gap in gaps.told) > 0
+    lost = [offset for gap in gaps.reported for offset in range(gap.wanted_offset, gap.resumed_at or 0)]
+    assert len(lost) == sum(gap.lost_records for gap in gaps.reported) > 0
     assert sorted(seen.offsets[0] + lost) == list(range(2_000))
 
 
@@ -276,7 +276,7 @@ def test_latest_is_committed_before_the_first_record(narrow: Any) -> None:
         pytest.param(lambda _now: lambda _topic, partition: 4 + partition, id="callable-offset"),
     ],
 )
-def test_a_new_group_begins_where_it_was_told(narrow: Any, start: Callable[[datetime], Any]) -> None:
+def test_a_new_group_begins_where_it_was_asked_to(narrow: Any, start: Callable[[datetime], Any]) -> None:
     """A group without a commit begins at an offset, at a time, or at what a callable says."""
     now = datetime.now(UTC)
     now_ms = int(now.timestamp() * 1000)

@@ -149,14 +149,14 @@ def oversleep(app: ehkafka.App, seconds: float) -> list[int]:
     """Keep an app's poll thread from polling, once; what is returned gets the time when that begins."""
     runtime: Any = app._runtime
     began_ns: list[int] = []
-    look = runtime.loop._slow_look
+    check = runtime.loop._slow_check
 
     def sleep_once() -> None:
-        runtime.loop._slow_look = look
+        runtime.loop._slow_check = check
         began_ns.append(time.monotonic_ns())
         time.sleep(seconds)
 
-    runtime.loop._slow_look = sleep_once
+    runtime.loop._slow_check = sleep_once
     return began_ns
 
 

@@ -66,8 +66,8 @@ def test_replicas_under_one_name_reset_once_and_lose_nothing(
     for replica in replicas:
         replica.terminate()
     assert [replica.wait(15.0) for replica in replicas] == [0, 0, 0], stage.logs()
-    said = "".join(replica.log.read_text() for replica in replicas)
-    resets = re.findall(r".*was reset to start=.*", said)
+    text = "".join(replica.log.read_text() for replica in replicas)
+    resets = re.findall(r".*was reset to start=.*", text)
     assert len(resets) == 1, f"FACT: {resets}"
     events = read_history([path for replica in replicas for path in replica.histories])
     finished = {(one.partition.partition, one.offset) for one in events if isinstance(one, Finished)}

@@ -38,8 +38,8 @@ class Blocking:
 def saved(stage: Any) -> tuple[int, tuple[tuple[int, int], ...]]:
     """Return the group's commit of partition 0 and what it says is finished above."""
     for found in commits(stage.broker.bootstrap, stage.group, stage.topic):
-        said = decode(found.metadata or "", found.offset)
-        return found.offset, said.ranges.finished if isinstance(said, CommitMetadata) else ()
+        decoded = decode(found.metadata or "", found.offset)
+        return found.offset, decoded.ranges.finished if isinstance(decoded, CommitMetadata) else ()
     return -1, ()
 
 

@@ -97,7 +97,7 @@ def test_a_drop_in_reads_and_commits_on_a_guarded_broker(
         assert [p.offset for p in consumer.commit(found[4], asynchronous=False)] == [5]
         assert [p.offset for p in consumer.committed([partition], timeout=10.0)] == [5]
         consumer.commit(found[6])
-        assert RIGHT_KEY not in repr(consumer) + repr(vars(consumer)) + repr(vars(consumer._parts))
+        assert RIGHT_KEY not in repr(consumer) + repr(vars(consumer)) + repr(vars(consumer._members))
     assert stage.committed() == {0: 7}
 
 
@@ -114,10 +114,10 @@ def test_a_wrong_key_is_refused_with_a_clear_error_without_the_key(
     )
     with pytest.raises(ehkafka.errors.EndpointError) as refused:
         app.start()
-    said = str(refused.value)
-    assert "_AUTHENTICATION" in said
+    shown = str(refused.value)
+    assert "_AUTHENTICATION" in shown
     chain = "".join(map(repr, _with_causes(refused.value)))
-    for text in (said, chain, caplog.text):
+    for text in (shown, chain, caplog.text):
         assert WRONG_KEY not in text
         assert secret(WRONG_KEY) not in text
 

@@ -77,7 +77,7 @@ class Group:
             one.partition: member.pid for member in self.running for one in member.assigned()
         }
 
-    def told(self) -> str:
+    def reported(self) -> str:
         """Return what a failed wait shows."""
         return f"{len(self.running)} processes, owners {self._written()}\n{self.stage.logs()}"
 
@@ -106,7 +106,7 @@ class Group:
 
     def _written(self) -> dict[int, int]:
         found = read_owners(self._store, "ns", self.stage.group, self.stage.topic)
-        return {number: pid(said.owner) for number, (said, _) in found.items() if not said.is_released}
+        return {number: pid(text.owner) for number, (text, _) in found.items() if not text.is_released}
 
 
 def pid(owner: str) -> int:
@@ -140,27 +140,27 @@ def test_partitions_and_the_owners_table_follow_processes_that_come_go_and_die(
     load.start()
     for more in (1, 3):
         group.start(more)
-        eventually(group.is_settled, group.told)
+        eventually(group.is_settled, group.reported)
     assert group.pids() == {member.pid for member in group.running}
     for _ in range(KILLS):
         group.start(PARTITIONS + 1 - len(group.running))
-        eventually(group.is_settled, group.told)
+        eventually(group.is_settled, group.reported)
         killed = dice.choice([member for member in group.running if member.assigned()])
         group.kill(killed)
-        eventually(group.is_settled, group.told, SESSION_S + TAKE_OVER_SLACK_S)
+        eventually(group.is_settled, group.reported, SESSION_S + TAKE_OVER_SLACK_S)
         assert group.pids() == {member.pid for member in group.running}
         group.stop(2)
-        eventually(group.is_settled, group.told)
+        eventually(group.is_settled, group.reported)
     load.stop()
     stage.wait_until_committed(load.ends)
     assert IDLE not in load.ends
     group.stop(2)
-    eventually(group.is_settled, group.told)
+    eventually(group.is_settled, group.reported)
     assert [row["lag"] for row in group.table()] == [0] * PARTITIONS
     (last,) = group.running
     group.kill(last)
     time_then_s = time.time() + LATE_S + 1.0
     monkeypatch.setattr("ehkafka.cli.owners.time", SimpleNamespace(time=lambda: time_then_s))
-    eventually(lambda: {row["state"] for row in group.table()} == {"gone"}, group.told)
+    eventually(lambda: {row["state"] for row in group.table()} == {"gone"}, group.reported)
     verdict = stage.verdict()
     assert verdict.ok, verdict.report()

@@ -140,7 +140,7 @@ def test_row_24_a_throttled_fetch_is_no_proof_of_having_caught_up(
         time.sleep(0.002)
     took_s = time.monotonic() - began_s
     assert caught_up_early == []
-    # The quota was felt, told, thinned in the log alone, and summed up.
+    # The quota was felt, reported, thinned in the log alone, and summed up.
     assert events.of(Throttled)
     assert app.snapshot().throttled_s > 0.5
     fetches = [fetch for fetch in proxy.seen(ApiKey.FETCH) if fetch.sent_at_s < began_s + took_s]
@@ -154,5 +154,5 @@ def test_row_24_a_throttled_fetch_is_no_proof_of_having_caught_up(
     verdict = stage.verdict()
     assert verdict.ok, verdict.report()
     assert app.snapshot().counters["PartitionAssigned"] == 4
-    told = sum(event.throttle_s for event in events.of(Throttled))
-    assert app.snapshot().throttled_s == pytest.approx(told)
+    reported = sum(event.throttle_s for event in events.of(Throttled))
+    assert app.snapshot().throttled_s == pytest.approx(reported)

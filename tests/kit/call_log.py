@@ -1,6 +1,6 @@
 """A log that handlers keep of their own calls, cheap enough for the quickest of them.
 
-A history is told by the engine, and writing one takes longer than the handlers that chunks are for. Here the
+A history comes from the engine, and writing one takes longer than the handlers that chunks are for. Here the
 handler itself notes when a call begins and ends, in 24 bytes of a file that is mapped into memory: about a
 microsecond a note, in one order over all threads, and what is noted survives `kill -9` (not the machine). The
 log judges nothing. Notes are taken on any thread of one process; read by another process or afterwards.

@@ -44,8 +44,8 @@ _WORDS = ("", "a", "qABCD", "héllo wörld", "x" * 300, "avro/binary+0123", "\n"
 class Failure(Exception):  # noqa: N818 - a finding, not an error of the caller
     """An input that broke a rule; `buffer` replays it."""
 
-    def __init__(self, buffer: bytes, said: str) -> None:
-        super().__init__(f"{said}: bytes.fromhex({buffer.hex()!r})")
+    def __init__(self, buffer: bytes, text: str) -> None:
+        super().__init__(f"{text}: bytes.fromhex({buffer.hex()!r})")
         self.buffer = buffer
 
 

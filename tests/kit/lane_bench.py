@@ -119,7 +119,7 @@ class LaneBench:
         lanes = [lane for assignment in dispatcher.assignments.values() for lane in assignment.lanes]
         counts = (dispatcher.backlog_records, dispatcher.backlog_bytes)
         parked = (dispatcher.parked_records, dispatcher.parked_bytes)
-        waiting = dispatcher.holds.held or dispatcher.verdicts.awaited
+        waiting = dispatcher.holds.held or dispatcher.decisions.awaited
         chunks = [chunk for assignment in dispatcher.assignments.values() for chunk in assignment.chunks]
         return not (any(counts) or any(parked) or lanes or dispatcher.ready or waiting or chunks)
 

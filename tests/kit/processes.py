@@ -1,7 +1,7 @@
 """A member of a group as a process of its own, for tests that kill, freeze and restart members.
 
 Responsible for the process alone: start, signals, exit code, its output and the histories it wrote. What
-the process does is the program's business; it is told where to write its history with `--history PATH`,
+the process does is the program's business; it is reported where to write its history with `--history PATH`,
 and it must leave when its standard input ends, so that it never outlives who started it. Called by tests
 on one thread.
 """
@@ -119,7 +119,7 @@ class MemberProcess:
         return self._tail.assigned() if self.is_running else {}
 
     def events(self) -> list[events.HistoryEvent]:
-        """Return what it told in its last start so far. For small histories."""
+        """Return what it reported in its last start so far. For small histories."""
         with self.histories[-1].open("rb") as file:
             return [decode_event(line) for line in file if line.endswith(b"\n")]
 

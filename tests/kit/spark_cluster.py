@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 START_S = 120.0
 STOP_S = 10.0
-LOOK_S = 0.05
+CHECK_S = 0.05
 # For processes that live for seconds, the second compiler and parallel collectors cost more than they bring.
 _QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -134,9 +134,9 @@ class SparkCluster:
         except subprocess.TimeoutExpired:
             raise EndpointError(f"spark-submit took more than {timeout_s:.0f} s.\n{self._logs()}") from None
         if done.returncode != 0:
-            said = "\n".join(line for line in done.stderr.splitlines() if not line.startswith("\tat "))
+            shown = "\n".join(line for line in done.stderr.splitlines() if not line.startswith("\tat "))
             raise EndpointError(
-                f"spark-submit ended with {done.returncode}\n{done.stdout[-2000:]}\n{said[-8000:]}"
+                f"spark-submit ended with {done.returncode}\n{done.stdout[-2000:]}\n{shown[-8000:]}"
             )
         return done.stdout
 
@@ -174,7 +174,7 @@ class SparkCluster:
             ended = [each.exit_code for each in self._processes if each.exit_code is not None]
             if ended or time.monotonic() > deadline_s:
                 raise EndpointError(f"The Spark cluster did not come up on {self.url}:\n{self._logs()}")
-            time.sleep(LOOK_S)
+            time.sleep(CHECK_S)
 
     def _logs(self) -> str:
         """Return the end of what each process has said."""

@@ -1,6 +1,6 @@
 """Histories written by hand: a short notation for tests of checkers and of what reads histories.
 
-Every call appends events of one process to one partition, unless told otherwise, and returns the story.
+Every call appends events of one process to one partition, unless asked otherwise, and returns the story.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from ehkafka.lanes.chunk import Chunk, can_tell, left_in
+from ehkafka.lanes.chunk import Chunk, can_report, left_in
 from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.express import READY_LANES_MIN
@@ -67,7 +67,7 @@ def waiting(assignment: Assignment) -> list[list[int]]:
 
 def test_this_interpreter_tells_exactly_how_far_a_list_iterator_is() -> None:
     """Commits rest on it: never an estimate, and emptied in one step."""
-    assert can_tell()
+    assert can_report()
     items = list(range(1_000))
     iterator = iter(items)
     for number in range(1_000):
@@ -80,7 +80,7 @@ def test_this_interpreter_tells_exactly_how_far_a_list_iterator_is() -> None:
 def test_an_interpreter_that_cannot_tell_gets_no_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Elsewhere plain lanes."""
     monkeypatch.setattr("ehkafka.lanes.chunk.sys._is_gil_enabled", lambda: False, raising=False)
-    assert not can_tell()
+    assert not can_report()
 
 
 def test_a_chunk_runs_in_order_and_is_counted_once(bench: LaneBench) -> None:
@@ -214,7 +214,7 @@ def test_a_failure_ends_the_chunk_and_the_key_waits(bench: LaneBench) -> None:
 
 
 def test_lanes_take_over_where_keys_count(bench: LaneBench) -> None:
-    """A paused key, a fate, an unopened partition: every record has a lane."""
+    """A paused key, one after a letter, an unopened partition: every record has a lane."""
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1")
     chunk = begin(bench)
@@ -244,10 +244,10 @@ def test_a_dead_letter_holds_its_key_for_chunks_too(bench: LaneBench) -> None:
     assert lane is not None
     lane.decision = AwaitHead("letter", lambda _: None, after="hold_key")
     bench.settle(lane)
-    ticket = bench.dispatcher.verdicts.outbox.pop()
+    ticket = bench.dispatcher.decisions.outbox.pop()
     from ehkafka.records import Outcome  # noqa: PLC0415
 
-    bench.dispatcher.verdicts.complete(ticket, Outcome.DEAD_LETTERED, 0.0)
+    bench.dispatcher.decisions.complete(ticket, Outcome.DEAD_LETTERED, 0.0)
     bench.receive(assignment, "a3 c4")
     assert run_all(bench) == ["b1", "c4"]
     assert assignment.watermark() == 2

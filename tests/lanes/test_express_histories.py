@@ -193,7 +193,7 @@ class ExpressHistory(RuleBasedStateMachine):
             worker.one = cast("Lane | Chunk | None", self.dispatcher.begin())
             worker.state = "idle" if worker.one is None else "looks"
         elif worker.state == "looks":
-            self.look(worker)
+            self.check(worker)
         elif worker.state == "runs":
             self.leave_handler(worker, how if fails else None)
         else:
@@ -219,15 +219,15 @@ class ExpressHistory(RuleBasedStateMachine):
         self.leave_handler(worker, AwaitHead("letter", tickets.append, "hold_key") if is_letter else how)
         self.take_failure_in(worker)
         self.settle()
-        outbox = self.dispatcher.verdicts.outbox
+        outbox = self.dispatcher.decisions.outbox
         while outbox:
             ticket = outbox.popleft()
             ticket.decision.begin(ticket)
         for ticket in tickets:
             self.left(assignment, offset, has_outcome=True)
-            self.dispatcher.verdicts.complete(ticket, Outcome.DEAD_LETTERED, self.now_s)
+            self.dispatcher.decisions.complete(ticket, Outcome.DEAD_LETTERED, self.now_s)
 
-    def look(self, worker: Worker) -> None:
+    def check(self, worker: Worker) -> None:
         """Start the next record, or hand in."""
         one = worker.one
         if isinstance(one, Chunk):
@@ -263,7 +263,7 @@ class ExpressHistory(RuleBasedStateMachine):
         assert not assignment.halted or offset <= assignment.drain_limit, f"{offset} starts in a drain"
         epoch = self.epochs[assignment.partition.partition]
         assert epoch.assignment is assignment
-        assert self.lane_key(key) not in assignment.fates, f"{offset} starts though its key is held"
+        assert self.lane_key(key) not in assignment.after_letter, f"{offset} starts though its key is held"
         assert offset in epoch.open, f"{offset} has its outcome already"
         if self.ordered(key):
             earlier = [o for o, k in epoch.open.items() if k == key and o < offset]
@@ -378,7 +378,7 @@ class ExpressHistory(RuleBasedStateMachine):
         for key in (b"a", b"b", b"c", b"d", POISON):
             self.dispatcher.holds.resume_key(self.lane_key(key))
         for epoch in self.epochs.values():
-            epoch.assignment.fates.clear()
+            epoch.assignment.after_letter.clear()
         for epoch in self.epochs.values():
             if not epoch.assignment.opened:
                 self.dispatcher.open(epoch.assignment)

@@ -1,4 +1,4 @@
-"""Order functions: which lane a record goes to, and what happens when that cannot be told."""
+"""Order functions: which lane a record goes to, and what happens when that is unknown."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_an_order_function_that_raises_fails_its_record_alone() -> None:
 
 
 def test_a_key_that_cannot_be_hashed_fails_its_record_alone() -> None:
-    """An unhashable key is the user's error, told like one."""
+    """An unhashable key is the user's error, reported like one."""
     [failed] = KeyReader(lambda _: ["a", "list"]).keys([_message()])  # type: ignore[arg-type,return-value]
     assert isinstance(failed, KeyFailure)
     assert isinstance(failed.error, TypeError)

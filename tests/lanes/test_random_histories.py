@@ -1,4 +1,4 @@
-"""Random histories of one dispatcher's lanes, with a model that knows every record's fate.
+"""Random histories of one dispatcher's lanes, with a model that knows what becomes of every record.
 
 Those with chunks: `test_express_histories`.
 """
@@ -18,7 +18,7 @@ from tests.kit.lane_bench import LaneBench
 
 if TYPE_CHECKING:
     from ehkafka.lanes.assignment import Assignment
-    from ehkafka.lanes.decision import Decision, Ticket, Verdict
+    from ehkafka.lanes.decision import Answer, Decision, Ticket
     from ehkafka.lanes.lane import Lane
 
 PARTITIONS = 3
@@ -43,7 +43,7 @@ class DispatcherHistory(RuleBasedStateMachine):
         self.unfinished: dict[Assignment, dict[int, str]] = {}
         # Handed back by nobody yet: the lane, and whether its handler runs (then its head's home).
         self.lent: list[tuple[Lane, Assignment | None]] = []
-        # Deferred: no worker has them, their end is told later.
+        # Deferred: no worker has them, their end is reported later.
         self.awaited: list[tuple[Ticket, Assignment]] = []
         self.finished_unsettled: dict[Lane, int] = {}
         self.watermarks: dict[Assignment, int] = {}
@@ -166,23 +166,23 @@ class DispatcherHistory(RuleBasedStateMachine):
             "elsewhere", lambda ticket: self.awaited.append((ticket, assignment)), after
         )
         self._hand_in(index)
-        ticket = self.bench.dispatcher.verdicts.outbox.popleft()
+        ticket = self.bench.dispatcher.decisions.outbox.popleft()
         ticket.decision.begin(ticket)
 
     @precondition(lambda self: self.awaited)
     @rule(
         data=st.data(),
-        verdict=st.sampled_from([*Outcome, RetryHead(1.0, "later"), HoldHead("poison"), SkipHead("no")]),
+        answer=st.sampled_from([*Outcome, RetryHead(1.0, "later"), HoldHead("poison"), SkipHead("no")]),
     )
-    def answer(self, data: st.DataObject, verdict: Verdict) -> None:
+    def answer(self, data: st.DataObject, answer: Answer) -> None:
         """Tell what became of a deferred record, twice: the second answer counts for nothing."""
         ticket, assignment = self.awaited.pop(data.draw(st.integers(0, len(self.awaited) - 1)))
         head = ticket.lane.head
         assert head is not None
-        if isinstance(verdict, Outcome | SkipHead) and assignment in self.unfinished:
+        if isinstance(answer, Outcome | SkipHead) and assignment in self.unfinished:
             del self.unfinished[assignment][head.offset()]
         for _ in range(2):
-            self.bench.dispatcher.verdicts.complete(ticket, verdict, self.bench.now_s)
+            self.bench.dispatcher.decisions.complete(ticket, answer, self.bench.now_s)
 
     @precondition(lambda self: self.lent)
     @rule(
@@ -246,7 +246,7 @@ class DispatcherHistory(RuleBasedStateMachine):
             self.watermarks[assignment] = watermark
 
     @invariant()
-    def the_counters_tell_the_truth(self) -> None:
+    def the_counters_report_the_truth(self) -> None:
         """Backlog and parked are what is unfinished, less the returned, plus what is not handed in."""
         lent = self._unsettled()
         total = 0
@@ -290,7 +290,7 @@ class DispatcherHistory(RuleBasedStateMachine):
                 lane.advance()
             self._hand_in(index)
         for ticket, _ in self.awaited:
-            self.bench.dispatcher.verdicts.complete(ticket, Outcome.FINISHED, self.bench.now_s)
+            self.bench.dispatcher.decisions.complete(ticket, Outcome.FINISHED, self.bench.now_s)
         holds = self.bench.dispatcher.holds
         for assignment in self.epochs_of.values():
             if not assignment.opened:

@@ -36,15 +36,15 @@ def _advance_with_seam(lane: Lane, seam: Callable[[], object], *, before: bool =
     lane.advance()
 
 
-def test_a_record_on_its_way_to_the_head_is_told_as_unfinished() -> None:
+def test_a_record_on_its_way_to_the_head_is_reported_as_unfinished() -> None:
     """Whoever saves finished ranges at this instant must not take it for a finished one."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 a1 a2")
     [lane] = bench.begin()
-    told: list[int] = []
-    _advance_with_seam(lane, lambda: told.extend(message.offset() for message in assignment.unfinished()))
-    assert {1, 2} <= set(told)
+    reported: list[int] = []
+    _advance_with_seam(lane, lambda: reported.extend(message.offset() for message in assignment.unfinished()))
+    assert {1, 2} <= set(reported)
 
 
 def test_a_watermark_taken_at_this_instant_is_not_too_high() -> None:

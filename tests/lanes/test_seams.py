@@ -112,14 +112,14 @@ def test_a_watermark_taken_while_workers_go_on_is_never_too_high(read: int) -> N
     assert assignment.watermark() == first.head.offset()
 
 
-def test_the_unfinished_records_are_all_told_while_a_worker_goes_on() -> None:
+def test_the_unfinished_records_are_all_reported_while_a_worker_goes_on() -> None:
     """Whoever saves finished ranges must not take a running record for a finished one."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 a1")
     [lane] = bench.begin()
     unfinished = assignment.unfinished()
-    told = [next(unfinished).offset()]
+    reported = [next(unfinished).offset()]
     bench.run_head(lane)
-    told += [message.offset() for message in unfinished]
-    assert 1 in told
+    reported += [message.offset() for message in unfinished]
+    assert 1 in reported

@@ -62,7 +62,7 @@ def test_a_shared_lane_counts_whole_for_the_time_that_it_takes() -> None:
 
 
 def test_what_does_not_fit_is_left_and_only_what_runs_ends() -> None:
-    """Nothing below starts; what is finished above can be told as ranges."""
+    """Nothing below starts; what is finished above can be reported as ranges."""
     bench = LaneBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 c2 d3 e4")
@@ -133,7 +133,7 @@ def test_another_partitions_failed_record_is_no_reason_to_leave_this_ones() -> N
     assert (one.drain_limit, two.drain_limit) == (0, 1)
 
 
-def test_the_key_that_waits_can_be_told_until_the_epoch_ends() -> None:
+def test_the_key_that_waits_can_be_reported_until_the_epoch_ends() -> None:
     """Held and parked heads above one another stay in place, so that a stop can name each."""
     bench = LaneBench()
     assignment = bench.assign()
@@ -150,14 +150,14 @@ def test_the_key_that_waits_can_be_told_until_the_epoch_ends() -> None:
 
 def _diverting(bench: LaneBench, records: str) -> Any:
     """Receive records; the first key's head is parked and its letters are on their way."""
-    bench.dispatcher.verdicts.divert = lambda _lane, *_reason: AwaitHead(
+    bench.dispatcher.decisions.divert = lambda _lane, *_reason: AwaitHead(
         "a letter", lambda _ticket: None, "divert_key"
     )
     assignment = bench.assign()
     bench.receive(assignment, records)
     lane = bench.begin()[0]
     bench.fail_head(lane, RetryHead(60.0, "later"))
-    bench.dispatcher.verdicts.divert_key(lane, "no room")
+    bench.dispatcher.decisions.divert_key(lane, "no room")
     return assignment, lane
 
 
@@ -168,9 +168,9 @@ def test_a_letter_on_its_way_is_started_work_and_its_followers_above_stay() -> N
     bench.finish(bench.begin_key("b"))
     bench.dispatcher.drain_all([assignment], Asked(True))
     assert not bench.dispatcher.drained(assignment)
-    ticket = bench.dispatcher.verdicts.outbox.popleft()
-    bench.dispatcher.verdicts.complete(ticket, Outcome.DEAD_LETTERED, 0.0)
-    assert not bench.dispatcher.verdicts.outbox
+    ticket = bench.dispatcher.decisions.outbox.popleft()
+    bench.dispatcher.decisions.complete(ticket, Outcome.DEAD_LETTERED, 0.0)
+    assert not bench.dispatcher.decisions.outbox
     assert bench.dispatcher.drained(assignment)
     assert assignment.watermark() == 2
     assert lane.head is not None

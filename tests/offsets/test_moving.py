@@ -1,4 +1,4 @@
-"""Plans and their carrying out, with a group that answers as told."""
+"""Plans and their carrying out, with a group that answers as scripted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def view(
 
 
 class Group:
-    """A group whose commits are what was committed, unless somebody else is told to commit."""
+    """A group whose commits are what was committed, unless somebody else is to commit."""
 
     group, topic, where, timeout_s = "g", "t", WHERE, 1.0
 
@@ -84,12 +84,12 @@ def test_a_refused_partition_keeps_all_where_they_are() -> None:
     group = Group(view(0, 5), view(1, 60, start=50), view(2, 5))
     with pytest.raises(OffsetGapError) as refused:
         moved(group, {0: 7, 1: 40, 2: 101, 9: 1})
-    said = str(refused.value)
-    assert said.startswith(WHERE)
-    assert "partition 1: 40 is 10 before the log's start (50–100)" in said
-    assert "partition 2: 101 is 1 ahead of the log's end (0–100)" in said
-    assert "partition 9: the topic has no such partition" in said
-    assert "Nothing was moved" in said
+    text = str(refused.value)
+    assert text.startswith(WHERE)
+    assert "partition 1: 40 is 10 before the log's start (50–100)" in text
+    assert "partition 2: 101 is 1 ahead of the log's end (0–100)" in text
+    assert "partition 9: the topic has no such partition" in text
+    assert "Nothing was moved" in text
     assert group.requests == []
 
 
@@ -110,7 +110,7 @@ def test_members_that_the_broker_tells_refuse(members: list[Member]) -> None:
 
 
 def test_what_is_read_back_must_be_what_was_committed() -> None:
-    """Somebody else commits: that is told, with both offsets."""
+    """Somebody else commits: that is reported, with both offsets."""
     group = Group(view(0, 5))
     group.overruled = {0: 6}
     with pytest.raises(GroupInUseError, match="partition 0 was moved to 7, but 6 was read back"):
@@ -118,7 +118,7 @@ def test_what_is_read_back_must_be_what_was_committed() -> None:
 
 
 def test_lag_without_a_commit_is_the_whole_log() -> None:
-    """Who watches the lag must not be told that all is well because the group has lost its commits."""
+    """Who watches the lag must not hear that all is well because the group has lost its commits."""
     report = LagReport.of({1: view(1, None, 40), 0: view(0, 90)})
     assert [one.lag for one in report.views] == [10, 60]
     assert (report.total, report.fails(70), report.fails(69)) == (70, False, True)

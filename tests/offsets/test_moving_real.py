@@ -80,7 +80,7 @@ def container(azurite: Azurite, monkeypatch: pytest.MonkeyPatch) -> Iterator[tup
 
 
 def checkpoint(topic: str, partition: int, number: int, consumer_group: str = "$Default") -> dict[str, Any]:
-    """Return what the SDK is told to keep."""
+    """Return what the SDK is to keep."""
     return {
         "fully_qualified_namespace": HOST,
         "eventhub_name": topic,
@@ -109,7 +109,7 @@ def test_the_sdks_own_checkpoints_are_imported(group: Group, container: tuple[st
 
 
 @pytest.mark.parametrize(
-    ("name", "key", "said"),
+    ("name", "key", "shown"),
     [
         ("not-there", None, "Create the container, or correct its name"),
         (None, "c2VjcmV0LWtleQ==", "correct the key"),
@@ -122,7 +122,7 @@ def test_a_container_that_cannot_be_read_is_one_message(
     monkeypatch: pytest.MonkeyPatch,
     name: str | None,
     key: str | None,
-    said: str,
+    shown: str,
 ) -> None:
     """What is wrong and the next step, no traceback and no key; nothing is moved."""
     if key is not None:
@@ -133,13 +133,13 @@ def test_a_container_that_cannot_be_read_is_one_message(
         "offsets", "import", group.topic, "--from", name or container[0], "--yes", "--watch-for", "0"
     )
     assert code == 3
-    assert said in " ".join(error.split())
+    assert shown in " ".join(error.split())
     assert "Traceback" not in error
     assert key is None or key not in error
     assert group.committed() == {}
 
 
-def test_consumers_of_the_sdk_that_still_run_are_told(group: Group, container: tuple[str, Any]) -> None:
+def test_consumers_of_the_sdk_that_still_run_are_reported(group: Group, container: tuple[str, Any]) -> None:
     """Their ownership is a minute old at most; the preview says which partitions."""
     name, store = container
     store.update_checkpoint(checkpoint(group.topic, 1, 4))

@@ -62,7 +62,7 @@ def test_without_an_owner_s_word_the_broker_s_counts(
     assert (found.state, found.owner) == (state, owner)
 
 
-def test_members_of_one_host_are_told_apart_by_their_ids() -> None:
+def test_members_of_one_host_are_distinguished_by_their_ids() -> None:
     """Two processes, or two clients of one: the same client id and host, and still two owners."""
     views = {number: PartitionView(number, LogBounds(0, 10), 10) for number in range(2)}
     members = [Member("app", "/10.0.0.1", (number,), f"app-{number}") for number in range(2)]

@@ -36,7 +36,7 @@ class Group:
         monkeypatch.setattr(resetting, "GroupOffsets", lambda target, topic, timeout_s: View(self, target))
         monkeypatch.setattr(resetting, "members_of", lambda *_: list(self.members))
         monkeypatch.setattr(resetting, "SETTLE_S", 0.2)
-        monkeypatch.setattr(resetting, "LOOK_S", 0.02)
+        monkeypatch.setattr(resetting, "CHECK_S", 0.02)
 
 
 class View:
@@ -78,11 +78,11 @@ class View:
                 self._shared.resets.append(dict(positions))
 
 
-def reset(name: str | bool, told: list[Any] | None = None, **options: Any) -> None:
+def reset(name: str | bool, reported: list[Any] | None = None, **options: Any) -> None:
     """Do what one replica does as it starts."""
     endpoint = options.pop("endpoint", None) or Endpoint.kafka("localhost:9092")
     settings = Settings(group="g", start="latest", reset=name, **options)
-    emit = (lambda _event: None) if told is None else told.append
+    emit = (lambda _event: None) if reported is None else reported.append
     resetting.reset_group(endpoint, settings, ["t"], lambda _topic: "latest", emit)
 
 
@@ -98,11 +98,11 @@ def test_replicas_that_start_together_reset_once(
     """The last claim stands, and whoever does not find his own there waits for the name."""
     group = Group(monkeypatch, commits)
     together = threading.Barrier(5)
-    told: list[Any] = []
+    reported: list[Any] = []
 
     def replica() -> None:
         together.wait()
-        reset("june", told)
+        reset("june", reported)
 
     threads = [threading.Thread(target=replica) for _ in range(5)]
     for thread in threads:
@@ -110,7 +110,7 @@ def test_replicas_that_start_together_reset_once(
     for thread in threads:
         thread.join(30.0)
     assert len(group.resets) == 1, f"FACT: {len(group.resets)} resets"
-    assert [type(event) for event in told] == [GroupReset]
+    assert [type(event) for event in reported] == [GroupReset]
     assert names(group) == {"june"}
 
 
@@ -129,7 +129,7 @@ def test_a_group_that_was_reset_under_the_name_is_left_alone(monkeypatch: pytest
 
 
 def test_without_a_name_each_start_resets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And forgets the name of an earlier reset and what told the log of then; what is new counts anew."""
+    """And forgets the name of an earlier reset and what reported the log of then; what is new counts anew."""
     named = encode(7, LogFacts(2, bytes(range(16)), (6, 5), "june"), (), None, 1_023).text or ""
     group = Group(monkeypatch, {0: (7, named)})
     reset(True)
@@ -202,13 +202,13 @@ def test_a_name_is_refused_where_it_cannot_be_kept(monkeypatch: pytest.MonkeyPat
 
 def test_on_event_hubs_commits_are_watched_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody states that it refuses a commit from outside: for as long as the slowest client commits."""
-    monkeypatch.setattr(resetting, "UNTOLD_S", 0.3)
-    group, told = Group(monkeypatch, {0: (7, OURS)}), []
+    monkeypatch.setattr(resetting, "UNREPORTED_S", 0.3)
+    group, reported = Group(monkeypatch, {0: (7, OURS)}), []
     endpoint = Endpoint.connection_string(
         "Endpoint=sb://ns.servicebus.windows.net/;SharedAccessKeyName=a;SharedAccessKey=b"
     )
-    reset(True, told, endpoint=endpoint)
-    assert [type(event) for event in told] == [GroupWatched, GroupReset]
+    reset(True, reported, endpoint=endpoint)
+    assert [type(event) for event in reported] == [GroupWatched, GroupReset]
     assert len(group.resets) == 1
 
 

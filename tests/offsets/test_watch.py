@@ -26,7 +26,7 @@ class LiveGroup:
         self.target = SimpleNamespace(endpoint=SimpleNamespace(is_event_hubs=is_event_hubs))
         self.commits_every_s = commits_every_s
         self.now_s = 0.0
-        self.looks = 0
+        self.checks = 0
         self.moved_to: int | None = None
 
     def pass_time(self, seconds: float) -> None:
@@ -44,7 +44,7 @@ class LiveGroup:
 
     def commits(self) -> dict[int, tuple[int | None, str]]:
         """Its commit."""
-        self.looks += 1
+        self.checks += 1
         return {0: (self.offset, "")}
 
     def commit(self, positions: dict[int, int]) -> None:
@@ -53,7 +53,7 @@ class LiveGroup:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[list[Member] | None]:
+def reported(monkeypatch: pytest.MonkeyPatch) -> list[list[Member] | None]:
     """Return what the broker tells of the group's members."""
     answer: list[list[Member] | None] = [None]
     monkeypatch.setattr("ehkafka.offsets.moving.members_of", lambda *_arguments: answer[0])
@@ -63,10 +63,10 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[list[Member] | None]:
 def moved(group: Any, monkeypatch: pytest.MonkeyPatch, **options: Any) -> list[str]:
     """Move it to 7 with the default watch; return what was said meanwhile."""
     monkeypatch.setattr("ehkafka.offsets.watch._pause", group.pass_time)
-    said: list[str] = []
-    move(group, planned(group.views(), {0: 7}), tell=said.append, **options)
+    seen: list[str] = []
+    move(group, planned(group.views(), {0: 7}), report=seen.append, **options)
     assert group.moved_to == 7
-    return said
+    return seen
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def moved(group: Any, monkeypatch: pytest.MonkeyPatch, **options: Any) -> list[s
     [("ehkafka", 1.0), ("a plain client", 5.0), ("Kafka Streams", 30.0), ("Kafka Connect", 60.0)],
 )
 @pytest.mark.parametrize("is_event_hubs", [False, True])
-@pytest.mark.usefixtures("told")
+@pytest.mark.usefixtures("reported")
 def test_a_live_group_that_the_broker_does_not_tell_of_is_not_moved(
     client: str, commits_every_s: float, is_event_hubs: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,10 +86,10 @@ def test_a_live_group_that_the_broker_does_not_tell_of_is_not_moved(
 
 
 def test_a_client_that_is_no_member_is_seen(
-    told: list[list[Member] | None], monkeypatch: pytest.MonkeyPatch
+    reported: list[list[Member] | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was given its partitions, so the broker truly says that the group has no members."""
-    told[0] = []
+    reported[0] = []
     with pytest.raises(GroupInUseError, match="while it was watched"):
         moved(LiveGroup(5.0), monkeypatch)
 
@@ -104,8 +104,8 @@ def test_a_client_that_is_no_member_is_seen(
         (None, True, 65.0, "no proof"),
     ],
 )
-def test_how_long_it_watches_is_told(
-    told: list[list[Member] | None],
+def test_how_long_it_watches_is_reported(
+    reported: list[list[Member] | None],
     members: list[Member] | None,
     is_event_hubs: bool,
     seconds: float,
@@ -113,20 +113,20 @@ def test_how_long_it_watches_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nobody wonders why the command stands still, nor how to shorten it; it looks every second."""
-    told[0] = members
+    reported[0] = members
     group = LiveGroup(is_event_hubs=is_event_hubs)
-    [said] = moved(group, monkeypatch)
-    assert said.startswith(f"watching for {seconds:g} s whether somebody commits: ")
-    assert words in said
-    assert "--watch-for" in said
+    [seen] = moved(group, monkeypatch)
+    assert seen.startswith(f"watching for {seconds:g} s whether somebody commits: ")
+    assert words in seen
+    assert "--watch-for" in seen
     assert group.now_s == seconds
-    assert group.looks == seconds + 1
+    assert group.checks == seconds + 1
 
 
-@pytest.mark.usefixtures("told")
-@pytest.mark.parametrize(("watch_s", "said"), [(0.0, 0), (2.5, 1)])
-def test_who_knows_better_says_how_long(watch_s: float, said: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also not at all: then nothing is told, and the commits are still compared once."""
+@pytest.mark.usefixtures("reported")
+@pytest.mark.parametrize(("watch_s", "seen"), [(0.0, 0), (2.5, 1)])
+def test_who_knows_better_says_how_long(watch_s: float, seen: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also not at all: then nothing is reported, and the commits are still compared once."""
     group = LiveGroup()
-    assert len(moved(group, monkeypatch, watch_s=watch_s)) == said
+    assert len(moved(group, monkeypatch, watch_s=watch_s)) == seen
     assert group.now_s == watch_s

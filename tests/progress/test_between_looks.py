@@ -18,7 +18,7 @@ MANY = CHEAP_RECORDS + 1
 
 
 class Clock:
-    """Stands still, but for what each look is told to take."""
+    """Stands still, but for what each look is to take."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -31,9 +31,9 @@ class Clock:
 def tick(saver: ProgressSaver, assignment: Any, detail: Detail | None = None, *, took_s: float = 0.0) -> Any:
     """Return what would be committed at a tick with many unfinished records; `detail` overrides."""
     found = saver.begin_tick(MANY)
-    look = saver.look(assignment, detail or found)
-    assert look is not None
-    position = saver.position(look)
+    sample = saver.sample(assignment, detail or found)
+    assert sample is not None
+    position = saver.position(sample)
     saver._clock.now_s += took_s  # type: ignore[attr-defined]
     saver.end_tick(detail or found)
     return position
@@ -41,8 +41,8 @@ def tick(saver: ProgressSaver, assignment: Any, detail: Detail | None = None, *,
 
 def ranges_in(position: Position) -> Any:
     """Return the ranges that a commit's metadata says are finished."""
-    said = decode(position.metadata or "", position.next_offset)
-    return said.ranges.finished if isinstance(said, CommitMetadata) else said
+    decoded = decode(position.metadata or "", position.next_offset)
+    return decoded.ranges.finished if isinstance(decoded, CommitMetadata) else decoded
 
 
 def restored(*offsets: int) -> tuple[LaneBench, Any]:
@@ -105,9 +105,9 @@ def test_a_commit_whose_position_moved_between_two_looks_keeps_what_lies_above()
     bench.finish(bench.begin_key("e"))
     moved = tick(saver, assignment)
     assert (moved.next_offset, ranges_in(moved)) == (6, ((7, 8),))
-    said = decode(moved.metadata, 6)
-    assert isinstance(said, CommitMetadata)
-    assert said.ranges.is_complete
+    decoded = decode(moved.metadata, 6)
+    assert isinstance(decoded, CommitMetadata)
+    assert decoded.ranges.is_complete
 
 
 def test_nothing_is_said_of_an_epoch_that_has_ended() -> None:
@@ -125,7 +125,7 @@ def test_no_commit_takes_back_what_an_earlier_one_said(seed: int) -> None:
     chance = random.Random(seed)
     bench, assignment = restored(*chance.sample(range(5, 60), 20))
     saver = begun(assignment)
-    said: set[int] = set()
+    decoded: set[int] = set()
     offset = 0
     for _ in range(60):
         count = chance.randrange(3)
@@ -138,10 +138,10 @@ def test_no_commit_takes_back_what_an_earlier_one_said(seed: int) -> None:
             bench.finish(bench.begin()[0], chance.randrange(1, 3))
         position = tick(saver, assignment, chance.choice(list(Detail)))
         now = {one for start, end in position.finished for one in range(start, end)}
-        assert {one for one in said if one >= position.next_offset} <= now
+        assert {one for one in decoded if one >= position.next_offset} <= now
         unfinished = {message.offset() for message in assignment.unfinished()}
         assert not now & unfinished
-        said |= now
+        decoded |= now
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -177,13 +177,13 @@ def test_a_backlog_in_lanes_is_looked_through_once() -> None:
     saver = begun(assignment)
     bench.receive(assignment, "a0 b1 c2 d3")
     tick(saver, assignment)
-    for key, said in (("b", ((1, 2),)), ("d", ((1, 2), (3, 4)))):
+    for key, decoded in (("b", ((1, 2),)), ("d", ((1, 2), (3, 4)))):
         bench.finish(bench.begin_key(key))
-        look = saver.look(assignment, Detail.LAGGING)
-        assert look is not None
-        assert look.extent is None or key == "b"
-        assert saver.position(look).finished == said
+        sample = saver.sample(assignment, Detail.LAGGING)
+        assert sample is not None
+        assert sample.extent is None or key == "b"
+        assert saver.position(sample).finished == decoded
     assignment.ended_lately.extend(range(100, 100 + ENDED_LATELY_MAX))
-    look = saver.look(assignment, Detail.LAGGING)
-    assert look is not None
-    assert look.extent is not None
+    sample = saver.sample(assignment, Detail.LAGGING)
+    assert sample is not None
+    assert sample.extent is not None

@@ -1,4 +1,4 @@
-"""The committer against a consumer that answers as told: metadata never costs a commit, listeners hear."""
+"""The committer against a consumer that answers as scripted: metadata costs no commit, listeners hear."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Answered:
         self.topic, self.partition, self.error = offset.topic, offset.partition, error
 
 
-class Office:
+class Bench:
     """A committer with all that it tells."""
 
     def __init__(self) -> None:
@@ -71,96 +71,96 @@ class Office:
 
 
 @pytest.fixture
-def office() -> Office:
+def bench() -> Bench:
     """Return a committer of two partitions."""
-    return Office()
+    return Bench()
 
 
 POSITIONS = {P0: Position(1, 10, None, "much too long"), P1: Position(1, 20, None, "short")}
 
 
 @pytest.mark.parametrize("way", ["in a revoke", "at a stop"])
-def test_a_synchronous_commit_goes_again_at_once_without_metadata(office: Office, way: str) -> None:
+def test_a_synchronous_commit_goes_again_at_once_without_metadata(bench: Bench, way: str) -> None:
     """Of two partitions one is refused for its metadata: it alone goes again, without, before the end."""
     broker = Broker(5)
     if way == "in a revoke":
-        office.committer.commit_now(broker, POSITIONS)  # type: ignore[arg-type]
+        bench.committer.commit_now(broker, POSITIONS)  # type: ignore[arg-type]
     else:
-        office.committer.commit_within(broker, POSITIONS, 5.0)  # type: ignore[arg-type]
+        bench.committer.commit_within(broker, POSITIONS, 5.0)  # type: ignore[arg-type]
     assert broker.requests == [[(0, 10, "much too long"), (1, 20, "short")], [(0, 10, None)]]
-    assert office.ledger.dirty(POSITIONS) == {}
-    assert office.saver.bytes_max < len("much too long")
-    assert office.committer.trouble is None
+    assert bench.ledger.dirty(POSITIONS) == {}
+    assert bench.saver.bytes_max < len("much too long")
+    assert bench.committer.problem is None
 
 
-def test_when_all_are_refused_all_go_again(office: Office) -> None:
+def test_when_all_are_refused_all_go_again(bench: Bench) -> None:
     """Confluent-kafka raises then, and says nothing of single partitions."""
     broker = Broker(1)
-    office.committer.commit_now(broker, POSITIONS)  # type: ignore[arg-type]
+    bench.committer.commit_now(broker, POSITIONS)  # type: ignore[arg-type]
     assert broker.requests[1] == [(0, 10, None), (1, 20, None)]
-    assert office.ledger.dirty(POSITIONS) == {}
+    assert bench.ledger.dirty(POSITIONS) == {}
 
 
-def test_a_broker_that_refuses_no_metadata_for_its_length_is_not_asked_for_ever(office: Office) -> None:
+def test_a_broker_that_refuses_no_metadata_for_its_length_is_not_asked_for_ever(bench: Bench) -> None:
     """The refusal of a commit without metadata is a failed commit like any other."""
     broker = Broker(-1)
-    office.committer.commit_now(broker, POSITIONS)  # type: ignore[arg-type]
+    bench.committer.commit_now(broker, POSITIONS)  # type: ignore[arg-type]
     assert len(broker.requests) == 2
-    assert office.committer.trouble is not None
-    office.committer.send(broker, POSITIONS, 0)  # type: ignore[arg-type]
-    office.committer.on_commit(KafkaError(TOO_LARGE), [])
-    assert not office.ledger.due(0.5, 0)
+    assert bench.committer.problem is not None
+    bench.committer.send(broker, POSITIONS, 0)  # type: ignore[arg-type]
+    bench.committer.on_commit(KafkaError(TOO_LARGE), [])
+    assert not bench.ledger.due(0.5, 0)
 
 
-def test_an_asynchronous_one_is_due_again_at_once(office: Office) -> None:
+def test_an_asynchronous_one_is_due_again_at_once(bench: Bench) -> None:
     """The interval of a minute does not keep the position from the broker."""
     broker = Broker(5)
-    office.committer.send(broker, POSITIONS, 0)  # type: ignore[arg-type]
+    bench.committer.send(broker, POSITIONS, 0)  # type: ignore[arg-type]
     sent = [KafkaPartition("t", 0, 10, metadata="much too long"), KafkaPartition("t", 1, 20)]
-    office.committer.on_commit(None, broker.answers(sent))
-    assert office.ledger.due(0.0, 0)
-    office.committer.send(broker, POSITIONS, 0)  # type: ignore[arg-type]
+    bench.committer.on_commit(None, broker.answers(sent))
+    assert bench.ledger.due(0.0, 0)
+    bench.committer.send(broker, POSITIONS, 0)  # type: ignore[arg-type]
     assert broker.requests[1] == [(0, 10, None)]
 
 
-def test_detail_that_a_commit_went_without_follows_when_it_can_be_had(office: Office) -> None:
+def test_detail_that_a_commit_went_without_follows_when_it_can_be_had(bench: Bench) -> None:
     """Not an interval later: a record may have finished just before a commit that said nothing of it."""
     broker: Any = Broker(4095)
-    office.saver.detail_at_s = 2.0
-    office.now_s = 1.0
-    office.committer.send(broker, {P0: Position(1, 10)}, 5)
-    office.committer.on_commit(None, [])
-    assert not office.ledger.due(1.9, 5)
-    assert office.ledger.due(2.0, 5)
+    bench.saver.detail_at_s = 2.0
+    bench.now_s = 1.0
+    bench.committer.send(broker, {P0: Position(1, 10)}, 5)
+    bench.committer.on_commit(None, [])
+    assert not bench.ledger.due(1.9, 5)
+    assert bench.ledger.due(2.0, 5)
 
 
-def test_a_listener_hears_of_what_was_stored_alone(office: Office) -> None:
+def test_a_listener_hears_of_what_was_stored_alone(bench: Bench) -> None:
     """By partition: the epoch and the progress, ranges and anchor included; not what was refused."""
     heard: list[Any] = []
-    office.committer.listen(heard.append)
-    assert office.saver.is_mirrored
+    bench.committer.listen(heard.append)
+    assert bench.saver.is_mirrored
     broker = Broker(5)
     finished = ((22, 30), (31, 40))
     facts = LogFacts(witness=(19, 1_700_000_000_000))
     positions = {**POSITIONS, P1: Position(3, 20, 7, None, finished, 8, facts)}
-    office.ledger.assigned(P1, 3, None)
-    office.committer.send(broker, positions, 0)  # type: ignore[arg-type]
+    bench.ledger.assigned(P1, 3, None)
+    bench.committer.send(broker, positions, 0)  # type: ignore[arg-type]
     sent = [KafkaPartition("t", 0, 10, metadata="much too long"), KafkaPartition("t", 1, 20)]
-    office.committer.on_commit(None, broker.answers(sent))
+    bench.committer.on_commit(None, broker.answers(sent))
     witness = (19, 1_700_000_000_000)
     stored = Progress(20, 7, finished, 1_700_000_000_000, witness, 8, has_metadata=False)
     assert heard == [{P1: (3, stored)}]
 
 
-def test_a_listener_that_fails_ends_the_app_and_not_the_callback(office: Office) -> None:
+def test_a_listener_that_fails_ends_the_app_and_not_the_callback(bench: Bench) -> None:
     """An exception that left the callback would make librdkafka drop a batch."""
 
     def fail(_acknowledged: object) -> None:
         raise ValueError("no luck")
 
-    office.committer.listen(fail)
-    office.committer.send(Broker(5), POSITIONS, 0)  # type: ignore[arg-type]
-    office.committer.on_commit(None, [])
-    (failure,) = office.fatal
+    bench.committer.listen(fail)
+    bench.committer.send(Broker(5), POSITIONS, 0)  # type: ignore[arg-type]
+    bench.committer.on_commit(None, [])
+    (failure,) = bench.fatal
     assert isinstance(failure, EngineError)
     assert "no luck" in str(failure)

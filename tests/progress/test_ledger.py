@@ -292,7 +292,7 @@ def test_a_synchronous_commit_keeps_the_next_asynchronous_one_at_a_distance() ->
 
 
 def test_an_unchanged_position_is_sent_once_where_an_answer_is_wanted() -> None:
-    """Its acknowledgement ends a trouble that no record would end; it never moves what is stored."""
+    """Its acknowledgement ends a problem that no record would end; it never moves what is stored."""
     ledger = _ledger(Position(1, 10), interval_s=100.0)
     ledger.plan(_at(10), 1.0, 0)
     ledger.ask_for_proof()

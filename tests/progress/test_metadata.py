@@ -22,7 +22,7 @@ from ehkafka.progress.metadata import (
     facts_of,
     facts_word,
     moved,
-    said_beside_facts,
+    without_facts,
 )
 from ehkafka.progress.ranges import SavedRanges
 
@@ -146,10 +146,10 @@ def test_forged_facts_are_within_their_bounds_or_no_facts(known: int, body: byte
     signed = bytes([known]) + body
     text = "ehk2." + base64.b85encode(signed + zlib.crc32(signed).to_bytes(4)).decode()
     for next_offset in (1, 1_000):
-        said = decode(text, next_offset)
-        if isinstance(said, Unusable):
+        decoded = decode(text, next_offset)
+        if isinstance(decoded, Unusable):
             continue
-        first, topic_id, witness, reset = said.facts
+        first, topic_id, witness, reset = decoded.facts
         assert first is None or first > 0
         assert topic_id is None or len(topic_id) == 16
         assert witness is None or (0 <= witness[0] < next_offset and witness[1] >= 0)
@@ -163,9 +163,9 @@ def test_forged_facts_are_within_their_bounds_or_no_facts(known: int, body: byte
 def test_any_text_is_read_without_an_exception(text: str) -> None:
     """Hostile text, also behind the words of commits from outside."""
     for hostile in (text, f"{MOVED}.{text}", f"{ON_SPARK}{text}", f"ehk2.{text}"):
-        said_beside_facts(hostile)
-        said = decode(hostile, 10)
-        assert isinstance(said, Unusable) or said.facts == LogFacts()
+        without_facts(hostile)
+        decoded = decode(hostile, 10)
+        assert isinstance(decoded, Unusable) or decoded.facts == LogFacts()
 
 
 @given(commit=commits(), data=st.data())
@@ -185,11 +185,11 @@ def test_a_commit_from_outside_says_facts_too(commit: tuple[int, LogFacts], data
 def test_facts_are_no_reason_for_a_commit() -> None:
     """What a text says beside its facts is the same whatever they are; ranges and marks are compared."""
     plain = encode(1_000, LogFacts(), FEW, 7, 1_023).text
-    assert said_beside_facts(plain) == said_beside_facts(encode(1_000, FULL, FEW, 7, 1_023).text)
-    assert said_beside_facts(plain) != said_beside_facts(encode(1_000, FULL, FEW[:1], 7, 1_023).text)
-    assert said_beside_facts(encode(1_000, FULL, (), None, 1_023).text) == said_beside_facts(None) == b""
-    assert said_beside_facts("theirs") == b"theirs"
+    assert without_facts(plain) == without_facts(encode(1_000, FULL, FEW, 7, 1_023).text)
+    assert without_facts(plain) != without_facts(encode(1_000, FULL, FEW[:1], 7, 1_023).text)
+    assert without_facts(encode(1_000, FULL, (), None, 1_023).text) == without_facts(None) == b""
+    assert without_facts("theirs") == b"theirs"
     word = facts_word(1_000, FULL)
     marks = [f"{ON_SPARK}{one}.runs.-.host" for one in (word, "-")]
-    assert said_beside_facts(marks[0]) == said_beside_facts(marks[1]) != said_beside_facts(MOVED)
-    assert said_beside_facts(marks[0]) != said_beside_facts(f"{ON_SPARK}{word}.ended.-.host")
+    assert without_facts(marks[0]) == without_facts(marks[1]) != without_facts(MOVED)
+    assert without_facts(marks[0]) != without_facts(f"{ON_SPARK}{word}.ended.-.host")

@@ -30,7 +30,7 @@ def test_a_longer_interval_stays_as_it_is() -> None:
     assert commit_pacing(settings(commit_interval_s=7.0), is_event_hubs=True).interval_s == 7.0
 
 
-def test_event_hubs_keeps_idle_positions_alive_unless_told_how_often() -> None:
+def test_event_hubs_keeps_idle_positions_alive_unless_asked_how_often() -> None:
     """Retention of commits is unknown there, so the idle re-commit has a default."""
     assert commit_pacing(settings(), is_event_hubs=True).idle_s == COMMIT_IDLE_S < 86_400
     assert commit_pacing(settings(commit_idle_s=60.0), is_event_hubs=True).idle_s == 60.0
@@ -53,7 +53,7 @@ def test_other_brokers_get_what_is_asked() -> None:
         ),
     ],
 )
-def test_a_bound_is_told(asked: dict[str, Any], words: str) -> None:
+def test_a_bound_is_reported(asked: dict[str, Any], words: str) -> None:
     """Who asks for more than the service takes learns what is used instead."""
     bound = pace_bound(settings(**asked), commit_pacing(settings(**asked), is_event_hubs=True))
     assert isinstance(bound, CommitPaceBounded)

@@ -85,9 +85,9 @@ def test_the_text_never_passes_its_limit_nor_invents_an_offset(
         assert written.kept_offsets == 0
         return
     assert len(written.text) <= bytes_max
-    said = decode(written.text, next_offset)
-    assert isinstance(said, CommitMetadata)
-    saved = said.ranges
+    decoded = decode(written.text, next_offset)
+    assert isinstance(decoded, CommitMetadata)
+    saved = decoded.ranges
     assert count_offsets(saved.finished) == written.kept_offsets > 0
     assert saved.is_complete is not bool(written.dropped_offsets)
     for start, end in saved.finished:
@@ -111,9 +111,9 @@ def test_a_random_half_keeps_about_a_bit_for_each_offset() -> None:
     written = encode(START, NO_FACTS, finished, None, EVENT_HUBS_BYTES)
     assert written.text is not None
     assert len(written.text) <= EVENT_HUBS_BYTES
-    said = decode(written.text, START)
-    assert isinstance(said, CommitMetadata)
-    saved = said.ranges
+    decoded = decode(written.text, START)
+    assert isinstance(decoded, CommitMetadata)
+    saved = decoded.ranges
     lowest = START + 6300  # of the 1024 bytes 800 are left: 6400 bits
     assert {o for o in offsets_in(finished) if o < lowest} <= offsets_in(saved.finished)
     assert offsets_in(saved.finished) <= offsets_in(finished)
@@ -160,11 +160,11 @@ def test_the_text_is_bound_to_its_commit() -> None:
     "text", ["", "m" * 2000, "AAB=", "{}", "consumer-1", "ehk", "ehk0.x", "ehkafka", "é"]
 )
 def test_text_of_others_is_foreign(text: str) -> None:
-    """Another program's metadata is told apart."""
+    """Another program's metadata is distinguished."""
     assert decode(text, START) is Unusable.FOREIGN
 
 
-def test_a_newer_version_is_told_apart() -> None:
+def test_a_newer_version_is_distinguished() -> None:
     """A version to come, whatever follows, and a form to come."""
     assert decode("ehk3.anything at all \N{SNOWMAN}", START) is Unusable.NEWER
     assert decode("ehk9999.", START) is Unusable.NEWER
@@ -199,12 +199,12 @@ def test_hostile_text_gets_a_typed_answer(text: str) -> None:
 )
 def test_hostile_text_with_a_right_checksum_is_read_within_bounds(form: int, epoch: int, body: bytes) -> None:
     """Who forges a text gets ranges above the commit, ascending and apart, or a typed answer."""
-    said = decode(_signed(bytes([RANGES]) + varint(START) + bytes([form]) + varint(epoch) + body), START)
-    if isinstance(said, Unusable):
+    decoded = decode(_signed(bytes([RANGES]) + varint(START) + bytes([form]) + varint(epoch) + body), START)
+    if isinstance(decoded, Unusable):
         return
-    edges = [edge for one in said.ranges.finished for edge in one]
+    edges = [edge for one in decoded.ranges.finished for edge in one]
     assert edges == sorted(edges)
-    assert all(START <= start < end <= LENGTH_MAX for start, end in said.ranges.finished)
+    assert all(START <= start < end <= LENGTH_MAX for start, end in decoded.ranges.finished)
 
 
 def test_a_bomb_is_not_unpacked() -> None:

@@ -18,15 +18,15 @@ T0 = TopicPartition("t", 0)
 
 
 class Broker:
-    """Opens consumers that answer as told; an error is raised."""
+    """Opens consumers that answer as scripted; an error is raised."""
 
     def __init__(self, *answers: tuple[int, str] | KafkaError) -> None:
         self.answers = list(answers)
         self.opened = self.closed = 0
-        self.told: list[bool] = []
+        self.reported: list[bool] = []
         self.go = threading.Event()
         self.go.set()
-        self.read_back = ReadBack(self.open, self.told.append)
+        self.read_back = ReadBack(self.open, self.reported.append)
 
     def open(self) -> Any:
         """Open one."""
@@ -65,7 +65,7 @@ def test_one_answer_is_enough(answer: tuple[int, str], *, is_returned: bool) -> 
     broker = Broker(answer)
     for next_offset in (5, 6, 7):
         broker.acknowledge(next_offset)
-    assert broker.told == [is_returned]
+    assert broker.reported == [is_returned]
     assert (broker.opened, broker.closed) == (1, 1)
 
 
@@ -73,9 +73,9 @@ def test_a_later_bare_commit_tells_nothing() -> None:
     """It may be somebody else's, so the next one is asked for."""
     broker = Broker((8, ""), (9, ""))
     broker.acknowledge(5)
-    assert broker.told == []
+    assert broker.reported == []
     broker.acknowledge(9)
-    assert broker.told == [False]
+    assert broker.reported == [False]
 
 
 def test_commits_with_nothing_to_say_ask_nothing() -> None:
@@ -90,7 +90,7 @@ def test_a_broker_that_does_not_answer_leaves_it_unknown() -> None:
     broker = Broker(*[KafkaError(KafkaError._TIMED_OUT)] * 9)
     for next_offset in range(9):
         broker.acknowledge(next_offset)
-    assert (broker.told, broker.opened, broker.closed) == ([], TRIES, TRIES)
+    assert (broker.reported, broker.opened, broker.closed) == ([], TRIES, TRIES)
 
 
 def test_one_question_at_a_time_and_none_after_the_stop() -> None:
@@ -102,5 +102,5 @@ def test_one_question_at_a_time_and_none_after_the_stop() -> None:
     broker.read_back.stop(0.0)
     broker.go.set()
     broker.read_back.stop(10.0)
-    assert (broker.told, broker.opened, broker.closed) == ([True], 1, 1)
+    assert (broker.reported, broker.opened, broker.closed) == ([True], 1, 1)
     assert not [thread for thread in threading.enumerate() if thread.name == "ehkafka-read-back"]

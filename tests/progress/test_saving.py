@@ -1,4 +1,4 @@
-"""What a commit says: within its limit, told once, and never at the price of a busy poll thread."""
+"""What a commit says: within its limit, reported once, and never at the price of a busy poll thread."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def half_finished(count: int) -> tuple[LaneBench, Any]:
 def position(saver: ProgressSaver, assignment: Any, unfinished_records: int = 0) -> Any:
     """Return what would be committed at a tick."""
     detail = saver.begin_tick(unfinished_records)
-    look = saver.look(assignment, detail)
-    assert look is not None
-    found = saver.position(look)
+    sample = saver.sample(assignment, detail)
+    assert sample is not None
+    found = saver.position(sample)
     saver.end_tick(detail)
     return found
 
@@ -44,26 +44,26 @@ def test_the_limit_is_the_services_or_lower(is_event_hubs: bool, asked: int | No
     assert metadata_bytes_max(settings, is_event_hubs=is_event_hubs) == bytes_max
 
 
-def test_what_is_dropped_is_told_once_until_it_fits_again() -> None:
+def test_what_is_dropped_is_reported_once_until_it_fits_again() -> None:
     """One event for a phase, with what fits and what does not; a new one after it fitted."""
-    told: list[Any] = []
-    saver = ProgressSaver(64, told.append)
+    reported: list[Any] = []
+    saver = ProgressSaver(64, reported.append)
     bench, assignment = half_finished(400)
     first = position(saver, assignment)
     assert len(first.metadata) <= 64
     assert position(saver, assignment).metadata == first.metadata
-    (event,) = told
+    (event,) = reported
     assert isinstance(event, ProgressTruncated)
-    said = decode(first.metadata, 0)
-    assert isinstance(said, CommitMetadata)
-    assert not said.ranges.is_complete
-    assert event.kept_offsets == sum(end - start for start, end in said.ranges.finished)
+    decoded = decode(first.metadata, 0)
+    assert isinstance(decoded, CommitMetadata)
+    assert not decoded.ranges.is_complete
+    assert event.kept_offsets == sum(end - start for start, end in decoded.ranges.finished)
     assert event.kept_offsets + event.dropped_offsets == sum(e - s for s, e in first.finished)
     saver.bytes_max = 4000
     assert position(saver, assignment).finished == first.finished
     saver.bytes_max = 64
     position(saver, assignment)
-    assert len(told) == 2
+    assert len(reported) == 2
     assert bench.dispatcher.unfinished_records > 0
 
 

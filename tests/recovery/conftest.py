@@ -1,4 +1,4 @@
-"""A lane with a failed head and a desk that keeps what it told; a letter office on producers of a script."""
+"""A lane with a failed head, `Failures` whose events are kept; `TopicLetters` on producers of a script."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.records import TopicPartition
-from ehkafka.recovery.failures import FailureDesk
+from ehkafka.recovery.failures import Failures
 from ehkafka.recovery.letters import producer as letter_producer
 from ehkafka.recovery.letters import replacement
-from ehkafka.recovery.letters import topics as letter_office
+from ehkafka.recovery.letters import topics as topic_letters
 from ehkafka.recovery.letters.letter import Letter
 from ehkafka.recovery.letters.producer import LetterProducer
-from ehkafka.recovery.letters.topics import LetterOffice
+from ehkafka.recovery.letters.topics import TopicLetters
 from ehkafka.recovery.policy import Stop
 from tests.kit.simulated.message import SimulatedMessage
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Bench:
-    """One lane with a worker, and a desk that is told of its failures."""
+    """One lane with a worker, and `Failures` that keeps what failed."""
 
     def __init__(self) -> None:
         self.dispatcher = Dispatcher()
@@ -47,13 +47,13 @@ class Bench:
         assert lane is not None
         return lane
 
-    def desk(self, **options: Any) -> FailureDesk:
-        """Return a desk, by default with the policy Stop()."""
+    def make_failures(self, **options: Any) -> Failures:
+        """Return a failures, by default with the policy Stop()."""
         chosen = {"policy": Stop(), "handler": "handle", "group": "g", "chance": lambda: 0.5, **options}
-        return FailureDesk(emit=self.events.append, fatal=self.failures.append, letters=self, **chosen)
+        return Failures(emit=self.events.append, fatal=self.failures.append, letters=self, **chosen)
 
     def post(self, ticket: Any, letter: Any) -> None:
-        """Be the letter box."""
+        """Be the sender of letters."""
         self.letters.append((ticket, letter))
 
 
@@ -66,7 +66,7 @@ def bench() -> Bench:
 ORIGIN = TopicPartition("t", 0)
 
 
-def told(state: str, epoch: int = 0) -> str:
+def reported(state: str, epoch: int = 0) -> str:
     """Return statistics of librdkafka's that tell of a producer's id."""
     return json.dumps({"eos": {"idemp_state": state, "producer_epoch": epoch}})
 
@@ -121,7 +121,7 @@ class FakeProducer:
 
 
 class LetterLab:
-    """An office on fake producers, and the answers that it gave."""
+    """Letters on fake producers, and the answers that it gave."""
 
     def __init__(self) -> None:
         self.script: deque[Any] = deque()
@@ -136,8 +136,8 @@ class LetterLab:
         self.plain: list[bool] = []
         self.on_open: Callable[[Hearing], object] = lambda _hearing: None
         self.producer = LetterProducer(self.open, emit=self.events.append, make_watch=self.watch)
-        self.office = LetterOffice(self.producer, emit=self.events.append, on_death=self.deaths.append)
-        self.box = self.office.box("dead", self.complete)
+        self.topics = TopicLetters(self.producer, emit=self.events.append, on_death=self.deaths.append)
+        self.sender = self.topics.sender("dead", self.complete)
 
     def open(self, hearing: Hearing, is_plain: bool) -> Any:
         """Open a producer that has its id, or refuse."""
@@ -145,33 +145,33 @@ class LetterLab:
             raise refusal
         self.producers.append(FakeProducer(self.script, hearing))
         self.plain.append(is_plain)
-        hearing.stats_cb(self.ids.popleft() if self.ids else told("Assigned"))
+        hearing.stats_cb(self.ids.popleft() if self.ids else reported("Assigned"))
         self.on_open(hearing)
         return self.producers[-1]
 
     def watch(self) -> Any:
         """Follow a credential, in words."""
-        said: list[str] = []
+        seen: list[str] = []
         watch = SimpleNamespace(
-            said=said,
-            start=lambda _client: said.append("start"),
-            apply=lambda: said.append("apply"),
-            look_now=lambda: said.append("look"),
-            stop=lambda: said.append("stop"),
+            seen=seen,
+            start=lambda _client: seen.append("start"),
+            apply=lambda: seen.append("apply"),
+            check_now=lambda: seen.append("check"),
+            stop=lambda: seen.append("stop"),
         )
         self.watches.append(watch)
         return watch
 
-    def complete(self, ticket: Any, verdict: Any) -> None:
+    def complete(self, ticket: Any, answer: Any) -> None:
         """Take an answer."""
-        self.answers.append((ticket.number, verdict))
+        self.answers.append((ticket.number, answer))
 
     def post(self, number: int, *, ended: bool = False, headers: Any = ()) -> Any:
         """Post a letter; return its ticket."""
         lane = SimpleNamespace(key=b"k")
         assignment = SimpleNamespace(ended=ended, epoch=1)
         ticket: Any = SimpleNamespace(number=number, lane=lane, assignment=assignment, attempt=1)
-        self.box.post(ticket, Letter(ORIGIN, number, b"k", b"%d" % number, list(headers)))
+        self.sender.post(ticket, Letter(ORIGIN, number, b"k", b"%d" % number, list(headers)))
         return ticket
 
     def of(self, kind: type) -> list[Any]:
@@ -188,9 +188,9 @@ class LetterLab:
 
 @pytest.fixture
 def new_lab(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], LetterLab]]:
-    """Make an office whose retries and replacements come soon, not started; stop it afterwards."""
-    monkeypatch.setattr(letter_office, "RETRY_FIRST_S", 0.01)
-    monkeypatch.setattr(letter_office, "IDLE_WAIT_S", 0.01)
+    """Make `TopicLetters` whose retries and replacements come soon, not started; stop it afterwards."""
+    monkeypatch.setattr(topic_letters, "RETRY_FIRST_S", 0.01)
+    monkeypatch.setattr(topic_letters, "IDLE_WAIT_S", 0.01)
     monkeypatch.setattr(replacement, "FIRST_S", 0.01)
     monkeypatch.setattr(letter_producer, "LAST_ANSWERS_S", 0.01)
     labs: list[LetterLab] = []
@@ -201,14 +201,14 @@ def new_lab(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], LetterLab]
 
     yield make
     for lab in labs:
-        lab.office.stop(1.0)
+        lab.topics.stop(1.0)
 
 
 @pytest.fixture
 def lab(new_lab: Callable[[], LetterLab]) -> Iterator[LetterLab]:
-    """Return an office that has started and lives to the end."""
+    """Return `TopicLetters` that have started and lives to the end."""
     lab = new_lab()
-    lab.office.start()
+    lab.topics.start()
     yield lab
-    lab.office.stop(1.0)
+    lab.topics.stop(1.0)
     assert lab.deaths == []

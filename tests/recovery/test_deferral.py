@@ -54,18 +54,18 @@ class Bench:
         self.exchange = Exchange(self.dispatcher, self.clock.now_s)
         self.assignment = self.dispatcher.assign(PARTITION, 1)
         self.events: list[Any] = []
-        self.desk_calls: list[tuple[str, BaseException]] = []
+        self.failures_asked: list[tuple[str, BaseException]] = []
         self.decide: Callable[[Any, BaseException], Any] = lambda _lane, _error: SkipHead("failed")
         self.pending = PendingAnswers(
             complete=self.exchange.complete,
             complete_in_begin=self.exchange.complete_in_begin,
-            desk=self._desk,
+            failures=self._failures,
             emit=self.events.append,
             clock=self.clock.now_s,
         )
 
-    def _desk(self, lane: Any, error: BaseException) -> Any:
-        self.desk_calls.append((threading.current_thread().name, error))
+    def _failures(self, lane: Any, error: BaseException) -> Any:
+        self.failures_asked.append((threading.current_thread().name, error))
         return self.decide(lane, error)
 
     def receive(self, *keys: bytes) -> None:
@@ -119,11 +119,11 @@ def test_answers_count_once_and_say_so() -> None:
     assert [token.fail(ValueError()), token.finish(), token.fail(ValueError())] == [True, False, False]
     assert not token.is_open
     assert bench.dispatcher.skipped_records == 1
-    assert len(bench.desk_calls) == 1
+    assert len(bench.failures_asked) == 1
 
 
 def test_an_expired_token_fails_its_attempt_once_and_on_the_thread_that_expires_it() -> None:
-    """The poll thread only finds it; a second look finds nothing; an answer after it is told once."""
+    """The poll thread only finds it; a second look finds nothing; an answer after it is reported once."""
     bench = Bench(VirtualClock(time.monotonic()))
     bench.receive(b"a")
     tokens: list[Deferred] = []
@@ -131,10 +131,10 @@ def test_an_expired_token_fails_its_attempt_once_and_on_the_thread_that_expires_
     assert bench.pending.take_expired() == []
     bench.clock.advance(6.0)
     (head,) = bench.pending.take_expired()
-    assert not bench.desk_calls
+    assert not bench.failures_asked
     assert bench.pending.take_expired() == []
     head.expire()
-    ((_, error),) = bench.desk_calls
+    ((_, error),) = bench.failures_asked
     assert isinstance(error, TimeoutError)
     assert str(error) == "the record was deferred and neither finished nor failed within its deadline of 5 s"
     assert [tokens[0].finish(), tokens[0].finish()] == [False, False]
@@ -152,7 +152,7 @@ def test_an_answer_between_the_look_and_the_expiry_counts() -> None:
     (head,) = bench.pending.take_expired()
     assert tokens[0].finish()
     head.expire()
-    assert not bench.desk_calls
+    assert not bench.failures_asked
     assert bench.dispatcher.finished_records == 1
 
 
@@ -175,7 +175,7 @@ def test_a_retried_record_can_be_deferred_again() -> None:
 
 
 def test_answers_of_an_ended_epoch_are_stale_and_ask_no_policy() -> None:
-    """Counted; the desk decides nothing for a record that is another member's."""
+    """Counted; the failures decides nothing for a record that is another member's."""
     bench = Bench()
     bench.receive(b"a", b"b")
     tokens: list[Deferred] = []
@@ -187,8 +187,8 @@ def test_answers_of_an_ended_epoch_are_stale_and_ask_no_policy() -> None:
     assert tokens[0].finish()
     assert tokens[1].fail(ValueError())
     assert bench.dispatcher.stale_records == 1
-    assert not bench.desk_calls
-    assert not bench.dispatcher.verdicts.awaited
+    assert not bench.failures_asked
+    assert not bench.dispatcher.decisions.awaited
 
 
 def test_many_early_answers_are_settled_without_recursion() -> None:

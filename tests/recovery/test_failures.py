@@ -1,4 +1,4 @@
-"""The failure desk: which of its questions comes first, and that nothing a user gives it can break it."""
+"""`Failures`: which of its questions comes first, and that nothing a user gives it can break it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ ERROR = ValueError("no luck")
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), MemoryError(), GeneratorExit()])
 @pytest.mark.parametrize("policy", [Stop(), Hold(), Skip(), DeadLetter("dead")])
-def test_what_is_no_verdict_on_the_record_stops_the_app(bench: Any, error: Any, policy: Any) -> None:
+def test_what_says_nothing_about_the_record_stops_the_app(bench: Any, error: Any, policy: Any) -> None:
     """Before retries, on_error and every policy."""
     asked: list[Any] = []
-    desk = bench.desk(policy=policy, retry=FOR_EVER, ask=lambda *a: asked.append(a))
-    assert desk(bench.lane, error) == HoldHead(f"{type(error).__name__}{': 1' if error.args else ''}")
+    failures = bench.make_failures(policy=policy, retry=FOR_EVER, ask=lambda *a: asked.append(a))
+    assert failures(bench.lane, error) == HoldHead(f"{type(error).__name__}{': 1' if error.args else ''}")
     (failure,) = bench.failures
     assert isinstance(failure, HandlerFailedError)
     assert failure.__cause__ is error
@@ -35,12 +35,12 @@ def test_what_is_no_verdict_on_the_record_stops_the_app(bench: Any, error: Any, 
 def test_a_signal_goes_before_the_retries_and_retries_before_on_error(bench: Any) -> None:
     """Skip and RetryLater are the handler's word; on_error hears of what is given up only."""
     asked: list[Any] = []
-    desk = bench.desk(policy=Hold(), retry=FOR_EVER, ask=lambda *a: asked.append(a))
-    assert desk(bench.lane, SkipRecord("a test")) == SkipHead("a test")
-    assert desk(bench.lane, RetryLater(9, "soon")) == RetryHead(9.0, "RetryLater: soon", is_asked=True)
-    assert desk(bench.lane, ERROR) == RetryHead(1.0, "ValueError: no luck")
+    failures = bench.make_failures(policy=Hold(), retry=FOR_EVER, ask=lambda *a: asked.append(a))
+    assert failures(bench.lane, SkipRecord("a test")) == SkipHead("a test")
+    assert failures(bench.lane, RetryLater(9, "soon")) == RetryHead(9.0, "RetryLater: soon", is_asked=True)
+    assert failures(bench.lane, ERROR) == RetryHead(1.0, "ValueError: no luck")
     assert asked == []
-    assert desk(bench.lane, RejectRecord("broken")) == HoldHead("RejectRecord: broken")
+    assert failures(bench.lane, RejectRecord("broken")) == HoldHead("RejectRecord: broken")
     ((kind, partition, record, error),) = asked
     assert (kind, str(partition), record.offset(), record.attempt) == ("handler", "t[0]", 7, 1)
     assert isinstance(error, RejectRecord)
@@ -52,37 +52,37 @@ def test_a_signal_goes_before_the_retries_and_retries_before_on_error(bench: Any
     "answer", ["continue", "stop", None, 5, "stopp", ArithmeticError("hook"), SystemExit()]
 )
 def test_on_error_goes_before_the_policy(bench: Any, answer: Any) -> None:
-    """`continue` holds, `stop` and an exit stop; whatever else is told and leaves it to the policy."""
+    """`continue` holds, `stop` and an exit stop; whatever else is reported and leaves it to the policy."""
 
     def ask(*_arguments: Any) -> Any:
         if isinstance(answer, BaseException):
             raise answer
         return answer
 
-    decision = bench.desk(policy=Skip(), ask=ask)(bench.lane, ERROR)
+    decision = bench.make_failures(policy=Skip(), ask=ask)(bench.lane, ERROR)
     stops = answer == "stop" or isinstance(answer, SystemExit)
     if stops or answer == "continue":
         assert decision == HoldHead("ValueError: no luck")
     else:
         assert decision == SkipHead("ValueError: no luck")
     assert len(bench.failures) == int(stops)
-    told = [event for event in bench.events if isinstance(event, UserCodeFailed)]
-    assert bool(told) == (answer not in ("continue", "stop", None))
+    reported = [event for event in bench.events if isinstance(event, UserCodeFailed)]
+    assert bool(reported) == (answer not in ("continue", "stop", None))
 
 
 def test_an_order_function_that_failed_is_not_asked_again(bench: Any) -> None:
-    """Its verdict on a record does not change: no retry."""
+    """Its answer for a record does not change: no retry."""
     bench.lane.key = KeyFailure(ERROR)
-    assert isinstance(bench.desk(policy=Skip(), retry=FOR_EVER)(bench.lane, ERROR), SkipHead)
+    assert isinstance(bench.make_failures(policy=Skip(), retry=FOR_EVER)(bench.lane, ERROR), SkipHead)
 
 
 @pytest.mark.parametrize("error", [ERROR, RejectRecord("r"), SkipRecord("s"), RetryLater(1)])
 def test_a_record_that_belongs_to_another_member_by_now_is_not_decided_on(bench: Any, error: Any) -> None:
-    """No letter, no retry and no stop for what is redelivered elsewhere; only a failure is told."""
+    """No letter, no retry and no stop for what is redelivered elsewhere; only a failure is reported."""
     bench.dispatcher.end(bench.assignment)
     asked: list[Any] = []
-    desk = bench.desk(policy=DeadLetter("dead"), retry=FOR_EVER, ask=lambda *a: asked.append(a))
-    assert isinstance(desk(bench.lane, error), HoldHead)
+    failures = bench.make_failures(policy=DeadLetter("dead"), retry=FOR_EVER, ask=lambda *a: asked.append(a))
+    assert isinstance(failures(bench.lane, error), HoldHead)
     assert bench.failures == bench.letters == asked == []
     assert [type(e) for e in bench.events] == [HandlerFailed] * (
         not isinstance(error, SkipRecord | RetryLater)
@@ -91,7 +91,7 @@ def test_a_record_that_belongs_to_another_member_by_now_is_not_decided_on(bench:
 
 def test_a_letter_is_posted_only_once_its_lane_is_settled(bench: Any) -> None:
     """The decision carries it; whoever settles the lane posts it."""
-    decision = bench.desk(policy=DeadLetter("dead", after="hold_key"))(bench.lane, ERROR)
+    decision = bench.make_failures(policy=DeadLetter("dead", after="hold_key"))(bench.lane, ERROR)
     assert isinstance(decision, AwaitHead)
     assert decision.after == "hold_key"
     assert bench.letters == []
@@ -102,20 +102,20 @@ def test_a_letter_is_posted_only_once_its_lane_is_settled(bench: Any) -> None:
 
 def test_asked_retries_use_up_no_attempts(bench: Any) -> None:
     """The schedule begins anew for none of them, and goes on where the failures were."""
-    desk = bench.desk(policy=Skip(), retry=Retry(attempts=3, first_s=1.0, jitter=0.0))
+    failures = bench.make_failures(policy=Skip(), retry=Retry(attempts=3, first_s=1.0, jitter=0.0))
     bench.lane.attempts, bench.lane.retries_asked = 5, 4
-    assert desk(bench.lane, ERROR) == RetryHead(2.0, "ValueError: no luck")
+    assert failures(bench.lane, ERROR) == RetryHead(2.0, "ValueError: no luck")
     bench.lane.attempts, bench.lane.retries_asked = 6, 4
-    assert isinstance(desk(bench.lane, ERROR), SkipHead)
+    assert isinstance(failures(bench.lane, ERROR), SkipHead)
 
 
-def test_an_error_without_text_is_no_trouble(bench: Any) -> None:
+def test_an_error_without_text_is_no_problem(bench: Any) -> None:
     """Its `__str__` may raise: the decision is made all the same."""
 
     class MuteError(Exception):
         def __str__(self) -> str:
             raise RuntimeError("mute")
 
-    decision = bench.desk(policy=DeadLetter("dead"))(bench.lane, MuteError())
+    decision = bench.make_failures(policy=DeadLetter("dead"))(bench.lane, MuteError())
     decision.begin("ticket")
     assert "MuteError" in bench.letters[0][1].header("ehkafka-error-text").decode()

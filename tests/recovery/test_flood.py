@@ -11,7 +11,7 @@ from tests.kit.simulated.message import SimulatedMessage
 
 
 def test_a_run_ends_with_a_success_and_breaks_its_limit_one_beyond() -> None:
-    """As many as allowed are letters, the next one is told."""
+    """As many as allowed are letters, the next one is reported."""
     gauge = FloodGauge(DeadLetter("dead", run_max=3))
     assert [gauge.overflow(0) for _ in range(3)] == [None] * 3
     assert gauge.overflow(1) is None
@@ -33,7 +33,7 @@ def test_a_success_that_is_only_handed_in_counts() -> None:
 
 
 def test_a_share_is_judged_over_the_last_outcomes() -> None:
-    """1 % of the last 1000 may fail; one more within them is told."""
+    """1 % of the last 1000 may fail; one more within them is reported."""
     gauge = FloodGauge(DeadLetter("dead", ratio_max=0.01))
     assert [gauge.overflow(n) for n in range(10)] == [None] * 10
     assert "11 of the last 1000" in str(gauge.overflow(500))

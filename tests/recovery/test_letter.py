@@ -1,4 +1,4 @@
-"""A dead letter: the record as it came and its fate in headers, read back by `fate_of`."""
+"""A dead letter: the record as it came and its origin in headers, read back by `letter_origin`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ehkafka.recovery.letters.letter import (
     letter_of,
     shorter,
 )
-from ehkafka.recovery.letters.origin import Fate, LetterFilter, fate_of, headers_back
+from ehkafka.recovery.letters.origin import LetterFilter, LetterOrigin, headers_back, letter_origin
 from tests.kit.simulated.message import SimulatedMessage
 
 ORIGIN = TopicPartition("t", 3)
@@ -54,7 +54,7 @@ def as_record(letter: Letter) -> Record:
 
 def test_what_is_written_is_read() -> None:
     """Every field, in its type."""
-    assert fate_of(as_record(a_letter(error=KeyError("x")))) == Fate(
+    assert letter_origin(as_record(a_letter(error=KeyError("x")))) == LetterOrigin(
         ORIGIN, 42, 1_700_000_000_000, "KeyError", "KeyError: 'x'", 2, 1_700_000_001_500, "handle", "g", 0
     )
 
@@ -65,18 +65,18 @@ def test_own_headers_come_first_and_as_they_were_and_go_home_alone() -> None:
     letter = a_letter(own)
     assert letter.headers[:4] == own
     record = as_record(letter)
-    fate = fate_of(record)
-    assert fate is not None
-    back = headers_back(record, fate)
+    origin = letter_origin(record)
+    assert origin is not None
+    back = headers_back(record, origin)
     assert back == [*own, ("ehkafka-redriven", b"1")]
     again = as_record(a_letter(back))
-    second = fate_of(again)
+    second = letter_origin(again)
     assert second is not None
     assert second.redriven == 1
     assert headers_back(again, second) == [*own, ("ehkafka-redriven", b"2")]
 
 
-def test_a_record_that_fails_again_has_each_fate_once() -> None:
+def test_a_record_that_fails_again_has_each_header_once() -> None:
     """A letter of a letter tells of the last failure."""
     first = a_letter()
     second = a_letter(first.headers, reason="other")
@@ -118,20 +118,20 @@ def test_a_letter_shows_no_value() -> None:
 def test_what_tells_no_origin_is_no_letter(name: str, value: bytes | None) -> None:
     """Whoever wrote it: it is passed over, not an error."""
     headers = [(n, value if n == name else v) for n, v in a_letter().headers]
-    assert fate_of(Record(Stamped("dead", 0, 9, headers=headers))) is None  # type: ignore[arg-type]
-    assert fate_of(Record(Stamped("dead", 0, 9))) is None
+    assert letter_origin(Record(Stamped("dead", 0, 9, headers=headers))) is None  # type: ignore[arg-type]
+    assert letter_origin(Record(Stamped("dead", 0, 9))) is None
 
 
 def test_a_filter_that_asks_nothing_takes_all() -> None:
     """And each option leaves something out."""
     record = as_record(a_letter(error=KeyError("x")))
-    fate = fate_of(record)
-    assert fate is not None
-    assert LetterFilter().takes(record, fate)
-    assert LetterFilter(error="keyERR", origin_topic="t").takes(record, fate)
-    assert not LetterFilter(error="ValueError").takes(record, fate)
-    assert not LetterFilter(origin_topic="u").takes(record, fate)
-    assert not LetterFilter(key="k").takes(record, fate)
+    origin = letter_origin(record)
+    assert origin is not None
+    assert LetterFilter().takes(record, origin)
+    assert LetterFilter(error="keyERR", origin_topic="t").takes(record, origin)
+    assert not LetterFilter(error="ValueError").takes(record, origin)
+    assert not LetterFilter(origin_topic="u").takes(record, origin)
+    assert not LetterFilter(key="k").takes(record, origin)
 
 
 def test_a_letter_that_is_too_large_loses_its_stack_first() -> None:
@@ -148,9 +148,9 @@ def test_a_letter_that_is_too_large_loses_its_stack_first() -> None:
 def test_a_record_that_was_redriven_and_fails_again_has_the_new_stack_alone() -> None:
     """The header of the first time stays neither on the record nor in its next letter."""
     record = as_record(a_letter(error=KeyError("x"), stack="the first"))
-    fate = fate_of(record)
-    assert fate is not None
-    assert fate.error_stack == "the first"
-    assert ERROR_STACK not in dict(headers_back(record, fate))
+    origin = letter_origin(record)
+    assert origin is not None
+    assert origin.error_stack == "the first"
+    assert ERROR_STACK not in dict(headers_back(record, origin))
     again = a_letter(record.headers(), error=KeyError("x"), stack="the second")
     assert [value for name, value in again.headers if name == ERROR_STACK] == [b"the second"]

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from ehkafka.errors import EndpointError
-from ehkafka.events import ConnectionTrouble, DeadLetterProducerPlain, DeadLetterProducerReplaced
+from ehkafka.events import ConnectionProblem, DeadLetterProducerPlain, DeadLetterProducerReplaced
 from ehkafka.records import Outcome
 from ehkafka.recovery.letters import replacement
 
@@ -34,14 +34,14 @@ def test_a_start_without_an_id_tells_why_and_goes_on(new_lab: Callable[[], Any])
         return producer
 
     lab.producer._open_client = open_refused
-    lab.office.start(0.05)
-    (told,) = lab.of(ConnectionTrouble)
-    assert "given the producer no id: Failed to acquire idempotence PID: Busy" in told.error
-    assert "Busy" in lab.office.problem
+    lab.topics.start(0.05)
+    (reported,) = lab.of(ConnectionProblem)
+    assert "given the producer no id: Failed to acquire idempotence PID: Busy" in reported.error
+    assert "Busy" in lab.topics.problem
     lab.producers[0].hearing.stats_cb(GIVEN)
     lab.post(1)
     lab.wait_for(lambda: lab.answers)
-    assert lab.office.problem == "the broker has not answered"
+    assert lab.topics.problem == "the broker has not answered"
     assert lab.deaths == []
 
 
@@ -52,7 +52,7 @@ def test_an_id_that_is_refused_for_good_is_an_error_of_the_start(new_lab: Callab
     lab.ids.append(ASKING)
     lab.on_open = lambda hearing: hearing.error_cb(refusal)
     with pytest.raises(EndpointError, match=r"refuses an id.*CLUSTER_AUTHORIZATION_FAILED \(not you\)"):
-        lab.office.start()
+        lab.topics.start()
     assert len(lab.producers) == 1
 
 
@@ -62,11 +62,11 @@ def test_a_broker_without_ids_gets_a_plain_producer(new_lab: Callable[[], Any]) 
     refusal = KafkaError(KafkaError._UNSUPPORTED_FEATURE, "no such request", fatal=True)
     lab.ids.extend([ASKING, ASKING])
     lab.on_open = lambda hearing: None if lab.plain[-1] else hearing.error_cb(refusal)
-    lab.office.start()
+    lab.topics.start()
     lab.post(1)
     lab.wait_for(lambda: lab.answers)
     assert lab.plain == [False, True]
-    assert [told.reason for told in lab.of(DeadLetterProducerPlain)] == ["no such request"]
+    assert [reported.reason for reported in lab.of(DeadLetterProducerPlain)] == ["no such request"]
 
 
 @pytest.mark.parametrize("code", [47, 49, 59])
@@ -112,15 +112,15 @@ def test_producers_that_fail_one_after_the_other_are_opened_ever_more_slowly(
     monkeypatch.setattr(replacement, "FIRST_S", 0.02)
     lab = new_lab()
     lab.script.extend([KafkaError(49)] * 5)
-    lab.office.start()
+    lab.topics.start()
     lab.post(1)
     lab.wait_for(lambda: len(lab.of(DeadLetterProducerReplaced)) == 5)
-    waits_s = [told.wait_s for told in lab.of(DeadLetterProducerReplaced)]
+    waits_s = [reported.wait_s for reported in lab.of(DeadLetterProducerReplaced)]
     assert waits_s == [0.02, 0.04, 0.08, 0.16, 0.32]
     began_s = time.monotonic()
-    lab.office.stop(5.0)
+    lab.topics.stop(5.0)
     assert time.monotonic() - began_s < 3.0
-    assert not lab.office._thread.is_alive()
+    assert not lab.topics._thread.is_alive()
     assert lab.answers == []
 
 

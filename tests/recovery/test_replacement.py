@@ -37,7 +37,7 @@ def test_so_does_the_third_failure_in_a_row() -> None:
     assert replacement.is_wanted
 
 
-def test_epochs_that_nobody_told_of_are_refusals_too() -> None:
+def test_epochs_that_nobody_reported_are_refusals_too() -> None:
     """Error 59 never reaches us: librdkafka raises the epoch and sends again, for five minutes."""
     replacement = Replacement()
     replacement.raised(2)
@@ -46,7 +46,7 @@ def test_epochs_that_nobody_told_of_are_refusals_too() -> None:
     assert replacement.is_wanted
 
 
-def test_epochs_raised_for_what_was_told_are_not_counted_twice() -> None:
+def test_epochs_raised_for_what_was_reported_are_not_counted_twice() -> None:
     """Each letter that is refused, too large or not, raises the epoch as well."""
     replacement = Replacement()
     for _ in range(4):

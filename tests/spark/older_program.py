@@ -1,4 +1,4 @@
-"""What an older PySpark can do with this package, and what it is told where it cannot. Prints JSON.
+"""What an older PySpark can do with this package, and what it hears where it cannot. Prints JSON.
 
 Run by `test_older_pyspark` in an environment of its own. Arguments: bootstrap, a folder, and the options by
 which the sink finds its container, as JSON.

@@ -108,7 +108,7 @@ def test_a_service_principal_with_a_secret_signs_in_by_client_credentials(
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "reported"),
     [
         (
             lambda: ehkafka.Endpoint.entra("home", "managed_identity"),
@@ -129,12 +129,12 @@ def test_a_service_principal_with_a_secret_signs_in_by_client_credentials(
     ],
 )
 def test_what_needs_a_java_class_is_refused_and_points_to_the_source(
-    make: Callable[[], ehkafka.Endpoint], told: str, monkeypatch: pytest.MonkeyPatch
+    make: Callable[[], ehkafka.Endpoint], reported: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One sentence with the way out."""
     for name in PRINCIPAL:
         monkeypatch.delenv(name, raising=False)
-    with make() as endpoint, pytest.raises(ConfigurationError, match=told) as refused:
+    with make() as endpoint, pytest.raises(ConfigurationError, match=reported) as refused:
         kafka_options(endpoint)
     assert 'format("ehkafka")' in str(refused.value)
 

@@ -41,7 +41,7 @@ def python(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.mark.timeout(INSTALL_S + RUN_S)
-def test_an_older_pyspark_does_what_it_can_and_is_told_the_rest(
+def test_an_older_pyspark_does_what_it_can_and_hears_of_the_rest(
     python: Path, spark_environment: dict[str, str], azurite: Azurite, tmp_path: Path
 ) -> None:
     """Below 4.0 one error; from 4.0 on source and restart, from 4.1 on the sink, from 4.2 on the engine."""

@@ -116,7 +116,7 @@ def test_an_endpoint_factory_makes_what_options_cannot_say(factories: types.Modu
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "text"),
     [
         ("home_factories", "no path such as"),
         ("no_such_module_here:make", "must be on every executor"),
@@ -125,7 +125,7 @@ def test_an_endpoint_factory_makes_what_options_cannot_say(factories: types.Modu
     ],
 )
 def test_a_factory_that_fails_is_named_and_its_text_is_not(
-    factories: types.ModuleType, path: str, said: str
+    factories: types.ModuleType, path: str, text: str
 ) -> None:
     """The error of a factory may hold what it read."""
 
@@ -133,7 +133,7 @@ def test_a_factory_that_fails_is_named_and_its_text_is_not(
         raise ValueError(STRING)
 
     factories.broken = broken  # type: ignore[attr-defined]
-    with pytest.raises(ConfigurationError, match=said) as caught:
+    with pytest.raises(ConfigurationError, match=text) as caught:
         secrets.called("credentialFactory", path)
     assert KEY not in str(caught.value)
     assert caught.value.__cause__ is None

@@ -45,7 +45,7 @@ def test_a_session_without_a_context_is_left_alone(root: Path) -> None:
 def test_a_planning_process_finds_a_module_that_an_option_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was told a folder below the right one; files and archives are found all the same."""
+    """It was given a folder below the right one; files and archives are found all the same."""
     below = tmp_path / "1f0a"
     (tmp_path / "home_shipped_file.py").write_text("NAME = 'file'")
     with zipfile.ZipFile(tmp_path / "app.zip", "w") as archive:

@@ -118,14 +118,14 @@ def test_each_option_is_on_the_page() -> None:
 
 def test_each_option_of_the_page_is_there() -> None:
     """What the tables show is taken."""
-    shown = {name for name in told_in_tables("Read a topic", "Secrets") if not name.startswith("kafka.")}
+    shown = {name for name in reported_in_tables("Read a topic", "Secrets") if not name.startswith("kafka.")}
     assert {"subscribe", "namespace"} <= shown
     assert shown - {*source_options._OPTIONS, *PLACE_OPTIONS} == set()
 
 
 def test_what_the_page_calls_is_there() -> None:
     """Each name after `ehkafka.spark.` and each argument of `run_on_spark` in the table."""
-    names, arguments = re.findall(r"ehkafka\.spark\.(\w+)", PAGE), told_in_tables("Run an app")
+    names, arguments = re.findall(r"ehkafka\.spark\.(\w+)", PAGE), reported_in_tables("Run an app")
     assert "lag" in names
     assert [name for name in names if not hasattr(ehkafka.spark, name)] == []
     assert "checkpoint" in arguments
@@ -142,7 +142,7 @@ def executed(code: str, names: dict[str, Any] | None = None, *, instead: dict[st
     return names
 
 
-def told_in_tables(*sections: str) -> set[str]:
+def reported_in_tables(*sections: str) -> set[str]:
     """Return the names in code type in the first columns of these sections' tables."""
     cells = []
     for section in sections:

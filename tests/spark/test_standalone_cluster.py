@@ -70,7 +70,7 @@ def test_a_cluster_runs_the_shipped_wheel(
     settings = {"EHKAFKA_BOOTSTRAP": kafka.bootstrap, "CLUSTER_TOPIC": topic, "CLUSTER_NOTES": str(notes)}
     here = Path(__file__).parent
     with SparkCluster(2, python=bare_python, environment=secrets) as cluster:
-        said = cluster.submit(
+        shown = cluster.submit(
             here / "cluster_program.py",
             [container, str(tmp_path / "checkpoints")],
             py_files=[shipped, here / "cluster_app.py"],
@@ -78,7 +78,7 @@ def test_a_cluster_runs_the_shipped_wheel(
             environment=secrets | settings,
             timeout_s=240,
         )
-    assert f"handled {RECORDS}" in said
+    assert f"handled {RECORDS}" in shown
     handled = [json.loads(line) for path in notes.iterdir() for line in path.read_text().splitlines()]
     assert sorted(row["value"] for row in handled) == list(range(RECORDS))
     assert all("ehkafka.zip/ehkafka/" in row["code"] for row in handled)

@@ -43,7 +43,7 @@ def test_a_pyspark_without_sources_names_the_other_way(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("version", ["4.0.5", "4.1.4"])
 def test_the_engine_names_the_pyspark_that_it_needs(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
-    """What 4.0 and 4.1 can do is told as well."""
+    """What 4.0 and 4.1 can do is reported as well."""
     _with_pyspark(monkeypatch, version)
     with pytest.raises(ConfigurationError, match=r"PySpark 4\.[01] gives .*pyspark>=4\.2.*reads from 4\.0"):
         check_version()

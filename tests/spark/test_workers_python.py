@@ -1,4 +1,4 @@
-"""The Python that Spark starts for its tasks: one without this package is told before a query begins."""
+"""The Python that Spark starts for its tasks: one without this package is reported before a query begins."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def bare(tmp_path: Path) -> str:
     return str(python)
 
 
-def test_workers_without_the_package_are_told_with_the_variable(bare: str) -> None:
+def test_workers_without_the_package_hear_of_the_variable(bare: str) -> None:
     """The message names Spark's Python, and what PYSPARK_PYTHON has to be."""
     with pytest.raises(
         ConfigurationError, match=f"{bare}.* has no ehkafka, .*Set PYSPARK_PYTHON={sys.executable}"
@@ -32,7 +32,7 @@ def test_workers_without_the_package_are_told_with_the_variable(bare: str) -> No
         check_workers_python(session(bare))
 
 
-def test_a_python_that_is_not_there_is_told() -> None:
+def test_a_python_that_is_not_there_is_reported() -> None:
     """As PYSPARK_PYTHON with a slip of the pen."""
     with pytest.raises(ConfigurationError, match="no-such-python' \\(which is not there\\)"):
         check_workers_python(session("no-such-python"))
@@ -80,7 +80,7 @@ def test_another_python_with_the_package_is_left_alone(
 
 
 @pytest.mark.parametrize(("names", "app"), [((), ""), (("pyarrow",), "import no_such_client")])
-def test_a_package_without_what_it_needs_is_told(
+def test_a_package_without_what_it_needs_is_reported(
     other: str, tmp_path: Path, names: tuple[str, ...], app: str
 ) -> None:
     """Its first module loads neither the client library nor pyarrow, and a task needs both."""

@@ -143,7 +143,7 @@ def test_after_close_events_are_only_counted(seen: Any) -> None:
     assert seen.events == []
 
 
-def test_close_without_start_says_what_nobody_was_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_close_without_start_says_what_was_not_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """Events of an app that failed before its telemetry ran are not lost in silence."""
     bus = EventBus()
     bus.emit(assigned())

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 READINGS_0 = TopicPartition("readings", 0)
 
 
-class Trouble(Exception):  # noqa: N818 - it can be referred to weakly, as the built-in ones cannot
+class Problem(Exception):  # noqa: N818 - it can be referred to weakly, as the built-in ones cannot
     """An error of the user's."""
 
 
@@ -33,7 +33,7 @@ def fails(kind: type[Exception], *, elsewhere: bool) -> None:
     raise kind("x")
 
 
-def caught(kind: type[Exception] = Trouble, *, elsewhere: bool = False) -> Exception:
+def caught(kind: type[Exception] = Problem, *, elsewhere: bool = False) -> Exception:
     """Return an error that was raised."""
     try:
         fails(kind, elsewhere=elsewhere)

@@ -123,7 +123,7 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         ["readings[0]", "begins at 18", "other-7", "2023-11-14T22:13:20+00:00", "the record at 17"],
     ),
     (
-        events.MirrorLeftBehind((READINGS_0,), "503 ServerBusy."),
+        events.MirrorBehind((READINGS_0,), "503 ServerBusy."),
         ["readings[0]", "503 ServerBusy", "commits are right"],
     ),
     (
@@ -186,12 +186,12 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
     (events.HandlerResized("store", 4, 9), ["store", "9 workers now", "4 before"]),
     (events.StaleResult(READINGS_0, 3, 2), ["readings[0]", "epoch 3", "2 records", "redelivered"]),
     (
-        events.ConnectionTrouble("_TRANSPORT", "broker down", fatal=False),
-        ["trouble, _TRANSPORT: broker down", "check"],
+        events.ConnectionProblem("_TRANSPORT", "broker down", fatal=False),
+        ["problem, _TRANSPORT: broker down", "check"],
     ),
     (
-        events.ConnectionTrouble("_RESOLVE", "_RESOLVE (no such host): check it", fatal=False),
-        ["trouble: _RESOLVE (no such host)"],
+        events.ConnectionProblem("_RESOLVE", "_RESOLVE (no such host): check it", fatal=False),
+        ["problem: _RESOLVE (no such host)"],
     ),
     (events.CredentialRotated("file /run/key"), ["/run/key", "next authentication"]),
     (

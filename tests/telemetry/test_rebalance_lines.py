@@ -45,7 +45,7 @@ def test_the_partitions_of_an_assignment_share_a_line(lines: LogLines, logged: A
     assert texts(logged)[1].startswith("Stopped")
 
 
-def test_positions_that_differ_are_told_as_far_as_a_line_goes(lines: LogLines, logged: Any) -> None:
+def test_positions_that_differ_are_reported_as_far_as_a_line_goes(lines: LogLines, logged: Any) -> None:
     """Each partition with its own; all of them are in the fields."""
     for number in range(12):
         lines.write(assigned(number, str(number * 100)))

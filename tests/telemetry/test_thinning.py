@@ -49,8 +49,8 @@ def test_different_subjects_are_thinned_apart(lines: LogLines, logged: Any) -> N
         events.PartitionLost(READINGS_0, 3, 0),
         events.PartitionLost(READINGS_1, 3, 0),
         events.StaleResult(READINGS_0, 3, 1),
-        events.ConnectionTrouble("_TRANSPORT", "down", fatal=False),
-        events.ConnectionTrouble("_TRANSPORT", "down", fatal=True),
+        events.ConnectionProblem("_TRANSPORT", "down", fatal=False),
+        events.ConnectionProblem("_TRANSPORT", "down", fatal=True),
         events.CredentialUnusable("file a", "it is empty", 1),
         events.CredentialUnusable("file a", "it does not exist", 1),
         events.CredentialUnusable("file b", "it is empty", 1),
@@ -90,7 +90,7 @@ def test_the_final_decision_on_a_record_is_always_logged(lines: LogLines, logged
 
 
 def test_what_is_no_warning_is_never_thinned(lines: LogLines, logged: Any) -> None:
-    """Each start is told."""
+    """Each start is reported."""
     for _ in range(3):
         lines.write(events.AppStarted("homes", ("readings",)))
 
@@ -98,7 +98,7 @@ def test_what_is_no_warning_is_never_thinned(lines: LogLines, logged: Any) -> No
 
 
 def test_any_later_event_brings_the_owed_line(lines: LogLines, logged: Any, clock: VirtualClock) -> None:
-    """A series that ended is told with its last warning, once its window is over."""
+    """A series that ended is reported with its last warning, once its window is over."""
     for error in ("first", "second", "last"):
         lines.write(commit_failed(error=error))
     clock.advance(WINDOW_S)
@@ -144,7 +144,7 @@ def test_a_subject_that_goes_on_does_not_hide_what_another_owes(
 
 
 def test_thinning_remembers_a_bounded_number_of_subjects(lines: LogLines, logged: Any) -> None:
-    """A flood of failing records cannot grow it; what a forgotten subject owes is told first."""
+    """A flood of failing records cannot grow it; what a forgotten subject owes is reported first."""
     for _ in range(3):
         lines.write(handler_failed(0, 1, "retry"))
     for offset in range(1, 3 * SUBJECTS_MAX):

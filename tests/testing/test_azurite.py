@@ -48,7 +48,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_a_machine_without_node_is_told_what_to_install(path: Path) -> None:
+def test_a_machine_without_node_is_reported_what_to_install(path: Path) -> None:
     """An old Node counts as none."""
     fake(path, "node", FAKE_NODE.format(python=sys.executable, version=16))
     fake(path, "npm", FAKE_NPM.format(python=sys.executable))
@@ -165,7 +165,7 @@ def ask(proxy: HttpProxy) -> int:
         connection.close()
 
 
-def test_the_proxy_passes_on_what_it_is_not_told_to_spoil(proxy: HttpProxy) -> None:
+def test_the_proxy_passes_on_what_it_is_not_asked_to_spoil(proxy: HttpProxy) -> None:
     """An answer of the server, a made-up one, a cut, and all well again."""
     well = ask(proxy)
     assert well in {403, 404}

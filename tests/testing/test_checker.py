@@ -46,7 +46,7 @@ def test_produced_record_that_was_never_received_is_lost_below_the_commit() -> N
     assert story.produced(0, 1, 2).verdict().violations == {"lost": 1, "unseen": 1}
 
 
-def test_a_commit_passes_what_the_log_does_not_hold_once_that_was_told() -> None:
+def test_a_commit_passes_what_the_log_does_not_hold_once_that_was_reported() -> None:
     """Without the jump it is premature; what was produced there is lost, and unfinished records hold."""
     story = begun(0, 1).run(0).run(1)
     assert begun(0, 1).run(0).run(1).commit(9).verdict().violations == {"premature_commits": 1}

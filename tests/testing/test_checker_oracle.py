@@ -29,7 +29,7 @@ class _Process:
     requests: list[int] = field(default_factory=list)
 
 
-def tell(steps: list[tuple[int, int, int, int]]) -> Story:
+def report(steps: list[tuple[int, int, int, int]]) -> Story:
     """Interpret random numbers as a history of two process slots and one partition."""
     story, slots = Story(), [_Process(1), _Process(2)]
     for who, what, a, b in steps:
@@ -238,7 +238,7 @@ class _Oracle:
 
 def agree(steps: list[tuple[int, int, int, int]]) -> set[str]:
     """Compare both on one history; return the measures that were violated in it."""
-    story = tell(steps)
+    story = report(steps)
     verdict = check_history(story.events)
     expected = _Oracle(story.events).counts()
     assert {measure: getattr(verdict, measure) for measure in expected} == expected, verdict.report()

@@ -38,7 +38,7 @@ def test_duplicate_of_committed_work_is_unexplained() -> None:
 
 
 def test_commit_answered_after_the_revoke_still_lowers_the_bound() -> None:
-    """The synchronous commit of a revoke may be told after it; the next assignment closes the account."""
+    """The synchronous commit of a revoke may be reported after it; the next assignment closes the account."""
     story = begun(0).run(0).revoked().commit(1).assigned(1, pid=2, at="1")
     assert story.verdict().duplicates_bound == 0
 

@@ -1,4 +1,4 @@
-"""The virtual clock: time passes only when told to, and timers run in order."""
+"""The virtual clock: time passes only when asked to, and timers run in order."""
 
 from __future__ import annotations
 

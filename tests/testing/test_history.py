@@ -1,4 +1,4 @@
-"""Histories in memory and on disk: nothing told is lost, torn lines are survived, files merge by time."""
+"""Histories in memory and on disk: nothing reported is lost, torn lines are survived, files merge by time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 P0 = TopicPartition("readings", 0)
 
 
-def tell_everything(history: Any) -> None:
+def report_everything(history: Any) -> None:
     """Call every method of a recording history once, in an order without violation."""
     history.produced(P0, [5, 6, 8])
     history.assigned(P0, 1, "5")
@@ -67,7 +67,7 @@ def test_memory_file_and_checking_history_tell_the_same(tmp_path: Path) -> None:
     memory, checking = MemoryHistory(), CheckingHistory()
     with JsonLinesHistory(tmp_path / "run.jsonl") as file:
         for history in (memory, file, checking):
-            tell_everything(history)
+            report_everything(history)
         memory.dead_lettered(P0, 8)
         file.dead_lettered(P0, 8)
     read = list(read_history([tmp_path / "run.jsonl"]))
@@ -119,7 +119,7 @@ def test_torn_last_line_is_reported_and_not_fatal(tmp_path: Path) -> None:
     """A process died in the middle of a write; everything before it counts."""
     path = tmp_path / "run.jsonl"
     history = JsonLinesHistory(path)
-    tell_everything(history)
+    report_everything(history)
     history.started(P0, 1, 8, b"k", 2)
     os.close(history._descriptor)
     content = path.read_bytes()
@@ -273,7 +273,7 @@ def test_file_history_keeps_the_order_of_many_threads(tmp_path: Path) -> None:
 
 
 def test_checking_history_finds_a_violation_while_running() -> None:
-    """A live verdict judges what was told so far, up to the last call."""
+    """A live verdict judges what was reported so far, up to the last call."""
     history = CheckingHistory()
     history.assigned(P0, 1, "0")
     history.received(P0, 1, [0, 1])

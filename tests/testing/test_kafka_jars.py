@@ -56,7 +56,7 @@ def maven(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeMaven:
     return fake
 
 
-def left_behind(tmp_path: Path) -> list[str]:
+def leftovers(tmp_path: Path) -> list[str]:
     """Return what a failed download left in the cache, its lock aside."""
     return [path.name for path in (tmp_path / "cache").iterdir() if path.suffix != ".lock"]
 
@@ -107,7 +107,7 @@ def test_a_download_that_keeps_breaking_leaves_nothing(maven: FakeMaven, tmp_pat
     maven.failures = [OSError("connection reset")] * jars.ATTEMPTS
     with pytest.raises(EndpointError, match=r"connection reset.*EHKAFKA_MAVEN_URL"):
         jars.kafka_jars()
-    assert left_behind(tmp_path) == []
+    assert leftovers(tmp_path) == []
 
 
 def test_another_jar_than_the_pinned_one_is_refused_deleted_and_named(
@@ -117,10 +117,10 @@ def test_another_jar_than_the_pinned_one_is_refused_deleted_and_named(
     maven.offers[NAMES[0]] = other = CONTENT.replace(b"J", b"j")
     with pytest.raises(EndpointError) as refused:
         jars.kafka_jars()
-    said = str(refused.value)
-    assert said.startswith(f"{NAMES[0]} of Apache Kafka {jars.KAFKA_VERSION} came from https://")
-    assert f"SHA-256 {digest(other)} instead of {digest(CONTENT)}, so it was refused and deleted" in said
-    assert (left_behind(tmp_path), maven.downloads) == ([], 1)
+    text = str(refused.value)
+    assert text.startswith(f"{NAMES[0]} of Apache Kafka {jars.KAFKA_VERSION} came from https://")
+    assert f"SHA-256 {digest(other)} instead of {digest(CONTENT)}, so it was refused and deleted" in text
+    assert (leftovers(tmp_path), maven.downloads) == ([], 1)
 
 
 def test_a_jar_that_nobody_has_pinned_is_refused(maven: FakeMaven, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_jar_that_nobody_has_pinned_is_refused(maven: FakeMaven, tmp_path: Pat
     maven.offers = {NAMES[0]: CONTENT}
     with pytest.raises(EndpointError, match=rf"{NAMES[1]} of .* is pinned and was not among"):
         jars.kafka_jars()
-    assert left_behind(tmp_path) == []
+    assert leftovers(tmp_path) == []
 
 
 def test_a_cache_from_before_digests_is_looked_at_once(
@@ -146,7 +146,7 @@ def test_a_cache_from_before_digests_is_looked_at_once(
 
 
 def test_a_changed_jar_in_a_cache_from_before_digests_is_replaced(maven: FakeMaven) -> None:
-    """Its size alone would not have told."""
+    """Its size alone would not have shown it."""
     jar = jars.kafka_jars()[0]
     (jar.parent / jars.CHECKED).unlink()
     jar.write_bytes(CONTENT.replace(b"J", b"j"))
@@ -172,7 +172,7 @@ def test_a_repository_that_cannot_be_reached_is_named(
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with pytest.raises(EndpointError, match=r"http://127\.0\.0\.1:1/maven2 "):
         jars.kafka_jars()
-    assert left_behind(tmp_path) == []
+    assert leftovers(tmp_path) == []
 
 
 def test_a_mirrors_password_is_not_shown(maven: FakeMaven, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,9 +51,9 @@ def read_line(line: str) -> tuple[str, str]:
 )
 def test_a_listener_speaks_what_it_was_given(listener: Listener, protocol: str) -> None:
     """Users or tokens mean SASL, an identity means TLS."""
-    written = properties_of({"plaintext": Listener(), "way_in": listener})
-    assert f"WAY_IN:{protocol}" in written["listener.security.protocol.map"].split(",")
-    assert "WAY_IN://127.0.0.1:20001" in written["listeners"].split(",")
+    written = properties_of({"plaintext": Listener(), "reach": listener})
+    assert f"REACH:{protocol}" in written["listener.security.protocol.map"].split(",")
+    assert "REACH://127.0.0.1:20001" in written["listeners"].split(",")
 
 
 def test_several_listeners_keep_their_own_jaas() -> None:
@@ -85,7 +85,7 @@ def test_any_value_stays_on_its_line_and_comes_back(value: str) -> None:
 
 
 def test_event_hubs_limit_for_commit_metadata_is_the_default() -> None:
-    """The broker refuses commit metadata above 1024 bytes unless told otherwise."""
+    """The broker refuses commit metadata above 1024 bytes unless asked otherwise."""
     assert properties_of({"plaintext": Listener()})["offset.metadata.max.bytes"] == "1024"
 
 

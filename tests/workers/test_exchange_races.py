@@ -182,9 +182,9 @@ def test_mutant_a_drain_looks_for_runners_before_it_halts(
 ) -> None:
     """A record that starts between the look and the halt is above the limit."""
     halt = "assignment.halted = True  # before the look at who runs: see `Assignment`\n"
-    look = "assignment.drain_limit = assignment.highest_started(self._dispatcher.verdicts.diverting)\n"
+    check = "assignment.drain_limit = assignment.highest_started(self._dispatcher.decisions.diverting)\n"
     mutate(Cuts, "drain", halt, "pass\n")
-    mutate(Cuts, "drain", look, look + " " * 12 + "assignment.halted = True\n")
+    mutate(Cuts, "drain", check, check + " " * 12 + "assignment.halted = True\n")
     assert a_seed_is_red(pool)
 
 

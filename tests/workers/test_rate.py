@@ -41,7 +41,7 @@ def test_no_stretch_of_time_lets_more_through_than_the_burst_and_the_rate(
 
 
 def test_whoever_comes_when_a_token_is_due_gets_it() -> None:
-    """The time that is told is exact: nobody is woken in vain, and the whole rate gets through."""
+    """The time that is reported is exact: nobody is woken in vain, and the whole rate gets through."""
     bucket = TokenBucket(7.0, 3)
     assert [bucket.take(10.0) for _ in range(4)] == [True, True, True, False]
     for number in range(1, 1_000):
@@ -70,7 +70,7 @@ def paced(rate_per_s: float, burst_records: int | None, clock: VirtualClock, rec
 
 
 def test_lanes_stay_ready_while_the_bucket_is_empty() -> None:
-    """No lane is lent, nobody is told to look again at once, and the next due time is known."""
+    """No lane is lent, nobody is asked to look again at once, and the next due time is known."""
     clock = VirtualClock()
     dispatcher, exchange = paced(10.0, 2, clock, 5)
     lent = [dispatcher.begin() for _ in range(3)]

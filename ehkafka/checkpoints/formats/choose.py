@@ -139,14 +139,14 @@ def _is_mirror(members: list[Found | Unreadable]) -> bool:
 
 def _none(everything: list[Found | Unreadable], wanted: Wanted, where: str) -> str:
     form = f" in the format {wanted.format}" if wanted.format is not None else ""
-    said = f"{where} holds no checkpoint of {wanted}{form}"
+    text = f"{where} holds no checkpoint of {wanted}{form}"
     if wanted.prefix:
-        said += f" under {wanted.prefix!r}"
+        text += f" under {wanted.prefix!r}"
     if not everything:
-        return f"{said}, nor of anybody else. Is it the right container? Name another folder with --prefix."
+        return f"{text}, nor of anybody else. Is it the right container? Name another folder with --prefix."
     names = _listed(one.origin for one in everything)
     return (
-        f"{ended(said)} It holds those of {names}. Name what is meant: --from-hub, --from-namespace, "
+        f"{ended(text)} It holds those of {names}. Name what is meant: --from-hub, --from-namespace, "
         "--from-group,"
         " --format."
     )

@@ -64,7 +64,7 @@ class Origin:
     namespace: str | None = None
     hub: str | None = None
     group: str | None = None
-    # All that stands before the partition, where it cannot be told apart.
+    # All that stands before the partition, where it cannot be distinguished.
     folder: str = ""
 
     def __str__(self) -> str:
@@ -138,13 +138,13 @@ def _in_metadata(blob: StoredBlob, place: Place) -> Found | Unreadable:
         metadata = {name.lower(): str(value) for name, value in body.fields.items()}
     folder = blob.name.rpartition("/")[0]
     origin = Origin(Format.SDK, place.namespace, place.topic, place.group, folder)
-    said = metadata.get(SEQUENCE_NUMBER, "")
+    text = metadata.get(SEQUENCE_NUMBER, "")
     offset, client = metadata.get(OFFSET), metadata.get(CLIENT)
-    if not said or said == "None":
+    if not text or text == "None":
         reason = "it has no sequence number, only the SDK's own offset, which Kafka does not know"
         return Unreadable(blob.name, origin, place.partition, reason)
     try:
-        number = None if said in _NOTHING_YET else whole_number(said)
+        number = None if text in _NOTHING_YET else whole_number(text)
     except NoNumberError as error:
         return Unreadable(blob.name, origin, place.partition, f"its sequencenumber is {error}")
     found = Found(blob.name, origin, place.partition, number, offset, client, blob.modified_at_ms)
@@ -174,8 +174,8 @@ def _in_body(blob: StoredBlob, parts: list[str]) -> Found | Unreadable | None:
         return Unreadable(blob.name, origin, partition, "its JSON is none of a checkpoint")
     origin, partition = _origin_of(parts, _FORMATS[body.form])
     if body.partition not in (MISSING, str(partition)):
-        said = f"it says that it is of partition {body.partition[:20]!r}, its name that it is of {partition}"
-        return Unreadable(blob.name, origin, partition, said)
+        text = f"it says that it is of partition {body.partition[:20]!r}, its name that it is of {partition}"
+        return Unreadable(blob.name, origin, partition, text)
     if _is_fresh(body):
         return Found(blob.name, origin, partition, None, body.offset, body.owner, blob.modified_at_ms)
     try:
@@ -196,14 +196,14 @@ def _is_fresh(body: Body) -> bool:
     return not body.offset and body.sequence_number in (None, 0)
 
 
-def _origin_of(parts: list[str], said: Format) -> tuple[Origin, int]:
+def _origin_of(parts: list[str], form: Format) -> tuple[Origin, int]:
     *folders, last = parts
     folder = "/".join(folders)
     if last.startswith(_DAPR):
-        # Hubs and groups may have hyphens: the two cannot be told apart, only compared as a whole.
+        # Hubs and groups may have hyphens: the two cannot be distinguished, only compared as a whole.
         head, _, number = last.rpartition("-")
         return Origin(Format.DAPR, folder=head), int(number)
-    if said is Format.EPH and len(folders) == 3 and "." in folders[0]:
+    if form is Format.EPH and len(folders) == 3 and "." in folders[0]:
         namespace, hub, group = folders
         return Origin(Format.FUNCTIONS, namespace, hub, group, folder), int(last)
-    return Origin(said, group=folders[-1] if folders else None, folder=folder), int(last)
+    return Origin(form, group=folders[-1] if folders else None, folder=folder), int(last)

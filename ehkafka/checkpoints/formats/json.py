@@ -69,8 +69,8 @@ def whole_number(value: object) -> int:
         number = int(value)
     if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= SEQUENCE_NUMBER_MAX:
         return number
-    said = "missing" if value is None else repr(value)
-    raise NoNumberError(said if len(said) <= _SHOWN_CHARACTERS else f"{said[:_SHOWN_CHARACTERS]}…")
+    text = "missing" if value is None else repr(value)
+    raise NoNumberError(text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…")
 
 
 def _recognised(fields: dict[str, Any]) -> Body:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # What is left of an epoch that ended is not worth more time: its next owner writes.
 ENDED_S = 60.0
 # How soon a blob that is not ours is looked at again.
-FOREIGN_LOOK_S = 60.0
+FOREIGN_CHECK_S = 60.0
 
 
 class Seen(NamedTuple):
@@ -78,8 +78,8 @@ class _Entry:
     is_overruled: bool = False
     # Whether the blob has ranges and does not say yet what was found out about the service.
     owes_answer: bool = False
-    # An owner's name that was told: two apps that take turns are told of once.
-    told_of: str | None = None
+    # An owner's name that was reported: two apps that take turns are informed of once.
+    reported_of: str | None = None
 
 
 @dataclass(slots=True)
@@ -199,7 +199,7 @@ class MirrorBook:
         _overrule(entry, seen.checkpoint)
         entry.owes_answer = self._owes_answer(seen.checkpoint)
         if seen.is_foreign:
-            entry.next_read_s = seen.at_s + FOREIGN_LOOK_S
+            entry.next_read_s = seen.at_s + FOREIGN_CHECK_S
         elif entry.is_inherited and not _may_write(entry, self.owner):
             # Whoever owned the partition meanwhile has written, and knew no less.
             entry.owed, entry.is_inherited = None, False
@@ -233,12 +233,12 @@ class MirrorBook:
         entry.seen = None
         return entry.epoch
 
-    def tell_of(self, partition: TopicPartition, owner: str) -> bool:
+    def events_of(self, partition: TopicPartition, owner: str) -> bool:
         """Tell whether another owner's name is news in this epoch."""
         entry = self._entries.get(partition)
-        if entry is None or owner in (entry.told_of, self.owner):
+        if entry is None or owner in (entry.reported_of, self.owner):
             return False
-        entry.told_of = owner
+        entry.reported_of = owner
         return True
 
     def owed_offset(self, partition: TopicPartition) -> int | None:
@@ -297,7 +297,7 @@ def _is_owed(entry: _Entry) -> bool:
     wanted = entry.owed.progress
     if known is None or (known.next_offset, known.finished) != (wanted.next_offset, wanted.finished):
         return True
-    # Told once, as soon as it is known: what a commit without metadata belongs to, only the mirror says.
+    # Reported once, as soon as it is known: what a commit without metadata belongs to, only the mirror says.
     if wanted.topic_id not in (None, known.topic_id):
         return True
     # Without ranges it is no matter who made the commit.

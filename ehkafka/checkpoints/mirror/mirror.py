@@ -19,8 +19,8 @@ from ehkafka.checkpoints.mirror.outage import Outage
 from ehkafka.checkpoints.mirror.owners import OwnerBook
 from ehkafka.checkpoints.mirror.work import MirrorWork
 from ehkafka.checkpoints.stores.store import StoreError, StoreUnavailableError
-from ehkafka.errors import said
-from ehkafka.events.mirror import MirrorLeftBehind, MirrorRecovered, MirrorUnavailable
+from ehkafka.errors import describe
+from ehkafka.events.mirror import MirrorBehind, MirrorRecovered, MirrorUnavailable
 from ehkafka.wording import ended, seconds
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ehkafka.progress.position import Progress
     from ehkafka.records import TopicPartition
 
-# A mirror that is behind for longer is a trouble that health names; a store's short outage is none.
+# A mirror that is behind for longer is a problem that health names; a store's short outage is none.
 BEHIND_S = 60.0
 
 
@@ -153,7 +153,7 @@ class Mirror:
             behind = self._book.behind()
         if behind:
             error = self._outage.error or f"the store did not answer within {seconds(timeout_s)}"
-            self._emit(MirrorLeftBehind(tuple(sorted(behind)), error))
+            self._emit(MirrorBehind(tuple(sorted(behind)), error))
 
     def metadata_returned(self, is_returned: bool) -> None:
         """Take whether the service gives back what commits say: later starts find it in the blobs."""
@@ -177,7 +177,7 @@ class Mirror:
         return self._outage.error is not None
 
     @property
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """Why the mirror has been behind for too long; None while it is not."""
         state = self.state()
         if state.behind_s < max(BEHIND_S, 3 * self._book.interval_s):
@@ -237,13 +237,13 @@ class Mirror:
         return bool(book.to_read(now_s) or book.to_write(now_s, hurry=True) or self._owners.due(now_s))
 
     def _guarded(self, work: Callable[[], bool]) -> bool:
-        """Work; False after a failure, which is told when it is the first one."""
+        """Work; False after a failure, which is reported when it is the first one."""
         try:
             has_worked = work()
         except BaseException as error:
             # A store raises StoreErrors alone; one that somebody else wrote may have a defect, and the
             # SystemExit of a credential's callable would end this thread without a word.
-            text = str(error) if isinstance(error, StoreError) else said(error)
+            text = str(error) if isinstance(error, StoreError) else describe(error)
             if self._outage.failed(text, self._clock()):
                 self._emit(MirrorUnavailable(self._store.name, text))
             return False
@@ -265,5 +265,5 @@ class Mirror:
             except StoreError as error:
                 lookup.error = error
             except BaseException as error:
-                lookup.error = StoreError(f"{self._store.name}: {ended(said(error))} Please report it.")
+                lookup.error = StoreError(f"{self._store.name}: {ended(describe(error))} Please report it.")
             lookup.done.set()

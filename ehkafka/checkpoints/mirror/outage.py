@@ -1,4 +1,4 @@
-"""How long to leave a store alone after a failure, and what is told of it: once down, once up.
+"""How long to leave a store alone after a failure, and what is reported of it: once down, once up.
 
 Pure; time comes in as an argument; the mirror's thread alone writes.
 """

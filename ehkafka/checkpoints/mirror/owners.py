@@ -40,7 +40,7 @@ class _Entry:
     is_seen: bool = False
     # Whether the store may know of this epoch: a write's answer can get lost.
     is_tried: bool = False
-    is_said: bool = False
+    is_written: bool = False
     version: Version | None = None
     next_s: float = float("-inf")
 
@@ -81,7 +81,7 @@ class OwnerBook:
         if entry is not None:
             entry.is_tried = True
 
-    def said(self, claim: Claim, version: Version, now_s: float) -> None:
+    def written(self, claim: Claim, version: Version, now_s: float) -> None:
         """Take that it was said."""
         entry = self._current(claim)
         if entry is None:
@@ -89,7 +89,7 @@ class OwnerBook:
         if claim.is_released:
             del self._entries[claim.partition]
             return
-        entry.is_seen, entry.is_said, entry.version = True, True, version
+        entry.is_seen, entry.is_written, entry.version = True, True, version
         if not entry.is_released:
             entry.next_s = now_s + EVERY_S
 
@@ -100,7 +100,7 @@ class OwnerBook:
             return
         entry.is_seen, entry.version = False, None
         if not claim.is_released:
-            entry.next_s = now_s + (EVERY_S if entry.is_said else CROSSED_S)
+            entry.next_s = now_s + (EVERY_S if entry.is_written else CROSSED_S)
         elif not claim.is_seen:
             # It was looked at just now: whoever writes there is no word of ours.
             del self._entries[claim.partition]

@@ -68,24 +68,26 @@ class MirrorWork:
         def is_over() -> bool:
             return is_wanted() or (until_s is not None and self._clock() >= until_s)
 
-        looked = self._look_at_all(is_over)
+        checked = self._check_all(is_over)
         written = self._write_all(is_over, hurry=until_s is not None)
-        return self._claim_all(is_over) or written or looked
+        return self._claim_all(is_over) or written or checked
 
     def read(self, partition: TopicPartition) -> Checkpoint | Foreign | None:
         """Return what the store has of a partition, None if nothing."""
-        return self._told_apart(partition, self._store.read(self._layout.name(*partition)))
+        return self._distinguished(partition, self._store.read(self._layout.name(*partition)))
 
-    def _told_apart(self, partition: TopicPartition, blob: StoredBlob | None) -> Checkpoint | Foreign | None:
+    def _distinguished(
+        self, partition: TopicPartition, blob: StoredBlob | None
+    ) -> Checkpoint | Foreign | None:
         return None if blob is None else checkpoint_in(blob, self._layout.group, partition.topic)
 
-    def _look_at_all(self, is_over: Callable[[], bool]) -> bool:
+    def _check_all(self, is_over: Callable[[], bool]) -> bool:
         with self._lock:
             partitions = self._book.to_read(self._clock())
-        for looked, (partition, epoch) in enumerate(partitions):
+        for checked, (partition, epoch) in enumerate(partitions):
             if is_over():
-                return looked > 0
-            self._look(partition, epoch)
+                return checked > 0
+            self._check(partition, epoch)
         return bool(partitions)
 
     def _write_all(self, is_over: Callable[[], bool], *, hurry: bool) -> bool:
@@ -115,21 +117,21 @@ class MirrorWork:
             self._claim(claim)
         return bool(claims)
 
-    def _look(self, partition: TopicPartition, epoch: int) -> Seen:
+    def _check(self, partition: TopicPartition, epoch: int) -> Seen:
         """Read a partition's blob into the book."""
         blob = self._store.read(self._layout.name(*partition))
-        there = self._told_apart(partition, blob)
+        there = self._distinguished(partition, blob)
         checkpoint = None if isinstance(there, Foreign) else there
         seen = Seen(blob.version if blob else None, checkpoint, self._clock())
         with self._lock:
             self._book.was_read(partition, epoch, seen)
         if isinstance(there, Foreign):
-            self._tell_of_foreign(partition, there)
+            self._report_of_foreign(partition, there)
         return seen
 
-    def _tell_of_foreign(self, partition: TopicPartition, foreign: Foreign) -> None:
+    def _report_of_foreign(self, partition: TopicPartition, foreign: Foreign) -> None:
         with self._lock:
-            is_news = self._book.tell_of(partition, FOREIGN)
+            is_news = self._book.events_of(partition, FOREIGN)
         if is_news:
             self._emit(MirrorForeign(partition, f"{self._store.name}/{foreign.blob}", foreign.reason))
 
@@ -146,7 +148,7 @@ class MirrorWork:
                 epoch = self._book.was_refused(partition)
         if epoch is None:
             return None
-        self._tell_of(partition, self._look(partition, epoch))
+        self._events_of(partition, self._check(partition, epoch))
         return self._write_once(partition)
 
     def _write_once(self, partition: TopicPartition) -> int | None:
@@ -164,12 +166,12 @@ class MirrorWork:
             self._book.was_written(partition, write, version, self._clock())
         return write.checkpoint.next_offset
 
-    def _tell_of(self, partition: TopicPartition, seen: Seen) -> None:
+    def _events_of(self, partition: TopicPartition, seen: Seen) -> None:
         there = seen.checkpoint
         if there is None:
             return
         with self._lock:
-            if not self._book.tell_of(partition, there.owner):
+            if not self._book.events_of(partition, there.owner):
                 return
             ours = self._book.owed_offset(partition)
         name = f"{self._store.name}/{self._layout.name(*partition)}"
@@ -203,14 +205,14 @@ class MirrorWork:
                 self._owners.contradicted(claim, self._clock())
         else:
             with self._lock:
-                self._owners.said(claim, version, self._clock())
+                self._owners.written(claim, version, self._clock())
 
     def _is_left_alone(self, claim: Claim, blob: StoredBlob | None) -> bool:
         """Tell whether the blob says who owns a partition of another group or topic."""
         foreign = None if blob is None else foreign_owner(blob, self._layout.group, claim.partition.topic)
         if foreign is None:
             return False
-        self._tell_of_foreign(claim.partition, foreign)
+        self._report_of_foreign(claim.partition, foreign)
         with self._lock:
             self._owners.left_alone(claim, self._clock())
         return True

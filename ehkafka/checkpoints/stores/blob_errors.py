@@ -34,17 +34,17 @@ _GRANT = (
 def explained(error: Exception, where: str) -> StoreError:
     """Return the store's error for whatever a call of the SDK raised; `where` is container and blob."""
     status, code = _status(error), error_code(error)
-    said = " ".join(str(part) for part in (status, code) if part) or _network(error)
+    shown = " ".join(str(part) for part in (status, code) if part) or _network(error)
     if code in _MISSING or (status == 404 and code != "BlobNotFound"):
-        return StoreMissingError(f"{where}: {ended(said)} Create the container, or correct its name.")
+        return StoreMissingError(f"{where}: {ended(shown)} Create the container, or correct its name.")
     if code in _NOT_FOR_US or status in {401, 403} or _is_refused_credential(error):
-        return StoreForbiddenError(f"{where}: {ended(said)} {ended(_GRANT)}")
+        return StoreForbiddenError(f"{where}: {ended(shown)} {ended(_GRANT)}")
     if code in _CONFLICTS or (status in {409, 412} and not code):
-        return StoreConflictError(f"{where}: {said}: it was written by somebody else meanwhile.")
+        return StoreConflictError(f"{where}: {shown}: it was written by somebody else meanwhile.")
     if status == 400:
-        return StoreError(f"{where}: {said}: the service refuses the request. Please report it.")
+        return StoreError(f"{where}: {shown}: the service refuses the request. Please report it.")
     return StoreUnavailableError(
-        f"{where}: {ended(said)} Look at the network and the account; it is tried again."
+        f"{where}: {ended(shown)} Look at the network and the account; it is tried again."
     )
 
 

@@ -161,12 +161,12 @@ class FileStore:
         try:
             yield
         except OSError as error:
-            said = f"{self.name}: {name}: {error.strerror or type(error).__name__}"
+            text = f"{self.name}: {name}: {error.strerror or type(error).__name__}"
             if isinstance(error, PermissionError) or error.errno == errno.EROFS:
-                raise StoreForbiddenError(f"{ended(said)} Let this user read and write there.") from error
+                raise StoreForbiddenError(f"{ended(text)} Let this user read and write there.") from error
             if error.errno in {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR}:
-                raise StoreError(f"{ended(said)} Choose another group name or folder.") from error
-            raise StoreUnavailableError(f"{ended(said)} Look at the disk; it is tried again.") from error
+                raise StoreError(f"{ended(text)} Choose another group name or folder.") from error
+            raise StoreUnavailableError(f"{ended(text)} Look at the disk; it is tried again.") from error
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -36,7 +36,7 @@ SECONDS_DEFAULT: Final = 20.0
 ANSWER_S: Final = 5.0
 # The embedded broker answers a fetch that found nothing only after this time, whatever comes meanwhile.
 FETCH_WAIT_MS: Final = 10
-LOOK_EVERY_S: Final = 0.25
+CHECK_EVERY_S: Final = 0.25
 VERDICT_EVERY_S: Final = 1.0
 # Without a finished record for so long, what is missing counts as unseen.
 LAST_RECORDS_S: Final = 15.0
@@ -81,10 +81,10 @@ class DemoPlan:
             made = admin.create_topics([NewTopic(self.topic, PARTITIONS)], operation_timeout=ANSWER_S)
             made[self.topic].result(ANSWER_S)
         except (KafkaException, TimeoutError) as error:
-            said = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
-            raise kind(f"{what}: {ended(said)} {fix}") from error
-        said = f"Made the topic {self.topic!r}, {PARTITIONS} partitions, on {self.address}"
-        typer.echo(f"{said}; it stays there.", err=True)
+            text = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
+            raise kind(f"{what}: {ended(text)} {fix}") from error
+        text = f"Made the topic {self.topic!r}, {PARTITIONS} partitions, on {self.address}"
+        typer.echo(f"{text}; it stays there.", err=True)
         return PARTITIONS
 
 
@@ -150,17 +150,17 @@ class Session:
         """Look on until all is handled; return what ended the producing, and whether the user left early."""
         ended_by = ""
         while True:
-            self._look("finishing" if ended_by else "producing")
+            self._check("finishing" if ended_by else "producing")
             is_idle = time.monotonic() - self._last_finished_s > LAST_RECORDS_S
             if not ended_by:
                 ended_by = self._end_of_producing()
-                self._feed.tell(None) if ended_by else self._feed.allow(self._picture.snapshot)
+                self._feed.send(None) if ended_by else self._feed.allow(self._picture.snapshot)
                 self._stop_asked.clear()
             elif self._stops > int(ended_by == "interrupt"):
                 return ended_by, True
             elif is_idle or self._is_all_finished() or self._app.wait(0):
                 return ended_by, False
-            self._stop_asked.wait(LOOK_EVERY_S / 5 if ended_by else LOOK_EVERY_S)
+            self._stop_asked.wait(CHECK_EVERY_S / 5 if ended_by else CHECK_EVERY_S)
 
     def _end_of_producing(self) -> str:
         """Return why no more is to be produced; empty while there is."""
@@ -177,7 +177,7 @@ class Session:
         finished = self._picture.snapshot.finished_records
         return self._feed.report.done and finished >= self._feed.stored_records
 
-    def _look(self, phase: str) -> None:
+    def _check(self, phase: str) -> None:
         self._feed.listen()
         finished = self._picture.snapshot.finished_records
         self._picture.take(self._app.snapshot(), phase, self._elapsed_s(), self._feed.stored_records)

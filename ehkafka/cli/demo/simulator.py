@@ -86,8 +86,8 @@ class Feed:
         self._theirs.close()  # so that its end is heard of
         plan, partitions = self._plan, len(self._passed)
         # By the pipe, for an address may come with credentials, and arguments are public.
-        self.tell((plan.endpoint.client_properties(), plan.topic, partitions, plan.records or float("inf")))
-        self.tell([UNREAD_RECORDS_MAX] * partitions)
+        self.send((plan.endpoint.client_properties(), plan.topic, partitions, plan.records or float("inf")))
+        self.send([UNREAD_RECORDS_MAX] * partitions)
 
     def allow(self, snapshot: Snapshot) -> None:
         """Let the simulator go on as far as the app has come."""
@@ -99,9 +99,9 @@ class Feed:
                 self._passed[number], one.received_records, (one.watermark or 0) - stored.start
             )
         if self.stored_records - snapshot.finished_records <= UNFINISHED_RECORDS_MAX:
-            self.tell([count + UNREAD_RECORDS_MAX for count in self._passed])
+            self.send([count + UNREAD_RECORDS_MAX for count in self._passed])
 
-    def tell(self, order: object) -> None:
+    def send(self, order: object) -> None:
         """Give limits, or None to ask for no more readings."""
         with contextlib.suppress(ConnectionError):  # it is gone; `listen` says so
             self.pipe.send(order)
@@ -148,7 +148,7 @@ class Feed:
 def simulate(
     pipe: Connection, properties: dict[str, Any], topic: str, partitions: int, records_max: float
 ) -> None:
-    """Be the simulator's process: produce until told to stop, or until all records are stored."""
+    """Be the simulator's process: produce until asked to stop, or until all records are stored."""
     world = World(partitions)
     stored: dict[int, range] = {}
     errors: list[str] = []

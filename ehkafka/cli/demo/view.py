@@ -140,9 +140,9 @@ def draw(picture: Picture, width: int, height: int, warnings: Sequence[str] = ()
     checker = Text("checker: nothing judged yet", "dim")
     if verdict is not None:
         counts = ("order violations", "premature commits", "lost", "duplicates")
-        said = ", ".join(f"{name} {getattr(verdict, name.replace(' ', '_'))}" for name in counts)
+        words = ", ".join(f"{name} {getattr(verdict, name.replace(' ', '_'))}" for name in counts)
         style = "green" if verdict.ok else "bold white on red"
-        checker = Text(f"checker: {'' if verdict.ok else 'VIOLATED, '}{said}", style)
+        checker = Text(f"checker: {'' if verdict.ok else 'VIOLATED, '}{words}", style)
     hint = "Ctrl-C leaves at once" if picture.phase == "finishing" else "Ctrl-C ends it with the summary"
     foot = Text(warnings[-1], "bold yellow") if warnings else Text(hint, "dim")
     for line in (head, rates, oldest, checker, foot):

@@ -24,7 +24,7 @@ from ehkafka.cli.tail import notice
 from ehkafka.cli.tail_from import parse_from
 from ehkafka.cli.unread import quiet_pipe
 from ehkafka.errors import ConfigurationError
-from ehkafka.recovery.letters.origin import LetterFilter, fate_of
+from ehkafka.recovery.letters.origin import LetterFilter, letter_origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,12 +65,12 @@ def list_letters(reader: TopicReader, choose: LetterFilter, *, limit: int, as_js
     with quiet_pipe(), reader:
         for batch in reader.batches():
             for record in batch:
-                fate = fate_of(record)
-                if fate is None:
+                origin = letter_origin(record)
+                if origin is None:
                     foreign += 1
-                elif choose.takes(record, fate):
-                    groups[fate.origin.topic, fate.error_type or dlq_text.FOLLOWED] += 1
-                    failed_at_ms = fate.failed_at_ms or record.timestamp()[1]
+                elif choose.takes(record, origin):
+                    groups[origin.partition.topic, origin.error_type or dlq_text.FOLLOWED] += 1
+                    failed_at_ms = origin.failed_at_ms or record.timestamp()[1]
                     _keep(newest, (failed_at_ms, record.offset(), record.partition(), record), limit)
         listing = dlq_text.Listing(groups, [entry[-1] for entry in sorted(newest, reverse=True)], foreign)
         _print(dlq_text.listing_as_json(listing) if as_json else dlq_text.listing_as_text(listing))
@@ -104,11 +104,11 @@ def _redrive(redrive: Redrive, planned: RedriveCount) -> RedriveCount:
     try:
         with _bar(planned.seen) as move:
 
-            def told(count: RedriveCount) -> None:
+            def reported(count: RedriveCount) -> None:
                 last[:] = [count]
                 move(count.seen)
 
-            return redrive.run(told, planned=planned)
+            return redrive.run(reported, planned=planned)
     except KeyboardInterrupt:
         if last:
             notice(f"interrupted; {dlq_text.count_as_text(last[0], yes=True)}")

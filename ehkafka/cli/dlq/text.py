@@ -13,14 +13,14 @@ from ehkafka.checks import printable
 from ehkafka.cli.columns import columns
 from ehkafka.cli.tail_text import in_json, shown
 from ehkafka.recovery.letters.letter import ERROR_STACK
-from ehkafka.recovery.letters.origin import fate_of
+from ehkafka.recovery.letters.origin import letter_origin
 from ehkafka.wording import counted
 
 if TYPE_CHECKING:
     from collections import Counter
 
     from ehkafka import Record
-    from ehkafka.recovery.letters.origin import Fate
+    from ehkafka.recovery.letters.origin import LetterOrigin
     from ehkafka.redrive.order import RedriveCount
 
 FOLLOWED = "(followed its key)"
@@ -67,21 +67,21 @@ def listing_as_json(listing: Listing) -> str:
 
 def letter_as_text(record: Record) -> str:
     """Return a letter whole, one thing a line."""
-    fate = fate_of(record)
+    origin = letter_origin(record)
     lines = [f"place     {record.where}"]
-    if fate is None:
-        lines.append("origin    not told: this record is no letter of ehkafka's")
+    if origin is None:
+        lines.append("origin    unknown: this record is no letter of ehkafka's")
     else:
         lines += [
-            f"origin    {_origin(fate)}",
+            f"origin    {_origin(origin)}",
             f"key       {shown(record.key(), None)}",
-            f"error     {printable(fate.error_text)}",
-            f"attempts  {fate.attempts}",
-            f"handler   {printable(fate.handler)} of group {printable(fate.group)}",
-            f"failed    {_age(record, fate)} ago, redriven {fate.redriven} times before",
+            f"error     {printable(origin.error_text)}",
+            f"attempts  {origin.attempts}",
+            f"handler   {printable(origin.handler)} of group {printable(origin.group)}",
+            f"failed    {_age(record, origin)} ago, redriven {origin.redriven} times before",
         ]
-        lines += [f"stack     {printable(line)}" for line in fate.error_stack.splitlines()]
-    own = [(name, value) for name, value in record.headers() if fate is None or name != ERROR_STACK]
+        lines += [f"stack     {printable(line)}" for line in origin.error_stack.splitlines()]
+    own = [(name, value) for name, value in record.headers() if origin is None or name != ERROR_STACK]
     lines += [f"header    {shown(name, None)} = {shown(value, None)}" for name, value in own]
     return "\n".join([*lines, f"value     {shown(record.value(), None)}"])
 
@@ -123,12 +123,12 @@ def count_as_json(count: RedriveCount, *, yes: bool) -> str:
 
 
 def _row(record: Record) -> tuple[object, ...]:
-    fate = fate_of(record)
-    assert fate is not None
-    raised = _raised(fate)
-    error = f"{_cut(fate.error_text)} ({raised})" if raised else _cut(fate.error_text)
+    origin = letter_origin(record)
+    assert origin is not None
+    raised = _raised(origin)
+    error = f"{_cut(origin.error_text)} ({raised})" if raised else _cut(origin.error_text)
     place, key = f"{record.partition()}@{record.offset()}", shown(record.key(), 40)
-    return place, _age(record, fate), _origin(fate), key, fate.attempts, error
+    return place, _age(record, origin), _origin(origin), key, origin.attempts, error
 
 
 def _cut(text: str) -> str:
@@ -136,44 +136,44 @@ def _cut(text: str) -> str:
 
 
 def _summary(record: Record) -> dict[str, Any]:
-    fate = fate_of(record)
+    origin = letter_origin(record)
     summary: dict[str, Any] = {
         "topic": record.topic(),
         "partition": record.partition(),
         "offset": record.offset(),
         "key": record.key(),
     }
-    if fate is not None:
+    if origin is not None:
         summary |= {
-            "origin_topic": fate.origin.topic,
-            "origin_partition": fate.origin.partition,
-            "origin_offset": fate.offset,
-            "error_type": fate.error_type,
-            "error_text": fate.error_text,
-            "error_stack": fate.error_stack or None,
-            "attempts": fate.attempts,
-            "failed_at_ms": fate.failed_at_ms,
-            "handler": fate.handler,
-            "group": fate.group,
-            "redriven": fate.redriven,
+            "origin_topic": origin.partition.topic,
+            "origin_partition": origin.partition.partition,
+            "origin_offset": origin.offset,
+            "error_type": origin.error_type,
+            "error_text": origin.error_text,
+            "error_stack": origin.error_stack or None,
+            "attempts": origin.attempts,
+            "failed_at_ms": origin.failed_at_ms,
+            "handler": origin.handler,
+            "group": origin.group,
+            "redriven": origin.redriven,
         }
     return summary
 
 
-def _origin(fate: Fate) -> str:
-    origin = f"{_cut(fate.origin.topic)}[{fate.origin.partition}]"
-    return f"{printable(origin)}@{'?' if fate.offset is None else fate.offset}"
+def _origin(origin: LetterOrigin) -> str:
+    place = f"{_cut(origin.partition.topic)}[{origin.partition.partition}]"
+    return f"{printable(place)}@{'?' if origin.offset is None else origin.offset}"
 
 
-def _raised(fate: Fate) -> str:
+def _raised(origin: LetterOrigin) -> str:
     """Return the line of the user's code that raised the error, cut; empty where the letter does not tell."""
-    first = fate.error_stack.partition("\n")[0]
+    first = origin.error_stack.partition("\n")[0]
     place = first.removeprefix("at ") if first.startswith("at ") else ""
     return f"…{place[-TEXT_CHARACTERS_MAX:]}" if len(place) > TEXT_CHARACTERS_MAX else place
 
 
-def _age(record: Record, fate: Fate) -> str:
-    seconds = max(0, int(time.time() - (fate.failed_at_ms or record.timestamp()[1]) / 1000))
+def _age(record: Record, origin: LetterOrigin) -> str:
+    seconds = max(0, int(time.time() - (origin.failed_at_ms or record.timestamp()[1]) / 1000))
     for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if seconds >= 2 * size:
             return f"{seconds // size}{unit}"

@@ -135,7 +135,7 @@ def import_checkpoints(group: GroupOffsets, store: CheckpointStore, wanted: Want
         plan = planned(views, found.positions, clamp=acting.clamp, notes=found.notes, refused=found.refused)
         origin = chosen.origin
         if origin.namespace and origin.hub and origin.group:
-            _tell_owners(store, origin.namespace, origin.hub, origin.group)
+            _report_owners(store, origin.namespace, origin.hub, origin.group)
         if origin.hub is None and origin.format is not Format.DAPR:
             notice(f"the names of these blobs do not tell of which hub they are: make sure of {wanted.hub}.")
         _carry_out(group, plan, acting, headline=f"{group.where}\nfrom {origin} in {store.name}")
@@ -153,7 +153,7 @@ def export_checkpoints(
         raise OffsetGapError(f"{group.where}: the topic has no partition {numbers}. Nothing was written.")
     found = compared(exports(views, place, only=acting.only), store)
     if any(one.version is not None for one in found):
-        _tell_owners(store, place.namespace, place.hub, place.group)
+        _report_owners(store, place.namespace, place.hub, place.group)
     back = write_exports(found, store) if acting.yes else None
     if acting.as_json:
         checkpoints = text.exports_as_dict(found, back)
@@ -199,12 +199,12 @@ def _carry_out(group: GroupOffsets, plan: Plan, acting: Acting, *, headline: str
         put_json(shown)
     if acting.yes or plan.refused:
         # A plan with refused moves is refused in a preview, too: its exit code should tell.
-        after = LagReport.of(move(group, plan, watch_s=acting.watch_s, tell=notice))
+        after = LagReport.of(move(group, plan, watch_s=acting.watch_s, report=notice))
         shown |= {"after": text.report_as_dict(after)}
         if not acting.as_json:
             count = f"Moved {len(plan.positions)} of {counted(len(plan.moves), 'partition')}."
-            said = count if plan.positions else "There was nothing to move."
-            put_text(f"{said} The group stands here, as read back:\n\n{text.report_as_text(after)}")
+            words = count if plan.positions else "There was nothing to move."
+            put_text(f"{words} The group stands here, as read back:\n\n{text.report_as_text(after)}")
     elif not acting.as_json:
         last = "Add --yes to do it." if plan.positions else "There is nothing to move."
         put_text(f"Nothing was moved. {last}")
@@ -212,7 +212,7 @@ def _carry_out(group: GroupOffsets, plan: Plan, acting: Acting, *, headline: str
         put_json(shown)
 
 
-def _tell_owners(store: CheckpointStore, namespace: str, hub: str, group: str) -> None:
+def _report_owners(store: CheckpointStore, namespace: str, hub: str, group: str) -> None:
     owned = running_owners(store, namespace, hub, group, int(time.time() * 1000))
     if owned:
         numbers = f"partition{'s' * (len(owned) > 1)} {', '.join(map(str, owned))}"

@@ -38,7 +38,7 @@ def view_as_dict(view: PartitionView) -> dict[str, Any]:
         "committed": view.committed,
         "lag": view.lag,
         "finished_above": view.finished_above,
-        "trouble": view.trouble or None,
+        "problem": view.problem or None,
     }
 
 
@@ -125,7 +125,7 @@ def compared_as_dict(rows: Sequence[Compared]) -> list[dict[str, Any]]:
 
 def _note(view: PartitionView) -> str:
     above = f"{view.finished_above} finished above it" if view.finished_above else ""
-    return ", ".join(filter(None, (view.trouble, above)))
+    return ", ".join(filter(None, (view.problem, above)))
 
 
 def _log(move: Move) -> str | None:
@@ -143,15 +143,15 @@ def _after(move: Move) -> object:
 
 
 def _effect(move: Move) -> str:
-    said = []
+    seen = []
     if move.after is not None and not move.changes:
-        said.append("unchanged")
+        seen.append("unchanged")
     elif move.after is not None and move.before is None:
-        said.append("first commit")
+        seen.append("first commit")
     elif move.skipped_records > 0:
-        said.append(f"skips {move.skipped_records}")
+        seen.append(f"skips {move.skipped_records}")
     elif move.skipped_records < 0:
-        said.append(f"{-move.skipped_records} again")
+        seen.append(f"{-move.skipped_records} again")
     if move.note:
-        said.append(move.note)
-    return "; ".join(said)
+        seen.append(move.note)
+    return "; ".join(seen)

@@ -90,17 +90,17 @@ def _tables(path: Path, content: bytes) -> dict[str, Any]:
         return tomllib.loads(content.decode().replace("\r\n", "\n"))
     except tomllib.TOMLDecodeError as error:
         # A later Python's error holds the whole text.
-        said = str(error.args[0])
+        words = str(error.args[0])
     except UnicodeDecodeError:
-        said = "it is not UTF-8"
+        words = "it is not UTF-8"
     except ValueError:
         # A number of thousands of digits; Python's own text tells of its internals.
-        said = "it holds a number or a date that is too large"
-    raise _unreadable(f"{path} is no TOML: {said}")
+        words = "it holds a number or a date that is too large"
+    raise _unreadable(f"{path} is no TOML: {words}")
 
 
-def _unreadable(said: str) -> ConfigurationError:
-    return ConfigurationError(f"{said}: correct it, nothing was started.")
+def _unreadable(words: str) -> ConfigurationError:
+    return ConfigurationError(f"{words}: correct it, nothing was started.")
 
 
 def _app_settings(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:

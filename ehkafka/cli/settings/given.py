@@ -113,7 +113,7 @@ def _file(config: Path | None) -> tuple[Path | None, bool]:
     if config is None:
         return (DEFAULT_FILE, True) if DEFAULT_FILE.is_file() else (None, False)
     if "sharedaccess" in str(config).lower():
-        # Its name would be told as the origin of what it holds.
+        # Its name would be given as the origin of what it holds.
         raise ConfigurationError(
             f"{CONFIG_VARIABLE} or --config holds a connection string, and no file's name."
         )

@@ -59,6 +59,6 @@ def checked(name: str, value: Any, origin: str, *, is_text: bool) -> Any:
         return _ADAPTERS[name].validate_python(value, strict=not is_text)
     except ValidationError as problem:
         # Without its input, which pydantic would repeat unshortened.
-        said = problem.errors(include_input=False, include_url=False, include_context=False)[0]["msg"]
-    said = said.removeprefix("Value error, ")
-    raise ConfigurationError(f"{origin}={shown(name, value)} is refused: {ended(said)}")
+        words = problem.errors(include_input=False, include_url=False, include_context=False)[0]["msg"]
+    words = words.removeprefix("Value error, ")
+    raise ConfigurationError(f"{origin}={shown(name, value)} is refused: {ended(words)}")

@@ -28,7 +28,7 @@ _TAKES_CLIENT_ID = ("default", "managed_identity", "workload_identity")
 _PATIENCE: dict[str, Any] = {"connection_timeout": 5, "read_timeout": 10, "retry_backoff_factor": 0.2}
 
 
-class CredentialHolder:
+class LazyCredential:
     """A credential, made when first asked, and the scope that it is asked for. Any thread may call it."""
 
     def __init__(self, credential: Any, client_id: str | None, namespace: EntraNamespace) -> None:

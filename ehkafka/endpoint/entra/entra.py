@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.endpoint.bootstrap import bootstrap_hosts, is_loopback
-from ehkafka.endpoint.entra.credential import CredentialHolder
+from ehkafka.endpoint.entra.credential import LazyCredential
 from ehkafka.endpoint.entra.namespace import EntraNamespace
 from ehkafka.endpoint.entra.token_source import TokenSource
 from ehkafka.endpoint.properties.names import in_one_spelling
@@ -35,7 +35,7 @@ class EntraConnection:
         self.namespace = EntraNamespace.parse(namespace)
         self.properties = in_one_spelling(properties, "Endpoint.entra")
         _check_properties(self.properties, self.namespace)
-        self._credential = CredentialHolder(credential, client_id, self.namespace)
+        self._credential = LazyCredential(credential, client_id, self.namespace)
         self.tokens = TokenSource(self._credential.fetch, self.namespace.host)
 
     @property

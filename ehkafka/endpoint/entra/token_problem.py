@@ -71,15 +71,15 @@ def explain(error: BaseException, known: Iterable[str] = ()) -> str:
     if isinstance(error, UnusableTokenError):
         return f"{type(error).__name__} ({error}): {_OWN}"
     names = [kind.__name__ for kind in type(error).__mro__]
-    said = _first_lines(_struck(_text(error), known))
-    fix = _fix(names, said.lower())
-    return f"{names[0]} ({said}): {fix}" if said else f"{names[0]}: {fix}"
+    words = _first_lines(_struck(_text(error), known))
+    fix = _fix(names, words.lower())
+    return f"{names[0]} ({words}): {fix}" if words else f"{names[0]}: {fix}"
 
 
-def _fix(names: list[str], said: str) -> str:
-    is_unavailable = "CredentialUnavailableError" in names or "authentication unavailable" in said
-    if is_unavailable or "defaultazurecredential" in said:
-        return next(fix for part, fix in _UNAVAILABLE.items() if part in said)
+def _fix(names: list[str], words: str) -> str:
+    is_unavailable = "CredentialUnavailableError" in names or "authentication unavailable" in words
+    if is_unavailable or "defaultazurecredential" in words:
+        return next(fix for part, fix in _UNAVAILABLE.items() if part in words)
     return next((_FIXES[name] for name in names if name in _FIXES), _OTHER)
 
 

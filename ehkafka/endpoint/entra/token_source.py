@@ -1,7 +1,7 @@
 """Keeps one valid token for all clients of an endpoint, whatever the credential does.
 
 librdkafka asks for the token on a thread of its own (`oauth_cb`), again at 80 % of the life that it was
-told. Its question is this module's only clock: a token that is due is fetched by a daemon thread that
+reported. Its question is this module's only clock: a token that is due is fetched by a daemon thread that
 lives for one attempt, so nothing runs when no client is there, and a credential that hangs blocks neither
 the poll loop, nor a stop, nor the end of the interpreter. As long as no new token is there, librdkafka is
 handed the old one with a short life, expired or not, and therefore asks again soon.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 FIRST_TOKEN_S = 15.0
 # How long one question of librdkafka's may wait for an attempt; the close of a client waits for it too.
 ANSWER_S_MAX = 1.0
-# The least life that librdkafka is told: it asks again when its timer, which ticks each second, comes round.
+# The least life that librdkafka hears of: it asks again when its timer, each second, comes round.
 ASK_AGAIN_S = 0.5
 # An attempt that takes longer gets company: the credential may hang on a connection that is dead.
 OVERTAKEN_AFTER_S = 5.0
@@ -73,7 +73,7 @@ class TokenSource:
         self._asked_s = float("-inf")  # when the last one was begun, or the others last found overdue
         self._next_attempt_s = float("-inf")
         self._failures = 0  # in a row
-        self._trouble = ""
+        self._problem = ""
         self._attempts = 0
         self._ended_badly = 0
         self._listeners: tuple[Callable[[Event], None], ...] = ()
@@ -95,7 +95,7 @@ class TokenSource:
             return self._attempts
 
     @property
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """Why no new token comes, while that lasts. One failure beside a valid token is none yet."""
         with self._changed:
             remaining_s = self._remaining_s()
@@ -107,20 +107,20 @@ class TokenSource:
                 else "None is valid now, so the broker refuses the client until one comes"
             )
             failures = f"{self._failures} attempts in a row" if self._failures > 1 else "one attempt"
-            return f"No new token for {self._name} after {failures}: {ended(self._trouble)} {state}."
+            return f"No new token for {self._name} after {failures}: {ended(self._problem)} {state}."
 
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is one on which the credential is asked."""
         return thread in self._threads
 
-    def listen(self, tell: Callable[[Event], None]) -> Callable[[], None]:
+    def listen(self, report: Callable[[Event], None]) -> Callable[[], None]:
         """Tell of refreshes from now on, on threads of the source's; the result ends it."""
         with self._changed:
-            self._listeners = (*self._listeners, tell)
+            self._listeners = (*self._listeners, report)
 
         def stop() -> None:
             with self._changed:
-                self._listeners = tuple(each for each in self._listeners if each is not tell)
+                self._listeners = tuple(each for each in self._listeners if each is not report)
 
         return stop
 
@@ -130,7 +130,7 @@ class TokenSource:
         Raises `EndpointError` when that fails or takes longer.
         """
         give_up_s = self._clock() + timeout_s
-        told: list[Event] = []
+        reported: list[Event] = []
         with self._changed:
             failures_before = self._ended_badly
             while self._remaining_s() <= 0 and self._ended_badly == failures_before:
@@ -138,34 +138,34 @@ class TokenSource:
                 if now_s >= give_up_s:
                     break
                 if self._begun_s:
-                    told += self._overtake_if_overdue(now_s)
+                    reported += self._overtake_if_overdue(now_s)
                 else:
                     self._begin()
                 self._changed.wait(min(give_up_s - now_s, OVERTAKEN_AFTER_S))
             if self._remaining_s() > 0:
                 return
-            trouble = self._trouble if self._ended_badly != failures_before else ""
-        for event in told:
-            self._tell(event)
+            problem = self._problem if self._ended_badly != failures_before else ""
+        for event in reported:
+            self._report(event)
         # Outside of any handler: the credential's own error may hold a token, so it is no cause or context.
-        trouble = trouble or (
+        problem = problem or (
             f"The credential did not answer within {seconds(timeout_s)}: check the way to Entra ID or to this"
             " machine's identity endpoint, or give it longer with connect_s="
         )
-        raise EndpointError(f"{self._name}: there is no Entra ID token to connect with. {ended(trouble)}")
+        raise EndpointError(f"{self._name}: there is no Entra ID token to connect with. {ended(problem)}")
 
     def oauth_cb(self, _config: str) -> tuple[str, float]:
         """Answer librdkafka's question: the token, and until when (epoch seconds) not to ask again."""
         try:
             with self._changed:
-                told = self._refresh_if_due()
+                reported = self._refresh_if_due()
                 answer = self._answer()
-            for event in told:
-                self._tell(event)
+            for event in reported:
+                self._report(event)
             return answer  # noqa: TRY300 - an answer that cannot be made is an error as well
         except BaseException as error:  # an error would keep librdkafka from ever asking again
             with self._changed:
-                self._trouble = explain(error)
+                self._problem = explain(error)
                 text = self._token.text.reveal() if self._token is not None else NO_TOKEN
             return text, self._now_s() + ASK_AGAIN_S
 
@@ -174,8 +174,8 @@ class TokenSource:
         if token is None:
             return NO_TOKEN, now_s + ASK_AGAIN_S
         if not self._is_due():
-            told_s = now_s + ask_after_s(token.expires_at_s - now_s) / LIBRDKAFKA_ASKS_AT
-            return token.text.reveal(), min(token.expires_at_s, told_s)
+            reported_s = now_s + ask_after_s(token.expires_at_s - now_s) / LIBRDKAFKA_ASKS_AT
+            return token.text.reveal(), min(token.expires_at_s, reported_s)
         wait_s = 0.0 if self._begun_s else self._next_attempt_s - self._clock()
         again_s = now_s + max(ASK_AGAIN_S, wait_s / LIBRDKAFKA_ASKS_AT)
         if token.expires_at_s - now_s < ASK_AGAIN_S:
@@ -184,19 +184,19 @@ class TokenSource:
 
     def _refresh_if_due(self) -> list[Event]:
         """Begin an attempt when one is due and wait a moment for it, so that its token is the answer."""
-        told: list[Event] = []
+        reported: list[Event] = []
         give_up_s = self._clock() + ANSWER_S_MAX
         while self._is_due():
             now_s = self._clock()
             if self._begun_s:
-                told += self._overtake_if_overdue(now_s)
+                reported += self._overtake_if_overdue(now_s)
             elif now_s >= self._next_attempt_s:
                 self._begin()
             wait_until_s = give_up_s if self._begun_s else self._next_attempt_s
             if now_s >= give_up_s or wait_until_s > give_up_s:
                 break
             self._changed.wait(max(wait_until_s - now_s, 0.0))
-        return told
+        return reported
 
     def _overtake_if_overdue(self, now_s: float) -> list[Event]:
         """Ask again beside an attempt that takes too long, and tell of it: that one cannot."""
@@ -205,12 +205,12 @@ class TokenSource:
         self._begin()
         self._asked_s = now_s
         self._failures += 1
-        self._trouble = (
+        self._problem = (
             f"the credential has not answered for {now_s - self._begun_s[0]:.0f} s: check the way to Entra ID"
             " or to this machine's identity endpoint"
         )
         remaining_s = self._remaining_s()
-        return [TokenRefreshFailed(self._name, self._failures, self._trouble, remaining_s, OVERTAKEN_AFTER_S)]
+        return [TokenRefreshFailed(self._name, self._failures, self._problem, remaining_s, OVERTAKEN_AFTER_S)]
 
     def _is_due(self) -> bool:
         token = self._token
@@ -241,11 +241,11 @@ class TokenSource:
         else:
             event = self._succeeded(begun_s, token)
         if event is not None:
-            self._tell(event)
+            self._report(event)
 
-    def _tell(self, event: Event) -> None:
-        for tell in self._listeners:
-            tell(event)
+    def _report(self, event: Event) -> None:
+        for report in self._listeners:
+            report(event)
 
     def _succeeded(self, begun_s: float, token: Token) -> Event | None:
         with self._changed:
@@ -257,7 +257,7 @@ class TokenSource:
             if known is None or token.expires_at_s >= known.expires_at_s:
                 self._token = token
             now_s = self._clock()
-            failures, self._failures, self._trouble = self._failures, 0, ""
+            failures, self._failures, self._problem = self._failures, 0, ""
             self._next_attempt_s = now_s + SPACING_S
             self._changed.notify_all()
         # A credential with a cache of its own may return the token that is already in use.
@@ -266,7 +266,7 @@ class TokenSource:
         return TokenRefreshed(self._name, token.life_s, now_s - begun_s, failures)
 
     def _failed(self, begun_s: float, error: BaseException) -> Event | None:
-        trouble = explain(error, self._known_texts())
+        problem = explain(error, self._known_texts())
         with self._changed:
             self._running -= 1
             self._changed.notify_all()
@@ -275,11 +275,11 @@ class TokenSource:
             self._begun_s.remove(begun_s)
             self._failures += 1
             self._ended_badly += 1
-            self._trouble = trouble
+            self._problem = problem
             remaining_s = self._remaining_s()
             delay_s = retry_delay_s(self._failures, remaining_s, self._chance())
             self._next_attempt_s = self._clock() + delay_s
-            return TokenRefreshFailed(self._name, self._failures, trouble, remaining_s, delay_s)
+            return TokenRefreshFailed(self._name, self._failures, problem, remaining_s, delay_s)
 
     def _known_texts(self) -> tuple[str, ...]:
         token = self._token

@@ -106,8 +106,8 @@ class RotatingCredential:
         try:
             return ConnectionString.parse(text)
         except ConfigurationError as error:
-            said = str(error)
-        raise ConfigurationError(f"{self.source.name}: {said}")
+            shown = str(error)
+        raise ConfigurationError(f"{self.source.name}: {shown}")
 
 
 def _moved(old: ConnectionString, new: ConnectionString) -> list[str]:

@@ -87,14 +87,14 @@ class FileSource:
                 with self.path.open("rb") as file:
                     return file.read(FILE_BYTES_MAX + 1)
             # A pipe would block, and have nothing to say when it is read again.
-            said = "it is no regular file, so it cannot be read again when the key is rotated"
+            shown = "it is no regular file, so it cannot be read again when the key is rotated"
         except FileNotFoundError:
-            said = "it does not exist; check the path and the mount"
+            shown = "it does not exist; check the path and the mount"
         except OSError as error:
-            said = f"{error.strerror or type(error).__name__}; check its owner and mode"
+            shown = f"{error.strerror or type(error).__name__}; check its owner and mode"
         except ValueError:
-            said = "the path holds a character that no path has"
-        raise _unreadable(self.name, said)
+            shown = "the path holds a character that no path has"
+        raise _unreadable(self.name, shown)
 
 
 class CallableSource:
@@ -114,8 +114,8 @@ class CallableSource:
         """Return what the callable returns."""
         try:
             value: object = self._call()
-        except Exception as error:  # told without its text, which may quote the secret
-            said = (
+        except Exception as error:  # reported without its text, which may quote the secret
+            shown = (
                 f"it raised {_where_raised(error)}; call it by hand to see its text, which may hold the key"
             )
         else:
@@ -123,9 +123,9 @@ class CallableSource:
                 return value
             if inspect.iscoroutine(value):
                 value.close()
-            said = f"it returned {type(value).__name__}, not text"
+            shown = f"it returned {type(value).__name__}, not text"
         # Outside of the handler: the callable's exception must not even be our error's context.
-        raise _unreadable(self.name, said)
+        raise _unreadable(self.name, shown)
 
 
 def credential_source(value: object) -> CredentialSource | None:
@@ -142,8 +142,8 @@ def _is_there(path: str) -> bool:
         return False
 
 
-def _unreadable(name: str, said: str) -> ConfigurationError:
-    return ConfigurationError(f"the connection string cannot be read from {name}: {said}")
+def _unreadable(name: str, shown: str) -> ConfigurationError:
+    return ConfigurationError(f"the connection string cannot be read from {name}: {shown}")
 
 
 def _decoded(content: bytes) -> str | None:

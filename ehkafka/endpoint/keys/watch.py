@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from ehkafka.endpoint.keys.rotation import RotatingCredential
     from ehkafka.events import Event
 
-# While reads keep failing for the same reason, so often is it told.
-TELL_AGAIN_S = 30.0
-# A read that takes longer is told of.
+# While reads keep failing for the same reason, so often is it reported.
+REPORT_AGAIN_S = 30.0
+# A read that takes longer is reported.
 HANGING_S = 30.0
 # Between two reads however often somebody asks for one: a refused client asks with every attempt.
 SPACING_S = 0.5
@@ -58,11 +58,11 @@ class CredentialWatch:
         # The client's thread only.
         self._client: _Client | None = None
         self._applied = credential.current() if credential is not None else None
-        self._hanging_told_s: float | None = None
-        # Written by the watch's thread only; `apply` reads since when it reads, `trouble` all three.
+        self._hanging_reported_s: float | None = None
+        # Written by the watch's thread only; `apply` reads since when it reads, `problem` all three.
         self._reading_since_s: float | None = None
         self._failures = 0
-        self._told: tuple[str, float] | None = None
+        self._reported: tuple[str, float] | None = None
 
     def start(self, client: _Client) -> None:
         """Begin to read. On the client's thread, like `apply`."""
@@ -83,7 +83,7 @@ class CredentialWatch:
         self._stopping.set()
         self._wake.set()
 
-    def look_now(self) -> None:
+    def check_now(self) -> None:
         """Read soon instead of at the next turn: the broker has refused the key. From any thread."""
         self._wake.set()
 
@@ -99,10 +99,10 @@ class CredentialWatch:
             self._client.set_sasl_credentials(login.username, login.password.reveal())
             self._applied = login
             self._emit(CredentialRotated(self._credential.source.name))
-        self._tell_if_hanging(self._credential.source.name)
+        self._report_if_hanging(self._credential.source.name)
 
     @property
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """Why a rotated key would not be seen, while that lasts. A single failed read is none yet.
 
         From any thread.
@@ -110,9 +110,9 @@ class CredentialWatch:
         if self._credential is None:
             return None
         reason = self._hanging(self._clock())
-        told = self._told
-        if reason is None and told is not None and self._failures > 1:
-            reason = f"{self._failures} reads in a row failed: {told[0]}"
+        reported = self._reported
+        if reason is None and reported is not None and self._failures > 1:
+            reason = f"{self._failures} reads in a row failed: {reported[0]}"
         if reason is None:
             return None
         return f"The key in use cannot be renewed from {self._credential.source.name}: {ended(reason)}"
@@ -124,36 +124,40 @@ class CredentialWatch:
             self._wake.wait(max(0.0, credential.source.interval_s - SPACING_S))
             self._wake.clear()
             if not self._stopping.wait(SPACING_S):
-                self.look(credential)
+                self.check(credential)
 
-    def look(self, credential: RotatingCredential) -> None:
-        """Read once, and tell of a failure unless it was told lately. On the watch's thread."""
+    def check(self, credential: RotatingCredential) -> None:
+        """Read once, and report a failure unless one was reported lately. On the watch's thread."""
         self._reading_since_s = self._clock()
         try:
             credential.reload()
         except ConfigurationError as error:
-            self._tell_failure(credential.source.name, str(error))
+            self._report_failure(credential.source.name, str(error))
         except BaseException as error:  # a callable's sys.exit() must not end the watch
-            self._tell_failure(credential.source.name, f"the read ended with {type(error).__qualname__}")
+            self._report_failure(credential.source.name, f"the read ended with {type(error).__qualname__}")
         else:
-            self._failures, self._told = 0, None
+            self._failures, self._reported = 0, None
         finally:
             self._reading_since_s = None
 
-    def _tell_failure(self, source: str, reason: str) -> None:
+    def _report_failure(self, source: str, reason: str) -> None:
         self._failures += 1
         now_s = self._clock()
-        if self._told is None or self._told[0] != reason or now_s - self._told[1] >= TELL_AGAIN_S:
-            self._told = (reason, now_s)
+        if (
+            self._reported is None
+            or self._reported[0] != reason
+            or now_s - self._reported[1] >= REPORT_AGAIN_S
+        ):
+            self._reported = (reason, now_s)
             self._emit(CredentialUnusable(source, reason, self._failures))
 
-    def _tell_if_hanging(self, source: str) -> None:
+    def _report_if_hanging(self, source: str) -> None:
         now_s = self._clock()
         reason = self._hanging(now_s)
         if reason is None:
             return
-        if self._hanging_told_s is None or now_s - self._hanging_told_s >= TELL_AGAIN_S:
-            self._hanging_told_s = now_s
+        if self._hanging_reported_s is None or now_s - self._hanging_reported_s >= REPORT_AGAIN_S:
+            self._hanging_reported_s = now_s
             self._emit(CredentialUnusable(source, reason, 1))
 
     def _hanging(self, now_s: float) -> str | None:

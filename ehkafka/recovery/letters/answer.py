@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ehkafka.events import Event
     from ehkafka.events.history import History
-    from ehkafka.lanes.decision import Ticket, Verdict
+    from ehkafka.lanes.decision import Answer, Ticket
     from ehkafka.recovery.letters.letter import Letter
 
 
@@ -27,7 +27,7 @@ def answer_safe(
     letter: Letter,
     where: str,
     *,
-    complete: Callable[[Ticket, Verdict], None],
+    complete: Callable[[Ticket, Answer], None],
     emit: Callable[[Event], None],
     history: History | None,
 ) -> None:

@@ -1,6 +1,6 @@
 """Notices a flood of dead letters: too many in a row, or too large a share of what ended lately.
 
-One per handler; its failure desk asks it, on any worker's thread, before a letter is written.
+One per handler; its `Failures` ask it, on any worker's thread, before a letter is written.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from ehkafka.errors import said
+from ehkafka.errors import describe
 from ehkafka.events import DeadLetterFailed
 from ehkafka.events.event import raised
 from ehkafka.lanes.decision import HoldHead
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ehkafka.events import Event
     from ehkafka.events.history import History
-    from ehkafka.lanes.decision import Ticket, Verdict
+    from ehkafka.lanes.decision import Answer, Ticket
     from ehkafka.recovery.letters.letter import Letter
     from ehkafka.recovery.policy import DeadLetter
 
@@ -44,13 +44,13 @@ class Parcel(NamedTuple):
     tries: int = 0
 
 
-class FunctionBox:
+class FunctionSender:
     """Calls the function for one letter after another. `complete` is the handler's exchange's."""
 
     def __init__(
         self,
         policy: DeadLetter,
-        complete: Callable[[Ticket, Verdict], None],
+        complete: Callable[[Ticket, Answer], None],
         *,
         emit: Callable[[Event], None],
         history: History | None,
@@ -62,12 +62,12 @@ class FunctionBox:
         self._emit = emit
         self._history = history
         self._inbox: deque[Parcel] = deque()
-        # The box's thread only.
+        # The sender's thread only.
         self._later: list[tuple[float, int, Parcel]] = []
         self._serial = itertools.count()
         self._wake = threading.Event()
         self._stopping = False
-        # Why nothing is answered. Replaced by the box's thread, read by any.
+        # Why nothing is answered. Replaced by the sender's thread, read by any.
         self.problem = HAS_NOT_RETURNED
         self._lock = threading.Lock()
         # Under the lock. Made with the first letter: most apps never write one.
@@ -116,7 +116,7 @@ class FunctionBox:
             return
         try:
             must_have_run(self._function(parcel.letter), "the function", "the letter was not saved")
-        except BaseException as error:  # the user's function: told, and tried again
+        except BaseException as error:  # the user's function: reported, and tried again
             self._retry(parcel, error)
         else:
             self.problem = HAS_NOT_RETURNED
@@ -130,7 +130,7 @@ class FunctionBox:
             )
 
     def _retry(self, parcel: Parcel, error: BaseException) -> None:
-        text = said(error)
+        text = describe(error)
         self.problem = f"the function raised {text}"
         delay_s = min(RETRY_MAX_S, RETRY_FIRST_S * 2 ** min(parcel.tries, 10))
         letter, key = parcel.letter, describe_key(parcel.ticket.lane.key)

@@ -1,6 +1,6 @@
 """A dead letter: the record as it came, and headers that say where it came from and why it failed.
 
-Pure values. Header names are stable: `fate` (which reads them), redrive and other programs rely on them.
+Pure values. Header names are stable: `origin` (which reads them), redrive and other programs rely on them.
 Everything in a letter can be handed to confluent-kafka's producer, which a name that is no UTF-8 would end
 together with the process.
 """
@@ -61,7 +61,7 @@ Headers = list[tuple[str, str | bytes | None]]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Letter:
-    """A record that failed for good. `headers` are its own, trace context included, then its fate's."""
+    """A record that failed for good. `headers` are its own, trace context included, then the letter's."""
 
     origin: TopicPartition
     offset: int
@@ -85,10 +85,10 @@ def shorter(letter: Letter) -> Letter | None:
     """
     if letter.header(ERROR_STACK) is not None:
         return replace(letter, headers=[pair for pair in letter.headers if pair[0] != ERROR_STACK])
-    said = letter.header(ERROR_TEXT)
-    if not said:
+    shown = letter.header(ERROR_TEXT)
+    if not shown:
         return None
-    text = said.decode(errors="replace") if isinstance(said, bytes) else said
+    text = shown.decode(errors="replace") if isinstance(shown, bytes) else shown
     cut = text[: len(text) // 10].encode(errors="backslashreplace")
     headers = [(name, cut if name == ERROR_TEXT else value) for name, value in letter.headers]
     return replace(letter, headers=headers)
@@ -111,7 +111,7 @@ def letter_of(
     Without a `stack` it has no header for it.
     """
     kind, timestamp_ms = message.timestamp()
-    fate: dict[str, Any] = {
+    added: dict[str, Any] = {
         ORIGIN_TOPIC: partition.topic,
         ORIGIN_PARTITION: partition.partition,
         ORIGIN_OFFSET: message.offset(),
@@ -124,7 +124,7 @@ def letter_of(
         GROUP: group,
     }
     if stack:
-        fate[ERROR_STACK] = stack
+        added[ERROR_STACK] = stack
     # A record that was redriven and failed again may have these from its first time.
     taken = [(name, value) for name, value in take_headers(message) if name not in OF_A_LETTER]
     own: Headers = [(_sendable(name), value) for name, value in taken]
@@ -132,14 +132,14 @@ def letter_of(
         _UNREADABLE in name or name != sent for (name, _), (sent, _) in zip(taken, own, strict=True)
     )
     if replaced:
-        fate[NAMES_REPLACED] = replaced
+        added[NAMES_REPLACED] = replaced
     return Letter(
         partition,
         message.offset(),
         message.key(),
         message.value(),
         # An error's text may hold what is no UTF-8, such as the name of a file.
-        own + [(name, str(value).encode(errors="backslashreplace")) for name, value in fate.items()],
+        own + [(name, str(value).encode(errors="backslashreplace")) for name, value in added.items()],
     )
 
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class LetterOrigin:
     """The headers of a letter, read. Numbers that are missing or no numbers are None."""
 
-    origin: TopicPartition
+    partition: TopicPartition
     offset: int | None
     timestamp_ms: int | None
     error_type: str
@@ -36,24 +36,26 @@ class Fate:
     error_stack: str = ""
 
 
-def fate_of(record: Record) -> Fate | None:
-    """Return what a letter says; None where the record's origin is not told."""
-    said = {name: value for name, value in record.headers() if name in letter.OF_A_LETTER | {letter.REDRIVEN}}
-    topic, partition = _text(said.get(letter.ORIGIN_TOPIC)), _number(said.get(letter.ORIGIN_PARTITION))
+def letter_origin(record: Record) -> LetterOrigin | None:
+    """Return what a letter says; None where the record's origin is not known."""
+    headers = {
+        name: value for name, value in record.headers() if name in letter.OF_A_LETTER | {letter.REDRIVEN}
+    }
+    topic, partition = _text(headers.get(letter.ORIGIN_TOPIC)), _number(headers.get(letter.ORIGIN_PARTITION))
     if not topic or partition is None:
         return None
-    return Fate(
+    return LetterOrigin(
         TopicPartition(topic, partition),
-        _number(said.get(letter.ORIGIN_OFFSET)),
-        _number(said.get(letter.ORIGIN_TIMESTAMP_MS)),
-        _text(said.get(letter.ERROR_TYPE)),
-        _text(said.get(letter.ERROR_TEXT)),
-        _number(said.get(letter.ATTEMPTS)),
-        _number(said.get(letter.FAILED_AT_MS)),
-        _text(said.get(letter.HANDLER)),
-        _text(said.get(letter.GROUP)),
-        _number(said.get(letter.REDRIVEN)) or 0,
-        _text(said.get(letter.ERROR_STACK)),
+        _number(headers.get(letter.ORIGIN_OFFSET)),
+        _number(headers.get(letter.ORIGIN_TIMESTAMP_MS)),
+        _text(headers.get(letter.ERROR_TYPE)),
+        _text(headers.get(letter.ERROR_TEXT)),
+        _number(headers.get(letter.ATTEMPTS)),
+        _number(headers.get(letter.FAILED_AT_MS)),
+        _text(headers.get(letter.HANDLER)),
+        _text(headers.get(letter.GROUP)),
+        _number(headers.get(letter.REDRIVEN)) or 0,
+        _text(headers.get(letter.ERROR_STACK)),
     )
 
 
@@ -67,25 +69,25 @@ class LetterFilter:
     origin_topic: str | None = None
     since: datetime | None = None
 
-    def takes(self, record: Record, fate: Fate) -> bool:
+    def takes(self, record: Record, origin: LetterOrigin) -> bool:
         """Tell whether a letter is among those."""
         # A key is bytes: those that were typed, UTF-8 or not.
         if self.key is not None and self.key.encode(errors="surrogateescape") != record.key():
             return False
-        if self.origin_topic is not None and self.origin_topic != fate.origin.topic:
+        if self.origin_topic is not None and self.origin_topic != origin.partition.topic:
             return False
         if self.error is not None:
-            said = f"{fate.error_type}\n{fate.error_text}".casefold()
-            if self.error.casefold() not in said:
+            shown = f"{origin.error_type}\n{origin.error_text}".casefold()
+            if self.error.casefold() not in shown:
                 return False
-        return self.since is None or (fate.failed_at_ms or 0) >= self.since.timestamp() * 1000
+        return self.since is None or (origin.failed_at_ms or 0) >= self.since.timestamp() * 1000
 
 
-def headers_back(record: Record, fate: Fate) -> letter.Headers:
+def headers_back(record: Record, origin: LetterOrigin) -> letter.Headers:
     """Return the headers with which a letter's record goes home: its own, and how often it came back."""
     ours = letter.OF_A_LETTER | {letter.REDRIVEN}
     own: letter.Headers = [(name, value) for name, value in record.headers() if name not in ours]
-    return [*own, (letter.REDRIVEN, str(fate.redriven + 1).encode())]
+    return [*own, (letter.REDRIVEN, str(origin.redriven + 1).encode())]
 
 
 def _text(value: bytes | None) -> str:

@@ -17,7 +17,7 @@ from ehkafka.endpoint.producer_id import ProducerId
 from ehkafka.errors import EhkafkaError, EndpointError
 from ehkafka.events import (
     ClientLogged,
-    ConnectionTrouble,
+    ConnectionProblem,
     DeadLetterProducerPlain,
     DeadLetterProducerReplaced,
 )
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 # The start's patience with a broker that gives no id; then the app goes on, and says so.
 ID_S = 10.0
-ID_LOOK_S = 20e-3
+ID_CHECK_S = 20e-3
 # What a producer that is given up gets for answers that are on their way, and for handing back the rest.
 LAST_ANSWERS_S = 2.0
 PURGE_S = 3.0
-LAST_LOOK_S = 50e-3
+LAST_CHECK_S = 50e-3
 _FATAL = KafkaError._FATAL  # noqa: SLF001 - librdkafka's own codes start with an underscore
 # They follow another error, which says more.
 _CONSEQUENCES = {_FATAL, KafkaError._GAPLESS_GUARANTEE}  # noqa: SLF001
@@ -86,7 +86,7 @@ class LetterProducer:
         """Open the first producer, and wait until the broker has given it an id; 0: do not wait.
 
         Raises `ConfigurationError` for what the client library refuses, `EndpointError` for an id that the
-        broker refuses for good. One that it refuses for now, or does not answer, is told and asked for again.
+        broker refuses for good. One that it refuses for now, or does not answer, is reported and tried again.
         """
         self._open()
         ends_s = time.monotonic() + timeout_s
@@ -95,10 +95,10 @@ class LetterProducer:
                 self._take_refusal(self._fatal)
             elif time.monotonic() >= ends_s:
                 self.problem = f"the broker has given the producer no id: {self._id.refusal or 'no answer'}"
-                self._emit(ConnectionTrouble("producer id", f"dead letters: {self.problem}", fatal=False))
+                self._emit(ConnectionProblem("producer id", f"dead letters: {self.problem}", fatal=False))
                 return
             else:
-                self.serve(ID_LOOK_S)
+                self.serve(ID_CHECK_S)
 
     def _take_refusal(self, refusal: KafkaError) -> None:
         self.give_up(0.0)
@@ -192,20 +192,20 @@ class LetterProducer:
         # At a fatal one it raises `SystemError`, too, and the delivery reports are gone.
         ends_s = time.monotonic() + timeout_s
         while len(producer) and (left_s := ends_s - time.monotonic()) > 0:
-            self._call(producer.poll, min(left_s, LAST_LOOK_S))
+            self._call(producer.poll, min(left_s, LAST_CHECK_S))
 
     def _call(self, poll: Callable[[float], int], timeout_s: float) -> None:
         """Let callbacks through. A fatal error comes as an exception out of any of them."""
         try:
             poll(timeout_s)
         except KafkaException as failed:
-            self._hear(failed.args[0])
+            self._on_error(failed.args[0])
 
     def _open(self) -> None:
         # The watch before the client: it must know which key the client has.
         watch = self._make_watch() if self._make_watch is not None else None
         self._id, self._fatal = ProducerId(self._log), None
-        hearing = Hearing(self._hear, self._take_statistics, self._id)
+        hearing = Hearing(self._on_error, self._take_statistics, self._id)
         self.client = producer = self._open_client(hearing, self.is_plain)
         self._watch = watch
         if watch is not None:
@@ -215,7 +215,7 @@ class LetterProducer:
         self._id.take_statistics(statistics)
         self._replacement.raised(self._id.epochs_raised)
 
-    def _hear(self, error: KafkaError) -> None:
+    def _on_error(self, error: KafkaError) -> None:
         """Take an error of the client itself."""
         if error.fatal():
             self._fatal = error
@@ -224,8 +224,8 @@ class LetterProducer:
                 self.is_plain = True
                 self._emit(DeadLetterProducerPlain(error.str()))
         if self._watch is not None and error.name() == "_AUTHENTICATION":
-            self._watch.look_now()
-        self._emit(ConnectionTrouble(error.name(), f"dead letters: {describe_error(error)}", fatal=False))
+            self._watch.check_now()
+        self._emit(ConnectionProblem(error.name(), f"dead letters: {describe_error(error)}", fatal=False))
 
     def _log(self, level: int, line: str) -> None:
         self._emit(ClientLogged(level, line))

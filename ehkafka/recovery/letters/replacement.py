@@ -24,7 +24,7 @@ class Replacement:
 
     def __init__(self) -> None:
         self._failures = 0
-        # Since the last acknowledgement: how often the epoch was raised, and which of that was told.
+        # Since the last acknowledgement: how often the epoch was raised, and which of that was reported.
         self._epochs_known = 0
         self._epochs_raised = 0
         self._reported = 0
@@ -35,8 +35,8 @@ class Replacement:
     def is_wanted(self) -> bool:
         """Tell whether the producer is of no use any more."""
         # Each letter that was refused raises the epoch, too; what is beyond that, librdkafka keeps to itself.
-        untold = self._epochs_raised - self._reported
-        return self._is_lost or self._failures >= FAILURES_MAX or untold >= FAILURES_MAX
+        unreported = self._epochs_raised - self._reported
+        return self._is_lost or self._failures >= FAILURES_MAX or unreported >= FAILURES_MAX
 
     @property
     def replaced(self) -> int:

@@ -1,4 +1,4 @@
-"""The letter office: writes dead letters to topics, on a thread of its own.
+"""`TopicLetters` writes dead letters to topics, on a thread of its own.
 
 One idempotent producer for all handlers of an app. A letter's record is answered only when the broker has
 acknowledged the letter; a write that fails is tried again for as long as the app runs, by another producer
@@ -23,7 +23,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.endpoint.properties.layers import LETTER_BYTES
-from ehkafka.errors import EhkafkaError, said
+from ehkafka.errors import EhkafkaError, describe
 from ehkafka.events import DeadLetterFailed
 from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.order import describe_key
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 
     from ehkafka.events import Event
     from ehkafka.events.history import History
-    from ehkafka.lanes.decision import Ticket, Verdict
+    from ehkafka.lanes.decision import Answer, Ticket
     from ehkafka.recovery.letters.letter import Letter
     from ehkafka.recovery.letters.producer import LetterProducer
 
-    Complete = Callable[[Ticket, Verdict], None]
+    Complete = Callable[[Ticket, Answer], None]
 
 # While letters are on their way: how long a new one may wait for the producer's next turn.
 BUSY_POLL_S = 10e-3
 IDLE_WAIT_S = 0.5
-LEAVE_S = 0.1
+EXIT_S = 0.1
 RETRY_FIRST_S = 0.5
 RETRY_MAX_S = 30.0
 _TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE}
@@ -74,8 +74,8 @@ class Posting(NamedTuple):
     tries: int = 0
 
 
-class LetterOffice:
-    """Owns the producer. `post` from any thread; everything else happens on the office's thread."""
+class TopicLetters:
+    """Owns the producer. `post` from any thread; everything else happens on the letters' thread."""
 
     def __init__(
         self,
@@ -94,15 +94,15 @@ class LetterOffice:
         self._wake = threading.Event()
         # Set once, by `stop`: when nothing more is waited for.
         self._ends_s: float | None = None
-        # The office's thread only, from `start` on.
+        # The letters' thread only, from `start` on.
         self._later: list[tuple[float, int, Posting]] = []
         self._serial = itertools.count()
         self._in_flight: dict[int, Posting] = {}
         self._thread = threading.Thread(target=self._main, name="ehkafka-letters", daemon=True)
 
-    def box(self, to: str, complete: Complete) -> TopicBox:
+    def sender(self, to: str, complete: Complete) -> TopicSender:
         """Return where one handler posts its letters for a topic; `complete` is its exchange's."""
-        return TopicBox(self, to, complete)
+        return TopicSender(self, to, complete)
 
     def start(self, id_s: float = ID_S) -> None:
         """Open the producer, wait up to `id_s` for its id, start the thread.
@@ -119,7 +119,7 @@ class LetterOffice:
         return self._producer.problem or "the broker has not answered"
 
     def owns(self, thread: threading.Thread) -> bool:
-        """Tell whether a thread is the office's."""
+        """Tell whether a thread is the one that writes letters."""
         return thread is self._thread
 
     def stop(self, timeout_s: float) -> int:
@@ -142,7 +142,7 @@ class LetterOffice:
         except BaseException as error:  # the letters' records would wait for ever, and nobody would know
             self._on_death(error)
         finally:
-            self._producer.give_up(0.0, LEAVE_S)
+            self._producer.give_up(0.0, EXIT_S)
 
     def _is_over(self) -> bool:
         return self._ends_s is not None and (not self._in_flight or time.monotonic() >= self._ends_s)
@@ -173,7 +173,7 @@ class LetterOffice:
             self._producer.open_when_due()
         except EhkafkaError as failed:
             if self._inbox:
-                self._tell(self._inbox[0], str(failed), self._producer.due_s())
+                self._report(self._inbox[0], str(failed), self._producer.due_s())
 
     def _take_due(self) -> None:
         now_s = time.monotonic()
@@ -208,7 +208,7 @@ class LetterOffice:
         except KafkaException as failed:
             self._failed(posting, failed.args[0])
         except Exception as failed:  # a handler may have put anything into its record's message
-            self._refuse(posting, said(failed))
+            self._refuse(posting, describe(failed))
         else:
             self._in_flight[number] = posting
 
@@ -251,29 +251,29 @@ class LetterOffice:
 
     def _refuse(self, posting: Posting, error: str) -> None:
         refused = f"its dead letter is refused by {posting.to}: {error}"
-        self._tell(posting, refused, None)
+        self._report(posting, refused, None)
         posting.complete(posting.ticket, HoldHead(refused, letter_refused=True))
 
     def _retry(self, posting: Posting, error: str) -> None:
         delay_s = min(RETRY_MAX_S, RETRY_FIRST_S * 2 ** min(posting.tries, 10))
-        self._tell(posting, error, delay_s)
+        self._report(posting, error, delay_s)
         again = posting._replace(tries=posting.tries + 1)
         heapq.heappush(self._later, (time.monotonic() + delay_s, next(self._serial), again))
 
-    def _tell(self, posting: Posting, error: str, retry_s: float | None) -> None:
+    def _report(self, posting: Posting, error: str, retry_s: float | None) -> None:
         origin, offset = posting.letter.origin, posting.letter.offset
         key = describe_key(posting.ticket.lane.key)
         self._emit(DeadLetterFailed(origin, offset, key, posting.to, error, retry_s))
 
 
-class TopicBox:
+class TopicSender:
     """One handler's way to one dead-letter topic."""
 
-    def __init__(self, office: LetterOffice, to: str, complete: Complete) -> None:
-        self._office = office
+    def __init__(self, topics: TopicLetters, to: str, complete: Complete) -> None:
+        self._topics = topics
         self._to = to
         self._complete = complete
 
     def post(self, ticket: Ticket, letter: Letter) -> None:
         """Take a letter. Never blocks, never raises."""
-        self._office.post(Posting(ticket, letter, self._to, self._complete))
+        self._topics.post(Posting(ticket, letter, self._to, self._complete))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
 
 LATE_S: Final = 10.0
-"""How long a letter may wait for its answer before that is told."""
+"""How long a letter may wait for its answer before that is reported."""
 
 
 class _Waiting(NamedTuple):
@@ -39,7 +39,7 @@ class Unanswered:
         # Says why nothing is answered, as far as that is known. Set once, before the first letter.
         self.why: Callable[[], str] = lambda: "no answer yet"
         self._lock = threading.Lock()
-        # Under the lock, both oldest first: not told yet, and told.
+        # Under the lock, both oldest first: not reported yet, and reported.
         self._young: dict[Ticket, _Waiting] = {}
         self._late: dict[Ticket, _Waiting] = {}
 
@@ -74,7 +74,7 @@ class Unanswered:
         return DeadLetterFailed(waiting.origin, waiting.offset, key, self._where, error, retry_s=0.0)
 
     @property
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """What is wrong, while a letter of ours has waited too long. From any thread."""
         with self._lock:
             # Of a partition that was taken away another member decides.

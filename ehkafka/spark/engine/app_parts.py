@@ -1,4 +1,4 @@
-"""What an app was told by its decorators, as the engine on Spark takes it. Values alone, made by `App`."""
+"""What an app learnt from its decorators, as the engine on Spark takes it. Values alone, made by `App`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is still to be told of finished batches: a line every few seconds, not one for each. Pure."""
+"""What is still to be reported of finished batches: a line every few seconds, not one for each. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Positions = Mapping[TopicPartition, int]
 
 
-class Told:
+class BatchLines:
     """Batches since the last line. One thread's."""
 
     def __init__(self, now_s: float) -> None:

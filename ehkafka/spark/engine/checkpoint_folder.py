@@ -49,13 +49,13 @@ class CheckpointFolder:
         self._identity = identity
         jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - the way to Spark's file systems from Python
         self._jvm = jvm
-        with self._told():
+        with self._reported():
             root = jvm.org.apache.hadoop.fs.Path(self.location)
             self._files = root.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001
             self._written = self._read_description()
         # Which checkpoint in it; 0 where there is none yet.
         self._run: int = self._written.get("run", 0)
-        # What the group's commits call it, so that a late one is told from everybody else's.
+        # What the group's commits call it, so that a late one differs from everybody else's.
         self.name: str = self._written.get("name") or secrets.token_hex(4)
 
     @property
@@ -87,7 +87,7 @@ class CheckpointFolder:
         }
         if content == self._written:
             return
-        with self._told():
+        with self._reported():
             self._write(json.dumps(content, indent=1))
         self._written = content
 
@@ -96,7 +96,7 @@ class CheckpointFolder:
 
         Raises `ConfigurationError` for a checkpoint of another source.
         """
-        with self._told():
+        with self._reported():
             planned = self._numbers(f"{self.path}/offsets")
             done = self._numbers(f"{self.path}/commits")
             ends = {number: self._offset(f"{self.path}/offsets/{number}") for number in planned}
@@ -110,7 +110,7 @@ class CheckpointFolder:
         return Standing(last.positions, (*starts, *positions), last.topic_ids, last.witnesses)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _reported(self) -> Iterator[None]:
         """Tell in one sentence what a file system refuses."""
         try:
             yield

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ehkafka.errors import ConfigurationError
 from ehkafka.run.signals import stop_signals
 from ehkafka.spark.engine.choices import SparkChoices
-from ehkafka.spark.engine.group.reach import ADVICE_FOR_COMMAND, way_in_options
+from ehkafka.spark.engine.group.reach import ADVICE_FOR_COMMAND, reach_options
 from ehkafka.spark.engine.refusals import check_app, check_version
 from ehkafka.spark.engine.tasks.shipment import Shipment, pack
 from ehkafka.spark.java_home import find_java_home
@@ -53,13 +53,13 @@ def run_until_stopped(
     modules that executors elsewhere need. The first SIGINT or SIGTERM lets the running batch end, the second
     leaves.
     """
-    # What is wrong is told before Spark has started, which takes seconds.
+    # What is wrong is reported before Spark has started, which takes seconds.
     SparkChoices(**choices)
     check_version()
     parts = app._parts_for_spark()  # noqa: SLF001 - as `App.run_on_spark`, which does it again
     check_app(parts)
     given = choices.get("source_options") or {}
-    way_in_options(parts.endpoint, given, consumer=parts.settings.consumer, advice=ADVICE_FOR_COMMAND)
+    reach_options(parts.endpoint, given, consumer=parts.settings.consumer, advice=ADVICE_FOR_COMMAND)
     pack(Shipment.of(parts))
     with session(master, conf) as spark:
         for file in files:
@@ -77,7 +77,7 @@ def run_until_stopped(
         def leave() -> None:
             if run is None:
                 raise KeyboardInterrupt
-            run.leave_now()
+            run.exit_now()
 
         with stop_signals(stop, leave):
             run = app.run_on_spark(spark, folders=folders, **choices)
@@ -110,9 +110,9 @@ def session(master: str | None, conf: Mapping[str, str]) -> Iterator[SparkSessio
     try:
         spark = builder.getOrCreate()
     except Exception as error:
-        said = " ".join(str(error).split())[:250]
+        text = " ".join(str(error).split())[:250]
         raise ConfigurationError(
-            f"Spark did not start: {said} It needs a master that answers (--master local[*] for this "
+            f"Spark did not start: {text} It needs a master that answers (--master local[*] for this "
             "machine), and properties that it knows (--spark-conf)."
         ) from error
     try:

@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 _OURS: Final = re.compile(r"ehkafka\.errors\.(\w+): ([^\n]+)")
 _TOO_LATE: Final = "Python worker failed to connect back"
-_SAID_CHARACTERS_MAX = 600
+_SHOWN_CHARACTERS_MAX = 600
 
 
-def as_told(error: EhkafkaError) -> EhkafkaError:
+def as_reported(error: EhkafkaError) -> EhkafkaError:
     """Return an error with its text in one line, so that it can be found again in a traceback."""
-    told = type(error)(_one_line(error))
-    told.__cause__ = error.__cause__
-    return told
+    reported = type(error)(_one_line(error))
+    reported.__cause__ = error.__cause__
+    return reported
 
 
 def as_text(error: EhkafkaError) -> str:
     """Return an error as `failure_of` reads it, with the line of the user's code that it comes from."""
-    told = f"{EhkafkaError.__module__}.{type(error).__name__}: {_one_line(error)}"
+    reported = f"{EhkafkaError.__module__}.{type(error).__name__}: {_one_line(error)}"
     place = "" if error.__cause__ is None else place_of(error.__cause__)
-    return f"{told} Raised in {place}." if place else told
+    return f"{reported} Raised in {place}." if place else reported
 
 
 def _one_line(error: EhkafkaError) -> str:
@@ -40,21 +40,21 @@ def _one_line(error: EhkafkaError) -> str:
     return " ".join(str(error).split()).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def failure_of(said: str) -> EhkafkaError:
+def failure_of(shown: str) -> EhkafkaError:
     """Return the error that ended a query, by what Spark says of it."""
-    found = _OURS.findall(said)
+    found = _OURS.findall(shown)
     for name, text in reversed(found):
         kind = getattr(errors, name, None)
         if isinstance(kind, type) and issubclass(kind, EhkafkaError):
             return kind(text.strip())
-    if _TOO_LATE in said:
+    if _TOO_LATE in shown:
         return EngineError(
             "The Spark query failed: a Python process of Spark's did not start within ten seconds. Start "
             "again when the machine is less busy, or give it more cores."
         )
     # Its first words say what happened; frames of Java are for the executors' logs.
-    lines = [line for line in said.splitlines() if not line.lstrip().startswith(("at ", "... "))]
-    first = " ".join(" ".join(lines).split())[:_SAID_CHARACTERS_MAX].rstrip(". ")
+    lines = [line for line in shown.splitlines() if not line.lstrip().startswith(("at ", "... "))]
+    first = " ".join(" ".join(lines).split())[:_SHOWN_CHARACTERS_MAX].rstrip(". ")
     return EngineError(
         f"The Spark query failed: {first}. What its unfinished batch had handled is handled again at the "
         "next start. The executors' logs have the whole error."

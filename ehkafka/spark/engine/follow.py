@@ -11,10 +11,10 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from ehkafka.errors import EhkafkaError, EngineError, UnfinishedError, said
+from ehkafka.errors import EhkafkaError, EngineError, UnfinishedError, describe
 from ehkafka.events import AppStopped, AppStopping
 from ehkafka.run.endings import death_of
-from ehkafka.spark.engine.batch_lines import Told
+from ehkafka.spark.engine.batch_lines import BatchLines
 from ehkafka.spark.engine.failures import failure_of
 from ehkafka.spark.engine.java_errors import is_of_java, java_says
 from ehkafka.spark.engine.query_progress import QueryProgress, offset_of
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from ehkafka.spark.engine.group.group import Group
 
 # Between two looks at the query's progress; in between, the client's callbacks are let through.
-LOOK_S = 0.1
+CHECK_S = 0.1
 # Between two lines about finished batches.
-TELL_S = 5.0
-STOP_LOOK_S = 0.005
+REPORT_S = 5.0
+STOP_CHECK_S = 0.005
 # What the last commit may take at least, however late the batch before it has ended.
 LAST_S = 10.0
 # Of a query that ends before it begins, for want of time.
@@ -80,7 +80,7 @@ class Follower:
         self.done = threading.Event()
         # Whether all that is left are the user's on_stop functions. Written by the thread.
         self.is_in_users_hands = False
-        # Set by `request_stop`, the reason first, and by `leave_now`; read by the thread.
+        # Set by `request_stop`, the reason first, and by `exit_now`; read by the thread.
         self._reason = ""
         self._stop_by_s: float | None = None
         self._lock = threading.Lock()
@@ -96,10 +96,10 @@ class Follower:
         self._start_query: Callable[[], StreamingQuery]
         self._starts = 0
         self._progress = QueryProgress()
-        self._told = Told(time.monotonic())
+        self._batch_lines = BatchLines(time.monotonic())
         self._ends_s = 0.0
 
-    def answer(self, timeout_s: float = LOOK_S) -> None:
+    def answer(self, timeout_s: float = CHECK_S) -> None:
         """Answer for the group for a moment, whatever else has failed. Never raises."""
         try:
             self._serve(timeout_s)
@@ -114,7 +114,7 @@ class Follower:
 
     def cut_off(self) -> None:
         """End a run that nobody is to follow, and its query, if there is one. Never raises."""
-        self.leave_now()
+        self.exit_now()
         self._finish()
 
     def run(self) -> None:
@@ -139,7 +139,7 @@ class Follower:
             self._reason = reason
             self._stop_by_s = time.monotonic() + (self.stop_s if timeout_s is None else timeout_s)
 
-    def leave_now(self) -> None:
+    def exit_now(self) -> None:
         """Cut the running batch off, if there is one. Safe in a signal handler."""
         self.request_stop("asked to leave at once", 0.0)
         self._stop_by_s = time.monotonic()
@@ -161,15 +161,15 @@ class Follower:
 
     def _follow(self) -> None:
         while self._stop_by_s is None:
-            # In this order: a query that has ended by itself has told all its progress.
+            # In this order: a query that has ended by itself has reported all its progress.
             is_active = self.query.isActive
-            self._look()
+            self._check()
             if not is_active and not self._begins_again():
                 return
-            self._serve(LOOK_S)
+            self._serve(CHECK_S)
             if self._is_session_over():
                 self.fail(_driver_ended("the session was stopped"))
-                self.leave_now()
+                self.exit_now()
         self._stop_between_batches()
 
     def _serve(self, timeout_s: float) -> None:
@@ -178,7 +178,7 @@ class Follower:
         if (lost := self._group.commits.lost()) is not None:
             # What the running batch still handles is handled by somebody else as well.
             self.fail(lost)
-            self.leave_now()
+            self.exit_now()
 
     def _begins_again(self) -> bool:
         """Start the query again if it ended before it began, for want of time; tell whether it was."""
@@ -189,7 +189,7 @@ class Follower:
         self._start()
         return True
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Take what has been finished since the last look."""
         for progress in self._progress.new(self.query):
             result = self._batches.take(progress["batchId"]) if progress["numInputRows"] else None
@@ -203,11 +203,11 @@ class Follower:
             if result is not None:
                 took_ms = progress.get("durationMs", {}).get("triggerExecution", 0)
                 latest = offset_of(source.get("latestOffset")).positions
-                self._told.add(result.counts["received"], took_ms / 1000, end.positions, latest)
-        self._tell(TELL_S)
+                self._batch_lines.add(result.counts["received"], took_ms / 1000, end.positions, latest)
+        self._report(REPORT_S)
 
-    def _tell(self, at_least_s: float) -> None:
-        event = self._told.take(time.monotonic(), at_least_s)
+    def _report(self, at_least_s: float) -> None:
+        event = self._batch_lines.take(time.monotonic(), at_least_s)
         if event is not None:
             self._emit(event)
 
@@ -219,7 +219,7 @@ class Follower:
             # From now on a trigger that begins finds nothing new, so one look between two of them is enough.
             if not self._is_busy():
                 break
-            self._serve(STOP_LOOK_S)
+            self._serve(STOP_CHECK_S)
         else:
             if self.query.isActive and self.query.status["isTriggerActive"]:
                 self.fail(
@@ -275,7 +275,7 @@ class Follower:
             self.fail(
                 UnfinishedError(
                     f"The last commit of {shown} failed "
-                    f"({self._group.commits.trouble or 'no answer in time'}), so what was finished since the "
+                    f"({self._group.commits.problem or 'no answer in time'}), so what was finished since the "
                     "commit before is handled again."
                 )
             )
@@ -295,15 +295,15 @@ class Follower:
         try:
             function()
         except BaseException as error:
-            self.fail(EhkafkaError(f"The end of the app failed: {ended(said(error))}"))
+            self.fail(EhkafkaError(f"The end of the app failed: {ended(describe(error))}"))
 
     def _end_query(self) -> None:
         if self._query is None:
             return
         if self.query.isActive:
             self.query.stop()
-        self._look()
-        self._tell(0.0)
+        self._check()
+        self._report(0.0)
         if self._batches.failure is not None:
             self.fail(self._batches.failure)
         elif self._stop_by_s is not None and self._progress.is_for_want_of_time(self.query):

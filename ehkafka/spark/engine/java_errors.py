@@ -12,9 +12,9 @@ def is_of_java(error: BaseException) -> bool:
 
 def java_says(error: BaseException) -> str:
     """Return its first words, without Java's frames."""
-    told = getattr(error, "java_exception", None)
+    reported = getattr(error, "java_exception", None)
     try:
-        text = str(error) if told is None else str(told.toString())
+        text = str(error) if reported is None else str(reported.toString())
     except Exception:  # Java has ended meanwhile, and the error's own text would be Java's, too
         text = str(getattr(error, "errmsg", type(error).__name__))
     return " ".join(text.split())[:_CHARACTERS_MAX].rstrip(".")

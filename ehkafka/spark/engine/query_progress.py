@@ -31,7 +31,7 @@ class QueryProgress:
         return not self._seen_at and _TOO_LATE in str(query.exception())
 
     def new(self, query: StreamingQuery) -> list[dict[str, Any]]:
-        """Return what it has told since the last look.
+        """Return what it has reported since the last look.
 
         By its time: a look that found nothing new has the number of the batch that comes next. Never by what
         is later: the machine's clock may be set back.
@@ -53,8 +53,8 @@ class QueryProgress:
             self._seen_batch = progress["batchId"]
 
 
-def offset_of(told: Any) -> offsets.StreamOffset:
+def offset_of(reported: Any) -> offsets.StreamOffset:
     """Return the offset that a progress tells of its source; one without positions where it tells none."""
-    if told is None:
+    if reported is None:
         return offsets.StreamOffset()
-    return offsets.StreamOffset.from_json(told if isinstance(told, dict) else json.loads(told))
+    return offsets.StreamOffset.from_json(reported if isinstance(reported, dict) else json.loads(reported))

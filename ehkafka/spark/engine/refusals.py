@@ -66,8 +66,8 @@ def check_session(spark: Any) -> None:
             f"{_PROGRESS_KEPT}={kept} would keep too little to tell by which batches have finished. Give "
             f"{PROGRESS_KEPT_MIN} or more; Spark's own default is 100."
         )
-    kills = _said(spark, "killOnIdleTimeout", "false").lower() == "true"
-    if kills and _said(spark, "idleTimeoutSeconds", "0") not in {"0", "0s"}:
+    kills = _setting(spark, "killOnIdleTimeout", "false").lower() == "true"
+    if kills and _setting(spark, "idleTimeoutSeconds", "0") not in {"0", "0s"}:
         raise ConfigurationError(
             "spark.python.worker.killOnIdleTimeout=true would end every batch whose handlers take longer: a "
             "task of the engine says nothing until it has ended. Set it, and "
@@ -84,7 +84,7 @@ def check_source(options: SourceOptions) -> None:
         )
 
 
-def _said(spark: Any, name: str, default: str) -> str:
+def _setting(spark: Any, name: str, default: str) -> str:
     """Return a setting of Spark's Python workers: a session's own, or else the application's."""
     usual = spark.conf.get(f"spark.python.worker.{name}", default)
     return str(spark.conf.get(f"spark.sql.execution.pyspark.udf.{name}", usual))

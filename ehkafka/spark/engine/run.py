@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.errors import EngineError
 from ehkafka.spark.engine.follow import LAST_S
-from ehkafka.spark.engine.group.ownership import LOOK_TIMEOUT_MAX_S
+from ehkafka.spark.engine.group.ownership import CHECK_TIMEOUT_MAX_S
 from ehkafka.spark.engine.tasks.last_tasks import TIMEOUT_S
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # How long `stop` waits beyond its own time-out, and a start that is broken off altogether. A silent broker
 # may hold up that it is noticed, that the batch has ended and that the tasks have; then these have their
 # time, the last commit has, and all else.
-SLACK_S = 3 * LOOK_TIMEOUT_MAX_S + TIMEOUT_S + LAST_S + 10.0
+SLACK_S = 3 * CHECK_TIMEOUT_MAX_S + TIMEOUT_S + LAST_S + 10.0
 
 
 class SparkRun:
@@ -68,9 +68,9 @@ class SparkRun:
         """Ask it to stop after the running batch, without waiting; safe in a signal handler."""
         self._follower.request_stop(reason)
 
-    def leave_now(self) -> None:
+    def exit_now(self) -> None:
         """Cut the running batch off, without waiting; its records are handled again."""
-        self._follower.leave_now()
+        self._follower.exit_now()
 
     def stop(self, timeout_s: float | None = None) -> None:
         """Let the running batch end, commit it, stop; raise what ended the run, if it was an error.

@@ -24,7 +24,7 @@ from ehkafka.spark.engine.choices import INTERVAL_S
 from ehkafka.spark.engine.follow import Follower
 from ehkafka.spark.engine.group.group import Group
 from ehkafka.spark.engine.group.hand_over import check_hand_over
-from ehkafka.spark.engine.group.reach import way_in_options
+from ehkafka.spark.engine.group.reach import reach_options
 from ehkafka.spark.engine.group.reservation import give_back, reserve
 from ehkafka.spark.engine.refusals import check_app, check_session, check_source, check_version
 from ehkafka.spark.engine.run import SLACK_S, SparkRun
@@ -61,8 +61,8 @@ def start_on_spark(parts: AppParts, spark: SparkSession, choices: SparkChoices) 
     check_app(parts)
     check_session(spark)
     given = dict(choices.source_options or {})
-    options = way_in_options(parts.endpoint, given, consumer=parts.settings.consumer) | given
-    # What is wrong with them is told here, and not by Spark's planning process.
+    options = reach_options(parts.endpoint, given, consumer=parts.settings.consumer) | given
+    # What is wrong with them is reported here, and not by Spark's planning process.
     source = options_from({**options, "subscribe": ",".join(parts.topics)})
     check_source(source)
     source.endpoint.endpoint()
@@ -221,7 +221,7 @@ class _Start:
         A signal may come before the caller has the query, and more of them may follow.
         """
         if self._thread.is_left:
-            self._follower.leave_now()
+            self._follower.exit_now()
         else:
             self._thread.leave_to(self._follower.cut_off)
         signal = self._await_end()

@@ -1,4 +1,4 @@
-"""Which columns a file format cannot hold; told before the first batch. Pure."""
+"""Which columns a file format cannot hold; reported before the first batch. Pure."""
 
 from __future__ import annotations
 

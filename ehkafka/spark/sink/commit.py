@@ -29,17 +29,17 @@ VERSION = 1
 
 def commit(options: SinkOptions, messages: Sequence[Staged | None], batch: int) -> None:
     """Make a batch visible. Raises `EhkafkaError`; Spark then fails the query and replays the batch."""
-    told = sorted((each for each in messages if each is not None), key=lambda each: each.partition)
-    if not told:
+    reported = sorted((each for each in messages if each is not None), key=lambda each: each.partition)
+    if not reported:
         return  # a batch without tasks has no rows either
-    query = _query(told, batch)
+    query = _query(reported, batch)
     container = opened(options.place)
     _claim(container, options.path, query)
     present = set(container.names(batch_folder(options.path, batch)))
     complete = manifest_blob(options.path, batch)
     if complete in present:
         return  # an earlier driver did it all, and died before Spark noted that
-    staged = [each for each in told if each.blocks]
+    staged = [each for each in reported if each.blocks]
     _commit_blobs(container, staged, options)
     # Of a driver that died in its commit, with more tasks than this one has.
     for name in sorted(present - {each.blob for each in staged}):
@@ -47,14 +47,14 @@ def commit(options: SinkOptions, messages: Sequence[Staged | None], batch: int) 
     container.write(complete, _manifest(batch, query, staged))
 
 
-def _query(told: Sequence[Staged], batch: int) -> str:
-    found = {(each.query, each.batch) for each in told}
-    if len(found) != 1 or told[0].batch != batch:
+def _query(reported: Sequence[Staged], batch: int) -> str:
+    found = {(each.query, each.batch) for each in reported}
+    if len(found) != 1 or reported[0].batch != batch:
         raise EngineError(
-            f"The tasks of batch {batch} were told other numbers by Spark: {sorted(found)}. Nothing was "
+            f"The tasks of batch {batch} got other numbers from Spark: {sorted(found)}. Nothing was "
             "committed. Please report this with the version of Spark"
         )
-    return told[0].query
+    return reported[0].query
 
 
 def _claim(container: SinkContainer, path: str, query: str) -> None:

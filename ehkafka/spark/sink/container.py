@@ -56,7 +56,7 @@ class SinkContainer:
         self.name, self._client = place.open_client(_options())
 
     def see(self, name: str) -> None:
-        """Ask for a blob, once in a process: a wrong container or key is told before any task runs."""
+        """Ask for a blob, once in a process: a wrong container or key is reported before any task runs."""
         if not self._seen:
             self.read(name)
             self._seen = True

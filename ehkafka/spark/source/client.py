@@ -53,7 +53,7 @@ _OWNED = (
     Owned(
         "enable.partition.eof",
         value=True,
-        reason="the end of a compacted log is told by nothing else",
+        reason="nothing else shows the end of a compacted log",
         fix="Leave it out",
     ),
 )

@@ -1,6 +1,6 @@
 """What the driver sees of the topics: their partitions, where the logs begin and end, a group's commits.
 
-The way in goes the same steps as `ehkafka check`, so that what is wrong is told in the same words, before
+The way in goes the same steps as `ehkafka check`, so that what is wrong is reported in the same words, before
 the first batch. Joins no group, commits nothing. Used by one thread at a time, in Spark's planning process.
 """
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Self
 from confluent_kafka import KafkaException
 
 from ehkafka.checks.inspection import Inspection
+from ehkafka.checks.reach import enter, reach_topic
 from ehkafka.checks.target import Target
-from ehkafka.checks.way_in import enter, reach_topic
 from ehkafka.endpoint.causes import LEADER_MOVES
 from ehkafka.endpoint.client import check_client_version, describe_error
 from ehkafka.errors import ConfigurationError, EndpointError, TopicNotFoundError
@@ -112,7 +112,7 @@ class Log:
         assert self._ids is not None
         return self._ids.now(known)
 
-    def is_look_due(self) -> bool:
+    def is_check_due(self) -> bool:
         """Tell whether records were last read a minute ago, or not yet."""
         return self._records.is_due()
 
@@ -162,7 +162,7 @@ class Log:
         for topic in sorted({one.topic for one in partitions}):
             with GroupOffsets(Target(endpoint=endpoint, group=group), topic) as offsets:
                 commits = offsets.commits()
-            counts.hear(
+            counts.on_error(
                 {
                     TopicPartition(topic, number): facts_of(offset, metadata)
                     for number, (offset, metadata) in commits.items()

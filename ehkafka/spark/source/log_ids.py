@@ -1,4 +1,4 @@
-"""The topics' ids as the broker tells them to a query: by these a topic made anew is told from the old one.
+"""The topics' ids as the broker tells them to a query: these distinguish a topic made anew from the old one.
 
 Asked on a thread of its own (`positions.log_asker`). Used in Spark's planning process, by one thread, which
 waits for an answer within a bound, and for a broker that was silent no more than once a minute.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Readings = Mapping[TopicPartition, Reading]
 
-LOOK_EVERY_S: Final = 60.0
+CHECK_EVERY_S: Final = 60.0
 """How often records are looked at. Each look costs a connection, and a batch of records from each log: 0.1 s
 for 500 logs of a broker on the same machine."""
 
@@ -56,7 +56,7 @@ class LogRecords:
         """
         if not (first or then):
             return {}, {}
-        self._next_s = time.monotonic() + LOOK_EVERY_S
+        self._next_s = time.monotonic() + CHECK_EVERY_S
         try:
             # Quiet: whatever is wrong with the connection the driver's consumer tells, too.
             properties = witness_properties(quiet_properties(self._options))
@@ -66,8 +66,8 @@ class LogRecords:
             finally:
                 consumer.close()
         except (KafkaException, EhkafkaError) as error:
-            said = describe_error(error.args[0]) if isinstance(error, KafkaException) else str(error)
-            _LOG.info("Whether the topics are still the same could not be read; it is tried again: %s", said)
+            text = describe_error(error.args[0]) if isinstance(error, KafkaException) else str(error)
+            _LOG.info("Whether the topics are still the same could not be read; it is tried again: %s", text)
             return {}, {}
 
 

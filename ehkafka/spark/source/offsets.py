@@ -43,7 +43,7 @@ Witnesses = Mapping[TopicPartition, WitnessRecord]
 class StreamOffset:
     """Positions of a stream; `start` where its first batch began; `group` whose commits it began from.
 
-    `topic_ids` are the broker's names of the topics that the positions belong to, as far as it has told them.
+    `topic_ids` are the broker's names of the topics that the positions belong to, where it has named them.
     `anew` is where the batch that ends here began to read topics that were made anew. `witnesses` are records
     below the positions, as (offset, timestamp in ms), of topics whose ids nobody tells; see `is_sayable`.
     """

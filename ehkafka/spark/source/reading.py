@@ -42,9 +42,9 @@ BATCH_BYTES = 16 * 1024 * 1024
 NEW_OBJECTS_MAX = 50_000
 # How long a batch may wait to be full. A task's last batch is full when nothing is left to come.
 WAIT_S = 0.02
-# A refused credential is told by the way; librdkafka goes on trying, a task need not for minutes.
+# A refused credential is reported by the way; librdkafka goes on trying, a task need not for minutes.
 REFUSED_S = 10.0
-LOOK_UP_S = 30.0
+FIND_S = 30.0
 
 _OUT_OF_LOG = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}  # noqa: SLF001
 _GONE = {KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART}  # noqa: SLF001
@@ -110,9 +110,9 @@ class _Reading:
             for piece, of_piece in self._by_piece(records):
                 yield piece, of_piece
                 self._has_progress()
-            # Afterwards: what is told of a partition's end is told behind its records.
+            # Afterwards: what is reported of a partition's end comes behind its records.
             for event in events:
-                self._hear(event)
+                self._on_error(event)
 
     def _count(self) -> int:
         """Return how many to ask for: what is left to come, so that the last call waits for nothing."""
@@ -152,13 +152,13 @@ class _Reading:
         for topic, run in groupby(got, Message.topic):
             yield str(topic), run
 
-    def _hear(self, event: Message) -> None:
+    def _on_error(self, event: Message) -> None:
         """Act on what came in place of a record. Raises what ends the task."""
         error = event.error()
         assert error is not None
         where = TopicPartition(str(event.topic()), event.partition() or 0)
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
-            self._hear_end(where, event.offset() or 0)
+            self._on_end(where, event.offset() or 0)
         elif error.code() in _OUT_OF_LOG:
             self._lose(where)
         elif error.code() in _GONE:
@@ -168,7 +168,7 @@ class _Reading:
         else:
             self._heard.append(error)
 
-    def _hear_end(self, where: TopicPartition, offset: int) -> None:
+    def _on_end(self, where: TopicPartition, offset: int) -> None:
         """Take the broker's word that the log ends at `offset` for now."""
         piece = self._open.get(where)
         if piece is None:
@@ -197,10 +197,10 @@ class _Reading:
 
     def _bounds(self, where: TopicPartition) -> Bounds:
         try:
-            return log_bounds(self._consumer, [where], min(LOOK_UP_S, self._options.timeout_s))[where]
+            return log_bounds(self._consumer, [where], min(FIND_S, self._options.timeout_s))[where]
         except KafkaException as error:
-            said = describe_error(error.args[0])
-            raise EndpointError(f"{where}: the broker does not tell what its log holds: {said}") from None
+            text = describe_error(error.args[0])
+            raise EndpointError(f"{where}: the broker does not tell what its log holds: {text}") from None
 
     def _close(self, where: TopicPartition) -> None:
         """Be done with a partition; the last one is unassigned with all."""

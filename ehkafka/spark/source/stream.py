@@ -84,7 +84,7 @@ class Stream:
         ids, replaced = self._ids_after(start, ids, is_idle=self._seen == positions)
         tentative = self._planned(positions, self._seen, limit_records)
         is_shorter = any(end < max(before.get(p, 0), positions.get(p, 0)) for p, end in self._seen.items())
-        replaced |= self._witnesses.look(start, tentative, ids, is_urgent=is_shorter)
+        replaced |= self._witnesses.check(start, tentative, ids, is_urgent=is_shorter)
         if replaced:
             self._settle(LogsReplaced(tuple(replaced[topic] for topic in sorted(replaced))))
             positions, self._seen, anew = self._in_new_logs(positions, replaced)
@@ -103,7 +103,7 @@ class Stream:
     def empty(self, start_json: Any) -> dict[str, Any]:
         """Return the end of a batch without records: `start_json` itself, once the begin is written down.
 
-        Spark plans batch 0 whatever it is told, so that one's end has to say where the stream begins.
+        Spark plans batch 0 whatever it hears, so that one's end has to say where the stream begins.
         """
         start = StreamOffset.from_json(start_json)
         if not start.is_unresolved:
@@ -164,8 +164,8 @@ class Stream:
             return {**first, **known}, {}
         now = self._log.ids_now({topic: known[topic] for topic in self._log.topics() if topic in known})
         replaced = {topic: one for topic, one in now.items() if one != known[topic]}
-        said = {topic: id_replaced(topic, known[topic], one) for topic, one in replaced.items()}
-        return {**first, **known, **replaced}, said
+        text = {topic: id_replaced(topic, known[topic], one) for topic, one in replaced.items()}
+        return {**first, **known, **replaced}, text
 
     def _planned(
         self, positions: Positions, ends: Positions, limit_records: int | None

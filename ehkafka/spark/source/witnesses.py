@@ -32,7 +32,7 @@ _BEFORE_END = 2
 class RecordLog(Protocol):
     """What is asked of the broker, and of the clock."""
 
-    def is_look_due(self) -> bool:
+    def is_check_due(self) -> bool:
         """Tell whether the last look of this run is long ago, or there was none."""
 
     def records(self, first: Positions, then: Positions) -> tuple[Readings, Readings]:
@@ -64,16 +64,16 @@ class Witnesses:
         # The newest of each partition, out of an offset or read by this run.
         self._known: dict[TopicPartition, WitnessRecord] = {}
         # What the offset carries that this run has looked at or written last. Any other is looked at at once.
-        self._looked_at: Records | None = None
+        self._checked: Records | None = None
         # Topics of which a look of this run wanted a record, whether or not it got one.
-        self._looked_for: set[str] = set()
+        self._wanted: set[str] = set()
 
-    def look(
+    def check(
         self, start: StreamOffset, planned: Positions, ids: Collection[str], *, is_urgent: bool
     ) -> dict[str, str]:
         """Return which topics were made anew since `start`, and what tells; nothing while no look is due.
 
-        `planned` is where the batch is to end, `ids` are the topics that are told by their ids.
+        `planned` is where the batch is to end, `ids` are the topics that are known by their ids.
         """
         carried = self._carried(start, planned)
         # An offset that names nothing new is kept as it is, so nothing newer is read for it.
@@ -89,8 +89,8 @@ class Witnesses:
         found = made_anew(carried, seen)
         proved = {p: one for p, one in _read(fresh, planned).items() if p not in carried or p in seen}
         self._known = {p: one for p, one in (carried | proved).items() if p.topic not in found}
-        self._looked_at = start.witnesses
-        self._looked_for = (self._looked_for | {p.topic for p in wanted}) - found.keys()
+        self._checked = start.witnesses
+        self._wanted = (self._wanted | {p.topic for p in wanted}) - found.keys()
         return {topic: records_replaced(topic, reasons) for topic, reasons in found.items()}
 
     def begin(self, planned: Positions, ids: Collection[str]) -> None:
@@ -101,7 +101,7 @@ class Witnesses:
     def beside(self, ends: Positions, ids: Collection[str]) -> dict[TopicPartition, WitnessRecord]:
         """Return what the offset of a batch with these ends carries."""
         found = {p: one for p, one in self._known.items() if p.topic not in ids and one[0] < ends.get(p, 0)}
-        self._looked_at = found
+        self._checked = found
         return found
 
     def _carried(self, start: StreamOffset, planned: Positions) -> dict[TopicPartition, WitnessRecord]:
@@ -110,9 +110,9 @@ class Witnesses:
         return {p: one for p, one in ours.items() if p in planned and p.topic not in start.topic_ids}
 
     def _is_due(self, start: StreamOffset, carried: Records, wanted: Positions) -> bool:
-        # Whatever is read of a topic is to be told by some record of it.
-        is_first = not {p.topic for p in wanted} <= {p.topic for p in carried} | self._looked_for
-        return is_first or start.witnesses != self._looked_at or self._log.is_look_due()
+        # Whatever is read of a topic is to be recognised by some record of it.
+        is_first = not {p.topic for p in wanted} <= {p.topic for p in carried} | self._wanted
+        return is_first or start.witnesses != self._checked or self._log.is_check_due()
 
 
 def _last(planned: Positions, ids: Collection[str]) -> dict[TopicPartition, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from ehkafka.events.connection import ClientLogged, ConnectionTrouble, Throttled
+from ehkafka.events.connection import ClientLogged, ConnectionProblem, Throttled
 from ehkafka.telemetry.sentences.dispatch import sentence
 from ehkafka.telemetry.wording import ended, text
 from ehkafka.wording import seconds
@@ -19,19 +19,19 @@ def _(event: Throttled) -> str:
 
 
 @sentence.register
-def _(event: ConnectionTrouble) -> str:
+def _(event: ConnectionProblem) -> str:
     if event.code == "close":  # nothing is tried after it
-        return f"Connection trouble, close: {ended(event.error)}"
+        return f"Connection problem, close: {ended(event.error)}"
     step = (
         "The client cannot go on: fix the cause and restart."
         if event.fatal
         else "The client goes on trying by itself."
-        if "check" in event.error  # the usual cause is told with what to do
+        if "check" in event.error  # the usual cause is reported with what to do
         else "The client goes on trying; if it lasts, check the endpoint's address, network and credentials."
     )
     # librdkafka's errors are explained with their name in front.
     name = "" if event.error.startswith(event.code) else f", {text(event.code)}"
-    return f"Connection trouble{name}: {ended(event.error)} {step}"
+    return f"Connection problem{name}: {ended(event.error)} {step}"
 
 
 @sentence.register

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from ehkafka.events.mirror import (
+    MirrorBehind,
     MirrorContested,
     MirrorForeign,
-    MirrorLeftBehind,
     MirrorRecovered,
     MirrorUnavailable,
     MirrorUsed,
@@ -69,7 +69,7 @@ def _(event: MirrorUsed) -> str:
 
 
 @sentence.register
-def _(event: MirrorLeftBehind) -> str:
+def _(event: MirrorBehind) -> str:
     return (
         f"The app ends with an older mirror of {names(event.partitions)}: {ended(event.error)} The "
         "group's commits are right; only a start without them would repeat records."

@@ -96,7 +96,7 @@ class Finished(HistoryEvent):
 
 @dataclass(frozen=True, slots=True)
 class DeadLettered(HistoryEvent):
-    """The dead-letter topic acknowledged a copy. The outcome itself is told by `Finished`."""
+    """The dead-letter topic acknowledged a copy. The outcome itself is reported by `Finished`."""
 
     partition: TopicPartition
     offset: int

@@ -64,7 +64,7 @@ class Listener:
     `users` enables SASL PLAIN (name → password; Event Hubs' name is `$ConnectionString` and the
     password the whole connection string), `unsecured_tokens` enables OAUTHBEARER with JWTs of
     `"alg": "none"`, and `identity` turns TLS on. `reauthenticate_s` bounds the life of a SASL session
-    on one connection. `port` 0 takes a free one. `advertised_port` is what clients are told instead of
+    on one connection. `port` 0 takes a free one. `advertised_port` is what clients get instead of
     the listener's own: that of a proxy before it, on the same host.
     """
 

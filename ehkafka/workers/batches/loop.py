@@ -25,7 +25,7 @@ class BatchLoop:
     """One loop on a daemon thread of its own."""
 
     def __init__(self, name: str, on_death: Callable[[BaseException], None]) -> None:
-        """`on_death` is told when the handler's own code has stopped the loop."""
+        """`on_death` is called when the handler's own code has stopped the loop."""
         self._handler = name
         self._on_death = on_death
         self._name = f"ehkafka-{name}-loop"

@@ -1,6 +1,6 @@
 """Batch workers: threads that call a handler for many records at once.
 
-Each takes its turn at collecting, calls the handler, passes over what it finished, asks the failure desk
+Each takes its turn at collecting, calls the handler, passes over what it finished, asks `Failures`
 for what it failed, outside the lock, and hands the lanes in. Called by nobody: the threads are its own.
 """
 
@@ -10,7 +10,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.errors import said
+from ehkafka.errors import describe
 from ehkafka.events import BatchRaised
 from ehkafka.events.event import raised
 from ehkafka.lanes.order import KeyFailure
@@ -95,7 +95,7 @@ class BatchWorkers(ThreadWorkers):
             began_s = time.perf_counter()
             try:
                 self._call(known)
-            except BaseException as error:  # SystemExit and the like too: the desk stops the app for them
+            except BaseException as error:  # SystemExit and the like too: `Failures` stops the app for them
                 self._blame(known, error)
             spent_s = time.perf_counter() - began_s
             self._batches.note_work(spent_s, sum(len(share.messages) for share in known))
@@ -110,7 +110,7 @@ class BatchWorkers(ThreadWorkers):
         """Find who is to blame for a handler that raised; while that is unknown, nobody is."""
         records = sum(len(share.messages) for share in shares)
         if not isinstance(error, Exception) or isinstance(error, MemoryError):
-            # No verdict on any record: the app stops, and none of these may start again before it does.
+            # Nothing that any record did: the app stops, and none of these may start again before it does.
             named = next((share for share in shares if not share.lane.assignment.ended), shares[0])
             decision = self._on_failure(named.lane, error)
             for share in shares:
@@ -119,7 +119,7 @@ class BatchWorkers(ThreadWorkers):
             for share in shares:
                 share.error = error
         else:
-            self._emit(BatchRaised(self._handler, records, said(error), records // 2, **raised(error)))
+            self._emit(BatchRaised(self._handler, records, describe(error), records // 2, **raised(error)))
             self._batches.narrow(shares, records // 2)
 
 

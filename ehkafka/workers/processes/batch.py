@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.lane import Lane
     from ehkafka.records import Message
     from ehkafka.workers.processes.message import LaneFields
-    from ehkafka.workers.protocol import FailureDesk
+    from ehkafka.workers.protocol import Failures
 
 
 class _Part:
@@ -40,7 +40,7 @@ class Batch:
     def __init__(
         self,
         *,
-        on_failure: FailureDesk,
+        on_failure: Failures,
         hand_in: Callable[[Lane], None],
         history: History | None = None,
     ) -> None:
@@ -55,7 +55,7 @@ class Batch:
         self._parts: list[_Part] = []
         # The part that `settled` is in.
         self._now = 0
-        self._told_started = -1
+        self._reported_started = -1
 
     def add(self, lane: Lane, lent: Sequence[Message], size_bytes: int) -> None:
         """Take records of a lane that were lent."""
@@ -65,9 +65,9 @@ class Batch:
         self._parts.append(_Part(lane, self.records))
 
     def refuse(self, lane: Lane, error: BaseException) -> None:
-        """Let a lane's head fail without running: its key could not be told."""
-        self._tell("started", lane)
-        self._tell("finished", lane, "failed")
+        """Let a lane's head fail without running: its key could not be reported."""
+        self._report("started", lane)
+        self._report("finished", lane, "failed")
         lane.decision = self._on_failure(lane, error)
         self._hand_in(lane)
 
@@ -85,8 +85,8 @@ class Batch:
         while self.settled < end:
             part = self._part()
             if part.is_open:
-                self._tell_started(part.lane)
-                self._tell("finished", part.lane, "finished")
+                self._report_started(part.lane)
+                self._report("finished", part.lane, "finished")
                 self._move_on(part)
             self.settled += 1
 
@@ -96,8 +96,8 @@ class Batch:
         part = self._part()
         if part.is_open:
             lane = part.lane
-            self._tell_started(lane)
-            self._tell("finished", lane, "failed")
+            self._report_started(lane)
+            self._report("finished", lane, "failed")
             lane.decision = self._on_failure(lane, error)
             self._close(part)
         self.settled = number + 1
@@ -107,7 +107,7 @@ class Batch:
         self.finish(started - 1)
         part = self._part()
         if part.is_open:
-            self._tell_started(part.lane)
+            self._report_started(part.lane)
             # The child will find no claim on its followers: only the head runs.
             part.lane.running = 1
             part.end = started
@@ -147,12 +147,12 @@ class Batch:
         part.is_open = False
         self._hand_in(part.lane)
 
-    def _tell_started(self, lane: Lane) -> None:
-        if self._told_started < self.settled:
-            self._told_started = self.settled
-            self._tell("started", lane)
+    def _report_started(self, lane: Lane) -> None:
+        if self._reported_started < self.settled:
+            self._reported_started = self.settled
+            self._report("started", lane)
 
-    def _tell(self, what: Literal["started", "finished"], lane: Lane, *outcome: str) -> None:
+    def _report(self, what: Literal["started", "finished"], lane: Lane, *outcome: str) -> None:
         if self._history is not None:
             assert lane.head is not None
             assignment, attempt = lane.assignment, lane.attempts + 1

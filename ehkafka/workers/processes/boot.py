@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.errors import ConfigurationError, said
+from ehkafka.errors import ConfigurationError, describe
 from ehkafka.workers.processes import child as process_child
 from ehkafka.workers.processes.logs import is_set_up
 
@@ -51,7 +51,7 @@ def must_travel(thing: Any, what: str) -> None:
         pickle.dumps(thing)
     except Exception as error:
         raise ConfigurationError(
-            f"{what}: {name!r} cannot be pickled for processes ({said(error)}). A worker process imports it "
+            f"{what}: {name!r} cannot be pickled for processes ({describe(error)}). Processes import it "
             "by name: make it a function at the top level of a module (no lambda, no function inside another "
             "one), or use threads: workers=16."
         ) from error

@@ -22,7 +22,7 @@ import time
 from multiprocessing import spawn
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ehkafka.errors import ConfigurationError, said
+from ehkafka.errors import ConfigurationError, describe
 from ehkafka.records.deferral import refuse_to_defer
 from ehkafka.wording import ended
 from ehkafka.workers.processes import pipe
@@ -112,7 +112,7 @@ def _imported(boot: dict[str, Any]) -> list[Any]:
     except Exception as error:
         raise ConfigurationError(
             "A worker process cannot import the handler, a middleware or a worker hook: "
-            f"{ended(said(error))} It "
+            f"{ended(describe(error))} It "
             "imports afresh, so each must stand at the top level of a module that it can import, not be "
             'defined within `if __name__ == "__main__":`, nor in a package\'s __main__.py.'
         ) from error
@@ -121,7 +121,7 @@ def _imported(boot: dict[str, Any]) -> list[Any]:
 def _tear_down(function: Callable[[], Any], answers: int) -> None:
     try:
         function()
-    except BaseException as error:  # told, like any hook's: the process is leaving anyway
+    except BaseException as error:  # reported, like any hook's: the process is leaving anyway
         pipe.send(answers, pipe.TORN_DOWN, pack_error(error))
 
 
@@ -163,7 +163,7 @@ class _Batch:
                 continue  # its place in the count; the parent knows that it did not run
             try:
                 invoke(CopiedMessage(topic, partition, fields), attempt)
-            except BaseException as error:  # SystemExit and the like too: the parent's desk stops the app
+            except BaseException as error:  # SystemExit and the like too: the parent stops the app
                 pipe.send(self._answers, pipe.FAILED, marshal.dumps((number, pack_error(error))))
                 failed = True
             attempt = 1

@@ -13,7 +13,7 @@ import pickle
 import traceback
 from typing import Any, NamedTuple
 
-from ehkafka.errors import said
+from ehkafka.errors import describe
 from ehkafka.wording.error_stack import RemoteTraceback, place_of, stack_of
 
 # A pickled exception or a traceback longer than this says no more than its type and text.
@@ -46,7 +46,7 @@ class PackedError(NamedTuple):
 def pack_error(error: BaseException) -> bytes:
     """Return the bytes of an exception. Never raises."""
     kind = type(error)
-    shown = said(error)
+    shown = describe(error)
     text = "" if shown == kind.__name__ else shown.removeprefix(f"{kind.__name__}: ")
     parts = PackedError(
         str(kind.__module__),
@@ -75,7 +75,7 @@ def _trace(error: BaseException) -> str:
     try:
         text = "".join(traceback.format_exception(error))
     except Exception as broken:  # an error's own __str__ may raise
-        text = f"{said(error)} (its traceback could not be made: {type(broken).__name__})"
+        text = f"{describe(error)} (its traceback could not be made: {type(broken).__name__})"
     return text[-TRACEBACK_CHARACTERS_MAX:].encode(errors="replace").decode()
 
 

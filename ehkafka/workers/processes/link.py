@@ -27,7 +27,7 @@ _MAIN = (
 )
 _OURS = {signal.SIGINT, signal.SIGTERM}
 # A dump of all threads' stacks takes a millisecond; it is over when nothing more came for a while.
-STACK_LOOK_S = 3e-3
+STACK_CHECK_S = 3e-3
 STACK_BYTES_MAX = 20_000
 # The child writes one dump behind the other: above this the file begins anew.
 DUMPS_BYTES_MAX = 1024 * 1024
@@ -155,7 +155,7 @@ class ProcessLink:
         seen = before
         self._process.send_signal(signal.SIGUSR1)
         while time.monotonic() < ends_s:
-            time.sleep(STACK_LOOK_S)
+            time.sleep(STACK_CHECK_S)
             size = os.fstat(fd).st_size
             if size > before and size == seen:
                 break

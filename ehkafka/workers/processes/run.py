@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from ehkafka.workers.processes.workers import ProcessWorkers
 
 # A child that is slow to start, or held up, is looked at so often whether it lives.
-ALIVE_LOOK_S = 0.25
+ALIVE_CHECK_S = 0.25
 # A batch whose partition is being cut is taken back so soon after that: it may last for seconds, and what the
 # child has finished by then must count.
-CUT_LOOK_S = 0.1
+CUT_CHECK_S = 0.1
 # A batch that takes so many times as long as it should has met a slow record.
 OVERRUN = 2.0
 
@@ -54,7 +54,7 @@ class BatchRun:
         except OSError:  # it died, perhaps while idle
             self._died()
             return
-        wait_s = self._first_look_s()
+        wait_s = self._first_check_s()
         while True:
             frames = reader.take_until(time.monotonic() + wait_s)
             started = None
@@ -71,15 +71,15 @@ class BatchRun:
                 batch.keep_running(started)
             self._pool.exchange.settle()
             self._pool.exchange.wake_one()
-            wait_s = self._next_look_s()
+            wait_s = self._next_check_s()
 
     def _patience_s(self) -> float:
         overrun_s = OVERRUN * self._pool.settings.batch_s
         return min(overrun_s, self._pool.deadline_s or overrun_s)
 
-    def _first_look_s(self) -> float:
+    def _first_check_s(self) -> float:
         # Now and then: a stop or a revoke may begin meanwhile, and what has not started is to be left.
-        return min(max(self._overrun_s - time.monotonic(), 0.001), CUT_LOOK_S)
+        return min(max(self._overrun_s - time.monotonic(), 0.001), CUT_CHECK_S)
 
     def _is_to_be_taken_back(self) -> bool:
         return time.monotonic() >= self._overrun_s or self._batch.is_cut()
@@ -110,18 +110,18 @@ class BatchRun:
                 self._batch.fail(number, unpack_error(packed, self._link.pid))
         return False
 
-    def _next_look_s(self) -> float:
+    def _next_check_s(self) -> float:
         """Kill a child whose record is overdue; return how long to wait for its next word."""
         deadline_s = self._pool.deadline_s
         if self._taken_back is None:
-            return self._first_look_s()
+            return self._first_check_s()
         if deadline_s is None:
-            return ALIVE_LOOK_S
+            return ALIVE_CHECK_S
         left_s = self._since_s + deadline_s - time.monotonic()
         if left_s <= 0 and not self._is_overdue:
             self._is_overdue = True
             self._link.kill()
-        return min(max(left_s, 0.001), ALIVE_LOOK_S) if not self._is_overdue else ALIVE_LOOK_S
+        return min(max(left_s, 0.001), ALIVE_CHECK_S) if not self._is_overdue else ALIVE_CHECK_S
 
     def _died(self) -> None:
         how = self._link.bury()
@@ -132,9 +132,9 @@ class BatchRun:
         if self._is_overdue:
             how = f"killed at its record's deadline of {seconds(self._pool.deadline_s or 0)}"
         self._pool.on_child_death(self._link.pid, how, started > self._batch.settled)
-        self._batch.die(started, self._verdict(how))
+        self._batch.die(started, self._cause(how))
 
-    def _verdict(self, how: str) -> Exception:
+    def _cause(self, how: str) -> Exception:
         pid = self._link.pid
         if self._is_overdue:
             return TimeoutError(

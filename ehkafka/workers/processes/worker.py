@@ -11,14 +11,14 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from ehkafka.errors import WorkerDiedError, said
+from ehkafka.errors import WorkerDiedError, describe
 from ehkafka.headers.size import size_of
 from ehkafka.lanes.order import KeyFailure
 from ehkafka.workers.processes import pipe
 from ehkafka.workers.processes.batch import Batch, BatchSize
 from ehkafka.workers.processes.failure import unpack_error
 from ehkafka.workers.processes.link import ProcessLink
-from ehkafka.workers.processes.run import ALIVE_LOOK_S, BatchRun
+from ehkafka.workers.processes.run import ALIVE_CHECK_S, BatchRun
 
 if TYPE_CHECKING:
     from ehkafka.lanes.lane import Lane
@@ -92,7 +92,7 @@ class ProcessWorker:
 
     def _await_ready(self, link: ProcessLink) -> None:
         while not self._pool.is_given_up:
-            for frame in link.reader.take_until(time.monotonic() + ALIVE_LOOK_S):
+            for frame in link.reader.take_until(time.monotonic() + ALIVE_CHECK_S):
                 if self._pool.heard_stop(frame):
                     continue
                 if frame.kind == pipe.REFUSED:
@@ -120,7 +120,7 @@ class ProcessWorker:
                 if attempt == STARTS_MAX:
                     raise WorkerDiedError(
                         f"A worker process of {self._pool.name} could not be started again, {STARTS_MAX} "
-                        f"times in a row: {said(error)}"
+                        f"times in a row: {describe(error)}"
                     ) from error
             self._pool.closing.wait(wait_s)
             wait_s *= 2
@@ -133,7 +133,7 @@ class ProcessWorker:
             return
         link.ask_to_leave()
         while not self._pool.is_given_up and not link.reader.ended and not link.is_dead:
-            for frame in link.reader.take_until(time.monotonic() + ALIVE_LOOK_S):
+            for frame in link.reader.take_until(time.monotonic() + ALIVE_CHECK_S):
                 if not self._pool.heard_stop(frame) and frame.kind == pipe.TORN_DOWN:
                     self._pool.on_tear_down_error(unpack_error(frame.body, link.pid))
         if not self._pool.is_given_up:

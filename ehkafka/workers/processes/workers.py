@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ehkafka.workers.exchange import Exchange
     from ehkafka.workers.processes.option import Processes
     from ehkafka.workers.processes.pipe import Frame
-    from ehkafka.workers.protocol import FailureDesk
+    from ehkafka.workers.protocol import Failures
 
 # For children that were killed: their threads need a moment to see it.
 LET_GO_S = 1.0
@@ -48,7 +48,7 @@ class ProcessWorkers:
         name: str,
         call: Any,
         parts: Mapping[str, Any],
-        on_failure: FailureDesk,
+        on_failure: Failures,
         on_death: Callable[[BaseException], None],
         on_tear_down_error: Callable[[BaseException], None],
         on_stop: Callable[[Any, float | None], None],
@@ -83,8 +83,8 @@ class ProcessWorkers:
         # Changed by `resize` alone, as a whole.
         self._workers = [ProcessWorker(self, number) for number in range(settings.size)]
         self._leaving: list[ProcessWorker] = []
-        # Told once, whoever of the threads is first; told twice would do no harm.
-        self._is_silence_told = False
+        # Reported once, whoever of the threads is first; reported twice would do no harm.
+        self._is_silence_reported = False
         self._numbers = settings.size
 
     @property
@@ -181,8 +181,8 @@ class ProcessWorkers:
 
     def on_silent_child(self) -> None:
         """Tell, once, that what handlers log in their processes goes nowhere, while it does here."""
-        if not self._is_silence_told:
-            self._is_silence_told = True
+        if not self._is_silence_reported:
+            self._is_silence_reported = True
             self._emit(WorkersLogNothing(self.name))
 
     def on_child_death(self, pid: int, how: str, was_running: bool) -> None:

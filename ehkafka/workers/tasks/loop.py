@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 
-from ehkafka.errors import HandlerFailedError, said
+from ehkafka.errors import HandlerFailedError, describe
 from ehkafka.wording.error_stack import place_of
 
 
@@ -27,7 +27,7 @@ def stopped_loop(handler: str, error: BaseException) -> HandlerFailedError | Non
     is_stop = isinstance(error, RuntimeError) and "loop stopped before" in str(error)
     if isinstance(error, Exception) and not is_stop:
         return None
-    how = "loop.stop() was called there" if is_stop else said(error)
+    how = "loop.stop() was called there" if is_stop else describe(error)
     place = place_of(error)
     failure = HandlerFailedError(
         f"Code that handler {handler!r} runs ended its event loop: {how}{f' at {place}' if place else ''}. "

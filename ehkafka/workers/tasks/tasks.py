@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.lane import Lane
     from ehkafka.recovery.pending import PendingAnswers
     from ehkafka.workers.exchange import Exchange
-    from ehkafka.workers.protocol import FailureDesk
+    from ehkafka.workers.protocol import Failures
 
 # One turn of a lane ends with the first call that suspended, or after `TURN_RECORDS_MAX` records.
 # What calls that never suspend may take of one round, all tasks together. As long as a turn on threads:
@@ -62,7 +62,7 @@ class LaneTasks:
         name: str,
         size: int,
         invoke: Callable[[Lane], Awaitable[object]],
-        on_failure: FailureDesk,
+        on_failure: Failures,
         deferrals: PendingAnswers | None = None,
         turn_records_max: int = TURN_RECORDS_MAX,
     ) -> None:
@@ -211,7 +211,7 @@ class LaneTasks:
                     return
                 if self._traces() or time.perf_counter() > self._round_ends_s:
                     return
-        except BaseException as error:  # SystemExit and the like too: the desk stops the app for them
+        except BaseException as error:  # SystemExit and the like too: `Failures` stops the app for them
             if isinstance(error, GeneratorExit) and not self._loop.is_running():
                 raise  # this coroutine is thrown away with its loop: nothing was raised
             self._failed(lane, error)

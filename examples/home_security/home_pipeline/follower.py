@@ -56,7 +56,7 @@ class Found(NamedTuple):
 
 
 class Follower:
-    """Reads a container into a table. `trouble` is what people should know, None when all is well."""
+    """Reads a container into a table. `problem` is what people should know, None when all is well."""
 
     def __init__(self, container: ContainerClient, table: Table, *, poll_s: float = POLL_S) -> None:
         self._container = container
@@ -72,7 +72,7 @@ class Follower:
         self._next_listing_s = -math.inf
         self._next_forget_s = 0.0
         # Written by the follower's thread, read by the page's: one reference.
-        self.trouble: str | None = None
+        self.problem: str | None = None
 
     def start(self) -> None:
         """Begin to follow."""
@@ -93,12 +93,12 @@ class Follower:
                 else:
                     self.poll_guesses()
                     took_s = time.monotonic() - begin_s
-                self.trouble = self._refusals()
+                self.problem = self._refusals()
                 self._forget()
             except (AzureError, sqlite3.Error) as error:  # storage that is away; a full disk
-                if self.trouble is None:
+                if self.problem is None:
                     _log.warning("the blobs cannot be read: %s", type(error).__name__)
-                    self.trouble = f"The blobs cannot be read since {_utc()} UTC."
+                    self.problem = f"The blobs cannot be read since {_utc()} UTC."
 
     def poll(self) -> int:
         """List everything and read what is new; return how many blobs. Raises `AzureError`."""
@@ -128,7 +128,7 @@ class Follower:
         with ThreadPoolExecutor(DOWNLOADS, thread_name_prefix="follower") as pool:
             # A few at a time: at its start the page may have half an hour's blobs before it.
             for few in batched([name for name in names if name not in self._done], 2 * DOWNLOADS):
-                for found in pool.map(self._look, few):
+                for found in pool.map(self._check, few):
                     count += self._take(found)
         return count
 
@@ -144,7 +144,7 @@ class Follower:
                 self._done.add(name)
         return count
 
-    def _look(self, name: str) -> list[Found]:
+    def _check(self, name: str) -> list[Found]:
         """Return the rows of a blob, or of all that a manifest names; nothing if it is not there."""
         try:
             blob = self._container.download_blob(name)
@@ -153,7 +153,7 @@ class Follower:
             following = next_after(name, blob.properties.metadata or {})
             if not name.endswith("/" + MANIFEST):
                 return [Found(name, decode(body, name), following)]
-            parts = [found for part in named_in(body, name) for found in self._look(part)]
+            parts = [found for part in named_in(body, name) for found in self._check(part)]
             return [*parts, Found(name, [], following)]
         except ResourceNotFoundError:  # not there yet, or swept away since it was listed
             return []

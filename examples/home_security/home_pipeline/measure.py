@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 PARTITIONS = 16
 SAMPLE_S = 1.0
-LOOK_S = 2  # each look costs the driver some milliseconds
+CHECK_S = 2  # each look costs the driver some milliseconds
 HERE = Path(__file__).resolve().parents[1]
 
 
@@ -131,11 +131,11 @@ def _measure(bootstrap: str, options: argparse.Namespace, folder: str, aside: se
     )
     batches: list[Any] = []
     while query.isActive or len(batches) < len(_with_input(query)):
-        time.sleep(LOOK_S)
+        time.sleep(CHECK_S)
         for one in _with_input(query)[len(batches) :]:
             batches.append(one)
             used_s = cpu_seconds(os.getpid(), aside) - begun_s
-            print(f"{_told(one)}, {used_s:.1f} s of CPU time so far", flush=True)
+            print(f"{_reported(one)}, {used_s:.1f} s of CPU time so far", flush=True)
     query.awaitTermination()  # raises what made it fail
     counted = batches[1:]
     took_s = sum(one.durationMs["triggerExecution"] for one in counted) / 1000
@@ -148,7 +148,7 @@ def _with_input(query: StreamingQuery) -> list[Any]:
     return [one for one in query.recentProgress if one.numInputRows]
 
 
-def _told(one: Any) -> str:
+def _reported(one: Any) -> str:
     state = one.stateOperators[0]
     took_s = one.durationMs["triggerExecution"] / 1000
     return (

@@ -45,7 +45,7 @@ PATIENCE_S = 120.0
 """How long the page may show nothing new, when nothing more is sent, before its numbers count as final."""
 FIRST_PATIENCE_S = 600.0
 """The same of a page that has shown nothing yet: Spark may still be starting."""
-SAID_MAX = 5
+SHOWN_MAX = 5
 
 
 def show(options: argparse.Namespace) -> int:
@@ -165,7 +165,7 @@ def _run(options: argparse.Namespace, port: int, java: dict[str, str], stop: Sto
     say("Spark starts" if options.engine == "spark" else "the app starts")
     if not watch(stage, options, container, News(address, path), stop):
         return 1
-    return verdict(stage, path / "ledger.json", address)
+    return compare(stage, path / "ledger.json", address)
 
 
 def begin(stage: Stage, options: argparse.Namespace, bootstrap: str, ledger_file: Path, port: int) -> None:
@@ -200,7 +200,7 @@ def watch(
         if now_s > next_sweep_s:
             next_sweep_s = now_s + SWEEP_EVERY_S
             sweep_old(container, options.keep_s)
-        news.look()
+        news.check()
         if options.seconds and now_s > began_s + options.seconds:
             stop.ask()
     return True
@@ -231,7 +231,7 @@ def sweep_old(container: ContainerClient, keep_s: int) -> None:
         say(f"old blobs could not be deleted ({type(error).__name__}); next try in a minute")
 
 
-def verdict(stage: Stage, ledger_file: Path, address: str) -> int:
+def compare(stage: Stage, ledger_file: Path, address: str) -> int:
     """Stop the simulator, wait until what it sent is on the page, compare; return the exit code."""
     say("the simulator stops; when the last windows are on the page, its numbers are compared")
     print("          (Ctrl-C leaves without that)", flush=True)
@@ -243,10 +243,10 @@ def verdict(stage: Stage, ledger_file: Path, address: str) -> int:
     compared = final(stage, sent, address)
     if compared is None:
         return 1
-    for words in compared.differences[:SAID_MAX]:
+    for words in compared.differences[:SHOWN_MAX]:
         print(f"✗ {words}")
-    if compared.differences[SAID_MAX:]:
-        print(f"✗ and {len(compared.differences) - SAID_MAX} more")
+    if compared.differences[SHOWN_MAX:]:
+        print(f"✗ and {len(compared.differences) - SHOWN_MAX} more")
     if not compared.differences:
         print(
             f"✓ the page's numbers equal the ledger's: {compared.readings:,} readings of all homes by kind, "

@@ -1,4 +1,4 @@
-"""Sends a town's readings to a topic, as fast as told, and keeps the ledger. A process of its own.
+"""Sends a town's readings to a topic, as fast as asked, and keeps the ledger. A process of its own.
 
     python -m home_pipeline.simulate --bootstrap 127.0.0.1:9092 --ledger ledger.json
 
@@ -84,7 +84,7 @@ class Sender:
 
 
 def paced(records: Iterator[Sent], town: Town, stop: threading.Event) -> Iterator[list[Sent]]:
-    """Yield the records whose time has come, tick by tick, until told to stop; all at once if `rate` is 0."""
+    """Yield the records whose time has come, tick by tick, until asked to stop; at once if `rate` is 0."""
     taken = 0
     while not stop.wait(TICK_S):
         due = int((time.time_ns() // 1000 - town.begin_us) * town.rate // SECOND_US)
@@ -94,7 +94,7 @@ def paced(records: Iterator[Sent], town: Town, stop: threading.Event) -> Iterato
 
 
 def simulate(options: argparse.Namespace, stop: threading.Event) -> Ledger:
-    """Send until told to stop; return the ledger, which is written, too."""
+    """Send until asked to stop; return the ledger, which is written, too."""
     ledger = Ledger(options.detailed_homes)
     begin_us = options.begin_us or time.time_ns() // 1000
     town = Town(options.homes, options.rate, begin_us, options.seed, options.new_sensor_after_s)

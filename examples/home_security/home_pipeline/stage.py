@@ -65,8 +65,8 @@ class Stage:
         """Yield, in words, which parts have ended that should run."""
         for name, part in self.parts.items():
             if part.poll() is not None:
-                said = (self._folder / f"{name}.log").read_text(errors="replace").strip()
-                yield f"{name} ended with code {part.returncode}:\n{said[-2000:]}"
+                text = (self._folder / f"{name}.log").read_text(errors="replace").strip()
+                yield f"{name} ended with code {part.returncode}:\n{text[-2000:]}"
 
 
 def when_input_ends(do: Callable[[], object]) -> None:

@@ -97,7 +97,7 @@ class Chaos:
     @staticmethod
     def _skip(member: SimulatedMember, key: Hashable) -> None:
         with member.locked() as dispatcher:
-            # Told before it is done: no later record of the key may start before.
+            # Reported before it is done: no later record of the key may start before.
             for lane in dispatcher.holds.held:
                 if lane.key == key and lane.assignment.partition in dispatcher.assignments:
                     member.finished(lane, "skipped")
@@ -122,7 +122,7 @@ class Chaos:
         if self._members:
             world.clock.call_after(_CARE_S, self._care)
         else:
-            self._look_at_what_is_left()
+            self._check_what_is_left()
             self.over = True
 
     def _let_go(self, member: SimulatedMember) -> None:
@@ -141,7 +141,7 @@ class Chaos:
             for partition, end in world.log.ends.items()
         )
 
-    def _look_at_what_is_left(self) -> None:
+    def _check_what_is_left(self) -> None:
         world = self._world
         for member in world.left:
             dispatcher = member.dispatcher

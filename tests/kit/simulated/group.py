@@ -85,7 +85,7 @@ class SimulatedGroup:
 
     def heartbeat(self, name: str) -> Standing:
         """Show that a member lives, and tell it where it stands."""
-        self.look()
+        self.check()
         member = self._members.get(name)
         if member is None:
             return Standing.UNKNOWN
@@ -96,7 +96,7 @@ class SimulatedGroup:
 
     def assignment(self, name: str) -> list[TopicPartition] | None:
         """Return what the round gave a member, `None` while it goes on."""
-        self.look()
+        self.check()
         member = self._members.get(name)
         return None if member is None or self._round_ends_s is not None else list(member.target)
 
@@ -104,7 +104,7 @@ class SimulatedGroup:
         self, name: str, generation: int, positions: Mapping[TopicPartition, Position]
     ) -> dict[TopicPartition, CommitRefusal]:
         """Store what may be stored; return the refusals."""
-        self.look()
+        self.check()
         refusal = None
         if name not in self._members:
             refusal = CommitRefusal.UNKNOWN_MEMBER
@@ -120,7 +120,7 @@ class SimulatedGroup:
                 self.committed[partition] = (position.next_offset, position.metadata)
         return refused
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Let sessions expire and rounds end."""
         now_s = self._now_s()
         for name, member in list(self._members.items()):

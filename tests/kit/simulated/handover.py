@@ -38,7 +38,7 @@ class Handover:
         self._commit_sent = False
         self._after: Callable[[], None] = self._join
 
-    def look(self) -> bool:
+    def check(self) -> bool:
         """Do what the group asks for now; tell whether the poll loop may consume and commit."""
         member, group = self._member, self._world.group
         standing = group.heartbeat(member.name)

@@ -1,7 +1,7 @@
 """A member of a simulation: the real dispatcher, flow control, ledger and epochs behind a scripted poll loop.
 
 Does what the poll loop, the membership and the committer do, in their order, without their threads: a
-drain and the synchronous commit of a revoke take several polls. Everything it does is told to the checker.
+drain and the synchronous commit of a revoke take several polls. The checker hears of everything it does.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.chunk import Chunk
-    from ehkafka.lanes.decision import Decision, Ticket, Verdict
+    from ehkafka.lanes.decision import Answer, Decision, Ticket
     from ehkafka.lanes.express import Express
     from ehkafka.lanes.lane import Lane
     from ehkafka.records import Message, TopicPartition
@@ -74,8 +74,8 @@ class SimulatedMember:
         # By key, with lanes as wide as the handler: what runs.
         self._running: dict[Hashable, Message] = {}
         self._watermarks: dict[TopicPartition, int] = {}
-        self._verdicts: deque[tuple[Ticket, Verdict]] = deque()
-        self.dispatcher.verdicts.divert = self.divert
+        self._answers: deque[tuple[Ticket, Answer]] = deque()
+        self.dispatcher.decisions.divert = self.divert
         if plan.express and plan.scope == "partition":
             self.dispatcher.use_express(self.reader).on = world.rng.random() < 0.5
         self.handover = Handover(self)
@@ -95,11 +95,11 @@ class SimulatedMember:
 
     def settle(self) -> None:
         """Settle what was handed in."""
-        while self.returned or self._verdicts:
+        while self.returned or self._answers:
             self.world.locked_member = self
             self._settle_returned()
             self.world.locked_member = None
-        outbox = self.dispatcher.verdicts.outbox
+        outbox = self.dispatcher.decisions.outbox
         while outbox:
             ticket = outbox.popleft()
             ticket.decision.begin(ticket)
@@ -109,8 +109,8 @@ class SimulatedMember:
         self.returned.clear()
         now_s = self.world.clock.now_s()
         self.dispatcher.settle(lanes, now_s)  # type: ignore[arg-type]
-        while self._verdicts:
-            self.dispatcher.verdicts.complete(*self._verdicts.popleft(), now_s)
+        while self._answers:
+            self.dispatcher.decisions.complete(*self._answers.popleft(), now_s)
 
     # Awaited heads.
 
@@ -126,12 +126,12 @@ class SimulatedMember:
         outcome = Outcome.DEAD_LETTERED
         self.world.clock.call_after(self.world.handler_s(), lambda: self._answer(ticket, outcome))
 
-    def _answer(self, ticket: Ticket, verdict: Verdict) -> None:
-        if self.is_away(lambda: self._answer(ticket, verdict)):
+    def _answer(self, ticket: Ticket, answer: Answer) -> None:
+        if self.is_away(lambda: self._answer(ticket, answer)):
             return
-        told = verdict.value if isinstance(verdict, Outcome) else "failed"
-        self.finished(ticket.lane, "skipped" if isinstance(verdict, SkipHead) else told)
-        self._verdicts.append((ticket, verdict))
+        reported = answer.value if isinstance(answer, Outcome) else "failed"
+        self.finished(ticket.lane, "skipped" if isinstance(answer, SkipHead) else reported)
+        self._answers.append((ticket, answer))
         self.settle()
         self.wake_workers()
 
@@ -211,7 +211,7 @@ class SimulatedMember:
         if self.gone:
             return
         self._watch()
-        if self.handover.look():
+        if self.handover.check():
             self._consume()
             self._resume()
             self._commit()
@@ -338,9 +338,9 @@ class SimulatedMember:
         too_long = {p: sent[p] for p, why in refused.items() if why is CommitRefusal.METADATA}
         if too_long:
             self.ledger.refuse_metadata(too_long)
-        self._tell_answer(sent, refused)
+        self._report_answer(sent, refused)
 
-    def _tell_answer(self, sent: Mapping[TopicPartition, Position], refused: Refusals) -> None:
+    def _report_answer(self, sent: Mapping[TopicPartition, Position], refused: Refusals) -> None:
         for partition, position in sent.items():
             place = (partition, position.next_offset)
             if self._unanswered.get(place) is not position:

@@ -65,10 +65,10 @@ class FinishedOffsets:
         For the last one of an epoch there is always time to see all that is finished.
         """
         detail = Detail.ALL if is_last else self._chance.choice(list(Detail))
-        look = self._saver.look(assignment, detail)
-        if look is None:
+        sample = self._saver.sample(assignment, detail)
+        if sample is None:
             return None
-        position = self._saver.position(look)
+        position = self._saver.position(sample)
         place = assignment.partition, assignment.epoch
         owed = self._received.get(place, set()) - self._ended.get(place, set())
         self._judge(place, position)
@@ -86,19 +86,19 @@ class FinishedOffsets:
     def _judge(self, place: tuple[TopicPartition, int], position: Position) -> None:
         """Nothing that has ended and was said is taken back by a later commit."""
         now = {offset for start, end in position.finished for offset in range(start, end)}
-        said = self._said.setdefault(place, set())
-        due = {offset for offset in said & self._ended.get(place, set()) if offset >= position.next_offset}
+        decoded = self._said.setdefault(place, set())
+        due = {offset for offset in decoded & self._ended.get(place, set()) if offset >= position.next_offset}
         if taken_back := sorted(due - now):
             self._member.world.problem(f"{place} says no more that {taken_back} are finished")
-        said |= now
+        decoded |= now
 
     def restore(self, partition: TopicPartition, offset: int, metadata: str | None) -> FinishedBefore | None:
         """Carry a commit's facts on; return what is finished above it, `None` if it says nothing of that."""
-        said = decode(metadata or "", offset)
+        decoded = decode(metadata or "", offset)
         # What was committed without metadata, or never, begins as a group begins.
-        said = CommitMetadata(LogFacts(FIRST_PARTITIONS)) if isinstance(said, Unusable) else said
-        self._saver.carry(partition, said.facts)
-        return FinishedBefore(*said.ranges[:2]) if said.ranges.finished else None
+        decoded = CommitMetadata(LogFacts(FIRST_PARTITIONS)) if isinstance(decoded, Unusable) else decoded
+        self._saver.carry(partition, decoded.facts)
+        return FinishedBefore(*decoded.ranges[:2]) if decoded.ranges.finished else None
 
     def begin(self, assignment: Assignment, stored: Position | None) -> None:
         """Begin an epoch with what the group has."""

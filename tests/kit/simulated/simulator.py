@@ -2,7 +2,7 @@
 
 Drives the real pure core (dispatcher, flow control, ledger, epochs) single-threaded: a worker's steps, a
 poll, an answer of the broker are timers of one virtual clock, and a worker may also run in the middle of
-what the poll thread does under the lock. Every step is told to the checker, which judges it at once.
+what the poll thread does under the lock. Every step is reported to the checker, which judges it at once.
 The same seed gives the same run. `scripts/simulate` runs many.
 """
 
@@ -29,8 +29,7 @@ from tests.kit.simulated.worker import draw_decision
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.lanes.decision import Decision
-    from ehkafka.lanes.decision import Verdict as Answer
+    from ehkafka.lanes.decision import Answer, Decision
     from ehkafka.progress.ledger import Position
     from ehkafka.records import TopicPartition
     from tests.kit.simulated.member import Refusals
@@ -183,7 +182,7 @@ class Simulation:
 
     def _lane_scope(self, partition: TopicPartition) -> str:
         # With the end of an epoch its failed records are the next owner's, and their keys go on; the
-        # checker is told of it only when the last commit has been answered.
+        # checker hears of it only when the last commit has been answered.
         member = self.starting
         leaving = None if member is None else member.handover.leaving.get(partition)
         return str(partition) if leaving is not None and leaving.ended else "handler"

@@ -107,9 +107,9 @@ class SimulatedWorker:
 
     def _mark(self) -> float:
         self._held.running = True
-        return self._then(self._look)
+        return self._then(self._check)
 
-    def _look(self) -> float:
+    def _check(self) -> float:
         return self._then(self._call if self._held.may_run_head() else self._hand_in)
 
     def _call(self) -> float:
@@ -135,7 +135,7 @@ class SimulatedWorker:
     def _advance(self) -> float:
         self._records += 1
         goes_on = self._held.advance() and self._records < self._world.plan.turn_records_max
-        return self._then(self._look if goes_on else self._hand_in)
+        return self._then(self._check if goes_on else self._hand_in)
 
     def _hand_in(self) -> float:
         lane, self._lane, self._assignment = self._held, None, None
@@ -154,9 +154,9 @@ class SimulatedWorker:
         message = next(chunk.iterator, None)
         if message is None:
             return self._then(self._hand_chunk_in)
-        # Read anew: the checker must not be told what the chunk remembers.
+        # Read anew: the checker must not get what the chunk remembers.
         (key,) = self._member.reader.keys([message])
-        # What is told of it; a lane of its own it gets only if it must.
+        # What is reported of it; a lane of its own it gets only if it must.
         self._of_chunk = Lane(key, chunk.assignment, message)
         self._member.started(self._of_chunk, self.name)
         self._decided = False

@@ -53,10 +53,10 @@ def _a_chunk_not_begun_is_counted() -> bool:
     return assignment.finished_records != 0
 
 
-def _a_chunk_has_records_of_a_key_with_a_fate() -> bool:
+def _a_chunk_has_records_of_a_key_after_its_letter() -> bool:
     bench = _express_bench()
     assignment = bench.assign()
-    assignment.fates[b"a"] = "hold_key"
+    assignment.after_letter[b"a"] = "hold_key"
     bench.receive(assignment, "a0")
     return bench.dispatcher.begin() is not None
 
@@ -240,11 +240,11 @@ MUTANTS = [
         _a_chunk_of_a_halted_partition_is_put_in_line,
     ),
     Mutant(
-        "chunks overlook a key's fate",
+        "chunks overlook that a key follows a letter",
         Express.needs_lanes,
-        "or assignment.fates",
+        "or assignment.after_letter",
         "",
-        _a_chunk_has_records_of_a_key_with_a_fate,
+        _a_chunk_has_records_of_a_key_after_its_letter,
     ),
     Mutant(
         "chunks overlook a pause",

@@ -7,9 +7,9 @@ import pytest
 from ehkafka.lanes.assignment import Assignment
 from ehkafka.lanes.cuts import Cuts
 from ehkafka.lanes.decision import AwaitHead, RetryHead
+from ehkafka.lanes.decisions import Decisions
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.lane import Lane
-from ehkafka.lanes.verdicts import Verdicts
 from ehkafka.records import Outcome
 from tests.kit.lane_bench import LaneBench
 from tests.simulation.mutants.mutant import Mutant
@@ -77,33 +77,33 @@ def _a_key_goes_on_between_two_ends() -> bool:
     with pytest.MonkeyPatch.context() as patch:
         end = Cuts.end
 
-        def look(cuts: Cuts, assignment: Assignment) -> int:
+        def sample(cuts: Cuts, assignment: Assignment) -> int:
             ended = end(cuts, assignment)
             seen.extend(lane.key for lane in bench.dispatcher.ready if lane.may_run_head())
             return ended
 
-        patch.setattr(Cuts, "end", look)
+        patch.setattr(Cuts, "end", sample)
         bench.dispatcher.end_all(both)
     return seen != []
 
 
 def _diverting() -> tuple[LaneBench, Assignment]:
     bench = LaneBench()
-    bench.dispatcher.verdicts.divert = lambda _lane, *_reason: AwaitHead("letter", lambda _: None)
+    bench.dispatcher.decisions.divert = lambda _lane, *_reason: AwaitHead("letter", lambda _: None)
     assignment = bench.assign()
     bench.receive(assignment, "a0 a1")
     (lane,) = bench.begin()
     bench.fail_head(lane, RetryHead(60.0, "later"))
-    bench.dispatcher.verdicts.divert_key(lane, "no room")
+    bench.dispatcher.decisions.divert_key(lane, "no room")
     bench.dispatcher.drain(assignment, below_started=True)
     return bench, assignment
 
 
 def _a_letter_is_begun_above_the_limit() -> bool:
     bench, _ = _diverting()
-    verdicts = bench.dispatcher.verdicts
-    verdicts.complete(verdicts.outbox.popleft(), Outcome.DEAD_LETTERED, 0.0)
-    return bool(verdicts.outbox)
+    decisions = bench.dispatcher.decisions
+    decisions.complete(decisions.outbox.popleft(), Outcome.DEAD_LETTERED, 0.0)
+    return bool(decisions.outbox)
 
 
 def _a_letter_is_not_waited_for() -> bool:
@@ -202,7 +202,7 @@ MUTANTS = [
     ),
     Mutant(
         "a diverted key goes on above the drain's limit",
-        Verdicts._complete_held,
+        Decisions._complete_held,
         "if lane.assignment.halted and not lane.assignment.may_start(lane.head):",
         "if False:",
         _a_letter_is_begun_above_the_limit,
@@ -210,7 +210,7 @@ MUTANTS = [
     Mutant(
         "a drain does not wait for a letter",
         Dispatcher.waits,
-        "and lane not in self.verdicts.diverting",
+        "and lane not in self.decisions.diverting",
         "",
         _a_letter_is_not_waited_for,
     ),

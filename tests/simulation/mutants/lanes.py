@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ehkafka.lanes.decision import AwaitHead, RetryHead
+from ehkafka.lanes.decisions import Decisions
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.holds import Holds
 from ehkafka.lanes.lane import Lane, SharedLane
-from ehkafka.lanes.verdicts import Verdicts
 from ehkafka.records import Outcome
 from tests.kit.lane_bench import LaneBench
 from tests.simulation.mutants.mutant import Mutant
@@ -97,8 +97,8 @@ def _a_held_key_goes_on_after_a_dead_letter() -> bool:
     assignment = bench.assign()
     bench.receive(assignment, "a0")
     bench.fail_head(bench.begin()[0], AwaitHead("letter", lambda _: None, after="hold_key"))
-    ticket = bench.dispatcher.verdicts.outbox.pop()
-    bench.dispatcher.verdicts.complete(ticket, Outcome.DEAD_LETTERED, 0.0)
+    ticket = bench.dispatcher.decisions.outbox.pop()
+    bench.dispatcher.decisions.complete(ticket, Outcome.DEAD_LETTERED, 0.0)
     bench.receive(assignment, "a1")
     bench.work()
     return bench.started != ["a0"]
@@ -140,19 +140,19 @@ MUTANTS = [
     ),
     Mutant(
         "a failed lane is ready and held",
-        Verdicts.decide,
+        Decisions.decide,
         "self._dispatcher.holds.hold(lane, decision, due_s=now_s + decision.after_s)",
         "self._dispatcher.holds.hold(lane, decision, due_s=now_s); self._dispatcher.ready.append(lane)",
     ),
     Mutant(
         "a held head is given up",
-        Verdicts.decide,
+        Decisions.decide,
         "self._dispatcher.holds.hold(lane, decision)",
         "self.give(lane, Outcome.SKIPPED)",
     ),
     Mutant(
         "an awaited head does not count as running",
-        Verdicts._await,
+        Decisions._await,
         "lane.running = True",
         "pass",
     ),
@@ -166,14 +166,14 @@ MUTANTS = [
     Mutant(
         "a key goes on though an earlier record was dead-lettered",
         Dispatcher.make_ready,
-        "elif lane.key in lane.assignment.fates:",
+        "elif lane.key in lane.assignment.after_letter:",
         "elif False:",
         _a_held_key_goes_on_after_a_dead_letter,
     ),
     Mutant(
-        "a new record overtakes its key's fate",
+        "a new record overtakes its key's letter",
         Dispatcher.spread,
-        " or assignment.fates",
+        " or assignment.after_letter",
         "",
         _a_held_key_goes_on_after_a_dead_letter,
     ),

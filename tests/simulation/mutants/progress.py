@@ -14,12 +14,12 @@ from tests.kit.lane_bench import LaneBench
 from tests.simulation.mutants.mutant import P0, Mutant, a_saving_seed_is_red, a_saving_seed_with_chunks_is_red
 
 
-def _said_without_a_look(bench: LaneBench, assignment: Assignment, saver: ProgressSaver) -> Any:
+def _said_without_a_check(bench: LaneBench, assignment: Assignment, saver: ProgressSaver) -> Any:
     for lane in bench.begin(1):
         bench.finish(lane)
-    look = saver.look(assignment, Detail.KEPT)
-    assert look is not None
-    return saver.position(look).finished
+    sample = saver.sample(assignment, Detail.KEPT)
+    assert sample is not None
+    return saver.position(sample).finished
 
 
 def _what_was_restored_is_not_said() -> bool:
@@ -28,7 +28,7 @@ def _what_was_restored_is_not_said() -> bool:
     bench.receive(assignment, "a0 b1")
     saver = ProgressSaver(1_000)
     saver.begin(assignment, None)
-    return _said_without_a_look(bench, assignment, saver) != ((2, 3),)
+    return _said_without_a_check(bench, assignment, saver) != ((2, 3),)
 
 
 def _what_is_gone_is_said() -> bool:
@@ -39,8 +39,8 @@ def _what_is_gone_is_said() -> bool:
     saver = ProgressSaver(1_000)
     saver.begin(assignment, None)
     bench.receive(assignment, "a0 b1", leader_epoch=2)
-    look = saver.look(assignment, Detail.KEPT)
-    return look is None or saver.position(look).finished != ()
+    sample = saver.sample(assignment, Detail.KEPT)
+    return sample is None or saver.position(sample).finished != ()
 
 
 def _what_lies_below_the_position_is_said() -> bool:
@@ -50,7 +50,7 @@ def _what_lies_below_the_position_is_said() -> bool:
     saver = ProgressSaver(1_000)
     saver.begin(assignment, Position(1, 0, None, "text", ((1, 2), (3, 4))))
     saver._known[assignment.partition, assignment.epoch] = Known(((1, 2), (3, 4)))
-    return _said_without_a_look(bench, assignment, saver) != ((3, 4),)
+    return _said_without_a_check(bench, assignment, saver) != ((3, 4),)
 
 
 def _restored_ranges_are_forgotten() -> bool:
@@ -231,7 +231,7 @@ MUTANTS = [
     Mutant(
         "a commit between two looks says nothing of what is finished",
         ProgressSaver._found,
-        "known = self._known.get(place, Known()).above(look.next_offset)",
+        "known = self._known.get(place, Known()).above(sample.next_offset)",
         "known = Known()",
         a_saving_seed_is_red,
     ),

@@ -307,14 +307,14 @@ def group_commits(broker: EmbeddedBroker) -> Iterator[Callable[..., dict[int, tu
     """
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
 
-    def look(new: dict[int, tuple[int, str]] | None = None) -> dict[int, tuple[int, str]]:
+    def check(new: dict[int, tuple[int, str]] | None = None) -> dict[int, tuple[int, str]]:
         if new is not None:
             wanted = [KafkaPartition("t", number, at, metadata=text) for number, (at, text) in new.items()]
             consumer.commit(offsets=wanted, asynchronous=False)
         answers = consumer.committed([KafkaPartition("t", number) for number in range(4)], timeout=10)
         return {one.partition: (one.offset, without_facts(one.metadata or "")) for one in answers}
 
-    yield look
+    yield check
     consumer.close()
 
 

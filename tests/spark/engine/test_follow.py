@@ -50,7 +50,7 @@ def test_a_clock_that_is_set_back_hides_no_batch(scene: SimpleNamespace, lab: An
 
 
 def test_the_last_batch_counts_though_the_query_has_ended(scene: SimpleNamespace) -> None:
-    """A query that ends by itself has told all its progress by then, and that is committed."""
+    """A query that ends by itself has reported all its progress by then, and that is committed."""
     scene.query.add(0, 10, received=10)
     scene.query.isActive = False
     scene.start()
@@ -61,7 +61,7 @@ def test_the_last_batch_counts_though_the_query_has_ended(scene: SimpleNamespace
     assert scene.events == [BatchesFinished(1, 10, 0.25, 30), AppStopped(0, 0)]
 
 
-def test_what_ended_the_query_is_told_as_ours(scene: SimpleNamespace) -> None:
+def test_what_ended_the_query_is_reported_as_ours(scene: SimpleNamespace) -> None:
     """An error of a task, found in what Spark says, is what wait() raises."""
     scene.query.error = RuntimeError(
         "Job aborted\nehkafka.errors.HandlerFailedError: Handler 'h' failed. Fix it.\n\tat x"
@@ -90,7 +90,7 @@ def test_a_stopped_task_ends_the_run_with_its_own_error(
 
 
 def test_an_error_of_the_batch_itself_ends_the_run(scene: SimpleNamespace) -> None:
-    """What Spark says of a task that failed for good is told as ours."""
+    """What Spark says of a task that failed for good is reported as ours."""
 
     def collect() -> None:
         raise RuntimeError("Job aborted\nehkafka.errors.OffsetGapError: gone\n\tat x")
@@ -159,7 +159,7 @@ def test_the_batch_of_a_group_that_is_taken_away_is_cut_off(scene: SimpleNamespa
     assert time.monotonic() - began_s < scene.stop_s
 
 
-def test_a_driver_that_is_gone_is_told_as_such(scene: SimpleNamespace, lab: Any) -> None:
+def test_a_driver_that_is_gone_is_reported_as_such(scene: SimpleNamespace, lab: Any) -> None:
     """A program that ends its session first: the last commit is made all the same, and on_stop runs."""
     scene.query.add(0, 10, received=10)
     scene.start()

@@ -68,13 +68,13 @@ def test_a_batch_that_outlasts_the_stop_is_cut_off(scene: SimpleNamespace) -> No
 
 
 def test_a_second_request_may_cut_the_batch_off_at_once(scene: SimpleNamespace, lab: Any) -> None:
-    """Who does not want to wait for the running batch leaves, and is told what becomes of it."""
+    """Who does not want to wait for the running batch leaves, and hears what becomes of it."""
     scene.query.is_busy = True
     scene.start()
     scene.run.request_stop("SIGINT")
     lab.wait_until(scene.stop_file.exists)
     assert not scene.run.wait(0.05)
-    scene.run.leave_now()
+    scene.run.exit_now()
     with pytest.raises(UnfinishedError, match="cut off"):
         scene.run.wait(10)
     assert scene.query.stopped_while_busy is True
@@ -97,7 +97,7 @@ def test_a_stop_waits_for_a_query_that_begins(scene: SimpleNamespace, lab: Any) 
 
 
 def test_a_query_that_never_gets_to_a_trigger_is_stopped_in_time(scene: SimpleNamespace) -> None:
-    """Nothing was cut off, so nothing is told."""
+    """Nothing was cut off, so nothing is reported."""
     scene.query.says = "Initializing sources"
     scene.start()
     scene.run.stop(timeout_s=0.05)
@@ -133,9 +133,9 @@ def test_a_long_on_stop_function_is_waited_for(
     assert not scene.run.is_running
 
 
-def test_a_last_commit_that_fails_is_told(scene: SimpleNamespace) -> None:
+def test_a_last_commit_that_fails_is_reported(scene: SimpleNamespace) -> None:
     """What was finished since the commit before is handled again, and the stop says so."""
-    scene.group.late, scene.group.trouble = [P0], "NOT_COORDINATOR"
+    scene.group.late, scene.group.problem = [P0], "NOT_COORDINATOR"
     scene.start()
     with pytest.raises(UnfinishedError, match=r"last commit of t\[0\] failed \(NOT_COORDINATOR\)"):
         scene.run.stop()
@@ -155,18 +155,18 @@ def test_an_on_stop_function_that_fails_ends_the_run_visibly(scene: SimpleNamesp
 
 
 def test_a_run_ends_after_its_last_task(scene: SimpleNamespace, caplog: pytest.LogCaptureFixture) -> None:
-    """Tasks that Spark has cancelled run for seconds: the group is let go and the end told after them.
+    """Tasks that Spark has cancelled run for seconds: the group is let go and the end comes after them.
 
     Until then the run answers for its group.
     """
-    looks = scene.query.tasks = [1] * 12
+    checks = scene.query.tasks = [1] * 12
     left_when_served = set()
 
     def serve(_timeout_s: float) -> None:
-        left_when_served.add(len(looks))
+        left_when_served.add(len(checks))
 
     def finish(_timeout_s: float) -> list[TopicPartition]:
-        assert looks == []
+        assert checks == []
         return []
 
     scene.group.serve = serve
@@ -178,7 +178,7 @@ def test_a_run_ends_after_its_last_task(scene: SimpleNamespace, caplog: pytest.L
     assert left_when_served >= {0, 4, 10}  # each look asks for two jobs
 
 
-def test_tasks_that_do_not_end_are_told(
+def test_tasks_that_do_not_end_are_reported(
     scene: SimpleNamespace, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, lab: Any
 ) -> None:
     """Spark may have lost sight of a task: a run ends all the same, and says what to look for."""
@@ -192,14 +192,14 @@ def test_tasks_that_do_not_end_are_told(
 
 def test_a_client_that_fails_keeps_no_task_from_being_awaited(scene: SimpleNamespace) -> None:
     """Whatever becomes of the group's client, nobody may have the group while tasks still run."""
-    looks = scene.query.tasks = [1] * 6
+    checks = scene.query.tasks = [1] * 6
     left: list[int] = []
 
     def serve(_timeout_s: float) -> None:
         raise OSError("no memory")
 
     def finish(_timeout_s: float) -> list[TopicPartition]:
-        left.extend(looks)
+        left.extend(checks)
         return []
 
     scene.group.serve, scene.group.finish = serve, finish

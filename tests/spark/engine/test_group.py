@@ -14,7 +14,7 @@ from ehkafka.errors import EndpointError, GroupInUseError
 from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
 from ehkafka.progress.metadata import MOVED
 from ehkafka.spark.engine.group import commits
-from ehkafka.spark.engine.group import ownership as holding
+from ehkafka.spark.engine.group import ownership as ownership_module
 from ehkafka.spark.engine.group.marks import Mark
 from ehkafka.spark.engine.group.reservation import give_back, reserve
 from ehkafka.spark.source.offsets import StreamOffset
@@ -28,7 +28,7 @@ from tests.spark.engine.group_runs import PARTITIONS, Runs
 def test_a_second_run_is_refused_and_the_first_goes_on(
     runs: Runs, group_commits: Any, produced: Any, lab: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whoever begins while another run lives is told of it by name; the one that runs loses nothing."""
+    """Whoever begins while another run lives hears its name; the one that runs loses nothing."""
     produced(400)
     first = runs.begin()
     runs.serve(first)
@@ -111,8 +111,8 @@ def test_the_last_commit_waits_for_a_slow_broker(
     produced(400)
     run = runs.begin()
     run.commits.note(StreamOffset({PARTITIONS[0]: 7}), {})
-    for module in (commits, holding):
-        monkeypatch.setattr(module, "LOOK_TIMEOUT_S", 0.2)
+    for module in (commits, ownership_module):
+        monkeypatch.setattr(module, "CHECK_TIMEOUT_S", 0.2)
     broker.delay_next(ApiKey.OFFSET_FETCH, 1.0, times=100)
     assert run.commits.finish(20) == []
     assert group_commits()[0][0] == 7
@@ -126,7 +126,7 @@ def test_no_client_is_closed_while_its_last_commit_is_inside(
     caplog: pytest.LogCaptureFixture,
     is_soon: bool,
 ) -> None:
-    """One thread at a time: a late answer is waited for, with a bound; then the client is left, and told."""
+    """One thread at a time: a late answer is waited for, with a bound; then the client is left."""
     run = runs.begin()
     monkeypatch.setattr("ehkafka.spark.engine.group.group.ANSWER_S", 60.0 if is_soon else 0.01)
     client, inside = run._consumer, list[bool]()
@@ -167,13 +167,13 @@ def test_a_look_that_failed_gives_the_next_one_longer() -> None:
     ledger = CommitLedger(CommitPacing())
     ours = {PARTITIONS[0]: Position(1, 5)}
     ledger.assigned(PARTITIONS[0], 1, ours[PARTITIONS[0]])
-    held = holding.Holding(Mark("r"), [], "The group 'g'", lambda _event: None)
+    held = ownership_module.GroupWatch(Mark("r"), [], "The group 'g'", lambda _event: None)
     consumer: Any = SimpleNamespace(committed=committed)
     for _ in range(4):
-        assert held.look(consumer, ledger, ours) is None
+        assert held.check(consumer, ledger, ours) is None
     is_up = True
-    held.look(consumer, ledger, ours)
-    held.look(consumer, ledger, ours)
+    held.check(consumer, ledger, ours)
+    held.check(consumer, ledger, ours)
     assert timeouts_s == [3, 6, 12, 12, 12, 3]
 
 
@@ -226,15 +226,15 @@ def test_a_reset_under_a_run_ends_it_and_is_not_undone(
         run.serve(0.05)
         return run.commits.lost()
 
-    said = str(lab.wait_until(lost))
-    assert "moved by somebody else while Spark had it (t[2]: 0 by this run, now 1)" in said
-    assert "new_checkpoint" in said
+    shown = str(lab.wait_until(lost))
+    assert "moved by somebody else while Spark had it (t[2]: 0 by this run, now 1)" in shown
+    assert "new_checkpoint" in shown
     assert run.commits.finish(5) == []
     assert group_commits()[2] == (1, MOVED)
 
 
 def test_this_process_refuses_a_second_run_at_once() -> None:
-    """A program that starts the same app twice is told so; another topic of the group is another matter."""
+    """A program that starts the same app twice hears so; another topic of the group is another matter."""
     reserve("broker", "g", ["t", "u"], "run-1")
     with pytest.raises(GroupInUseError, match=r"runs it on Spark already \(topic 'u', run run-1\)"):
         reserve("broker", "g", ["u", "v"], "run-2")

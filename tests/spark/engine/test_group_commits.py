@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError
 
 from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import EndpointError, GroupInUseError, OffsetGapError
-from ehkafka.events import CommitFailed, ConnectionTrouble, OffsetGap
+from ehkafka.events import CommitFailed, ConnectionProblem, OffsetGap
 from ehkafka.progress.committer import Committer
 from ehkafka.progress.metadata import MOVED, LogFacts, encode
 from ehkafka.spark.engine.group.marks import Mark
@@ -107,9 +107,11 @@ def test_a_commit_beyond_its_log_is_settled_at_the_start(
     produced(8)
     group_commits({1: (500, "")})
     run = runs.open()
-    with pytest.raises(OffsetGapError, match=r"t\[1\].*500.*made anew.*offsets reset.*'earliest'\.$") as told:
+    with pytest.raises(
+        OffsetGapError, match=r"t\[1\].*500.*made anew.*offsets reset.*'earliest'\.$"
+    ) as reported:
         run.claim(run.begin())
-    assert "latest" not in str(told.value)
+    assert "latest" not in str(reported.value)
     run = runs.open(on_out_of_range="earliest")
     assert run.claim(run.begin()).starts[PARTITIONS[1]] == 0
     assert group_commits()[1][0] == 0
@@ -129,7 +131,7 @@ def test_a_log_that_was_made_anew_under_a_run_is_committed_from_its_beginning(
     assert [offset for offset, _ in group_commits().values()] == [2, 6, 0, 0]
 
 
-def test_commits_that_are_denied_are_told_as_such(
+def test_commits_that_are_denied_are_reported_as_such(
     runs: Runs, broker: EmbeddedBroker, produced: Any, lab: Any
 ) -> None:
     """A right that is missing is no group in use: the error says which right, at the start and later."""
@@ -146,9 +148,9 @@ def test_commits_that_are_denied_are_told_as_such(
         run.serve(0.05)
         return run.commits.lost()
 
-    said = str(lab.wait_until(lost))
-    assert "does not let this app commit" in said
-    assert "in use" not in said
+    shown = str(lab.wait_until(lost))
+    assert "does not let this app commit" in shown
+    assert "in use" not in shown
     assert run.commits.finish(5) == [PARTITIONS[0]]
 
 
@@ -161,13 +163,13 @@ def test_a_broker_that_does_not_answer_for_a_while_ends_nothing(
     broker.fail_next(ApiKey.OFFSET_FETCH, KafkaError.GROUP_AUTHORIZATION_FAILED)
     broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.INVALID_COMMIT_OFFSET_SIZE, KafkaError.UNKNOWN)
     run.commits.note(StreamOffset({PARTITIONS[3]: 5}), {})
-    failed = (ConnectionTrouble, CommitFailed)
+    failed = (ConnectionProblem, CommitFailed)
 
     def is_committed() -> bool:
         run.serve(0.05)
         assert run.commits.lost() is None
-        told = {type(one) for one in runs.events if isinstance(one, failed)}
-        return len(told) == 2 and run.commits.trouble is None
+        reported = {type(one) for one in runs.events if isinstance(one, failed)}
+        return len(reported) == 2 and run.commits.problem is None
 
     lab.wait_until(is_committed)
     assert group_commits()[3] == (5, Mark(run.run).text)

@@ -10,7 +10,7 @@ import pytest
 from ehkafka.errors import ConfigurationError, EngineError, HandlerFailedError, OffsetGapError
 from ehkafka.progress.metadata import MOVED
 from ehkafka.records import TopicPartition
-from ehkafka.spark.engine.failures import as_text, as_told, failure_of
+from ehkafka.spark.engine.failures import as_reported, as_text, failure_of
 from ehkafka.spark.engine.group.hand_over import Standing, Whose, check_hand_over
 from ehkafka.spark.engine.group.judge import Commit
 from ehkafka.spark.engine.group.marks import Mark
@@ -97,17 +97,19 @@ def test_a_partition_that_the_checkpoint_does_not_know() -> None:
 
 
 def test_our_errors_are_found_in_what_spark_says() -> None:
-    """An error of a task is told on the driver as itself, in one line; the last one of a traceback counts."""
-    told = as_told(HandlerFailedError("Handler 'h' failed at t[0]@3: ValueError: two\nlines. Fix it."))
-    assert "\n" not in str(told)
-    said = (
+    """A task's error is reported on the driver as itself, in one line; the last one of a traceback counts."""
+    reported = as_reported(
+        HandlerFailedError("Handler 'h' failed at t[0]@3: ValueError: two\nlines. Fix it.")
+    )
+    assert "\n" not in str(reported)
+    shown = (
         "Job aborted: org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
         "ehkafka.errors.OffsetGapError: the handler's own\n\nThe above exception was the direct cause\n"
-        f"ehkafka.errors.HandlerFailedError: {told}\n\n\tat org.apache.spark.Foo\n"
+        f"ehkafka.errors.HandlerFailedError: {reported}\n\n\tat org.apache.spark.Foo\n"
     )
-    found = failure_of(said)
+    found = failure_of(shown)
     assert type(found) is HandlerFailedError
-    assert str(found) == str(told)
+    assert str(found) == str(reported)
     assert type(failure_of("ehkafka.errors.OffsetGapError: gone")) is OffsetGapError
 
 
@@ -123,7 +125,7 @@ def test_a_handlers_error_tells_its_line() -> None:
     assert re.fullmatch(rf"Handler 'h' failed\. Raised in {re.escape(__file__)}:\d+ in \w+\.", str(found))
 
 
-def test_an_error_of_sparks_own_is_told_as_such() -> None:
+def test_an_error_of_sparks_own_is_reported_as_such() -> None:
     """What is none of ours keeps its text and says where to look."""
     found = failure_of("java.lang.OutOfMemoryError: heap.\n\tat org.apache.spark.Foo\n\t... 32 more\n")
     assert type(found) is EngineError

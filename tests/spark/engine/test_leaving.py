@@ -83,7 +83,7 @@ def test_a_process_ends_whose_output_nobody_reads(
     assert ended.returncode == 0
 
 
-def test_an_unknown_daemon_is_told_from_sparks(
+def test_an_unknown_daemon_is_distinguished_from_sparks(
     run_daemon: Callable[[str], subprocess.CompletedProcess[str]],
 ) -> None:
     """Where nobody would end the process, the caller hears of it."""

@@ -47,7 +47,7 @@ class Stage:
         self.topic = f"anew-{uuid.uuid4().hex[:8]}"
         self.group = f"{self.topic}-group"
         self.partition = TopicPartition(self.topic, 0)
-        self.told: list[LogReplaced] = []
+        self.reported: list[LogReplaced] = []
         broker.create_topic(self.topic, 1)
 
     def app(self, **settings: Any) -> ehkafka.App:
@@ -72,9 +72,9 @@ class Stage:
         return group
 
     def on_event(self, event: Any) -> None:
-        """Keep what is told of logs."""
+        """Keep what is reported of logs."""
         if isinstance(event, LogReplaced):
-            self.told.append(event)
+            self.reported.append(event)
 
     def fill(self, word: str, count: int) -> None:
         """Write so many records."""
@@ -150,12 +150,12 @@ def test_commits_of_a_run_carry_the_id_that_its_source_tells(stage: Stage) -> No
     other = bytes(reversed(OLD_ID))
     group = stage.open()
     group.claim(group.begin())
-    for end, told, anew, known in (
+    for end, reported, anew, known in (
         (100, OLD_ID, {}, OLD_ID),
         (200, other, {}, OLD_ID),
         (250, other, {stage.partition: 0}, other),
     ):
-        ended = StreamOffset({stage.partition: end}, topic_ids={stage.topic: told}, anew=anew)
+        ended = StreamOffset({stage.partition: end}, topic_ids={stage.topic: reported}, anew=anew)
         group.commits.note(ended, {stage.partition: LastRecord(90, 1_000, None)})
         assert group.commits.finish(10) == []
         assert (stage.commit().offset, stage.facts().topic_id) == (end, known)

@@ -217,7 +217,7 @@ def make():
 
 
 @pytest.fixture
-def looks_often(spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path) -> dict[str, str]:
+def checks_often(spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path) -> dict[str, str]:
     """Return source options of a run that looks at its records each second."""
     module = f"looks_often_{uuid.uuid4().hex[:8]}"
     (tmp_path / f"{module}.py").write_text(QUICK.format(bootstrap=broker.bootstrap))
@@ -227,7 +227,7 @@ def looks_often(spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path) -> 
 
 def test_a_run_goes_back_with_a_new_log(
     spark: SparkSession, broker: EmbeddedBroker, produced: Any, app_at: Any, journal: Any, tmp_path: Path,
-    group_commits: Any, looks_often: dict[str, str], lab: Any,
+    group_commits: Any, checks_often: dict[str, str], lab: Any,
 ) -> None:  # fmt: skip
     """Made anew under a run: all is handled; then over its checkpoint, with and without `earliest`."""
     where = str(tmp_path / "checkpoint")
@@ -246,7 +246,7 @@ def test_a_run_goes_back_with_a_new_log(
 
     produced(400)
     run = app_for(on_out_of_range="earliest").run_on_spark(
-        spark, checkpoint=where, source_options=looks_often
+        spark, checkpoint=where, source_options=checks_often
     )
     lab.wait_until(lambda: is_whole() and is_committed())
     make_anew(broker)

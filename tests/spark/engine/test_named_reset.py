@@ -31,11 +31,11 @@ def test_a_run_goes_on_after_the_reset_of_its_name(
     monkeypatch.setattr(resetting, "SETTLE_S", 0.1)
     produced(400)
     group_commits({1: (4, "")})
-    begun, told = [], []
+    begun, reported = [], []
     for _ in range(2):
         app = app_at(reset="june")
         app.handler("t")(lambda _record: None)
-        bus = EventBus((SimpleNamespace(on_event=told.append),))
+        bus = EventBus((SimpleNamespace(on_event=reported.append),))
         bus.start()
         group = Group(lab.parts_of(app), bus, lambda _error: None)
         group.open()
@@ -50,4 +50,4 @@ def test_a_run_goes_on_after_the_reset_of_its_name(
             group.close(deadline_s=0.0)
             bus.close(1.0)
     assert begun == [0, 6]
-    assert [event.once_as for event in told if isinstance(event, GroupReset)] == ["june"]
+    assert [event.once_as for event in reported if isinstance(event, GroupReset)] == ["june"]

@@ -40,9 +40,9 @@ def test_a_backlog_is_handled_once_and_committed(
     """
     produced(3_000)
     app = app_at()
-    told: list[str] = []
-    app.on_start(lambda: told.append("start"))
-    app.on_stop(lambda: told.append("stop"))
+    reported: list[str] = []
+    app.on_start(lambda: reported.append("start"))
+    app.on_stop(lambda: reported.append("stop"))
     lab.noting(app, journal.note, workers=4)
     run = app.run_on_spark(spark, available_now=True, max_records_per_batch=1_000)
     assert run.wait(400)
@@ -56,7 +56,7 @@ def test_a_backlog_is_handled_once_and_committed(
     }
     assert run.batches >= 3
     assert broker.committed("g", "t") == {n: len(o) for n, o in journal.offsets().items()}
-    assert told == ["start", "stop"]
+    assert reported == ["start", "stop"]
     assert not run.is_running
 
 
@@ -148,7 +148,7 @@ def test_dead_letters_go_to_their_topic_from_executors(
     assert sorted(map(int, found)) == list(range(0, 400, 20))
 
 
-def test_what_is_missing_is_told_before_the_first_batch(
+def test_what_is_missing_is_reported_before_the_first_batch(
     spark: SparkSession, app_at: Any, lab: Any, journal: Any
 ) -> None:
     """No topic, no topic for dead letters, no broker, a handler that cannot be pickled: one error each."""
@@ -179,7 +179,7 @@ def test_what_is_missing_is_told_before_the_first_batch(
         app.run_on_spark(spark, new_checkpoint=True)
 
 
-def test_a_batch_that_outlasts_the_stop_is_cut_off_and_told(
+def test_a_batch_that_outlasts_the_stop_is_cut_off_and_reported(
     spark: SparkSession, broker: EmbeddedBroker, app_at: Any, journal: Any, lab: Any
 ) -> None:
     """A stop whose time is over says that the batch was cut off; none of it is committed."""
@@ -203,7 +203,7 @@ def test_a_batch_that_outlasts_the_stop_is_cut_off_and_told(
 def test_the_mirror_follows_the_commits(
     spark: SparkSession, produced: Any, app_at: Any, journal: Any, lab: Any
 ) -> None:
-    """The mirror has what the group has, with the last record's time by which the log can be told again."""
+    """The mirror has what the group has, with the last record's time, by which the log is recognised."""
     produced(100)
     store = MemoryStore()
     app = app_at(mirror=StoreMirror(store=store, interval_s=0.1, namespace="here"))
@@ -220,7 +220,7 @@ def test_the_mirror_follows_the_commits(
 def test_a_second_run_of_this_process_is_refused(
     spark: SparkSession, produced: Any, app_at: Any, journal: Any, lab: Any
 ) -> None:
-    """Two runs of one group would handle every record twice: the second is told so, until the first ends."""
+    """Two runs of one group would handle every record twice: the second hears so, until the first ends."""
     total = produced(40)
     app = app_at()
     lab.noting(app, journal.note)

@@ -130,7 +130,7 @@ def test_what_the_log_has_no_more_is_a_row(lab: Any, rows_of: Any) -> None:
     assert type(failure) is OffsetGapError
 
 
-def test_a_gap_is_told_with_what_an_app_can_do_about_it() -> None:
+def test_a_gap_is_reported_with_what_an_app_can_do_about_it() -> None:
     """The options of a query mean nothing to an app: `failOnDataLoss` follows from `on_out_of_range`."""
     source = reader.engine_source(reader.EngineJob("job", b"", "stop"))(
         {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}
@@ -172,7 +172,7 @@ def hangs(lab: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., A
 
 
 def test_a_process_that_keeps_a_handler_ends_with_its_task(lab: Any, rows_of: Any, hangs: Any) -> None:
-    """The row is given, and the process told to end behind it: it must not take the next task."""
+    """The row is given, and the process asked to end behind it: it must not take the next task."""
     app, asked = hangs(can_end=True)
     assert type(failure_in(rows_of(app, lab.log_of(2), is_packed=False))) is HandlerFailedError
     ((left,),) = asked
@@ -217,7 +217,7 @@ def test_a_failed_task_lets_go_of_its_consumer_at_once(
 
 
 def test_a_stop_before_the_first_batch_leaves_a_checkpoint_that_goes_on(tmp_path: Path) -> None:
-    """Spark plans batch 0 whatever it is told: its end says where the stream begins, and reads nothing."""
+    """Spark plans batch 0 whatever it hears: its end says where the stream begins, and reads nothing."""
     stop_file, partition = tmp_path / "stop", TopicPartition("t", 0)
     given = {"subscribe": "t", "startingOffsets": '{"t": {"0": 5}}', "kafka.bootstrap.servers": "127.0.0.1:1"}
     log = SimpleNamespace(
@@ -227,7 +227,7 @@ def test_a_stop_before_the_first_batch_leaves_a_checkpoint_that_goes_on(tmp_path
         ends=lambda asked: dict.fromkeys(asked, 9),
         begin_ids=lambda: None,
         first_ids=dict,
-        is_look_due=lambda: True,
+        is_check_due=lambda: True,
         records=lambda _first, _then: ({}, {}),
     )
     engine = reader.EngineReader(options_from(given), reader.EngineJob("job", b"", str(stop_file)))

@@ -16,7 +16,7 @@ from ehkafka.testing import MemoryHistory
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "text"),
     [
         ({"on_failure": ehkafka.Hold()}, r"on_failure=Hold\(\).*would never end"),
         ({"on_failure": ehkafka.DeadLetter("d", after="hold_key")}, "hold_key.*divert_key"),
@@ -26,16 +26,16 @@ from ehkafka.testing import MemoryHistory
         ({"rate_limit": 5.0}, "max_records_per_batch"),
     ],
 )
-def test_what_a_handler_cannot_have(lab: Any, options: dict[str, Any], said: str) -> None:
+def test_what_a_handler_cannot_have(lab: Any, options: dict[str, Any], text: str) -> None:
     """Each is refused by name: a batch must end, and its tasks know nothing of each other."""
     app = lab.make_app()
     app.handler("t", **options)(lambda record: None)
-    with pytest.raises(ConfigurationError, match=f"On Spark, handler.*{said}"):
+    with pytest.raises(ConfigurationError, match=f"On Spark, handler.*{text}"):
         check_app(lab.parts_of(app))
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "text"),
     [
         ({"on_out_of_range": "latest"}, "on_out_of_range"),
         ({"on_parked_full": "stop"}, "on_parked_full='stop'"),
@@ -43,11 +43,11 @@ def test_what_a_handler_cannot_have(lab: Any, options: dict[str, Any], said: str
         ({"history": MemoryHistory()}, "history="),
     ],
 )
-def test_what_settings_cannot_be(lab: Any, settings: dict[str, Any], said: str) -> None:
+def test_what_settings_cannot_be(lab: Any, settings: dict[str, Any], text: str) -> None:
     """Settings that mean nothing inside a batch are refused instead of being left out silently."""
     app = lab.make_app(**settings)
     app.handler("t")(lambda record: None)
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=text):
         check_app(lab.parts_of(app))
 
 
@@ -84,7 +84,7 @@ def test_an_early_pyspark_is_refused(lab: Any, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "text"),
     [
         ({"taskz": "3"}, r"no option 'taskz'; did you mean tasks\?"),
         ({"connectionStringEnv": "A", "connectionStringFile": "/b"}, "exclude|both|one"),
@@ -94,13 +94,13 @@ def test_an_early_pyspark_is_refused(lab: Any, monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_options_of_the_source_are_checked_before_spark_has_them(
-    lab: Any, options: dict[str, str], said: str
+    lab: Any, options: dict[str, str], text: str
 ) -> None:
-    """Unknown and conflicting ones, and a way to the broker that leads nowhere, are told by their names."""
+    """Unknown and conflicting ones, and a way to the broker that leads nowhere, are reported by name."""
     app = lab.make_app()
     app.handler("t")(print)
     session = SimpleNamespace(_jsparkSession=None, conf={})
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=text):
         app.run_on_spark(session, source_options=options)
 
 

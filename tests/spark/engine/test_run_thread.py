@@ -52,22 +52,22 @@ def test_what_a_call_raises_is_the_callers(thread: RunThread) -> None:
         def fail(error: BaseException = error) -> None:
             raise error
 
-        with pytest.raises(type(error)) as told:
+        with pytest.raises(type(error)) as reported:
             thread.call(fail)
-        assert told.value is error
+        assert reported.value is error
     assert thread.call(lambda: 7) == 7
 
 
 def test_it_ends_with_what_it_was_left_to(thread: RunThread) -> None:
     """From then on it does that alone, after what it does, whatever became of who had asked."""
-    asked, ended, told = threading.Event(), threading.Event(), list[str]()
+    asked, ended, reported = threading.Event(), threading.Event(), list[str]()
 
     def ask() -> None:
         asked.set()
-        told.append(threading.current_thread().name)
+        reported.append(threading.current_thread().name)
 
     def rest() -> None:
-        told.append("rest")
+        reported.append("rest")
         ended.set()
 
     assert not thread.is_left
@@ -78,7 +78,7 @@ def test_it_ends_with_what_it_was_left_to(thread: RunThread) -> None:
     assert thread.is_left
     assert ended.wait(60)
     caller.join()
-    assert told == ["ehkafka-spark", "rest"]
+    assert reported == ["ehkafka-spark", "rest"]
 
 
 def test_what_one_that_never_began_is_left_to_is_done_all_the_same() -> None:

@@ -15,11 +15,11 @@ from ehkafka.progress.committer import Committer
 from ehkafka.progress.ledger import CommitLedger, CommitPacing
 from ehkafka.records import TopicPartition
 from ehkafka.spark.engine.group import commits
-from ehkafka.spark.engine.group import ownership as holding
+from ehkafka.spark.engine.group import ownership as ownership_module
 from ehkafka.spark.engine.group.commits import Commits
 from ehkafka.spark.engine.group.judge import Commit
 from ehkafka.spark.engine.group.marks import Mark
-from ehkafka.spark.engine.group.ownership import Holding
+from ehkafka.spark.engine.group.ownership import GroupWatch
 
 P0 = TopicPartition("t", 0)
 BEFORE = Mark("before")
@@ -72,7 +72,7 @@ class SlowGroup:
 
 def take(group: Any, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Begin a run over the mark of the one before."""
-    for module in (commits, holding):
+    for module in (commits, ownership_module):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=group.clock))
     ledger = CommitLedger(CommitPacing())
     committer = Committer(ledger, clock=group.clock, emit=lambda _event: None, fatal=lambda _error: None)
@@ -82,7 +82,7 @@ def take(group: Any, monkeypatch: pytest.MonkeyPatch) -> bool:
         on_epoch_begin=lambda *_arguments: None,
         positions=SimpleNamespace(first_counts=FirstCounts()),
     )
-    held = Holding(Mark("new"), [BEFORE], "The group 'g'", lambda _event: None)
+    held = GroupWatch(Mark("new"), [BEFORE], "The group 'g'", lambda _event: None)
     begins = Commits(context, group, held, whose="The group 'g'", bytes_max=1_023)
     return begins.take({P0: 5}, {P0: Commit(5, BEFORE.text)}, 15.0)
 
@@ -107,6 +107,8 @@ def test_a_run_that_lives_is_heard_over_a_slow_broker(
     slowness_s: float, is_late: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may have just begun a look; then it looks, and commits: it needs three answers and its pace."""
-    group = SlowGroup(slowness_s, is_late=is_late, answers_after_s=3 * slowness_s + holding.LOOK_S + 0.3)
+    group = SlowGroup(
+        slowness_s, is_late=is_late, answers_after_s=3 * slowness_s + ownership_module.CHECK_S + 0.3
+    )
     with pytest.raises(GroupInUseError, match="another run on Spark, before,"):
         take(group, monkeypatch)

@@ -68,7 +68,7 @@ def signal_main() -> Iterator[Callable[[], None]]:
     main = threading.main_thread().ident
     assert main is not None
 
-    def hear(*_arguments: object) -> None:
+    def on_error(*_arguments: object) -> None:
         heard.release()
         raise KeyboardInterrupt
 
@@ -76,7 +76,7 @@ def signal_main() -> Iterator[Callable[[], None]]:
         signal.pthread_kill(main, signal.SIGUSR1)
         assert heard.acquire(timeout=60)
 
-    before = signal.signal(signal.SIGUSR1, hear)
+    before = signal.signal(signal.SIGUSR1, on_error)
     yield send
     signal.signal(signal.SIGUSR1, before)
 
@@ -100,17 +100,17 @@ def test_a_run_answers_for_its_group_while_its_on_start_functions_run(
     """From the moment at which it has the group: who begins beside it is refused, however long they take."""
     other = app_at()
     other.handler("t")(print)
-    told = []
+    reported = []
 
     @app.on_start
     def open_pool() -> None:
         with pytest.raises(GroupInUseError, match="another run on Spark"):
             _take(lab.parts_of(other))
-        told.append("refused")
+        reported.append("refused")
 
     run = begin(app, lab.FakeQuery)
     run.stop()
-    assert told == ["refused"]
+    assert reported == ["refused"]
 
 
 def test_a_group_that_is_moved_while_on_start_functions_run_starts_no_query(
@@ -162,14 +162,14 @@ def test_a_start_that_is_broken_off_at_its_very_end_is_ended_by_the_run(
     app: ehkafka.App, begin: Begin, lab: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From then on the run's own thread has the client and the end: it ends all, once, and is waited for."""
-    query, told = lab.FakeQuery(), []
+    query, reported = lab.FakeQuery(), []
     query.tasks = [1] * 12
-    app.on_stop(lambda: told.append(list(query.tasks)))
+    app.on_stop(lambda: reported.append(list(query.tasks)))
     monkeypatch.setattr(start, "SparkRun", _interrupt)
     with pytest.raises(KeyboardInterrupt):
         begin(app, lambda: query)
     assert not query.isActive
-    assert told == [[]]
+    assert reported == [[]]
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals of this kind are POSIX's")
@@ -180,7 +180,7 @@ def test_a_signal_while_spark_starts_the_query_leaves_none_behind(
     query, heard = lab.FakeQuery(), threading.Event()
     query.isActive = False
 
-    def hear(*_arguments: object) -> None:
+    def on_error(*_arguments: object) -> None:
         heard.set()
         raise KeyboardInterrupt
 
@@ -198,7 +198,7 @@ def test_a_signal_while_spark_starts_the_query_leaves_none_behind(
         java.join()
         return query
 
-    before = signal.signal(signal.SIGUSR1, hear)
+    before = signal.signal(signal.SIGUSR1, on_error)
     try:
         with pytest.raises(KeyboardInterrupt):
             begin(app, start_query)
@@ -212,15 +212,15 @@ def test_what_spark_says_to_a_start_is_raised_by_it(
     app: ehkafka.App, begin: Begin, group_commits: Any
 ) -> None:
     """The very error; the on_stop functions run, and the group is given back."""
-    told: list[str] = []
-    app.on_stop(lambda: told.append("stop"))
+    reported: list[str] = []
+    app.on_stop(lambda: reported.append("stop"))
 
     def start_query() -> None:
         raise LookupError("no such path")
 
     with pytest.raises(LookupError, match="no such path"):
         begin(app, start_query)
-    assert told == ["stop"]
+    assert reported == ["stop"]
     mark = Mark.read(group_commits()[0][1])
     assert mark is not None
     assert mark.has_ended
@@ -289,8 +289,8 @@ def test_a_start_whose_query_does_not_end_keeps_its_group_until_it_has(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """It is waited for with a bound, and that is told; nobody gets the group while its handlers may run."""
-    query, go, told = lab.FakeQuery(), threading.Event(), list[str]()
+    """It is waited for with a bound, and reported; nobody gets the group while its handlers may run."""
+    query, go, reported = lab.FakeQuery(), threading.Event(), list[str]()
     stop = query.stop
 
     def stop_at_last() -> None:
@@ -298,23 +298,23 @@ def test_a_start_whose_query_does_not_end_keeps_its_group_until_it_has(
         stop()
 
     query.stop = stop_at_last
-    app.on_stop(lambda: told.append("stop"))
+    app.on_stop(lambda: reported.append("stop"))
     with monkeypatch.context() as patch:
         patch.setattr(start, "AppStarted", _interrupt)
         patch.setattr(start, "SLACK_S", 0.1)
         with pytest.raises(KeyboardInterrupt):
             begin(app, lambda: query)
     assert "has not ended" in caplog.text
-    assert told == []
+    assert reported == []
     with pytest.raises(GroupInUseError, match="this process runs it"):
         begin(app, lab.FakeQuery)
     go.set()
     lab.wait_until(lambda: "ehkafka-spark" not in [thread.name for thread in threading.enumerate()], 60)
-    assert told == ["stop"]
+    assert reported == ["stop"]
     begin(app, lab.FakeQuery).stop()
 
 
-def test_what_fails_while_a_start_is_broken_off_is_told_beside(
+def test_what_fails_while_a_start_is_broken_off_is_reported_beside(
     app: ehkafka.App,
     begin: Begin,
     lab: Any,
@@ -322,25 +322,25 @@ def test_what_fails_while_a_start_is_broken_off_is_told_beside(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The caller sees what broke the start off; the rest is ended all the same."""
-    query, told = lab.FakeQuery(), list[str]()
+    query, reported = lab.FakeQuery(), list[str]()
 
     def fail() -> None:
         raise LookupError("no such query")
 
     query.stop = fail
-    app.on_stop(lambda: told.append("stop"))
+    app.on_stop(lambda: reported.append("stop"))
     with monkeypatch.context() as patch:
         patch.setattr(start, "AppStarted", _interrupt)
         with pytest.raises(KeyboardInterrupt):
             begin(app, lambda: query)
     assert "no such query" in caplog.text
-    assert told == ["stop"]
+    assert reported == ["stop"]
 
 
 def test_a_signal_right_after_the_group_was_taken_gives_it_back(
     app: ehkafka.App, begin: Begin, lab: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A notebook that starts the app again is not told that its own process runs it."""
+    """A notebook that starts the app again is not known that its own process runs it."""
     taken = start.reserve
 
     def interrupt(*what: Any) -> None:

@@ -1,4 +1,4 @@
-"""How one task of the engine ends when it fails, without a JVM: what is closed, told, and left behind."""
+"""How one task of the engine ends when it fails, without a JVM: what is closed, reported, and left behind."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def test_what_outlives_a_failed_task_is_named(lab: Any, caplog: pytest.LogCaptur
     with caplog.at_level("WARNING", "ehkafka"), pytest.raises(HandlerFailedError):
         work.run(lab.as_batches(log))
     go.set()
-    assert len(work.left_behind) == 2
-    assert work.left_behind[0].startswith("ehkafka-handle-")
-    assert work.left_behind[1] == "1 deferred records"
+    assert len(work.still_running) == 2
+    assert work.still_running[0].startswith("ehkafka-handle-")
+    assert work.still_running[1] == "1 deferred records"
     assert "ehkafka-handle-" in caplog.text
 
 
@@ -55,12 +55,12 @@ def test_a_task_that_ends_well_leaves_nothing_behind(lab: Any) -> None:
     log = lab.log_of(20)
     work = _task_of(lab, app, log)
     work.run(lab.as_batches(log))
-    assert work.left_behind == ()
+    assert work.still_running == ()
 
 
 def test_an_async_call_that_hangs_is_cancelled(lab: Any) -> None:
     """What awaits for ever when a task fails is waited for within `stop_s`, then cancelled."""
-    app, told = lab.make_app(stop_s=0.1), []
+    app, reported = lab.make_app(stop_s=0.1), []
     waits = threading.Event()
 
     @app.handler("t", workers=4)
@@ -70,7 +70,7 @@ def test_an_async_call_that_hangs_is_cancelled(lab: Any) -> None:
             try:
                 await asyncio.sleep(60.0)
             finally:
-                told.append("cancelled")
+                reported.append("cancelled")
         await asyncio.to_thread(waits.wait, 60.0)
         raise LookupError
 
@@ -78,8 +78,8 @@ def test_an_async_call_that_hangs_is_cancelled(lab: Any) -> None:
     work = _task_of(lab, app, log)
     with pytest.raises(HandlerFailedError):
         work.run(lab.as_batches(log))
-    assert told == ["cancelled"]
-    assert work.left_behind == ()
+    assert reported == ["cancelled"]
+    assert work.still_running == ()
 
 
 def test_the_error_advises_what_spark_can_do(lab: Any) -> None:
@@ -111,9 +111,9 @@ def test_a_worker_hook_that_fails_is_named(lab: Any) -> None:
 
 
 def test_what_was_opened_is_closed_when_a_later_partition_cannot_be(lab: Any) -> None:
-    """An instance that a failed task has opened is closed; hooks hear of what was told to them alone."""
-    app, told = lab.make_app(), []
-    app.on_revoked(lambda partition, reason: told.append(f"revoked {partition}"))
+    """An instance that a failed task has opened is closed; hooks hear of what they know alone."""
+    app, reported = lab.make_app(), []
+    app.on_revoked(lambda partition, reason: reported.append(f"revoked {partition}"))
 
     @app.on_assigned
     def assigned(partition: ehkafka.TopicPartition) -> None:
@@ -126,11 +126,11 @@ def test_what_was_opened_is_closed_when_a_later_partition_cannot_be(lab: Any) ->
             pytest.fail("a record was handled")
 
         def close(self, reason: str) -> None:
-            told.append(f"closed {reason}")
+            reported.append(f"closed {reason}")
 
     with pytest.raises(EhkafkaError, match=r"on_assigned failed for t\[1\]: OSError: no room"):
         lab.run_task(app, lab.log_of(3), lab.log_of(3, partition=1))
-    assert told == ["closed stopped", "revoked t[0]"]
+    assert reported == ["closed stopped", "revoked t[0]"]
 
 
 def test_deadlines_are_watched_while_the_broker_gives_nothing(lab: Any) -> None:
@@ -156,7 +156,7 @@ def test_deadlines_are_watched_while_the_broker_gives_nothing(lab: Any) -> None:
     go.set()
 
 
-def test_a_task_in_which_nothing_finishes_is_told(lab: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_task_in_which_nothing_finishes_is_reported(lab: Any, caplog: pytest.LogCaptureFixture) -> None:
     """H: a handler that hangs without a deadline is in the executor's log, with its record and stack."""
     app, go = lab.make_app(stuck_s=0.1), threading.Event()
 

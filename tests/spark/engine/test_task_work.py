@@ -189,24 +189,24 @@ def test_batches_of_a_batch_handler_do_not_wait_for_more(lab: Any) -> None:
 
 def test_a_class_handler_is_opened_and_closed_around_each_partition(lab: Any) -> None:
     """One instance per partition; open before its first record, close after its last."""
-    app, told = lab.make_app(), []
+    app, reported = lab.make_app(), []
 
     @app.handler("t", workers=4)
     class Homes:
         def open(self, partition: ehkafka.TopicPartition) -> None:
             self.partition = partition
-            told.append(("open", partition.partition))
+            reported.append(("open", partition.partition))
 
         def process(self, record: ehkafka.Record) -> None:
             assert record.partition() == self.partition.partition
-            told.append(("record", record.partition()))
+            reported.append(("record", record.partition()))
 
         def close(self, reason: str) -> None:
-            told.append((reason, self.partition.partition))
+            reported.append((reason, self.partition.partition))
 
     lab.run_task(app, lab.log_of(20), lab.log_of(20, partition=1))
     for number in (0, 1):
-        own = [what for what, partition in told if partition == number]
+        own = [what for what, partition in reported if partition == number]
         assert own == ["open", *["record"] * 20, "stopped"]
 
 
@@ -248,26 +248,26 @@ def test_deferred_records_are_waited_for(lab: Any) -> None:
 
 def test_worker_hooks_middleware_and_partition_hooks_run(lab: Any) -> None:
     """Worker hooks run around a task's workers, on_assigned and on_revoked around its partitions."""
-    app, told = lab.make_app(), []
-    app.on_worker_start(lambda: told.append("set up"))
-    app.on_worker_stop(lambda: told.append("tear down"))
-    app.on_assigned(lambda partition: told.append(f"assigned {partition}"))
-    app.on_revoked(lambda partition, reason: told.append(f"revoked {partition} {reason}"))
+    app, reported = lab.make_app(), []
+    app.on_worker_start(lambda: reported.append("set up"))
+    app.on_worker_stop(lambda: reported.append("tear down"))
+    app.on_assigned(lambda partition: reported.append(f"assigned {partition}"))
+    app.on_revoked(lambda partition, reason: reported.append(f"revoked {partition} {reason}"))
 
     @app.use
     def around(record: Any, call_next: Callable[[Any], object]) -> object:
-        told.append("around")
+        reported.append("around")
         return call_next(record)
 
     @app.handler("t", workers=2)
     def handle(record: ehkafka.Record) -> None:
-        told.append("record")
+        reported.append("record")
 
     lab.run_task(app, lab.log_of(1))
-    assert told[:3] == ["set up", "set up", "assigned t[0]"]
-    assert told[3:5] == ["around", "record"]
-    assert told[5] == "revoked t[0] stopped"
-    assert told[6:] == ["tear down", "tear down"]
+    assert reported[:3] == ["set up", "set up", "assigned t[0]"]
+    assert reported[3:5] == ["around", "record"]
+    assert reported[5] == "revoked t[0] stopped"
+    assert reported[6:] == ["tear down", "tear down"]
 
 
 def test_records_above_max_age_are_skipped(lab: Any) -> None:

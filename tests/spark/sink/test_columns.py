@@ -1,4 +1,4 @@
-"""What a file cannot hold is told before the first batch."""
+"""What a file cannot hold is reported before the first batch."""
 
 from __future__ import annotations
 

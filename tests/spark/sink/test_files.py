@@ -100,17 +100,17 @@ def values_of(column: Any) -> list[Any]:
 
 
 RAW = pa.array([b"a\xff", b"\xed\xa0\x80", b"b", None], pa.binary()).view(pa.string())
-RAW_TOLD = ["a\ufffd", "\ufffd\ufffd\ufffd", "b", None]
+RAW_REPORTED = ["a\ufffd", "\ufffd\ufffd\ufffd", "b", None]
 DAY_US = 86_400_000_000
 FAR_DAYS = [2_932_897, -719_163, -719_529, 0, None]  # since 1970
-FAR_DAYS_TOLD = ["+10000-01-01", "0000-12-31", "-0001-12-31", "1970-01-01", None]
+FAR_DAYS_REPORTED = ["+10000-01-01", "0000-12-31", "-0001-12-31", "1970-01-01", None]
 HOSTILE = {
-    "text": (RAW, RAW_TOLD),
-    "large text": (RAW.cast(pa.large_string()), RAW_TOLD),
-    "days": (pa.array(FAR_DAYS, pa.int32()).view(pa.date32()), FAR_DAYS_TOLD),
+    "text": (RAW, RAW_REPORTED),
+    "large text": (RAW.cast(pa.large_string()), RAW_REPORTED),
+    "days": (pa.array(FAR_DAYS, pa.int32()).view(pa.date32()), FAR_DAYS_REPORTED),
     "moments": (
         pa.array([None if day is None else day * DAY_US + 1 for day in FAR_DAYS], pa.int64()).view(BERLIN),
-        [day and f"{day}T00:00:00.000001Z" for day in FAR_DAYS_TOLD],
+        [day and f"{day}T00:00:00.000001Z" for day in FAR_DAYS_REPORTED],
     ),
     "wall clocks": (
         pa.array([-(2**63), 2**63 - 1, 1_000_000, None], pa.int64()).view(pa.timestamp("us")),
@@ -135,16 +135,16 @@ HOSTILE = {
 }
 
 
-def wrapped(column: Any, told: list[Any], inside: str) -> tuple[Any, list[Any]]:
-    """Return a column whose values have those inside, and how they are told."""
+def wrapped(column: Any, reported: list[Any], inside: str) -> tuple[Any, list[Any]]:
+    """Return a column whose values have those inside, and how they are shown."""
     offsets = pa.array(range(len(column) + 1), pa.int32())
     if inside == "struct":
-        return pa.StructArray.from_arrays([column], ["v"]), [{"v": each} for each in told]
+        return pa.StructArray.from_arrays([column], ["v"]), [{"v": each} for each in reported]
     if inside == "list":
-        return pa.ListArray.from_arrays(offsets, column), [[each] for each in told]
+        return pa.ListArray.from_arrays(offsets, column), [[each] for each in reported]
     keys = pa.array([f"k{number}" for number in range(len(column))])
     as_map = pa.MapArray.from_arrays(offsets, keys, column)
-    return as_map, [{f"k{number}": each} for number, each in enumerate(told)]
+    return as_map, [{f"k{number}": each} for number, each in enumerate(reported)]
 
 
 @pytest.mark.parametrize(
@@ -152,16 +152,16 @@ def wrapped(column: Any, told: list[Any], inside: str) -> tuple[Any, list[Any]]:
 )
 @pytest.mark.parametrize("what", HOSTILE)
 def test_what_a_hostile_producer_wrote_does_not_end_the_query(what: str, insides: tuple[str, ...]) -> None:
-    """Bytes cast to text need not be UTF-8, and times may be any number: told as Spark's to_json does.
+    """Bytes cast to text need not be UTF-8, and times may be any number: reported as Spark's to_json does.
 
     At any depth, with nulls, and in a slice of a larger array.
     """
-    column, told = HOSTILE[what]
+    column, reported = HOSTILE[what]
     for inside in insides:
-        column, told = wrapped(column, told, inside)
-    column, told = pa.concat_arrays([column, pa.nulls(1, column.type)]), [*told, None]
-    assert values_of(column) == told
-    assert values_of(column.slice(1, len(told) - 2)) == told[1:-1]
+        column, reported = wrapped(column, reported, inside)
+    column, reported = pa.concat_arrays([column, pa.nulls(1, column.type)]), [*reported, None]
+    assert values_of(column) == reported
+    assert values_of(column.slice(1, len(reported) - 2)) == reported[1:-1]
     assert values_of(column.slice(0, 0)) == []
 
 
@@ -173,12 +173,12 @@ def test_no_entry_of_a_map_is_lost() -> None:
     moments = pa.array([2**62, -(2**62), 0], pa.int64()).view(pa.timestamp("us", "UTC"))
     days = pa.array([2_932_897, 0, -719_163], pa.int32()).view(pa.date32())
     reals = pa.array([float("nan"), float("inf"), 0.5])
-    told = [
+    reported = [
         ["+148108-07-06T14:00:27.387904Z", "-144169-06-28T09:59:32.612096Z", "1970-01-01T00:00:00Z"],
         ["+10000-01-01", "1970-01-01", "0000-12-31"],
         ["NaN", "Infinity", "0.5"],
     ]
-    for keys, names in zip((moments, days, reals), told, strict=True):
+    for keys, names in zip((moments, days, reals), reported, strict=True):
         assert [*values_of(pa.MapArray.from_arrays([0, 3], keys, pa.array([1, 2, 3])))[0]] == names
 
 

@@ -25,7 +25,7 @@ def test_options_in_any_case_become_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         ({"containerUrl": ""}, "one way to its container"),
         ({"connectionStringEnv": "A", "container": "homes"}, "containerUrl and connectionStringEnv"),
@@ -48,10 +48,10 @@ def test_options_in_any_case_become_values() -> None:
     ],
 )
 def test_what_is_wrong_is_refused_with_the_option_and_the_next_step(
-    change: dict[str, str], told: str
+    change: dict[str, str], reported: str
 ) -> None:
     """One sentence that names the option, before anything runs."""
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(ConfigurationError, match=reported):
         sink_options({name.lower(): value for name, value in {**GOOD, **change}.items()})
 
 
@@ -83,11 +83,11 @@ def test_a_secret_that_is_missing_in_one_process_is_named_with_the_fix() -> None
     found = subprocess.run(
         [sys.executable, "-c", code], input=pickle.dumps(place), capture_output=True, check=True
     )
-    told = found.stdout.decode()
-    assert told.startswith(
+    reported = found.stdout.decode()
+    assert reported.startswith(
         "ConfigurationError Option connectionStringEnv: the environment variable 'STORAGE'"
     )
-    assert "spark.executorEnv.STORAGE" in told
+    assert "spark.executorEnv.STORAGE" in reported
 
 
 def test_a_file_that_cannot_be_read_is_named() -> None:
@@ -98,7 +98,7 @@ def test_a_file_that_cannot_be_read_is_named() -> None:
 
 
 def test_a_secret_of_the_wrong_kind_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key of another service in the variable is told apart without showing it."""
+    """A key of another service in the variable is distinguished without showing it."""
     monkeypatch.setenv("STORAGE", f"Endpoint=sb://ns.servicebus.windows.net/;SharedAccessKey={KEY}")
     place = Place.from_options({"connectionStringEnv": "STORAGE", "container": "homes"})
     with pytest.raises(

@@ -194,18 +194,18 @@ def test_hostile_values_at_any_depth_come_through_spark(stream: Stream, written:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         ({"connectionString": f"AccountKey={ACCOUNT_KEY}"}, "connectionStringEnv"),
         ({"container": "not-there"}, "Create the container"),
     ],
 )
 def test_bad_options_are_one_error_before_the_first_task(
-    stream: Stream, written: Any, change: dict[str, str], told: str
+    stream: Stream, written: Any, change: dict[str, str], reported: str
 ) -> None:
     """The driver says it; no task was started, nothing is in the container."""
     stream.add(1)
-    with pytest.raises(Exception, match=told) as refused:
+    with pytest.raises(Exception, match=reported) as refused:
         stream.run(**change)
     assert "Task" not in str(refused.value).splitlines()[0]
     assert ACCOUNT_KEY not in str(refused.value)
@@ -213,12 +213,12 @@ def test_bad_options_are_one_error_before_the_first_task(
 
 
 @pytest.mark.parametrize(
-    ("mode", "told"), [("complete", "no output mode complete"), ("update", "not support Update")]
+    ("mode", "reported"), [("complete", "no output mode complete"), ("update", "not support Update")]
 )
-def test_other_modes_than_append_are_refused(stream: Stream, written: Any, mode: str, told: str) -> None:
+def test_other_modes_than_append_are_refused(stream: Stream, written: Any, mode: str, reported: str) -> None:
     """Complete would replace all that is there, and says what to do; update is refused by Spark itself."""
     stream.add(1)
-    with pytest.raises(Exception, match=told):
+    with pytest.raises(Exception, match=reported):
         stream.run(stream.frame().groupBy("home").count(), mode=mode)
     assert written.names() == []
 

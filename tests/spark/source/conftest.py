@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ehkafka.spark.source.options import SourceOptions
 
 Rows = list[tuple[int, int]]
-# A query of a second may take minutes beside others; whoever hangs is told by the time-out.
+# A query of a second may take minutes beside others; whoever hangs is reported by the time-out.
 ENOUGH_S = 200
 # How Spark says that the process in which a source plans took more than 10 s to start; then it starts anew.
 HASTE = "Python worker failed to connect back"
@@ -100,7 +100,7 @@ class FakeLog:
         self.written_ms[topic] = self.written_ms.get(topic, 1000) + 86_400_000
         self.grow(topic, *ends)
 
-    def is_look_due(self) -> bool:
+    def is_check_due(self) -> bool:
         """Whether a minute has passed, as the test says."""
         return self.is_due
 

@@ -69,7 +69,7 @@ def test_an_empty_range_is_an_empty_frame(load: Callable[..., DataFrame]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "text"),
     [
         ({"startingOffsets": "latest"}, "begins at latest reads nothing"),
         ({"maxOffsetsPerTrigger": "5"}, "belongs to spark.readStream"),
@@ -84,11 +84,11 @@ def test_an_empty_range_is_an_empty_frame(load: Callable[..., DataFrame]) -> Non
         ({"endingOffsets": '{"readings": {"0": 99, "1": 4}}'}, "behind the end of its log, 20"),
     ],
 )
-def test_what_is_wrong_is_told_on_the_driver(
-    load: Callable[..., DataFrame], given: dict[str, str], said: str
+def test_what_is_wrong_is_reported_on_the_driver(
+    load: Callable[..., DataFrame], given: dict[str, str], text: str
 ) -> None:
     """One error that names the option, before a task runs."""
-    with pytest.raises(AnalysisException, match=said):
+    with pytest.raises(AnalysisException, match=text):
         load(**given).collect()
 
 

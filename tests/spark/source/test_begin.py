@@ -57,7 +57,7 @@ def test_a_partition_that_the_group_has_not_seen_yet_begins_with_its_log(
 
 
 @pytest.mark.parametrize(
-    ("place", "said"),
+    ("place", "text"),
     [
         (AtOffsets(((P0, 4),)), r"do not name readings\[1\]"),
         (AtOffsets(((P0, 4), (P1, 0), (TopicPartition("x", 0), 0))), r"name x\[0\]"),
@@ -67,7 +67,7 @@ def test_a_partition_that_the_group_has_not_seen_yet_begins_with_its_log(
         (AtGroup("home", None), r"'home' has committed nothing on readings\[0\]"),
     ],
 )
-def test_a_place_that_is_none_is_refused(grown: FakeLog, place: Start, said: str) -> None:
+def test_a_place_that_is_none_is_refused(grown: FakeLog, place: Start, text: str) -> None:
     """What is forgotten, misspelt or not there must not begin somewhere."""
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=text):
         offsets_of(place, grown, grown.partitions())

@@ -74,7 +74,7 @@ def test_a_topic_made_anew_on_a_broker_without_ids(
     is_restarted: bool,
 ) -> None:
     """Row 23 with clients in earnest: the record's own timestamp tells, and all of the new log is read."""
-    monkeypatch.setattr(log_records, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(log_records, "CHECK_EVERY_S", 0.0)
     broker.produce("readings", [(b"k", b"old")] * OLD, partition=0)
     given, goes_on = options(startingOffsets="earliest"), options(failOnDataLoss="false")
     with Log(given) as log:

@@ -121,7 +121,7 @@ def test_an_offset_without_an_id_is_read_on_and_gets_one(named: FakeLog) -> None
     assert "ids" not in named.asked
 
 
-def test_an_id_that_is_not_told_disproves_nothing_and_is_kept(named: FakeLog) -> None:
+def test_an_id_that_is_not_reported_disproves_nothing_and_is_kept(named: FakeLog) -> None:
     """Silence, or a broker without ids: the query goes on, and later answers still tell."""
     end = read_old(named)
     known = dict(named.ids)

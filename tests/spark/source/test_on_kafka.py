@@ -131,7 +131,7 @@ def test_a_moment_is_a_start(guarded: KafkaBroker, topic: Callable[..., str], ki
 
 
 def test_a_groups_commits_are_a_start(guarded: KafkaBroker, topic: Callable[..., str]) -> None:
-    """`startingOffsets=group`: where it committed, elsewhere as told; the group gains no member."""
+    """`startingOffsets=group`: where it committed, elsewhere as asked; the group gains no member."""
     name, group = topic(2), f"group-{uuid.uuid4().hex[:8]}"
     produce(guarded.bootstrap, name, [("k", b"v")] * 6, partition=0)
     produce(guarded.bootstrap, name, [("k", b"v")] * 3, partition=1)
@@ -207,9 +207,9 @@ def test_an_executor_without_the_secret_says_where_it_has_to_be(
         Exception,
         match=rf"ConfigurationError: Option connectionStringEnv: the variable {variable} is not set in this"
         rf" process\. .* every executor: spark\.executorEnv\.{variable}",
-    ) as told:
+    ) as reported:
         rows.collect()
-    assert KEY not in str(told.value)
+    assert KEY not in str(reported.value)
 
 
 def _with_a_variable_where_it_plans(variable: str, value: str) -> type[EhkafkaDataSource]:

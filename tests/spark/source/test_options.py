@@ -72,7 +72,7 @@ def test_options_are_pickled_and_compared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "text"),
     [
         ({"startingOfsets": "latest"}, "did you mean startingOffsets?"),
         (
@@ -134,12 +134,12 @@ def test_options_are_pickled_and_compared() -> None:
         ({"credential": "cli"}, "belongs to the option namespace"),
     ],
 )
-def test_what_is_wrong_is_refused_by_name(given: dict[str, str], said: str) -> None:
+def test_what_is_wrong_is_refused_by_name(given: dict[str, str], text: str) -> None:
     """Unknown, conflicting and unsafe options are one error each that names the option and the way out.
 
     Trap: `minPartitions` and `maxRecordsPerPartition` would split a partition over tasks.
     """
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=text):
         options_from({**HERE, **given})
 
 
@@ -169,6 +169,6 @@ def test_numbers_at_their_ends_are_taken() -> None:
 
 
 def test_no_broker_is_refused() -> None:
-    """Without any option that names the broker, all of them are told."""
+    """Without any option that names the broker, all of them are reported."""
     with pytest.raises(ConfigurationError, match="connectionStringEnv, connectionStringFile, namespace"):
         options_from({"subscribe": "readings"})

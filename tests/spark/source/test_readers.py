@@ -183,7 +183,7 @@ def test_a_worker_loads_little_of_the_package() -> None:
 def test_pyspark_4_0_and_4_1_get_a_limit_of_our_own(
     broker: EmbeddedBroker, reader: Callable[..., Any]
 ) -> None:
-    """`latestOffset()` without arguments: the start is remembered, and told by an empty plan at a restart."""
+    """`latestOffset()` without arguments: the start is remembered; an empty plan names it at a restart."""
     _produce(broker, 10, 0)
     one = reader(EarlyStreamReader, maxOffsetsPerTrigger="4")
     start, read = one.initialOffset(), []
@@ -198,14 +198,14 @@ def test_pyspark_4_0_and_4_1_get_a_limit_of_our_own(
     assert _rows(again, again.partitions(start, again.latestOffset())) == [(0, 10), (0, 11)]
 
 
-def test_a_missing_topic_is_told_before_the_first_batch(reader: Callable[..., Any]) -> None:
+def test_a_missing_topic_is_reported_before_the_first_batch(reader: Callable[..., Any]) -> None:
     """The topic, and one with a close name."""
     one = reader(subscribe="raedings")
     with pytest.raises(EndpointError, match="Did you mean 'readings'"):
         one.latestOffset(one.initialOffset(), None)
 
 
-def test_a_broker_that_is_not_there_is_told(reader: Callable[..., Any]) -> None:
+def test_a_broker_that_is_not_there_is_reported(reader: Callable[..., Any]) -> None:
     """No address, no endless wait."""
     one = reader(**{"kafka.bootstrap.servers": "127.0.0.1:1", "kafkaConsumer.pollTimeoutMs": "1000"})
     with pytest.raises(EndpointError, match="cannot be reached"):

@@ -75,7 +75,7 @@ class Scripted:
         return self._lists.pop(0) if self._lists else []
 
     def assign(self, _partitions: object) -> None:
-        """Be told where to begin."""
+        """Hear where to begin."""
 
     incremental_unassign = assign
 
@@ -155,7 +155,7 @@ def test_turns_do_not_count_as_waiting(scripted: Callable[..., Any], monkeypatch
     assert scripted(pieces, *silence, [_record(0, 0)], each=slowly)[-1] == (0, [0])
 
 
-def test_topics_and_partitions_are_told_apart(
+def test_topics_and_partitions_are_distinguished(
     broker: EmbeddedBroker, options: Callable[..., SourceOptions]
 ) -> None:
     """Records of several topics come mixed; each piece gets its own, in order."""
@@ -288,7 +288,7 @@ def test_a_broker_that_is_gone_ends_the_task_after_its_time(
 def test_a_topic_that_may_not_be_read_ends_the_task(
     broker: EmbeddedBroker, options: Callable[..., SourceOptions]
 ) -> None:
-    """A refusal of the broker is told at once, with its usual cause."""
+    """A refusal of the broker is reported at once, with its usual cause."""
     _produce(broker, 10)
     broker.fail_next(ApiKey.FETCH, KafkaError.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(EndpointError, match="TOPIC_AUTHORIZATION_FAILED"):

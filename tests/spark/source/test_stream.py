@@ -187,7 +187,7 @@ def test_a_start_that_fell_out_of_retention_is_named(log: FakeLog) -> None:
         _stream(log).latest(start, None)
 
 
-def test_without_fail_on_data_loss_the_gap_is_told_and_passed(
+def test_without_fail_on_data_loss_the_gap_is_reported_and_passed(
     log: FakeLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     """`failOnDataLoss=false`: one warning, the limit counts what can be read, and tasks meet no gap again."""

@@ -202,7 +202,7 @@ def test_what_is_missing_proves_nothing_and_is_kept(nameless: FakeLog, gone: str
 
 
 def test_a_newer_record_takes_the_place_of_one_that_is_gone(nameless: FakeLog) -> None:
-    """Retention took the old one: the next that is read is told by a new one."""
+    """Retention took the old one: the next that is read is recognised by a new one."""
     end = read_old(nameless)
     nameless.first |= {P0: OLD, P1: OLD}
     nameless.grow("readings", NEW, OLD)
@@ -323,7 +323,7 @@ def test_the_same_start_planned_again_is_judged_again(nameless: FakeLog) -> None
 
 
 @pytest.mark.parametrize("comes", ["first", "anew"])
-def test_a_topic_that_gets_its_first_records_is_told_by_them(log: FakeLog, comes: str) -> None:
+def test_a_topic_that_gets_its_first_records_is_reported_by_them(log: FakeLog, comes: str) -> None:
     """Nothing was there at the last look: the first batch that reads anything brings the next one."""
     log.grow("others", OLD)
     log.grow("readings", 0 if comes == "first" else OLD)

@@ -34,7 +34,7 @@ class PlanBench(LaneBench):
     def end(
         self, shares: list[Share], ends: Callable[[Any], Outcome | None] = lambda _: Outcome.FINISHED
     ) -> None:
-        """End each record as told, up to the first without an outcome in each lane, and hand the lanes in."""
+        """End each record as asked, up to the first without outcome in each lane, and hand the lanes in."""
         for share in shares:
             for message in share.messages:
                 end = ends(message)

@@ -185,7 +185,7 @@ def test_what_a_drain_does_not_want_does_not_start_with_a_head_below_its_limit()
 
 
 def test_what_is_behind_a_failed_record_is_not_started_any_more() -> None:
-    """While the desk decides, a drain takes the later ones out; the failed one is waited for."""
+    """While the failures decides, a drain takes the later ones out; the failed one is waited for."""
     bench = PlanBench()
     assignment = bench.assign()
     bench.receive(assignment, "a0 a1 a2")

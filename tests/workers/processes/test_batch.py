@@ -159,7 +159,7 @@ class _HopelessError(Exception):
     [(_HopelessError(), True), (SystemExit(3), False), (KeyboardInterrupt(), False), (MemoryError(), True)],
 )
 def test_every_error_travels(error: BaseException, is_exception: bool) -> None:
-    """What is no verdict on the record stays that; nothing about an error can break the packing."""
+    """What says nothing about the record stays that; nothing about an error can break the packing."""
     found = unpack_error(pack_error(error), 7)
 
     assert type(found).__name__ == type(error).__name__

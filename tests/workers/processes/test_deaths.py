@@ -47,7 +47,7 @@ def test_a_killed_child_charges_the_record_that_ran_and_no_other(crew: Any) -> N
 
 
 def test_an_exit_code_is_named(crew: Any) -> None:
-    """A handler that leaves the process is charged, and its exit code told."""
+    """A handler that leaves the process is charged, and its exit code reported."""
     one = crew()
     one.receive("exit 7")
     one.wait(lambda: one.failures)

@@ -34,21 +34,21 @@ def test_a_child_reads_of_a_record_what_the_parent_does(crew: Any, handlers: Any
 
     message = SimulatedMessage("t", 0, 0, b"0", b"read", headers=[("a", b"\x00\xff")])
 
-    [told] = one.lines("read")
-    assert " ".join(told) == " ".join(map(repr, handlers._read(Record(message))))
+    [reported] = one.lines("read")
+    assert " ".join(reported) == " ".join(map(repr, handlers._read(Record(message))))
 
 
 def test_errors_come_back_as_they_were_where_they_can_be_rebuilt(crew: Any, handlers: Any) -> None:
     """The type, what it carries and the traceback in the child; else a stand-in of the same name and text."""
     one = crew()
-    one.receive("told")
+    one.receive("reported")
     one.receive("odd")
     one.wait(lambda: len({offset for offset, _ in one.failures}) == 2)
-    told, odd = dict(one.failures)[0], dict(one.failures)[1]
+    reported, odd = dict(one.failures)[0], dict(one.failures)[1]
 
-    assert type(told) is handlers.Told
-    assert told.code == 7
-    assert "raise Told(7)" in str(told.__cause__)
+    assert type(reported) is handlers.Reported
+    assert reported.code == 7
+    assert "raise Reported(7)" in str(reported.__cause__)
     assert type(odd) is not handlers.Odd
     assert (type(odd).__name__, type(odd).__module__) == ("Odd", "process_handlers")
     assert str(odd) == "an odd failure"
@@ -129,7 +129,7 @@ def test_children_leave_signals_to_their_parent(crew: Any) -> None:
 
 
 def test_stacks_show_where_a_busy_child_is(crew: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stuck report names the child and the handler's line; what it told earlier is not kept."""
+    """The stuck report names the child and the handler's line; what it reported earlier is not kept."""
     monkeypatch.setattr("ehkafka.workers.processes.link.DUMPS_BYTES_MAX", 100)
     one = crew(2)
     one.receive("wait")
@@ -215,7 +215,7 @@ def in_another(lock: Any) -> Callable[[], Any]:
 
 
 @pytest.mark.parametrize(
-    ("here", "set_up", "told"),
+    ("here", "set_up", "reported"),
     [
         ([], None, 0),
         ([logging.StreamHandler()], None, 1),
@@ -223,8 +223,8 @@ def in_another(lock: Any) -> Callable[[], Any]:
     ],
     ids=["nowhere", "here alone", "in both"],
 )
-def test_logging_that_is_set_up_here_but_not_in_the_children_is_told_once(
-    crew: Any, handlers: Any, monkeypatch: pytest.MonkeyPatch, here: Any, set_up: str | None, told: int
+def test_logging_that_is_set_up_here_but_not_in_the_children_is_reported_once(
+    crew: Any, handlers: Any, monkeypatch: pytest.MonkeyPatch, here: Any, set_up: str | None, reported: int
 ) -> None:
     """What handlers log at INFO would vanish there; on_worker_start is where it can be set up."""
     monkeypatch.setattr(logging.getLogger(), "handlers", here)
@@ -234,4 +234,4 @@ def test_logging_that_is_set_up_here_but_not_in_the_children_is_told_once(
     one.finish_all()
     assert [event.worker for event in one.events if isinstance(event, WorkersLogNothing)] == [
         "ehkafka-crew"
-    ] * told
+    ] * reported

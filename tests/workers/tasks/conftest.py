@@ -43,7 +43,7 @@ class Pool:
         self.dispatcher = Dispatcher()
         self.exchange = exchange(self.dispatcher, time.monotonic)
         self.work = work
-        # Offsets of the calls that began and that returned; what the desk was asked; what the loop died of.
+        # Offsets of the calls that began and that returned; what `Failures` was asked; what the loop died of.
         self.started: list[int] = []
         self.ended: list[int] = []
         self.failed: list[BaseException] = []

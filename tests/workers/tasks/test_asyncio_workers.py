@@ -112,14 +112,14 @@ def test_each_attempt_has_a_context_of_its_own(pool: Callable[..., Pool]) -> Non
     given: ContextVar[str] = ContextVar("given", default="nothing")
     seen: list[tuple[str, str]] = []
 
-    async def look(_lane: Lane) -> None:
+    async def check(_lane: Lane) -> None:
         seen.append((own.get(), given.get()))
         own.set("stale")
         given.set("stale")
 
     for set_up, expected in ((None, "nothing"), (lambda: given.set("from the set-up"), "from the set-up")):
         seen.clear()
-        made = pool(1, look, set_up=set_up)
+        made = pool(1, check, set_up=set_up)
         made.receive(made.assign(), 0, [b"a", b"a", b"a", b"b"])
         made.wait(lambda made=made: len(made.ended) == 4)
         assert set(seen) == {("fresh", expected)}
@@ -140,7 +140,7 @@ def test_a_result_that_nobody_runs_is_a_failure(pool: Callable[..., Pool]) -> No
 # --- the loop itself -----------------------------------------------------------------------------------
 
 
-def test_a_loop_that_dies_is_told_and_leaves_its_records_unfinished(pool: Callable[..., Pool]) -> None:
+def test_a_loop_that_dies_is_reported_and_leaves_its_records_unfinished(pool: Callable[..., Pool]) -> None:
     """SystemExit in a task that a handler left behind ends the loop: visible, nothing runs any more."""
 
     async def leave() -> None:
@@ -171,7 +171,7 @@ def test_a_loop_that_dies_is_told_and_leaves_its_records_unfinished(pool: Callab
 def test_an_engine_error_ends_the_loop_visibly(
     pool: Callable[..., Pool], mutate: Callable[..., None]
 ) -> None:
-    """What is no handler's error is told as the pool's death."""
+    """What is no handler's error is reported as the pool's death."""
 
     async def fail(_lane: Lane) -> None:
         raise ValueError
@@ -185,25 +185,25 @@ def test_an_engine_error_ends_the_loop_visibly(
 
 def test_set_up_and_tear_down_run_once_on_the_loop_and_may_be_async(pool: Callable[..., Pool]) -> None:
     """Clients that are bound to a loop are opened and closed on it."""
-    said: list[Any] = []
+    calls: list[Any] = []
 
     async def set_up() -> None:
         await asyncio.sleep(0)
-        said.append(asyncio.get_running_loop())
+        calls.append(asyncio.get_running_loop())
 
     async def tear_down() -> None:
         await asyncio.sleep(0)
-        said.append(asyncio.get_running_loop())
+        calls.append(asyncio.get_running_loop())
 
     async def work(_lane: Lane) -> None:
-        said.append(asyncio.get_running_loop())
+        calls.append(asyncio.get_running_loop())
 
     made = pool(4, work, set_up=set_up, tear_down=tear_down)
     made.receive(made.assign(), 0, [b"a"])
     made.wait(lambda: made.ended)
     assert made.workers.stop(LIMIT_S) == []
-    assert len(said) == 3
-    assert len(set(said)) == 1
+    assert len(calls) == 3
+    assert len(set(calls)) == 1
 
 
 def test_a_stuck_report_shows_what_a_suspended_call_awaits(pool: Callable[..., Pool]) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def test_calls_of_an_ended_epoch_are_cancelled_and_decide_nothing(pool: Callable[..., Pool]) -> None:
-    """The handler sees CancelledError; the desk is not asked; the record runs again in the next epoch."""
+    """The handler sees CancelledError; `Failures` is not asked; the record runs again in the next epoch."""
     seen: list[str] = []
 
     async def wait(lane: Lane) -> None:
@@ -95,10 +95,10 @@ def test_other_calls_are_not_cancelled_with_an_ended_epoch(pool: Callable[..., P
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_what_a_handler_raises_by_itself_goes_to_the_desk(
+def test_what_a_handler_raises_by_itself_goes_to_the_policy(
     pool: Callable[..., Pool], error: type[BaseException]
 ) -> None:
-    """A BaseException of an epoch that lasts is the desk's to decide; a loop is not ended by it."""
+    """A BaseException of an epoch that lasts is the failures's to decide; a loop is not ended by it."""
 
     async def fail(_lane: Lane) -> None:
         await asyncio.sleep(0)

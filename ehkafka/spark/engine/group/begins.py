@@ -37,9 +37,9 @@ def logs_of(consumer: Consumer, partitions: Collection[TopicPartition], timeout_
     try:
         return log_bounds(consumer, partitions, timeout_s) if partitions else {}
     except KafkaException as error:
-        said = describe_error(error.args[0])
+        text = describe_error(error.args[0])
         raise EndpointError(
-            f"Where the logs begin and end could not be read from the broker: {ended(said)} Start "
+            f"Where the logs begin and end could not be read from the broker: {ended(text)} Start "
             "again when it "
             "answers."
         ) from error
@@ -82,7 +82,7 @@ def inside_the_logs(
         gap = Gap(partition, offset, logs[partition])
         if gap.log.hold(offset):
             continue
-        gap.tell(action, context.emit, context.count)
+        gap.report(action, context.emit, context.count)
         resume_at = gap.resume_at(action)
         if resume_at is None:
             raise OffsetGapError(f"{gap.text()} {_step(has_checkpoint=has_checkpoint)}")
@@ -97,9 +97,9 @@ def in_new_logs(
     logs: Logs,
     context: IntakeContext,
     *,
-    told: Collection[TopicPartition],
+    reported: Collection[TopicPartition],
 ) -> dict[TopicPartition, int]:
-    """Return where those begin whose checkpoint is of another log, for `reasons`; `told` of whom it was.
+    """Return where those begin whose checkpoint is of another log, for `reasons`; `reported` of whom it was.
 
     Spark's source notices it by itself and reads the new log from its beginning; here the group is taken
     there. Raises `OffsetGapError` by `on_out_of_range`.
@@ -107,8 +107,8 @@ def in_new_logs(
     action, found = context.on_out_of_range, {}
     for partition, reason in sorted(reasons.items()):
         another = AnotherLog(partition, positions[partition], reason, logs[partition])
-        if partition not in told:
-            another.tell(action, context.emit, context.count)
+        if partition not in reported:
+            another.report(action, context.emit, context.count)
         if another.resume_at(action) is None:
             raise another.error(_step(has_checkpoint=True))
         found[partition] = logs[partition].start

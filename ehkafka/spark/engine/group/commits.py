@@ -18,7 +18,7 @@ from ehkafka.progress.commit_errors import CommitError, classify
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import NOTHING_KNOWN
 from ehkafka.spark.engine.group.advance import is_another_log, position_after
-from ehkafka.spark.engine.group.ownership import LOOK_TIMEOUT_S
+from ehkafka.spark.engine.group.ownership import CHECK_TIMEOUT_S
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ehkafka.progress.metadata import LogFacts
     from ehkafka.records import TopicPartition
     from ehkafka.spark.engine.group.judge import Commit
-    from ehkafka.spark.engine.group.ownership import Holding
+    from ehkafka.spark.engine.group.ownership import GroupWatch
     from ehkafka.spark.engine.tasks.results import LastRecord
     from ehkafka.spark.source.offsets import StreamOffset
 
@@ -41,7 +41,7 @@ AGAIN_S = 0.2
 # How long a run that begins waits for the answer of one whose mark it found: three of its looks. Over a slow
 # broker it is three looks of our own, since the other one has to look and to commit as slowly.
 SETTLE_S = 3.5
-SETTLE_LOOKS = 3
+SETTLE_CHECKS = 3
 _NOT_YET = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -54,14 +54,14 @@ class Commits:
     """What a run has committed and is to commit. Without marks where they would be too long."""
 
     def __init__(
-        self, context: IntakeContext, consumer: Consumer, holding: Holding, *, whose: str, bytes_max: int
+        self, context: IntakeContext, consumer: Consumer, ownership: GroupWatch, *, whose: str, bytes_max: int
     ) -> None:
         """`whose` names the group for people; `bytes_max` is how long a commit's metadata may be."""
         self._context = context
         self._consumer = consumer
-        self._holding = holding
+        self._ownership = ownership
         self._whose = whose
-        self._mark = holding.mark
+        self._mark = ownership.mark
         self._bytes_max = bytes_max
         # What the last finished batch reached, by partition.
         self._positions: dict[TopicPartition, Position] = {}
@@ -89,9 +89,9 @@ class Commits:
             self._begin_epoch(partition, position, offset)
         self._commit_first(found, timeout_s)
         keeps_marks = self._learn_marks(timeout_s)
-        if self._holding.may_meet:
+        if self._ownership.may_meet:
             self._settle(timeout_s)
-        self._holding.settled()
+        self._ownership.settled()
         return keeps_marks
 
     def note(self, ended: StreamOffset, lasts: Mapping[TopicPartition, LastRecord] | None) -> None:
@@ -121,17 +121,17 @@ class Commits:
         if ledger.in_flight is not None or self.lost() is not None:
             return
         is_due = ledger.due(time.monotonic(), 0)
-        if self._holding.is_due(soon=is_due) and self._look() and (is_due or self._owes_marks()):
+        if self._ownership.is_due(soon=is_due) and self._check() and (is_due or self._owes_marks()):
             self._context.committer.send(self._consumer, self._positions, 0)
 
     def lost(self) -> EhkafkaError | None:
         """Return why nothing more can be committed: the group is somebody else's, or denied to us."""
-        if self._holding.lost is not None or self.fatal is not None:
-            return self._holding.lost or self.fatal
+        if self._ownership.lost is not None or self.fatal is not None:
+            return self._ownership.lost or self.fatal
         committer = self._context.committer
-        if committer.trouble is None or committer.is_transient:
+        if committer.problem is None or committer.is_transient:
             return None
-        return self._in_use(f"the broker refuses our commits ({committer.trouble})")
+        return self._in_use(f"the broker refuses our commits ({committer.problem})")
 
     def finish(self, timeout_s: float) -> list[TopicPartition]:
         """Commit what the last batch reached; return the partitions whose commit is not known to be made.
@@ -148,19 +148,19 @@ class Commits:
             if left_s <= 0:
                 break
             # A slow broker's answer is worth half of the time: the commit needs the other half.
-            if ledger.in_flight is None and self._look(min(left_s, max(LOOK_TIMEOUT_S, left_s / 2))):
+            if ledger.in_flight is None and self._check(min(left_s, max(CHECK_TIMEOUT_S, left_s / 2))):
                 left_s = max(0.1, ends_s - time.monotonic())
                 self._context.committer.commit_within(self._consumer, self._positions, left_s)
                 if not self._context.committer.await_answer(0.0):
                     break  # that commit has the client still
             if ledger.dirty(self._positions):
                 self._consumer.consume(1, min(max(0.0, left_s), AGAIN_S))
-        return [] if self._holding.lost is not None else self._late()
+        return [] if self._ownership.lost is not None else self._late()
 
     @property
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """What the last commit failed of; None since one was acknowledged."""
-        return self._context.committer.trouble
+        return self._context.committer.problem
 
     def _begin_epoch(self, partition: TopicPartition, position: Position, committed: int | None) -> None:
         self._context.ledger.assigned(partition, position.epoch, None)
@@ -170,7 +170,7 @@ class Commits:
 
     def _marked(self, position: Position) -> Position:
         # Whether there are marks is settled at the start: the last ones are a letter longer.
-        if len(self._holding.mark.text) > self._bytes_max:
+        if len(self._ownership.mark.text) > self._bytes_max:
             return position
         text = self._mark.beside(position.next_offset, position.facts, self._bytes_max)
         return position._replace(metadata=text)
@@ -200,19 +200,19 @@ class Commits:
             time.sleep(AGAIN_S)
 
     def _refuse_moved(self, found: Mapping[TopicPartition, Commit], ends_s: float) -> None:
-        while not self._holding.refuse_moved(self._consumer, found, self._positions):
+        while not self._ownership.refuse_moved(self._consumer, found, self._positions):
             self._give_up_after(ends_s)
             self._consumer.consume(1, AGAIN_S)
 
     def _refusal(self) -> KafkaError | None:
         error, answers = self._context.committer.commit_once(self._consumer, self._positions)
-        told = [error, *(answer.error for answer in answers)]
-        return next((one for one in told if one is not None), None)
+        reported = [error, *(answer.error for answer in answers)]
+        return next((one for one in reported if one is not None), None)
 
     def _learn_marks(self, timeout_s: float) -> bool:
         ends_s = time.monotonic() + timeout_s
         while True:
-            keeps = self._holding.learn_marks(self._consumer, self._context.ledger, self._positions)
+            keeps = self._ownership.learn_marks(self._consumer, self._context.ledger, self._positions)
             if keeps is not None:
                 return keeps
             self._give_up_after(ends_s)
@@ -223,17 +223,17 @@ class Commits:
 
         A look that failed is no silence: the other run may not have reached the broker, either.
         """
-        begun_s = looked_s = time.monotonic()
+        begun_s = checked_s = time.monotonic()
         ends_s = begun_s + timeout_s
         answered = 0
-        while answered < SETTLE_LOOKS or looked_s < begun_s + SETTLE_S:
+        while answered < SETTLE_CHECKS or checked_s < begun_s + SETTLE_S:
             self._consumer.consume(1, AGAIN_S)
-            looked_s = time.monotonic()
-            self._look()
-            if self._holding.lost is not None:
-                raise self._holding.lost
+            checked_s = time.monotonic()
+            self._check()
+            if self._ownership.lost is not None:
+                raise self._ownership.lost
             answered += 1
-            if not self._holding.has_seen:
+            if not self._ownership.has_seen:
                 self._give_up_after(ends_s)
                 begun_s, answered = time.monotonic(), 0
 
@@ -244,9 +244,9 @@ class Commits:
                 "Nothing was started: look at the broker and the network, and start again."
             )
 
-    def _look(self, timeout_s: float | None = None) -> bool:
+    def _check(self, timeout_s: float | None = None) -> bool:
         """Look who else commits; tell whether we may."""
-        again = self._holding.look(self._consumer, self._context.ledger, self._positions, timeout_s)
+        again = self._ownership.check(self._consumer, self._context.ledger, self._positions, timeout_s)
         for partition in again or ():
             self._context.ledger.assigned(partition, self._positions[partition].epoch, None)
         self._overwritten |= again or frozenset()

@@ -64,9 +64,9 @@ class Disproof:
         try:
             return read_witnesses(consumer, {p: offset for p, (offset, _) in witnesses.items()})
         except KafkaException as error:
-            said = describe_error(error.args[0])
+            text = describe_error(error.args[0])
             raise EndpointError(
-                f"Whether the topics are still the same could not be read from the broker: {ended(said)} "
+                f"Whether the topics are still the same could not be read from the broker: {ended(text)} "
                 "Start again when it answers."
             ) from error
         finally:

@@ -34,7 +34,7 @@ from ehkafka.spark.engine.group.commits import Commits, in_use, with_step
 from ehkafka.spark.engine.group.disproof import Disproof
 from ehkafka.spark.engine.group.judge import Commit
 from ehkafka.spark.engine.group.marks import Mark
-from ehkafka.spark.engine.group.ownership import Holding
+from ehkafka.spark.engine.group.ownership import GroupWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ehkafka.telemetry.bus import EventBus
 
 MEMBERS_S = 5.0
-CREDENTIAL_LOOK_S = 0.5
+CREDENTIAL_CHECK_S = 0.5
 # How long a last commit that came too late may keep the client from being closed.
 ANSWER_S = 5.0
 _NAMED = 3
@@ -80,7 +80,7 @@ class Group:
             fail=self._take_fatal,
             worker_died=lambda _error: None,
             user_code_failed=lambda _where, _error: None,
-            leave_now=lambda: False,
+            exit_now=lambda: False,
             middleware=(),
             on_error=None,
             worker_set_up=None,
@@ -103,7 +103,7 @@ class Group:
         )
         self._consumer: Consumer | None = None
         self._is_open = False
-        self._next_credential_look_s = 0.0
+        self._next_credential_check_s = 0.0
         # What the group had committed at `begin`, of partitions with a commit.
         self.committed: dict[TopicPartition, Commit] = {}
         # Those of them whose commit is known to be of another log: it decides nothing.
@@ -121,7 +121,7 @@ class Group:
         properties.pop("group.instance.id", None)
         self._consumer = self._reach.open(
             properties,
-            hear=lambda _consumer, _error: self._is_open,
+            on_error=lambda _consumer, _error: self._is_open,
             on_commit=self._context.committer.on_commit,
             throttle_cb=self._context.throttle.heard,
         )
@@ -164,7 +164,7 @@ class Group:
                 for one in standing.finished.keys() & self._logs.keys()
             }
         )
-        return in_new_logs(standing.finished, reasons, self._logs, self._context, told=self.disproved)
+        return in_new_logs(standing.finished, reasons, self._logs, self._context, reported=self.disproved)
 
     def refuse_members(self) -> None:
         """Raise `GroupInUseError` where the broker tells of members; `claim` is the proof."""
@@ -188,9 +188,11 @@ class Group:
         starts = inside_the_logs(starts, self._logs, self._context, has_checkpoint=goes_on)
         mark = Mark(self.run, checkpoint)
         found = [Mark.read(commit.metadata) for commit in self.committed.values()]
-        holding = Holding(mark, [one for one in found if one is not None], self._whose, self._bus.emit)
+        ownership = GroupWatch(mark, [one for one in found if one is not None], self._whose, self._bus.emit)
         bytes_max = metadata_bytes_max(self._parts.settings, is_event_hubs=self._parts.endpoint.is_event_hubs)
-        self._commits = Commits(self._context, self._opened, holding, whose=self._whose, bytes_max=bytes_max)
+        self._commits = Commits(
+            self._context, self._opened, ownership, whose=self._whose, bytes_max=bytes_max
+        )
         connect_s = self._parts.settings.connect_s
         keeps_marks = self._commits.take(starts, self.committed, connect_s, facts=self._facts)
         return Claimed(starts, keeps_marks)
@@ -204,8 +206,8 @@ class Group:
     def serve(self, timeout_s: float) -> None:
         """Let the client's callbacks through, use a new key, and commit what is due."""
         now_s = time.monotonic()
-        if now_s >= self._next_credential_look_s:
-            self._next_credential_look_s = now_s + CREDENTIAL_LOOK_S
+        if now_s >= self._next_credential_check_s:
+            self._next_credential_check_s = now_s + CREDENTIAL_CHECK_S
             self._credential.apply()
         self.commits.serve(timeout_s)
 

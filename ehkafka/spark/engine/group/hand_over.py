@@ -63,7 +63,7 @@ def check_hand_over(
         if not _is_ours(partition, commit, standing, whose)
     }
     if moved:
-        raise ConfigurationError(_said(whose, standing, moved))
+        raise ConfigurationError(_described(whose, standing, moved))
     return {
         partition: offset
         for partition, offset in standing.finished.items()
@@ -85,7 +85,7 @@ def _is_ours(partition: TopicPartition, commit: Commit, standing: Standing, whos
     return is_an_end and not (whose.keeps_marks or commit.metadata)
 
 
-def _said(whose: Whose, standing: Standing, moved: Mapping[TopicPartition, Commit]) -> str:
+def _described(whose: Whose, standing: Standing, moved: Mapping[TopicPartition, Commit]) -> str:
     shown = ", ".join(
         f"{partition}: checkpoint {standing.finished.get(partition, 'none')}, group {commit.offset}"
         for partition, commit in sorted(moved.items())[:_NAMED]

@@ -28,7 +28,7 @@ class Commit(NamedTuple):
     metadata: str
 
 
-class Verdict(NamedTuple):
+class Ownership(NamedTuple):
     """What follows of a look.
 
     `again`: partitions whose commit is to be made anew. `challenger`: another run that has begun and gives
@@ -75,7 +75,7 @@ def _takes_nothing_away(commit: Commit, start: Position, run: str) -> bool:
 
 
 @dataclass(slots=True)
-class Holder:
+class Claim:
     """One run's claim to a group. `before` are the runs whose marks it found when it began."""
 
     mark: Mark
@@ -92,7 +92,7 @@ class Holder:
         found: Mapping[TopicPartition, Commit],
         ours: Mapping[TopicPartition, Position],
         wanted: Mapping[TopicPartition, Position],
-    ) -> Verdict:
+    ) -> Ownership:
         """Compare what the group has with what the broker has acknowledged to us, nothing being under way.
 
         `wanted` is what was sent last, or is to be sent: an answer may have been lost.
@@ -119,24 +119,24 @@ class Holder:
                 again.add(partition)
         is_sure = any(self._moved.get(partition) == commit for partition, commit in moved.items())
         self._moved = moved
-        verdict = self._others(others, frozenset(again), went_on - set(self.before))
-        return verdict._replace(moved=moved, is_sure=is_sure)
+        ownership = self._others(others, frozenset(again), went_on - set(self.before))
+        return ownership._replace(moved=moved, is_sure=is_sure)
 
     def _others(
         self,
         others: Mapping[str, set[TopicPartition]],
         again: frozenset[TopicPartition],
         went_on: Collection[str],
-    ) -> Verdict:
+    ) -> Ownership:
         challenger = None
         for run, partitions in others.items():
             if self.is_new or run in self._answered or run in went_on:
-                return Verdict(lost_to=run)
+                return Ownership(lost_to=run)
             if run not in self.before:
                 self._answered.add(run)
                 challenger = run
             again |= partitions
-        return Verdict(again, challenger)
+        return Ownership(again, challenger)
 
     def _is_ours(self, commit: Commit, acknowledged: Position, wanted: Position) -> bool:
         if not self.keeps_marks:

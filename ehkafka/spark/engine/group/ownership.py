@@ -15,9 +15,9 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import GroupInUseError
-from ehkafka.events import ConnectionTrouble
+from ehkafka.events import ConnectionProblem
 from ehkafka.records import TopicPartition
-from ehkafka.spark.engine.group.judge import Commit, Holder, moved_since
+from ehkafka.spark.engine.group.judge import Claim, Commit, moved_since
 from ehkafka.spark.engine.group.marks import Mark
 
 if TYPE_CHECKING:
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 
     from ehkafka.events import Event
     from ehkafka.progress.ledger import CommitLedger, Position
-    from ehkafka.spark.engine.group.judge import Verdict
+    from ehkafka.spark.engine.group.judge import Ownership
 
     Positions = Mapping[TopicPartition, Position]
 
 _LOG = logging.getLogger("ehkafka.spark")
 # From one look at the group's commits to the next, and how long one may take: twice as long after each that
 # failed, twice what it took after one that did not. It holds up the thread that has to notice a stop.
-LOOK_S = 1.0
-LOOK_TIMEOUT_S = 3.0
-LOOK_TIMEOUT_MAX_S = 12.0
+CHECK_S = 1.0
+CHECK_TIMEOUT_S = 3.0
+CHECK_TIMEOUT_MAX_S = 12.0
 # What has to be committed is looked for sooner.
-LOOK_AGAIN_S = 0.25
+CHECK_AGAIN_S = 0.25
 _NAMED = 3
 
 
-class Holding:
+class GroupWatch:
     """What a run knows of others in its group. One thread at a time."""
 
     def __init__(self, mark: Mark, found: Iterable[Mark], group: str, emit: Callable[[Event], None]) -> None:
@@ -50,12 +50,12 @@ class Holding:
         self.mark = mark
         # Those that did not end in good order may still run.
         self.may_meet = sorted({one.run for one in found if not one.has_ended})
-        self._holder = Holder(mark, frozenset(one.run for one in found))
+        self._claim = Claim(mark, frozenset(one.run for one in found))
         self._group = group
         self._emit = emit
-        self._looked_s = float("-inf")
+        self._checked_s = float("-inf")
         # How long the next look may take.
-        self.timeout_s = LOOK_TIMEOUT_S
+        self.timeout_s = CHECK_TIMEOUT_S
         # Whether the last look was answered.
         self.has_seen = False
         # Set once: the group is somebody else's, and nothing is committed any more.
@@ -63,11 +63,11 @@ class Holding:
 
     def is_due(self, *, soon: bool) -> bool:
         """Tell whether it is time for a look; `soon`: something is to be committed."""
-        return time.monotonic() >= self._looked_s + (LOOK_AGAIN_S if soon else LOOK_S)
+        return time.monotonic() >= self._checked_s + (CHECK_AGAIN_S if soon else CHECK_S)
 
     def settled(self) -> None:
         """Take the group as ours: from now on newcomers give way."""
-        self._holder.is_new = False
+        self._claim.is_new = False
 
     def refuse_moved(
         self, consumer: Consumer, before: Mapping[TopicPartition, Commit], starts: Positions
@@ -84,19 +84,19 @@ class Holding:
         """Find out from the first commit whether the broker gives marks back; None: it did not answer."""
         stored = _stored(ledger, wanted)
         if not any(position.metadata for position in stored.values()):
-            self._holder.keeps_marks = False  # they are too long, or were refused
+            self._claim.keeps_marks = False  # they are too long, or were refused
             return False
         found = self._read(consumer, list(stored), self.timeout_s)
         if found is None:
             return None
-        self._holder.keeps_marks = all(
+        self._claim.keeps_marks = all(
             Mark.read(commit.metadata) is not None
             for partition, commit in found.items()
             if commit.offset == stored[partition].next_offset
         )
-        return self._holder.keeps_marks
+        return self._claim.keeps_marks
 
-    def look(
+    def check(
         self,
         consumer: Consumer,
         ledger: CommitLedger,
@@ -107,14 +107,14 @@ class Holding:
 
         Only while no commit is under way. `wanted` is what is to be committed by now.
         """
-        self._looked_s = time.monotonic()
+        self._checked_s = time.monotonic()
         stored = _stored(ledger, wanted)
         found = self._read(consumer, list(stored), self.timeout_s if timeout_s is None else timeout_s)
         if found is None:
             return None
-        verdict = self._holder.judge(found, stored, wanted)
-        self._tell(verdict, {one: stored[one].next_offset for one in verdict.moved})
-        return verdict.again if verdict.may_commit else None
+        ownership = self._claim.judge(found, stored, wanted)
+        self._report(ownership, {one: stored[one].next_offset for one in ownership.moved})
+        return ownership.again if ownership.may_commit else None
 
     def _read(
         self, consumer: Consumer, partitions: list[TopicPartition], timeout_s: float
@@ -129,30 +129,30 @@ class Holding:
             answers, errors = [], [failed.args[0]]
         self.has_seen = not errors
         if errors:
-            self.timeout_s = min(2 * self.timeout_s, LOOK_TIMEOUT_MAX_S)
-            self._emit(ConnectionTrouble(errors[0].name(), describe_error(errors[0]), fatal=False))
+            self.timeout_s = min(2 * self.timeout_s, CHECK_TIMEOUT_MAX_S)
+            self._emit(ConnectionProblem(errors[0].name(), describe_error(errors[0]), fatal=False))
             return None
         # Else each second look at a slow broker would be given up.
         took_s = time.monotonic() - asked_s
-        self.timeout_s = min(max(LOOK_TIMEOUT_S, 2 * took_s), LOOK_TIMEOUT_MAX_S)
+        self.timeout_s = min(max(CHECK_TIMEOUT_S, 2 * took_s), CHECK_TIMEOUT_MAX_S)
         return {
             TopicPartition(one.topic, one.partition): Commit(one.offset, one.metadata or "")
             for one in answers
         }
 
-    def _tell(self, verdict: Verdict, ours: Mapping[TopicPartition, int]) -> None:
-        if verdict.challenger is not None:
+    def _report(self, ownership: Ownership, ours: Mapping[TopicPartition, int]) -> None:
+        if ownership.challenger is not None:
             _LOG.warning(
                 "%s: another run on Spark, %s, has begun with it, while this one, %s, runs. This one goes "
                 "on, and the other one is refused.",
                 self._group,
-                verdict.challenger,
+                ownership.challenger,
                 self.mark.run,
             )
-        if verdict.lost_to is not None:
-            self.lost = self._in_use_by(verdict.lost_to)
-        elif verdict.is_sure:
-            self.lost = self._moved(verdict.moved, ours)
+        if ownership.lost_to is not None:
+            self.lost = self._in_use_by(ownership.lost_to)
+        elif ownership.is_sure:
+            self.lost = self._moved(ownership.moved, ours)
 
     def _in_use_by(self, other: str) -> GroupInUseError:
         return GroupInUseError(
@@ -193,8 +193,8 @@ def _stored(ledger: CommitLedger, wanted: Positions) -> dict[TopicPartition, Pos
     return {partition: position for partition, position in known.items() if position is not None}
 
 
-def _listed(partitions: Collection[TopicPartition], said: Callable[[TopicPartition], str]) -> str:
-    shown = ", ".join(f"{partition}: {said(partition)}" for partition in sorted(partitions)[:_NAMED])
+def _listed(partitions: Collection[TopicPartition], text: Callable[[TopicPartition], str]) -> str:
+    shown = ", ".join(f"{partition}: {text(partition)}" for partition in sorted(partitions)[:_NAMED])
     return shown + (f" and {len(partitions) - _NAMED} more" if len(partitions) > _NAMED else "")
 
 

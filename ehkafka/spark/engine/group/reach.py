@@ -47,7 +47,7 @@ ADVICE_FOR_COMMAND = (
 )
 
 
-def way_in_options(
+def reach_options(
     endpoint: Endpoint,
     given: Mapping[str, str],
     environ: Mapping[str, str] | None = None,

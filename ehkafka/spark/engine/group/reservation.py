@@ -1,6 +1,6 @@
 """Which groups this process has on Spark: a second run of the same group and topic is refused at once.
 
-Any thread. Runs of other processes are told by their marks (`judge`).
+Any thread. Runs of other processes are known by their marks (`judge`).
 """
 
 from __future__ import annotations

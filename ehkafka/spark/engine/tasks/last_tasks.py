@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Twice what Spark takes by default.
 TIMEOUT_S = 8.0
-LOOK_S = 0.05
+CHECK_S = 0.05
 # Of a query's jobs, those whose tasks may run still: it has one at a time.
 _LAST_JOBS = 2
 
@@ -43,7 +43,7 @@ def await_tasks(query: StreamingQuery, wait: Callable[[float], None], timeout_s:
                 timeout_s,
             )
             return
-        wait(LOOK_S)
+        wait(CHECK_S)
 
 
 def _running(tracker: Any, group: str) -> int:

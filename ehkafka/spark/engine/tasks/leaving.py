@@ -28,7 +28,7 @@ def end_process_after_task(left: Sequence[str]) -> bool:
 
     False where Spark's daemon is not the one that is known: then the task must raise instead.
     """
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - who runs this task is told by nothing else
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - nothing else shows who runs this task
     while frame is not None and not _is_daemon(frame):
         frame = frame.f_back
     if frame is None:

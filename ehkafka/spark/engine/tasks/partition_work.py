@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.errors import EhkafkaError, said
+from ehkafka.errors import EhkafkaError, describe
 from ehkafka.spark.engine.tasks.results import PartitionResult
 from ehkafka.wording import ended
 
@@ -49,7 +49,7 @@ class PartitionWork:
             except (Exception, SystemExit) as error:
                 raise EhkafkaError(
                     f"Opening {self.partition} failed in handler {self._route.handler!r}: "
-                    f"{ended(said(error))} Its "
+                    f"{ended(describe(error))} Its "
                     "records were not handled. Fix the class."
                 ) from error
         with self._route.exchange.locked() as dispatcher:

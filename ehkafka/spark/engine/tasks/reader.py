@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pyspark.sql.datasource import DataSource
 
 from ehkafka.errors import EhkafkaError, OffsetGapError
-from ehkafka.spark.engine.failures import as_told
+from ehkafka.spark.engine.failures import as_reported
 from ehkafka.spark.engine.tasks.leaving import end_process_after_task
 from ehkafka.spark.engine.tasks.results import SCHEMA, as_arrow, failed_task
 from ehkafka.spark.engine.tasks.shipment import unpack
@@ -113,7 +113,7 @@ class EngineReader(SourceStreamReader):
             work = TaskWork(shipment, options.endpoint.endpoint(), pieces)
             results = _run(work, messages(options, pieces))
         except EhkafkaError as error:
-            raise as_told(error) from error.__cause__
+            raise as_reported(error) from error.__cause__
         return iter([as_arrow(results)])
 
 
@@ -129,11 +129,11 @@ def _run(work: TaskWork, batches: Iterator[Any]) -> list[PartitionResult]:
         failure = work.failure or (error if isinstance(error, OffsetGapError) else None)
         if failure is None:
             raise
-        if work.left_behind and not end_process_after_task(work.left_behind):
+        if work.still_running and not end_process_after_task(work.still_running):
             raise failure from failure.__cause__
         return [failed_task(failure)]
-    if work.left_behind:
-        end_process_after_task(work.left_behind)
+    if work.still_running:
+        end_process_after_task(work.still_running)
     return results
 
 

@@ -57,7 +57,7 @@ class LastRecord:
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """What a batch's tasks told together."""
+    """What a batch's tasks reported together."""
 
     counts: Mapping[str, int]
     lasts: Mapping[TopicPartition, LastRecord]
@@ -87,7 +87,7 @@ def as_arrow(results: Sequence[PartitionResult]) -> RecordBatch:
 
 
 def failure_in(rows: Iterable[Mapping[str, Any]]) -> EhkafkaError | None:
-    """Return what stopped a batch, the first one told; None where all of it was handled."""
+    """Return what stopped a batch, the first one reported; None where all of it was handled."""
     return next((failure_of(row["failure"]) for row in rows if row["failure"]), None)
 
 

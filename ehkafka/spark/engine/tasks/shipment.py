@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.errors import ConfigurationError, said
+from ehkafka.errors import ConfigurationError, describe
 from ehkafka.intake.context import PartitionHooks
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.settings import Settings
@@ -111,9 +111,9 @@ def unpack(packed: bytes) -> Shipment:
         ) from error
     except Exception as error:
         raise ConfigurationError(
-            f"Spark's executors cannot take the app over: {ended(said(error).rstrip('.'))} They import its "
-            "modules, so what those read has to be there too: a variable by spark.executorEnv.NAME, or in "
-            "the machines' own environment if it is secret."
+            f"Spark's executors cannot take the app over: {ended(describe(error).rstrip('.'))} They "
+            "import its modules; what those read has to be there too: a variable by spark.executorEnv.NAME, "
+            "or in the machines' own environment if it is secret."
         ) from error
     assert isinstance(shipment, Shipment)
     return shipment
@@ -132,11 +132,11 @@ def _unpicklable(shipment: Shipment, error: Exception) -> ConfigurationError:
             _dumps(part)
         except Exception as own:
             return ConfigurationError(
-                f"{name} cannot be sent to Spark's executors: {ended(said(own))} It is sent with whatever it "
+                f"{name} cannot be sent to Spark's executors: {ended(describe(own))} It is sent with what it "
                 "refers to: open connections, locks and the like in on_worker_start or inside of the "
                 "function, or put it into a module that the executors can import."
             )
-    return ConfigurationError(f"The app cannot be sent to Spark's executors: {ended(said(error))}")
+    return ConfigurationError(f"The app cannot be sent to Spark's executors: {ended(describe(error))}")
 
 
 def _dumps(thing: object) -> bytes:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.dispatcher import Dispatcher
 
 # Between two looks at deadlines, deferred records and lanes that nothing would ever end.
-LOOK_S = 0.5
+CHECK_S = 0.5
 
 
 class TaskWatch:
@@ -38,7 +38,7 @@ class TaskWatch:
         *,
         stuck_s: float,
         running: Callable[[], Iterable[tuple[Route, Assignment]]],
-        look_at_letters: Callable[[], object],
+        check_letters: Callable[[], object],
         emit: Callable[[Event], None],
         fail: Callable[[EhkafkaError], None],
         now_s: float,
@@ -47,24 +47,24 @@ class TaskWatch:
         self._routes = routes
         self._ages = ages
         self._fail = fail
-        self._look_at_letters = look_at_letters
+        self._check_letters = check_letters
         self._stuck = StuckWatch(routes, stuck_s, running, emit, now_s)
         self._next_s = now_s
 
-    def look(self, now_s: float) -> None:
+    def check(self, now_s: float) -> None:
         """Look, unless that was done a moment ago."""
         if now_s < self._next_s:
             return
-        self._next_s = now_s + LOOK_S
+        self._next_s = now_s + CHECK_S
         if self._ages is not None:
-            self._ages.look()
-        self._stuck.look(now_s)
-        self._look_at_letters()
+            self._ages.check()
+        self._stuck.check(now_s)
+        self._check_letters()
         for route in self._routes:
-            self._look_at_deadlines(route)
-            self._look_for_endless(route)
+            self._check_deadlines(route)
+            self._check_endless(route)
 
-    def _look_at_deadlines(self, route: Route) -> None:
+    def _check_deadlines(self, route: Route) -> None:
         if route.deferrals is not None:
             for head in route.deferrals.take_expired():
                 head.expire()
@@ -78,7 +78,7 @@ class TaskWatch:
                 )
             )
 
-    def _look_for_endless(self, route: Route) -> None:
+    def _check_endless(self, route: Route) -> None:
         """Fail the task for a lane that waits for what no batch can wait for: a command, or a restart."""
         with route.exchange.locked() as dispatcher:
             endless = _endless(dispatcher)
@@ -96,7 +96,7 @@ class TaskWatch:
 
 def _endless(dispatcher: Dispatcher) -> tuple[str, Hashable, str] | None:
     """Return place, key and reason of a head that nothing in its batch will free. Caller has the lock."""
-    diverting = dispatcher.verdicts.diverting
+    diverting = dispatcher.decisions.diverting
     for lane, hold in dispatcher.holds.held.items():
         if hold.due_s is None and lane not in diverting and lane.head is not None:
             reason = getattr(hold.decision, "reason", "")

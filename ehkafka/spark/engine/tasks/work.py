@@ -5,7 +5,7 @@ engine: it receives, watches, and never calls a handler. Workers, lanes, failure
 the local engine's own. It commits nothing: whether the batch counts is decided on the driver.
 
 Handlers that still run when the task fails are waited for, within `stop_s`; what runs even then is in
-`left_behind`, and its process must not take another task.
+`still_running`, and its process must not take another task.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ehkafka.errors import EhkafkaError, said
+from ehkafka.errors import EhkafkaError, describe
 from ehkafka.events import UserCodeFailed, UserCodeLeft
 from ehkafka.intake.max_age import AgeLimits
 from ehkafka.recovery.failures import StopWords
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     Batches = Iterable[tuple[Piece, Sequence[Message]]]
 
 # Between two looks while records are handled: what wakes, retries and ends them is seen this late at most.
-LOOK_S = 1e-3
+CHECK_S = 1e-3
 LETTERS_S = 0.5
 _STOP_WORDS = StopWords(
     kept="Nothing of its batch was committed; all of it is handled again at the next start",
@@ -63,7 +63,7 @@ class TaskWork:
         # Until when a failed task waits for its handlers.
         self._ends_s: float | None = None
         # What of the user's still ran when `run` ended: threads, and records that wait for an answer.
-        self.left_behind: tuple[str, ...] = ()
+        self.still_running: tuple[str, ...] = ()
         assembly = Assembly(
             endpoint=endpoint,
             settings=settings,
@@ -71,7 +71,7 @@ class TaskWork:
             fail=self._fail,
             worker_died=lambda error: self._fail(death_of("A worker thread", error)),
             user_code_failed=lambda where, error: self._bus.emit(UserCodeFailed.of(where, error)),
-            leave_now=lambda: False,
+            exit_now=lambda: False,
             middleware=shipment.middleware,
             on_error=shipment.on_error,
             worker_set_up=shipment.worker_set_up,
@@ -98,7 +98,7 @@ class TaskWork:
             self._ages,
             stuck_s=settings.stuck_s,
             running=self._running,
-            look_at_letters=self._letters.look,
+            check_letters=self._letters.check,
             emit=self._bus.emit,
             fail=self._fail,
             now_s=time.monotonic(),
@@ -143,7 +143,7 @@ class TaskWork:
             route.workers.start()
         except (Exception, SystemExit) as error:
             raise EhkafkaError(
-                f"on_worker_start failed for handler {route.handler!r}: {ended(said(error))} No record "
+                f"on_worker_start failed for handler {route.handler!r}: {ended(describe(error))} No record "
                 "of its task "
                 "was handled. Fix the hook."
             ) from error
@@ -153,7 +153,7 @@ class TaskWork:
         for some in work.slices(messages):
             while self._is_full():
                 self._turn()
-                time.sleep(LOOK_S)
+                time.sleep(CHECK_S)
             work.receive(some)
             self._turn()
         if not messages:
@@ -173,7 +173,7 @@ class TaskWork:
             route.exchange.hurry()
         self._turn()
         while any(route.dispatcher.unfinished_records for route in self._routes):
-            time.sleep(LOOK_S)
+            time.sleep(CHECK_S)
             self._turn()
 
     def _turn(self) -> None:
@@ -185,7 +185,7 @@ class TaskWork:
                 with route.exchange.locked() as dispatcher:
                     dispatcher.holds.unpark_due(now_s)
             route.exchange.watch()
-        self._watch.look(now_s)
+        self._watch.check(now_s)
         if self._failure is not None:
             raise self._failure
 
@@ -201,7 +201,7 @@ class TaskWork:
         while not all(work.is_drained() for work in self._work.values()) and time.monotonic() < self._ends_s:
             for route in self._routes:
                 route.exchange.settle()
-            time.sleep(LOOK_S)
+            time.sleep(CHECK_S)
         self._close_partitions()
         for route in self._routes:
             if isinstance(route.workers, Cancelling):
@@ -212,14 +212,14 @@ class TaskWork:
             if (error := work.end()) is not None:
                 self._bus.emit(UserCodeFailed.of(f"closing {work.partition}", error))
             if self._ages is not None:
-                self._ages.tell(work.partition)
+                self._ages.report(work.partition)
             if self._hooks.on_revoked is not None and work in self._assigned:
                 try:
                     self._hooks.on_revoked(work.partition, "stopped")
                 except (
                     Exception,
                     SystemExit,
-                ) as failed:  # told, as the local engine does: its records are done
+                ) as failed:  # reported, as the local engine does: its records are done
                     self._bus.emit(UserCodeFailed.of("on_revoked", failed))
 
     def _leave(self) -> None:
@@ -232,9 +232,9 @@ class TaskWork:
         ]
         # Whoever was to answer them may be at it still.
         deferred = sum(len(route.deferrals.waiting) for route in self._routes if route.deferrals is not None)
-        self.left_behind = (*left, *([f"{deferred} deferred records"] if deferred else []))
-        if self.left_behind:
-            self._bus.emit(UserCodeLeft(self.left_behind))
+        self.still_running = (*left, *([f"{deferred} deferred records"] if deferred else []))
+        if self.still_running:
+            self._bus.emit(UserCodeLeft(self.still_running))
         self._bus.close(2.0)
 
     def _running(self) -> list[tuple[Route, Assignment]]:
@@ -248,7 +248,7 @@ class TaskWork:
             function(partition)
         except (Exception, SystemExit) as error:
             raise EhkafkaError(
-                f"{name} failed for {partition}: {ended(said(error))} Its records were not handled. "
+                f"{name} failed for {partition}: {ended(describe(error))} Its records were not handled. "
                 "Fix the hook."
             ) from error
 

@@ -76,13 +76,13 @@ def make_page(table: Table, follower: Follower) -> Starlette:
 
     # Plain functions: starlette runs them on its own threads, so that a query holds nobody up.
     def overview(_request: Request) -> Response:
-        return JSONResponse(answers.overview(table, time.time()) | {"trouble": follower.trouble})
+        return JSONResponse(answers.overview(table, time.time()) | {"problem": follower.problem})
 
     def home(request: Request) -> Response:
         name = request.path_params["home"]
         if not _HOME.fullmatch(name):
             return JSONResponse({"error": "no such home"}, 404)
-        return JSONResponse(answers.home(table, name, time.time()) | {"trouble": follower.trouble})
+        return JSONResponse(answers.home(table, name, time.time()) | {"problem": follower.problem})
 
     def file(name: str, status: int = 200) -> Any:
         return lambda _request: FileResponse(STATIC / name, status)

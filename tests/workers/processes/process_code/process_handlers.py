@@ -24,7 +24,7 @@ class Odd(Exception):  # noqa: N818 - a user's exception of any name
         self.code = code
 
 
-class Told(Exception):  # noqa: N818 - likewise
+class Reported(Exception):  # noqa: N818 - likewise
     """Can be rebuilt, with what it carries."""
 
     def __init__(self, code: int) -> None:
@@ -56,8 +56,8 @@ def handle(record: Any) -> None:
                 time.sleep(0.002)
         case ["odd"]:
             raise Odd(7, "an odd failure")
-        case ["told"]:
-            raise Told(7)
+        case ["reported"]:
+            raise Reported(7)
         case ["defer"]:
             record.defer()
         case ["print"]:

@@ -10,7 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.errors import EndpointError
-from ehkafka.events import ConnectionTrouble
+from ehkafka.events import ConnectionProblem
 from ehkafka.positions.finder import PositionFinder
 from ehkafka.records import TopicPartition
 
@@ -37,18 +37,18 @@ class JustMade:
         ]
 
 
-def finder(told: list[Any]) -> PositionFinder:
+def finder(reported: list[Any]) -> PositionFinder:
     """Return one whose app starts at the log's end."""
-    return PositionFinder(lambda _topic: "latest", emit=told.append, count=lambda *_: None)
+    return PositionFinder(lambda _topic: "latest", emit=reported.append, count=lambda *_: None)
 
 
 def test_a_topic_that_was_just_made_is_waited_for() -> None:
     """Five refusals in a row take a millisecond; a leader half a second later is not missed."""
-    told: list[Any] = []
+    reported: list[Any] = []
     consumer: Any = JustMade(0.5)
-    assert [begin.offset for begin in finder(told).find(consumer, [P0])] == [7]
-    assert told
-    assert not any(event.fatal for event in told if isinstance(event, ConnectionTrouble))
+    assert [begin.offset for begin in finder(reported).find(consumer, [P0])] == [7]
+    assert reported
+    assert not any(event.fatal for event in reported if isinstance(event, ConnectionProblem))
 
 
 def test_a_leader_that_never_comes_ends_the_start(monkeypatch: pytest.MonkeyPatch) -> None:

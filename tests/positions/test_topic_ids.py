@@ -15,7 +15,7 @@ ANSWERED = bytes([0xFF] * 8 + [0] * 7 + [1])
 
 
 class Admin:
-    """Describes topics as it is told to."""
+    """Describes topics as it is asked to."""
 
     def __init__(self, answers: dict[str, Any]) -> None:
         self.answers = answers

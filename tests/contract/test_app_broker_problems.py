@@ -1,4 +1,4 @@
-"""Brokers, topics and logs that go away: what the app is told, and when it ends."""
+"""Brokers, topics and logs that go away: what the app hears, and when it ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import ehkafka
-from ehkafka.events import ConnectionTrouble
+from ehkafka.events import ConnectionProblem
 
 
 def ends_with(app: Any, kind: type[ehkafka.EhkafkaError], words: str | None = None) -> Any:
@@ -21,7 +21,7 @@ def ends_with(app: Any, kind: type[ehkafka.EhkafkaError], words: str | None = No
 def test_connection_errors_reach_on_error_and_do_not_stop_the_app(
     lab: Any, recorder: Any, wait_for: Any
 ) -> None:
-    """A broker that is down is told with kind `connection`; when it is back, records flow again."""
+    """A broker that is down is reported with kind `connection`; when it is back, records flow again."""
     asked: list[Any] = []
     app = lab.app(recorder)
     app.on_error(lambda *arguments: asked.append(arguments))
@@ -97,7 +97,7 @@ def test_retention_that_overtakes_a_paused_partition_stops_the_app_and_names_the
     assert lab.committed() <= max(recorder.offsets()) + 1
 
 
-def test_trouble_with_the_connection_is_an_event_with_its_usual_cause(
+def test_problem_with_the_connection_is_an_event_with_its_usual_cause(
     lab: Any, recorder: Any, events: Any, wait_for: Any
 ) -> None:
     """The event carries librdkafka's code, its words and what usually causes it."""
@@ -106,9 +106,9 @@ def test_trouble_with_the_connection_is_an_event_with_its_usual_cause(
     app.start()
     wait_for(lambda: app.snapshot().partitions)
     lab.broker.take_down()
-    trouble = wait_for(lambda: events.of(ConnectionTrouble))[0]
-    assert trouble.code in {"_TRANSPORT", "_ALL_BROKERS_DOWN"}
-    assert "check" in trouble.error
-    assert not trouble.fatal
+    problem = wait_for(lambda: events.of(ConnectionProblem))[0]
+    assert problem.code in {"_TRANSPORT", "_ALL_BROKERS_DOWN"}
+    assert "check" in problem.error
+    assert not problem.fatal
     lab.broker.bring_up()
     app.stop()

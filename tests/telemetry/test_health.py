@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 
 from ehkafka.records import TopicPartition
+from ehkafka.telemetry.health import health_of
 from ehkafka.telemetry.snapshot import Health, PartitionSnapshot, Snapshot, Unfinished
-from ehkafka.telemetry.verdict import health_of
 
 P0 = TopicPartition("t", 0)
 PARTITION = PartitionSnapshot(P0, 1, 7, 1, 100, 0, 0, None, 1, 4, 4, 5, 4, 0, 0, False, None)
@@ -24,7 +24,7 @@ WELL = replace(
 
 def health(snapshot: Snapshot) -> Health:
     """Return its health with the default limits."""
-    options: dict[str, Any] = {"poll_silence_s": 0.0, "failure": None, "commit_trouble": None}
+    options: dict[str, Any] = {"poll_silence_s": 0.0, "failure": None, "commit_problem": None}
     return health_of(snapshot, stuck_s=300.0, unreachable_s=15.0, **options)
 
 

@@ -111,32 +111,32 @@ def test_a_source_of_another_commit_counts_for_nothing(next_offset: int) -> None
     assert find(Restore(sources=[source]), Logs(), begin(P0)) == {}
 
 
-def test_ranges_beyond_the_log_are_told_and_dropped() -> None:
+def test_ranges_beyond_the_log_are_reported_and_dropped() -> None:
     """Another log of that name; the other partition keeps its own."""
-    told: list[Any] = []
-    restore = Restore(told.append)
+    reported: list[Any] = []
+    restore = Restore(reported.append)
     found = find(restore, Logs(end=20), begin(P0, MORE), begin(P1, FEW))
     assert list(found) == [P1]
-    (ignored,) = told
+    (ignored,) = reported
     assert isinstance(ignored, ProgressIgnored)
     assert ignored.partition == P0
 
 
 def test_a_broker_that_does_not_tell_where_logs_end_costs_repeats_only() -> None:
-    """Nothing is restored, the reason is told, and the assignment goes on."""
-    told: list[Any] = []
+    """Nothing is restored, the reason is reported, and the assignment goes on."""
+    reported: list[Any] = []
     logs = Logs(error=KafkaError(KafkaError._TIMED_OUT))
-    assert find(Restore(told.append), logs, begin(P0, FEW)) == {}
-    assert "could not be read" in told[0].reason
+    assert find(Restore(reported.append), logs, begin(P0, FEW)) == {}
+    assert "could not be read" in reported[0].reason
 
 
-def test_the_same_metadata_is_told_once() -> None:
+def test_the_same_metadata_is_reported_once() -> None:
     """A partition that comes again and again with the same foreign text is one warning."""
-    told: list[Any] = []
-    restore = Restore(told.append)
+    reported: list[Any] = []
+    restore = Restore(reported.append)
     for text in ("theirs", "theirs", "theirs, too"):
         find(restore, Logs(), begin(P0, text=text))
-    assert len(told) == 2
+    assert len(reported) == 2
 
 
 def test_foreign_metadata_fails_where_that_is_asked_for() -> None:
@@ -163,12 +163,12 @@ def test_what_is_stored_is_what_was_understood() -> None:
 
 def test_a_group_that_was_moved_restores_nothing_from_anywhere() -> None:
     """An operator moved it to the very offset of an old copy: all from there on is handled again."""
-    told: list[Any] = []
+    reported: list[Any] = []
     source = Source(p0=Progress(10, 0, MORE, None))
-    restore = Restore(told.append, sources=[source], on_foreign="fail")
+    restore = Restore(reported.append, sources=[source], on_foreign="fail")
     assert find(restore, Logs(), begin(P0, text=MOVED)) == {}
     assert find(restore, Logs(), begin(P0, text=f"{ON_SPARK}-.runs.-.host-1")) == {}
-    assert told == []
+    assert reported == []
     # A source hears of it all the same: it may hold ranges that are to go.
     assert source.asked == [{P0: GroupCommit(10, is_ours=False)}] * 2
     assert P0 in find(restore, Logs(), begin(P0))

@@ -1,4 +1,4 @@
-"""The letter office with a producer that does as a test says: retries, refusals, replacement, and the end."""
+"""`TopicLetters` with a producer that does as a test says: retries, refusals, replacement, and the end."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.events import ConnectionTrouble, DeadLetterFailed, RecordDeadLettered
+from ehkafka.events import ConnectionProblem, DeadLetterFailed, RecordDeadLettered
 from ehkafka.lanes.decision import HoldHead
 from ehkafka.records import Outcome
-from ehkafka.recovery.letters.function import FunctionBox
+from ehkafka.recovery.letters.function import FunctionSender
 from ehkafka.recovery.policy import DeadLetter
 
 
@@ -29,7 +29,7 @@ def test_an_answer_comes_with_the_acknowledgement(lab: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "trouble",
+    "problem",
     [
         KafkaError(KafkaError._MSG_TIMED_OUT),
         KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED),
@@ -39,9 +39,9 @@ def test_an_answer_comes_with_the_acknowledgement(lab: Any) -> None:
     ],
     ids=repr,
 )
-def test_a_write_that_fails_is_tried_again_later_each_time(lab: Any, trouble: Any) -> None:
-    """Told with the delay that follows, and never given up."""
-    lab.script.extend([trouble] * 3)
+def test_a_write_that_fails_is_tried_again_later_each_time(lab: Any, problem: Any) -> None:
+    """Reported with the delay that follows, and never given up."""
+    lab.script.extend([problem] * 3)
     lab.post(1)
     lab.wait_for(lambda: lab.answers)
     assert lab.answers == [(1, Outcome.DEAD_LETTERED)]
@@ -49,7 +49,7 @@ def test_a_write_that_fails_is_tried_again_later_each_time(lab: Any, trouble: An
 
 
 def test_others_go_on_while_one_waits(lab: Any) -> None:
-    """One letter's trouble is not another's."""
+    """One letter's problem is not another's."""
     lab.script.extend([KafkaError(KafkaError._MSG_TIMED_OUT)])
     lab.post(1)
     lab.post(2)
@@ -68,7 +68,7 @@ def test_others_go_on_while_one_waits(lab: Any) -> None:
     ids=repr,
 )
 def test_what_nobody_will_ever_take_is_given_back_to_be_held(lab: Any, refusal: Any) -> None:
-    """Told once, without a retry; the office lives on."""
+    """Reported once, without a retry; the thread lives on."""
     lab.script.extend([refusal])
     lab.post(1)
     lab.post(2)
@@ -98,12 +98,12 @@ def test_a_producer_that_lost_its_place_is_replaced_and_nothing_is_lost(lab: Any
     lab.wait_for(lambda: len(lab.answers) == 2)
     assert sorted(lab.answers) == [(1, Outcome.DEAD_LETTERED), (2, Outcome.DEAD_LETTERED)]
     assert len(lab.producers) == 2
-    assert lab.watches[0].said[-1] == "stop"
-    assert lab.watches[1].said[0] == "start"
+    assert lab.watches[0].seen[-1] == "stop"
+    assert lab.watches[1].seen[0] == "start"
 
 
 def test_a_producer_that_cannot_be_opened_again_is_no_end(lab: Any) -> None:
-    """The letter waits and is told; the next try opens another."""
+    """The letter waits and is reported; the next try opens another."""
     lab.openings.append(ConfigurationError("the credential is away"))
     lab.script.extend([KafkaError(KafkaError._FATAL, "lost", fatal=True)])
     lab.post(1)
@@ -116,19 +116,19 @@ def test_a_letter_whose_assignment_has_ended_is_not_written(lab: Any) -> None:
     """Another member has the record and decides on it."""
     lab.post(1, ended=True)
     lab.wait_for(lambda: lab.answers)
-    ((_, verdict),) = lab.answers
-    assert isinstance(verdict, HoldHead)
-    assert not verdict.letter_refused
+    ((_, answer),) = lab.answers
+    assert isinstance(answer, HoldHead)
+    assert not answer.letter_refused
     assert lab.producers[0].sent == []
 
 
-def test_errors_of_the_client_are_told_and_a_refused_key_is_read_again(lab: Any) -> None:
-    """The office follows a rotating key as the consumer does."""
-    lab.wait_for(lambda: "apply" in lab.watches[0].said)
+def test_errors_of_the_client_are_reported_and_a_refused_key_is_read_again(lab: Any) -> None:
+    """The topics follows a rotating key as the consumer does."""
+    lab.wait_for(lambda: "apply" in lab.watches[0].seen)
     lab.producers[0].hearing.error_cb(KafkaError(KafkaError._AUTHENTICATION, "refused"))
-    assert "look" in lab.watches[0].said
-    (told,) = lab.of(ConnectionTrouble)
-    assert (told.code, told.error[:13], told.fatal) == ("_AUTHENTICATION", "dead letters:", False)
+    assert "check" in lab.watches[0].seen
+    (reported,) = lab.of(ConnectionProblem)
+    assert (reported.code, reported.error[:13], reported.fatal) == ("_AUTHENTICATION", "dead letters:", False)
 
 
 def test_a_stop_waits_for_acknowledgements_and_not_for_ever(lab: Any) -> None:
@@ -138,26 +138,26 @@ def test_a_stop_waits_for_acknowledgements_and_not_for_ever(lab: Any) -> None:
     lab.post(2)
     lab.wait_for(lambda: len(lab.producers[0].silent) == 2)
     threading.Timer(0.05, lab.producers[0].silent.pop(), [None, None]).start()
-    assert lab.office.stop(0.3) == 1
+    assert lab.topics.stop(0.3) == 1
     assert lab.answers == [(2, Outcome.DEAD_LETTERED)]
-    assert lab.watches[0].said[-1] == "stop"
+    assert lab.watches[0].seen[-1] == "stop"
 
 
-def test_a_dead_office_ends_the_app_visibly(new_lab: Any) -> None:
+def test_a_dead_letter_thread_ends_the_app_visibly(new_lab: Any) -> None:
     """Its letters' records would wait for ever, and nobody would know."""
     lab = new_lab()
-    lab.office.start()
+    lab.topics.start()
     lab.script.append("broken")
     lab.post(1)
     lab.wait_for(lambda: lab.deaths)
     assert isinstance(lab.deaths[0], AttributeError)  # no answer of librdkafka's
-    lab.office.stop(1.0)
+    lab.topics.stop(1.0)
 
 
 def test_a_functions_letter_waits_its_turn_and_others_pass(
     new_lab: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A function that raises, for whatever reason, is called again; the box ends with the run."""
+    """A function that raises, for whatever reason, is called again; the sender ends with the run."""
     monkeypatch.setattr("ehkafka.recovery.letters.function.RETRY_FIRST_S", 0.02)
     lab = new_lab()
     failures = [OSError("away"), KeyboardInterrupt()]
@@ -166,7 +166,7 @@ def test_a_functions_letter_waits_its_turn_and_others_pass(
         if letter.offset == 1 and failures:
             raise failures.pop(0)
 
-    lab.box = box = FunctionBox(DeadLetter(keep), lab.complete, emit=lab.events.append, history=None)
+    lab.sender = sender = FunctionSender(DeadLetter(keep), lab.complete, emit=lab.events.append, history=None)
     lab.post(1)
     lab.post(2)
     lab.post(3, ended=True)
@@ -174,6 +174,6 @@ def test_a_functions_letter_waits_its_turn_and_others_pass(
     assert [number for number, _ in lab.answers] == [2, 3, 1]
     assert isinstance(lab.answers[1][1], HoldHead)
     assert [e.retry_s for e in lab.of(DeadLetterFailed)] == [0.02, 0.04]
-    box.stop(5.0)
-    assert box._thread is not None
-    assert not box._thread.is_alive()
+    sender.stop(5.0)
+    assert sender._thread is not None
+    assert not sender._thread.is_alive()

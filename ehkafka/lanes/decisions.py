@@ -17,18 +17,18 @@ from ehkafka.records import Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.lanes.decision import Decision, Verdict
+    from ehkafka.lanes.decision import Answer, Decision
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.lane import Lane
 
 # Keys that are remembered to be held or diverted, in one assignment. Past it a dead-lettered record stays
 # on hold in its lane, so that its key cannot go on as if nothing had happened.
-FATES_MAX = 10_000
+AFTER_LETTER_MAX = 10_000
 # Keys of one record each: no later one could follow it, so nothing is remembered of them.
 _ONCE = (Apart, KeyFailure)
 
 
-class Verdicts:
+class Decisions:
     """Carries out decisions for one dispatcher, and takes the answers to tickets."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
@@ -64,26 +64,28 @@ class Verdicts:
         else:
             self.give(lane, Outcome.SKIPPED)
 
-    def complete(self, ticket: Ticket, verdict: Verdict, now_s: float) -> None:
+    def complete(self, ticket: Ticket, answer: Answer, now_s: float) -> None:
         """Take the answer to a ticket; a second answer to the same one counts for nothing."""
         lane = ticket.lane
         if self.diverting.get(lane) is ticket:
-            self._complete_held(lane, verdict)
+            self._complete_held(lane, answer)
             return
         if self.awaited.get(lane) is not ticket:
             return
         del self.awaited[lane]
         lane.running = False
         if lane.assignment.ended:
-            lane.finished_records = int(isinstance(verdict, Outcome))
+            lane.finished_records = int(isinstance(answer, Outcome))
             self._dispatcher.settle_stale(lane)
-        elif isinstance(verdict, Outcome):
-            if verdict is Outcome.DEAD_LETTERED and not self._set_fate(lane, ticket.decision):
-                self._dispatcher.holds.hold(lane, HoldHead(f"{FATES_MAX} dead-lettered keys wait already"))
+        elif isinstance(answer, Outcome):
+            if answer is Outcome.DEAD_LETTERED and not self._set_after_letter(lane, ticket.decision):
+                self._dispatcher.holds.hold(
+                    lane, HoldHead(f"{AFTER_LETTER_MAX} dead-lettered keys wait already")
+                )
             else:
-                self.give(lane, verdict)
+                self.give(lane, answer)
         else:
-            self.decide(lane, verdict, now_s)
+            self.decide(lane, answer, now_s)
 
     def ticket_of(self, lane: Lane) -> Ticket | None:
         """Return the ticket that waits for an answer about a lane's head, None where none does."""
@@ -110,9 +112,9 @@ class Verdicts:
             counted.backlog_records -= 1
             counted.backlog_bytes -= size
 
-    def follow_fate(self, lane: Lane) -> None:
+    def follow_letter(self, lane: Lane) -> None:
         """Hold or divert the head of a lane whose key had a dead letter. Nobody holds the lane."""
-        if lane.assignment.fates[lane.key] == "hold_key" or self.divert is None:
+        if lane.assignment.after_letter[lane.key] == "hold_key" or self.divert is None:
             self._dispatcher.holds.hold(lane, HoldHead("an earlier record of its key was dead-lettered"))
             return
         decision = self.divert(lane)
@@ -127,9 +129,11 @@ class Verdicts:
 
         The lane stays on hold meanwhile: back in the backlog its records would stop the intake of all.
         """
-        fates = lane.assignment.fates
-        if (len(fates) < FATES_MAX or lane.key in fates) and not isinstance(lane.key, _ONCE):
-            fates[lane.key] = "divert_key"
+        after_letter = lane.assignment.after_letter
+        if (len(after_letter) < AFTER_LETTER_MAX or lane.key in after_letter) and not isinstance(
+            lane.key, _ONCE
+        ):
+            after_letter[lane.key] = "divert_key"
         self._divert_head(lane, reason)
 
     def _divert_head(self, lane: Lane, *reason: str) -> None:
@@ -140,11 +144,11 @@ class Verdicts:
         self.diverting[lane] = ticket = _ticket(lane, decision)
         self.outbox.append(ticket)
 
-    def _complete_held(self, lane: Lane, verdict: Verdict) -> None:
+    def _complete_held(self, lane: Lane, answer: Answer) -> None:
         """Go on with a held lane whose head's letter is safe; a letter that nobody takes leaves it held."""
         holds = self._dispatcher.holds
         del self.diverting[lane]
-        if verdict is Outcome.DEAD_LETTERED:
+        if answer is Outcome.DEAD_LETTERED:
             holds.give_up_head(lane)
             if lane not in holds.held:
                 return
@@ -152,17 +156,17 @@ class Verdicts:
                 holds.keep(lane, HoldHead("its key is diverted to the dead letters"))
             else:
                 self._divert_head(lane)
-        elif isinstance(verdict, HoldHead):
-            holds.keep(lane, verdict)
+        elif isinstance(answer, HoldHead):
+            holds.keep(lane, answer)
 
-    def _set_fate(self, lane: Lane, decision: AwaitHead) -> bool:
+    def _set_after_letter(self, lane: Lane, decision: AwaitHead) -> bool:
         """Remember what the key's next records do; False where there is no room for one key more."""
-        fates = lane.assignment.fates
+        after_letter = lane.assignment.after_letter
         if decision.after == "continue" or isinstance(lane.key, _ONCE):
             return True
-        if len(fates) >= FATES_MAX and lane.key not in fates:
+        if len(after_letter) >= AFTER_LETTER_MAX and lane.key not in after_letter:
             return False
-        fates[lane.key] = decision.after
+        after_letter[lane.key] = decision.after
         return True
 
     def _await(self, lane: Lane, decision: AwaitHead) -> None:

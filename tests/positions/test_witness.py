@@ -55,7 +55,9 @@ def test_all_partitions_are_read_in_one_assign(consumer: Consumer) -> None:
     }
 
 
-def test_what_is_not_there_is_told_from_what_ends_before(broker: EmbeddedBroker, consumer: Consumer) -> None:
+def test_what_is_not_there_is_distinguished_from_what_ends_before(
+    broker: EmbeddedBroker, consumer: Consumer
+) -> None:
     """Deleted by retention: nothing to read it by. Behind the log's end: the log is shorter."""
     broker.delete_records("t", 1, 5)
     found = read_witnesses(consumer, {partition(1): 2, partition(2): 10, partition(3): 500})

@@ -59,7 +59,7 @@ def test_a_partitions_order_is_kept_whatever_its_times_are(written: list[tuple[i
         assert [o for p, o in out if p == partition] == list(range(offsets[partition]))
 
 
-def test_a_partition_that_is_far_ahead_is_told() -> None:
+def test_a_partition_that_is_far_ahead_is_reported() -> None:
     """So that it is read on later: what waits is bounded."""
     merged = MergedLetters([0, 1])
     for offset in range(AHEAD_RECORDS_MAX):

@@ -39,10 +39,10 @@ def test_the_size_of_a_gap_is_what_is_never_read(
 )
 def test_the_error_says_what_was_wanted_what_is_there_and_what_to_do(wanted: int, words: str) -> None:
     """Offset, log, distance, and the ways to go on."""
-    said = str(Gap(P0, wanted, LogBounds(10, 50)).error("why"))
-    assert said.startswith(f"t[0]: the next record to read was at {words}")
-    assert "(why)" in said
-    assert "on_out_of_range='earliest'" in said
+    text = str(Gap(P0, wanted, LogBounds(10, 50)).error("why"))
+    assert text.startswith(f"t[0]: the next record to read was at {words}")
+    assert "(why)" in text
+    assert "on_out_of_range='earliest'" in text
 
 
 def test_the_end_of_the_log_is_a_position_to_wait_at() -> None:
@@ -52,9 +52,9 @@ def test_the_end_of_the_log_is_a_position_to_wait_at() -> None:
 
 
 def test_the_event_and_the_counter_tell_the_same_size() -> None:
-    """What is told once is counted once."""
+    """What is reported once is counted once."""
     events, counts = [], []
-    Gap(P0, 3, LogBounds(10, 50)).tell("latest", events.append, lambda *count: counts.append(count))
+    Gap(P0, 3, LogBounds(10, 50)).report("latest", events.append, lambda *count: counts.append(count))
     (event,) = events
     assert (event.wanted_offset, event.log_start, event.log_end) == (3, 10, 50)
     assert (event.lost_records, event.action, event.resumed_at) == (47, "latest", 50)

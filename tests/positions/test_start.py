@@ -1,4 +1,4 @@
-"""Start positions: which forms are taken, and what each partition is told."""
+"""Start positions: which forms are taken, and what each partition gets."""
 
 from __future__ import annotations
 

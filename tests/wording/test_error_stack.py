@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.errors import said
+from ehkafka.errors import describe
 from ehkafka.records import Record
 from ehkafka.wording.error_stack import STACK_BYTES_MAX, RemoteTraceback, place_of, stack_of
 from ehkafka.workers.processes.failure import pack_error, unpack_error
@@ -161,7 +161,7 @@ def test_errors_that_cannot_be_shown_or_point_at_themselves_do_no_harm() -> None
     def made() -> None:
         exec(compile("def f():\n    raise OSError\nf()", "gone \udcff.py", "exec"), {})
 
-    assert "no words" not in said(caught(mute))
+    assert "no words" not in describe(caught(mute))
     for function in (mute, circle, made):
         assert stack_of(caught(function)).encode()
     assert place_of(caught(made)) == "gone \udcff.py:2 in f"
@@ -183,8 +183,8 @@ def test_what_a_worker_process_says_of_an_error_is_believed(value: Any) -> None:
         raise type("Local", (Exception,), {})("hunter2")
 
     error = caught(fails)
-    told = unpack_error(pack_error(error), 7)
-    assert isinstance(told.__cause__, RemoteTraceback)
-    assert place_of(told) == place_of(error)
-    assert place_of(told).endswith(" in fails")
-    assert stack_of(told) == stack_of(error)
+    reported = unpack_error(pack_error(error), 7)
+    assert isinstance(reported.__cause__, RemoteTraceback)
+    assert place_of(reported) == place_of(error)
+    assert place_of(reported).endswith(" in fails")
+    assert stack_of(reported) == stack_of(error)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.checks import broker, login
 from ehkafka.checks.inspection import Overdue, bounded
-from ehkafka.checks.result import SETTINGS_CODE, NotMeasured, Trouble
+from ehkafka.checks.result import SETTINGS_CODE, NotMeasured, Problem
 from ehkafka.checks.run import GRACE_S
 from ehkafka.errors import ConfigurationError, EhkafkaError, EndpointError, TopicNotFoundError
 from ehkafka.wording import ended
@@ -50,31 +50,31 @@ def reach_topic(inspection: Inspection, name: str) -> Consumer:
     about = ""
     try:
         if inspection.mechanism == "OAUTHBEARER":
-            _look_at_token(inspection)
+            _check_token(inspection)
         inspection.begin_step()
         login.auth(inspection, name)
         about = f", topic {name}"
         inspection.begin_step()
         broker.topic(inspection, name)
-    except Trouble as found:
+    except Problem as found:
         kind: type[EhkafkaError] = EndpointError
         if found.exit_code == SETTINGS_CODE:
             kind = ConfigurationError
         elif inspection.cluster is not None and name not in inspection.cluster.topics:
             kind = TopicNotFoundError
-        raise told(inspection, found, kind, about) from None
+        raise reported(inspection, found, kind, about) from None
     return inspection.consumer()
 
 
-def told(
-    inspection: Inspection, found: Trouble, kind: type[EhkafkaError] = EndpointError, about: str = ""
+def reported(
+    inspection: Inspection, found: Problem, kind: type[EhkafkaError] = EndpointError, about: str = ""
 ) -> EhkafkaError:
-    """Return a probe's trouble as an error, clean; `about` follows the endpoint's name."""
+    """Return a probe's problem as an error, clean; `about` follows the endpoint's name."""
     about, text, fix = map(inspection.cleaner.text, (about, found.text, found.fix))
     return kind(f"{inspection.target.endpoint.name}{about}: {ended(text)} {fix}")
 
 
-def _look_at_token(inspection: Inspection) -> None:
+def _check_token(inspection: Inspection) -> None:
     inspection.begin_step()
     try:
         login.token(inspection, None)

@@ -27,7 +27,7 @@ class Raising:
 
     def on_event(self, event: Event) -> None:
         """Raise."""
-        raise self.error("the hook's own trouble")
+        raise self.error("the hook's own problem")
 
 
 class BrokenHandler(logging.Handler):
@@ -35,7 +35,7 @@ class BrokenHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Raise."""
-        raise OSError("the log's own trouble")
+        raise OSError("the log's own problem")
 
 
 class BlockedHandler(logging.Handler):
@@ -128,7 +128,7 @@ def test_a_raising_log_handler_harms_nobody(
 
 
 def test_a_blocking_hook_stops_neither_emit_nor_the_counters(gate: Any, seen: Any) -> None:
-    """While it hangs everything is counted at once; when it returns, everything is told."""
+    """While it hangs everything is counted at once; when it returns, everything is reported."""
     bus = EventBus([gate, seen])
     bus.start()
     bus.emit(assigned(0))
@@ -156,7 +156,7 @@ def test_a_blocking_log_handler_stops_neither_emit_nor_the_counters(
 
     assert bus.counters_snapshot()["PartitionAssigned"] == 10
     assert bus.close(0.01) == 10
-    assert "10 telemetry events were counted but not told within 0.01 s: the log was not done" in (
+    assert "10 telemetry events were not reported within 0.01 s: the log was not done" in (
         capsys.readouterr().err
     )
 
@@ -186,12 +186,12 @@ def test_a_queue_that_never_recovers_is_reported_all_the_same(
 ) -> None:
     """A hook that is always a little too slow does not keep its drops a secret."""
     clock = VirtualClock()
-    step, told = threading.Semaphore(0), threading.Semaphore(0)
+    step, reported = threading.Semaphore(0), threading.Semaphore(0)
 
     class Slow:
         def on_event(self, event: Event) -> None:
             assert step.acquire(timeout=DEADLINE_S)
-            told.release()
+            reported.release()
 
     bus = EventBus([Slow()], queued_events_max=4, now_s=clock.now_s)
     bus.start()
@@ -200,8 +200,8 @@ def test_a_queue_that_never_recovers_is_reported_all_the_same(
         for _ in range(5):
             bus.emit(assigned())
         step.release()
-        assert told.acquire(timeout=DEADLINE_S)
-        wait_until(lambda: bus._accepted_events - bus._told_events < 4)
+        assert reported.acquire(timeout=DEADLINE_S)
+        wait_until(lambda: bus._accepted_events - bus._reported_events < 4)
 
     fill_and_take_one()
     fill_and_take_one()
@@ -218,7 +218,7 @@ def test_a_queue_that_never_recovers_is_reported_all_the_same(
 def test_close_with_a_stuck_hook_returns_in_time_and_names_it(
     gate: Any, capsys: pytest.CaptureFixture[str], seen: Any, wait_until: Callable[[Callable[[], bool]], None]
 ) -> None:
-    """It says how many were not told and counts them as dropped; the hook gets nothing afterwards."""
+    """It says how many were not reported and counts them as dropped; the hook gets nothing afterwards."""
     bus = EventBus([gate, seen])
     bus.start()
     for epoch in range(5):
@@ -228,7 +228,7 @@ def test_close_with_a_stuck_hook_returns_in_time_and_names_it(
     began_s = unstolen_s()
     assert bus.close(0.05) == 5
     assert unstolen_s() - began_s < DEADLINE_S / 2
-    assert "5 telemetry events were counted but not told within 0.05 s: hook Gate was not done" in (
+    assert "5 telemetry events were not reported within 0.05 s: hook Gate was not done" in (
         capsys.readouterr().err
     )
     gate.opened.set()
@@ -238,7 +238,7 @@ def test_close_with_a_stuck_hook_returns_in_time_and_names_it(
     assert bus.counters_snapshot()["events_dropped"] == 5
 
 
-def test_a_hook_that_closes_the_bus_is_told_why_not(log: pytest.LogCaptureFixture) -> None:
+def test_a_hook_that_closes_the_bus_is_reported_why_not(log: pytest.LogCaptureFixture) -> None:
     """Waiting for itself would be a deadlock."""
 
     class Closing:

@@ -13,7 +13,7 @@ DOWN = KafkaError(KafkaError._ALL_BROKERS_DOWN)
 
 
 @pytest.fixture
-def told() -> list[KafkaError]:
+def reported() -> list[KafkaError]:
     """Return what the user's code heard."""
     return []
 
@@ -25,55 +25,55 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def errors(clock: VirtualClock, told: list[KafkaError]) -> ConnectionErrors:
+def errors(clock: VirtualClock, reported: list[KafkaError]) -> ConnectionErrors:
     """Return the errors of one app."""
-    return ConnectionErrors(clock.now_s, told.append)
+    return ConnectionErrors(clock.now_s, reported.append)
 
 
 def test_the_same_error_three_times_a_second_reaches_on_error_every_few_seconds(
-    errors: ConnectionErrors, clock: VirtualClock, told: list[KafkaError]
+    errors: ConnectionErrors, clock: VirtualClock, reported: list[KafkaError]
 ) -> None:
-    """A minute of an expired token is a dozen calls, not 180; another error is told at once."""
+    """A minute of an expired token is a dozen calls, not 180; another error is reported at once."""
     for _ in range(180):
-        errors.hear(REFUSED)
+        errors.on_error(REFUSED)
         clock.advance(1 / 3)
-    assert len(told) == pytest.approx(60 / ON_ERROR_SPACING_S, abs=1)
-    before = len(told)
-    errors.hear(DOWN)
-    assert told[before:] == [DOWN]
+    assert len(reported) == pytest.approx(60 / ON_ERROR_SPACING_S, abs=1)
+    before = len(reported)
+    errors.on_error(DOWN)
+    assert reported[before:] == [DOWN]
 
 
 def test_health_names_a_refusal_while_it_lasts(errors: ConnectionErrors, clock: VirtualClock) -> None:
     """The error with its usual cause, without a key; gone when it is not repeated any more."""
-    assert errors.trouble is None
-    errors.hear(REFUSED)
+    assert errors.problem is None
+    errors.on_error(REFUSED)
     clock.advance(LASTS_S - 1)
-    errors.hear(REFUSED)
+    errors.on_error(REFUSED)
     clock.advance(LASTS_S - 1)
-    trouble = errors.trouble
-    assert trouble is not None
-    assert "_AUTHENTICATION" in trouble
-    assert "did not accept the credential" in trouble
-    assert "hunter2" not in trouble
+    problem = errors.problem
+    assert problem is not None
+    assert "_AUTHENTICATION" in problem
+    assert "did not accept the credential" in problem
+    assert "hunter2" not in problem
     clock.advance(2)
-    assert errors.trouble is None
+    assert errors.problem is None
 
 
-def test_brokers_that_are_down_for_a_moment_are_no_trouble_of_their_own(errors: ConnectionErrors) -> None:
+def test_brokers_that_are_down_for_a_moment_are_no_problem_of_their_own(errors: ConnectionErrors) -> None:
     """That error says only that there is no connection, once, and never why."""
-    errors.hear(DOWN)
-    assert errors.trouble is None
+    errors.on_error(DOWN)
+    assert errors.problem is None
 
 
-def test_a_record_or_an_acknowledged_commit_ends_the_trouble(errors: ConnectionErrors) -> None:
+def test_a_record_or_an_acknowledged_commit_ends_the_problem(errors: ConnectionErrors) -> None:
     """Not what was there when the error came; the next error begins it again."""
     for proof in ((8, 3), (7, 4)):
-        errors.hear(REFUSED)
+        errors.on_error(REFUSED)
         for _ in range(3):
-            errors.look(7, 3)
-            assert errors.trouble is not None
-        errors.look(*proof)
-        assert errors.trouble is None
+            errors.check(7, 3)
+            assert errors.problem is not None
+        errors.check(*proof)
+        assert errors.problem is None
 
 
 def test_an_answer_is_asked_for_a_few_times_after_the_last_error(
@@ -82,16 +82,16 @@ def test_an_answer_is_asked_for_a_few_times_after_the_last_error(
     """Not while all is well, not at once, and not for ever; the next error begins it again."""
     assert not errors.wants_proof()
     for _ in range(2):
-        errors.hear(REFUSED)
+        errors.on_error(REFUSED)
         asked_s = []
         for tenth in range(1, 201):
             clock.advance(0.1)
             if errors.wants_proof():
                 asked_s.append(tenth / 10)
         assert asked_s == pytest.approx(PROOFS_AFTER_S, abs=0.11)
-    errors.hear(REFUSED)
-    errors.look(1, 1)
-    errors.look(2, 1)
+    errors.on_error(REFUSED)
+    errors.check(1, 1)
+    errors.check(2, 1)
     clock.advance(5.0)
     assert not errors.wants_proof()
 
@@ -100,11 +100,11 @@ def test_a_connection_that_came_up_since_ends_a_refusal(
     errors: ConnectionErrors, clock: VirtualClock
 ) -> None:
     """An idle app whose group has committed nothing: no record comes, and there is no commit to repeat."""
-    errors.look(0, 0, up_at_s=clock.now_s())
+    errors.check(0, 0, up_at_s=clock.now_s())
     clock.advance(5.0)
-    errors.hear(REFUSED)
-    errors.look(0, 0, up_at_s=clock.now_s() - 5.0)
-    assert errors.trouble is not None, "that connection was up before"
+    errors.on_error(REFUSED)
+    errors.check(0, 0, up_at_s=clock.now_s() - 5.0)
+    assert errors.problem is not None, "that connection was up before"
     clock.advance(1.0)
-    errors.look(0, 0, up_at_s=clock.now_s())
-    assert errors.trouble is None
+    errors.check(0, 0, up_at_s=clock.now_s())
+    assert errors.problem is None

@@ -1,4 +1,4 @@
-"""What a stop leaves behind, and how it is told: in one line where all is well, else in the error's words.
+"""What a stop returns to the group, and how it is reported: in a line where all is well, else in the error.
 
 On the poll thread, at the end of a run. Looked at before the epochs end, judged after the last commit.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NAMED_MAX = 20
 
 
-class LeftBehind(NamedTuple):
+class ReturnedRecords(NamedTuple):
     """What had no outcome when a drain was over, and what was finished above that."""
 
     # Handlers that still run, and how many records these were given.
@@ -38,7 +38,7 @@ class LeftBehind(NamedTuple):
     finished: Mapping[TopicPartition, tuple[int, int]]
 
     def event(self, left_records: int) -> RecordsLeft | None:
-        """Return what is to be told of so many records without an outcome; None where nothing was left."""
+        """Return the event for so many records without an outcome; None where nothing was left."""
         never_started = max(0, left_records - self.running_records - len(self.waiting))
         repeated = sum(above for _, above in self.finished.values())
         if not (never_started or self.waiting or repeated):
@@ -91,12 +91,12 @@ class LeftBehind(NamedTuple):
         since = max(0, next_offset - committed.next_offset)
         if committed.metadata is None:
             return since + above
-        said = decode(committed.metadata, committed.next_offset)
-        told = count_offsets(said.ranges.finished) if isinstance(said, CommitMetadata) else 0
-        return max(0, since + above - told)
+        decoded = decode(committed.metadata, committed.next_offset)
+        reported = count_offsets(decoded.ranges.finished) if isinstance(decoded, CommitMetadata) else 0
+        return max(0, since + above - reported)
 
 
-def look(owned: Collection[OwnedPartition]) -> LeftBehind:
+def still_unfinished(owned: Collection[OwnedPartition]) -> ReturnedRecords:
     """Look at what partitions have without an outcome. Takes each route's lock once for each."""
     waiting: list[str] = []
     finished: dict[TopicPartition, tuple[int, int]] = {}
@@ -110,7 +110,7 @@ def look(owned: Collection[OwnedPartition]) -> LeftBehind:
         waiting += [f"{where} key {describe_key(key)} ({why})" for where, key, why in held]
         if extent is not None:
             finished[assignment.partition] = extent.next_offset, count_offsets(extent.finished())
-    return LeftBehind(tuple(running_records(owned)), running, tuple(waiting), finished)
+    return ReturnedRecords(tuple(running_records(owned)), running, tuple(waiting), finished)
 
 
 def _held(dispatcher: Dispatcher, assignment: Assignment) -> Iterator[tuple[str, Hashable, str]]:

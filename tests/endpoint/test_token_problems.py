@@ -46,10 +46,10 @@ def test_an_error_comes_with_its_class_its_text_and_the_usual_fix(
     error: BaseException, parts: list[str]
 ) -> None:
     """Whoever reads the line knows what failed and what to do next."""
-    said = explain(error)
-    assert type(error).__name__ in said
+    shown = explain(error)
+    assert type(error).__name__ in shown
     for part in parts:
-        assert part in said
+        assert part in shown
 
 
 def test_tokens_and_secrets_are_struck_out(
@@ -58,11 +58,11 @@ def test_tokens_and_secrets_are_struck_out(
     """An error that quotes a token, a key or a secret of the environment is shown without it."""
     monkeypatch.setenv("AZURE_CLIENT_SECRET", "pass-word")
     text = f'Unexpected response "{{"access_token": "{JWT}"}}" to {key} with pass-word, as known: opaque'
-    said = explain(RuntimeError(text), known=["opaque"])
-    assert_hidden(JWT, said)
-    assert_hidden(key, said)
-    assert "pass-word" not in said
-    assert "opaque" not in said
+    shown = explain(RuntimeError(text), known=["opaque"])
+    assert_hidden(JWT, shown)
+    assert_hidden(key, shown)
+    assert "pass-word" not in shown
+    assert "opaque" not in shown
     assert explain(
         RuntimeError("see https://aka.ms/azsdk/python/identity/managedidentitycredential/help")
     ).count("https://aka.ms/azsdk/python/identity/managedidentitycredential/help")
@@ -70,9 +70,9 @@ def test_tokens_and_secrets_are_struck_out(
 
 def test_the_password_of_an_address_is_struck_out() -> None:
     """An error that quotes a proxy's address with its login is shown without that."""
-    said = explain(RuntimeError("cannot connect to proxy http://me:hunter2@proxy.local:8080/x, aborting"))
-    assert "hunter2" not in said
-    assert "http://***@proxy.local:8080/x" in said
+    shown = explain(RuntimeError("cannot connect to proxy http://me:hunter2@proxy.local:8080/x, aborting"))
+    assert "hunter2" not in shown
+    assert "http://***@proxy.local:8080/x" in shown
 
 
 class UnreadableError(Exception):
@@ -90,6 +90,6 @@ def test_an_error_without_a_readable_text_is_explained_too() -> None:
 @given(st.text(max_size=3000))
 def test_an_explanation_is_one_short_printable_line(text: str) -> None:
     """An error's text neither floods nor forges the log."""
-    said = explain(RuntimeError(text))
-    assert said.isprintable()
-    assert len(said) < 450
+    shown = explain(RuntimeError(text))
+    assert shown.isprintable()
+    assert len(shown) < 450

@@ -34,13 +34,13 @@ def heard(spark: SparkSession) -> Iterator[Callable[[str], str]]:
     Java hands it on to its own stderr, which is another one during the test.
     """
     java: Any = spark.sparkContext._jvm.java
-    system, said = java.lang.System, java.io.ByteArrayOutputStream()
+    system, shown = java.lang.System, java.io.ByteArrayOutputStream()
     before = system.err
-    system.setErr(java.io.PrintStream(said, True))
+    system.setErr(java.io.PrintStream(shown, True))
 
     def wait_for(words: str) -> str:
         deadline_s = time.monotonic() + 60
-        while words not in (text := str(said.toString())):
+        while words not in (text := str(shown.toString())):
             assert time.monotonic() < deadline_s, f"{words!r} is not in {text!r}"
             time.sleep(0.02)
         return text
@@ -51,7 +51,7 @@ def heard(spark: SparkSession) -> Iterator[Callable[[str], str]]:
 
 @pytest.mark.parametrize("kind", ["readStream", "read"])
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "shown"),
     [
         ({"startingOfsets": "latest"}, r"no option 'startingofsets'; did you mean startingOffsets\?"),
         ({"minPartitions": "8"}, "Option minPartitions is not taken: .* lose its order"),
@@ -66,18 +66,18 @@ def heard(spark: SparkSession) -> Iterator[Callable[[str], str]]:
     ],
 )
 def test_wrong_options_are_refused_by_load(
-    spark: SparkSession, kind: str, given: dict[str, str], said: str
+    spark: SparkSession, kind: str, given: dict[str, str], shown: str
 ) -> None:
-    """Unknown, conflicting and secret ones: what is seen without a broker is told before there is a query."""
+    """Unknown, conflicting and secret ones: what needs no broker is reported before there is a query."""
     options = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "readings", **given}
-    with pytest.raises(AnalysisException, match=rf"ConfigurationError: .*{said}") as refused:
+    with pytest.raises(AnalysisException, match=rf"ConfigurationError: .*{shown}") as refused:
         getattr(spark, kind).format("ehkafka").options(**options).load()
     assert KEY not in str(refused.value)
 
 
-def _last_error(told: Exception) -> str:
+def _last_error(reported: Exception) -> str:
     """Return the sentence in which Spark's words end, but for what it says of the query."""
-    errors = [line for line in str(told).splitlines() if "Error: " in line]
+    errors = [line for line in str(reported).splitlines() if "Error: " in line]
     return errors[-1].partition("Error: ")[2]
 
 
@@ -85,7 +85,7 @@ WRITES_NOT = "ehkafka reads and does not write: .*kafka_options.*foreachBatch.*e
 
 
 @pytest.mark.parametrize("given", [{}, {"topic": "alerts"}], ids=["as for reading", "as of a connector"])
-def test_a_writer_is_told_what_to_write_with(
+def test_a_writer_hears_what_to_write_with(
     queries: Queries, spark: SparkSession, broker: EmbeddedBroker, given: dict[str, str]
 ) -> None:
     """`write` and `writeStream` alike, whatever else is wrong with the options."""
@@ -105,7 +105,7 @@ def test_a_writer_is_told_what_to_write_with(
 
 
 @pytest.mark.parametrize("kind", ["readStream", "read"])
-def test_a_reader_of_the_sink_is_told_so(spark: SparkSession, kind: str) -> None:
+def test_a_reader_of_the_sink_hears_so(spark: SparkSession, kind: str) -> None:
     """Not what its options lack for writing."""
     with pytest.raises(AnalysisException) as refused:
         getattr(spark, kind).format("ehkafka-blob").load("minutes")
@@ -113,7 +113,7 @@ def test_a_reader_of_the_sink_is_told_so(spark: SparkSession, kind: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("given", "schema", "said"),
+    ("given", "schema", "shown"),
     [
         ({"endingOffsets": "latest"}, "", "Options ending… belong to spark.read: a stream has no end."),
         ({}, "a INT", "The source's columns are key, value"),
@@ -121,7 +121,12 @@ def test_a_reader_of_the_sink_is_told_so(spark: SparkSession, kind: str) -> None
     ],
 )
 def test_our_words_are_the_last_ones(
-    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path, given: dict[str, str], schema: str, said: str
+    spark: SparkSession,
+    broker: EmbeddedBroker,
+    tmp_path: Path,
+    given: dict[str, str],
+    schema: str,
+    shown: str,
 ) -> None:
     """PySpark follows up an error of `streamReader` with one of its own, about a variable `reader`."""
     options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": "readings", **given}
@@ -129,11 +134,11 @@ def test_our_words_are_the_last_ones(
     writer = (frame.schema(schema) if schema else frame).load().writeStream.format("noop")
     with pytest.raises(StreamingQueryException) as ended:
         writer.option("checkpointLocation", str(tmp_path / "c")).start().awaitTermination(200)
-    assert _last_error(ended.value).startswith(said)
+    assert _last_error(ended.value).startswith(shown)
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "shown"),
     [
         ({"subscribe": "raedings"}, r"Did you mean 'readings'\?"),
         ({"startingOffsets": '{"readings": {"0": 0}}'}, r"do not name readings\[1\]"),
@@ -142,11 +147,11 @@ def test_our_words_are_the_last_ones(
     ],
 )
 def test_what_the_broker_does_not_have_ends_the_query_before_its_first_batch(
-    queries: Queries, given: dict[str, str], said: str
+    queries: Queries, given: dict[str, str], shown: str
 ) -> None:
     """A missing topic, offsets without a partition, a misspelt property, an end: one error that names it."""
     queries.produce(1, 1)
-    with pytest.raises(StreamingQueryException, match=said):
+    with pytest.raises(StreamingQueryException, match=shown):
         queries.start(**{"startingOffsets": "earliest", **given})
     assert list(queries.checkpoint.glob("offsets/*")) == []
 

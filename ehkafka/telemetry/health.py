@@ -24,18 +24,18 @@ def health_of(
     unreachable_s: float,
     poll_silence_s: float,
     failure: str | None,
-    commit_trouble: str | None,
-    troubles: Iterable[str] = (),
+    commit_problem: str | None,
+    problems: Iterable[str] = (),
 ) -> Health:
-    """Return what is wrong, each as a sentence that names where; `troubles` are some that others found."""
-    found = [*_reasons(snapshot, stuck_s, poll_silence_s, failure, commit_trouble)]
+    """Return what is wrong, each as a sentence that names where; `problems` are some that others found."""
+    found = [*_reasons(snapshot, stuck_s, poll_silence_s, failure, commit_problem)]
     if snapshot.state == "running":
         found += _group_reasons(snapshot, unreachable_s)
-    return Health((*found, *troubles), tuple(_notes(snapshot)))
+    return Health((*found, *problems), tuple(_notes(snapshot)))
 
 
 def _reasons(
-    snapshot: Snapshot, stuck_s: float, poll_silence_s: float, failure: str | None, commit_trouble: str | None
+    snapshot: Snapshot, stuck_s: float, poll_silence_s: float, failure: str | None, commit_problem: str | None
 ) -> Iterator[str]:
     if failure is not None:
         yield failure
@@ -43,8 +43,8 @@ def _reasons(
         yield f"The app is {snapshot.state}."
     elif poll_silence_s > POLL_SILENCE_S:
         yield f"The poll loop has not come round for {poll_silence_s:.0f} s."
-    if commit_trouble is not None:
-        yield f"The last commit failed: {commit_trouble}"
+    if commit_problem is not None:
+        yield f"The last commit failed: {commit_problem}"
     yield from map(_overdue_reason, snapshot.overdue)
     for partition in snapshot.partitions:
         yield from _partition_reasons(partition, stuck_s)

@@ -45,7 +45,7 @@ def test_a_partition_that_does_not_exist_is_an_error(broker: EmbeddedBroker) -> 
 
 
 def test_an_unreachable_broker_is_an_error_within_the_time_limit() -> None:
-    """Neither function waits longer than it was told to."""
+    """Neither function waits longer than it was asked to."""
     quiet = {"log_level": 0}
     with pytest.raises(EndpointError, match="1 of 1 records for topic orders"):
         produce(NOBODY, "orders", [("a", b"1")], properties=quiet, timeout_s=0.2)

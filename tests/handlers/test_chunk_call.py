@@ -71,7 +71,7 @@ def test_handlers_whose_keys_are_needed_may_not(spec: HandlerSpec, monkeypatch: 
 
 def test_an_interpreter_without_exact_iterators_has_no_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commits must not rest on a hint."""
-    monkeypatch.setattr("ehkafka.handlers.chunk_call.can_tell", lambda: False)
+    monkeypatch.setattr("ehkafka.handlers.chunk_call.can_report", lambda: False)
     assert not may_express(spec_of(plain))
 
 
@@ -172,16 +172,16 @@ def test_a_deferred_record_ends_the_run() -> None:
     assert seen == [0, 1]
 
 
-def test_a_history_is_told_every_call_with_its_key() -> None:
+def test_a_history_is_reported_every_call_with_its_key() -> None:
     """The checker judges runs with chunks as well."""
-    told: list[tuple[Any, ...]] = []
+    reported: list[tuple[Any, ...]] = []
 
     class History:
         def started(self, *what: Any) -> None:
-            told.append(("started", *what[2:]))
+            reported.append(("started", *what[2:]))
 
         def finished(self, *what: Any) -> None:
-            told.append(("finished", *what[2:]))
+            reported.append(("finished", *what[2:]))
 
     def fail(record: Any) -> None:
         if record.offset() == 1:
@@ -189,7 +189,7 @@ def test_a_history_is_told_every_call_with_its_key() -> None:
 
     with pytest.raises(ValueError, match="one"):
         run(fail, history=History())
-    assert told == [
+    assert reported == [
         ("started", 0, b"k0", 1),
         ("finished", 0, b"k0", 1, "finished"),
         ("started", 1, b"k1", 1),
@@ -197,16 +197,16 @@ def test_a_history_is_told_every_call_with_its_key() -> None:
     ]
 
 
-def test_a_history_is_told_the_keys_that_the_user_gave() -> None:
+def test_a_history_is_reported_the_keys_that_the_user_gave() -> None:
     """What `order_by` said when the records came, not asked again; there may be more than are run."""
-    told: list[Any] = []
+    reported: list[Any] = []
 
     class History:
         def started(self, *what: Any) -> None:
-            told.append(what[3])
+            reported.append(what[3])
 
         def finished(self, *what: Any) -> None:
-            told.append(what[3])
+            reported.append(what[3])
 
     run(plain, 2, history=History(), keys=["one", "two", "of the next"])
-    assert told == ["one", "one", "two", "two"]
+    assert reported == ["one", "one", "two", "two"]

@@ -1,0 +1,64 @@
+"""Fixtures of tests about one embedded broker: it, a consumer, a commit and a waiter."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from ehkafka.testing import EmbeddedBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    """Run one broker with the topic `orders` of 4 partitions."""
+    with EmbeddedBroker({"orders": 4}) as running:
+        yield running
+
+
+@pytest.fixture
+def consumer() -> Callable[..., AbstractContextManager[Consumer]]:
+    """Open a quiet consumer of group `g` that reads from the beginning and never commits by itself."""
+
+    @contextmanager
+    def opened(broker: EmbeddedBroker, **properties: object) -> Iterator[Consumer]:
+        settings = {"group.id": "g", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        client = Consumer({**broker.consumer_properties, **settings, "log_level": 0, **properties})
+        try:
+            yield client
+        finally:
+            client.close()
+
+    return opened
+
+
+@pytest.fixture
+def commit() -> Callable[..., float]:
+    """Commit one offset of `orders` synchronously; the result is how long it took."""
+
+    def committed(client: Consumer, offset: int, partition: int = 0) -> float:
+        began_s = time.monotonic()
+        client.commit(offsets=[TopicPartition("orders", partition, offset)], asynchronous=False)
+        return time.monotonic() - began_s
+
+    return committed
+
+
+@pytest.fixture
+def wait_for() -> Callable[[Callable[[], bool]], None]:
+    """Poll a condition until it holds, or fail after 10 s."""
+
+    def waited(condition: Callable[[], bool]) -> None:
+        deadline_s = time.monotonic() + 10.0
+        while not condition():
+            assert time.monotonic() < deadline_s
+            time.sleep(0.005)
+
+    return waited
