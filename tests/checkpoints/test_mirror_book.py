@@ -258,7 +258,7 @@ class Group:
         """A rebalance takes the partition away from its owner, who hears all answers, and gives it back."""
         if self.owner == who:
             while self.acks[who]:
-                self.on_error(who, 0)
+                self.report(who, 0)
             self.books[who].ended(T0, self.epochs[who], self.now_s)
             self.begin(who)
 
