@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 GUIDES = ROOT / "docs"
 LINKED = [*PAGES, ROOT / "DESIGN.md", ROOT / "CHANGELOG.md"]
 README_BYTES_MAX = 7_000
+# Met in logs, settings and snapshots, and nowhere else in the field.
+OUR_WORDS = ("lane", "chunk", "parked", "backlog", "watermark", "mirror", "witness")
+# Without the page that explains them, and the one that lists modules by their old names.
+LINKED_TO_WORDS = [
+    page for page in GUIDES.glob("*.md") if page.name not in {"concepts.md", "migrating.md", "benchmarks.md"}
+]
 # Shown where a page says how to install them; the user's own modules.
 NOT_HERE = {"azure.keyvault.secrets", "doors"}
 # "Apache Kafka" and "Azure Event Hubs" of KEDA 2.17's documentation, without other clouds' fields.
@@ -87,6 +93,17 @@ def test_a_newcomer_reads_a_short_page_and_finds_every_guide() -> None:
     assert len((ROOT / "README.md").read_bytes()) <= README_BYTES_MAX
     listed = (GUIDES / "README.md").read_text()
     assert [page.name for page in GUIDES.glob("*.md") if f"]({page.name})" not in listed] == ["README.md"]
+
+
+@pytest.mark.parametrize("page", LINKED_TO_WORDS, ids=lambda page: page.name)
+def test_a_word_of_ours_is_explained_where_it_first_stands(page: Path) -> None:
+    """Beside it a link to what explains it; or it stands in italics, with its explanation around it."""
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
+    for word in OUR_WORDS:
+        lines = [line for line in text.splitlines() if re.search(rf"\b{word}s?\b", line) and line[0] != "#"]
+        if lines:
+            explained = rf"\]\(concepts\.md|\[{word}s?\]\(|\*{word}s?\*"
+            assert re.search(explained, lines[0]), f"{page.name}: {word}: {lines[0]}"
 
 
 @pytest.mark.parametrize("picture", sorted(GUIDES.rglob("*.svg")), ids=lambda picture: picture.name)
