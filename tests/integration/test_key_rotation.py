@@ -107,7 +107,7 @@ class Subject:
         credential = self.endpoint.credential
         assert credential is not None
         app = self.app
-        things = (self.events.heard, self.endpoint, credential, credential.current(), vars(credential))
+        things = (self.events, self.endpoint, credential, credential.current(), vars(credential))
         return [*map(repr, things), repr(app.snapshot()), repr(app.health()), repr(app.settings)]
 
 
