@@ -7,9 +7,31 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from ehkafka.events.event import Event
+from ehkafka.wording import counted, seconds
+from ehkafka.wording.line import clause, ending, names, plain, records, returned
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from ehkafka.settings import Drain
+
+__all__ = [
+    "AppStarted",
+    "AppStopped",
+    "AppStopping",
+    "BatchesFinished",
+    "Draining",
+    "GroupReset",
+    "GroupWatched",
+    "RecordsLeft",
+    "SettingAdvice",
+]
+
+_FINISHED = {
+    "started": "what is started, and what lies below it if that fits",
+    "all": "all that was received",
+    "running": "what runs now",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +41,9 @@ class AppStarted(Event):
     group: str
     topics: tuple[str, ...]
 
+    def sentence(self) -> str:
+        return f"Consuming {names(self.topics)} in group {plain(self.group)}."
+
 
 @dataclass(frozen=True, slots=True)
 class GroupWatched(Event):
@@ -27,6 +52,12 @@ class GroupWatched(Event):
     level: ClassVar[int] = logging.WARNING
     group: str
     watch_s: float
+
+    def sentence(self) -> str:
+        return (
+            f"Watching the commits of group {plain(self.group)} for {seconds(self.watch_s)} before it is "
+            "reset: Event Hubs may not tell whether it has members. The app starts afterwards."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +70,14 @@ class GroupReset(Event):
     partitions: int
     once_as: str | None
 
+    def sentence(self) -> str:
+        once = "" if self.once_as is None else f", once under the name {plain(self.once_as)}"
+        return (
+            f"Group {plain(self.group)} was reset to start= in all of its "
+            f"{counted(self.partitions, 'partition')} of "
+            f"{names(self.topics)}{once}."
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class SettingAdvice(Event):
@@ -50,6 +89,15 @@ class SettingAdvice(Event):
     advice: str
     source: str
 
+    def sentence(self) -> str:
+        return (
+            f"{plain(self.property)}={plain(self.value)} is not advised: {clause(self.advice)} "
+            f"({plain(self.source)})."
+        )
+
+    def subject(self) -> Hashable:
+        return self.property
+
 
 @dataclass(frozen=True, slots=True)
 class AppStopping(Event):
@@ -59,6 +107,12 @@ class AppStopping(Event):
     drain: Drain
     deadline_s: float
 
+    def sentence(self) -> str:
+        return (
+            f"Stopping within {seconds(self.deadline_s)}, to finish {_FINISHED[self.drain]}: "
+            f"{ending(self.reason)}"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Draining(Event):
@@ -66,6 +120,9 @@ class Draining(Event):
 
     remaining_s: float
     unfinished_records: int
+
+    def sentence(self) -> str:
+        return f"Draining: {records(self.unfinished_records)} unfinished, {self.remaining_s:.0f} s left."
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +137,14 @@ class BatchesFinished(Event):
     received_records: int
     took_s: float
     left_records: int | None
+
+    def sentence(self) -> str:
+        rate = f" ({self.received_records / self.took_s:.0f}/s)" if self.took_s > 0 else ""
+        left = "" if self.left_records is None else f"; {self.left_records} left"
+        batches = counted(self.batches, "batch", "batches")
+        return (
+            f"Finished {batches} with {records(self.received_records)} in {seconds(self.took_s)}{rate}{left}."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +161,21 @@ class RecordsLeft(Event):
     waiting: tuple[str, ...]
     repeated_without_metadata: int
 
+    def sentence(self) -> str:
+        left = []
+        if self.never_started_records:
+            left.append(f"{records(self.never_started_records)} never started")
+        if self.waiting_keys:
+            keys = "1 key that waits" if self.waiting_keys == 1 else f"{self.waiting_keys} keys that wait"
+            left.append(f"{keys}: {names(self.waiting)}")
+        again = "nothing finished is handled again"
+        if self.repeated_without_metadata:
+            again = (
+                f"a client that does not read ehkafka's commit metadata would repeat up to "
+                f"{records(self.repeated_without_metadata)}, ehkafka does not"
+            )
+        return f"Left for the next owner: {'; '.join(left) or 'nothing'}. Of what was finished: {again}."
+
 
 @dataclass(frozen=True, slots=True)
 class AppStopped(Event):
@@ -108,3 +188,6 @@ class AppStopped(Event):
 
     exit_code: int
     returned_records: int
+
+    def sentence(self) -> str:
+        return f"Stopped with exit code {self.exit_code}; {returned(self.returned_records)}."

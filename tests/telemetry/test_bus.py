@@ -11,8 +11,9 @@ import pytest
 
 from ehkafka.errors import ConfigurationError, EngineError
 from ehkafka.events import CommitFailed, CounterName, Event, PartitionAssigned, PartitionResumed
+from ehkafka.events.event import COUNTERS
 from ehkafka.records import TopicPartition
-from ehkafka.telemetry.bus import COUNTERS, EventBus
+from ehkafka.telemetry.bus import EventBus
 
 if TYPE_CHECKING:
     from collections.abc import Callable

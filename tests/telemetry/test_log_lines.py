@@ -9,7 +9,6 @@ import pytest
 from ehkafka import events
 from ehkafka.records import TopicPartition
 from ehkafka.telemetry.log_lines import fields
-from ehkafka.telemetry.sentences import sentence
 
 if TYPE_CHECKING:
     from ehkafka.telemetry.log_lines import LogLines
@@ -238,13 +237,13 @@ def test_every_kind_of_event_has_a_sentence_and_an_example() -> None:
     }
 
     assert {type(event) for event, _ in EXAMPLES} == catalogue
-    assert all(sentence.dispatch(kind) is not sentence.dispatch(events.Event) for kind in catalogue)
+    assert all(kind.sentence is not events.Event.sentence for kind in catalogue)
 
 
 @pytest.mark.parametrize(("event", "parts"), EXAMPLES, ids=lambda value: type(value).__name__)
 def test_a_sentence_names_what_its_reader_needs(event: events.Event, parts: list[str]) -> None:
     """Topic, partition, offset, key and next step are in one line that ends as a sentence does."""
-    line = sentence(event)
+    line = event.sentence()
 
     assert [part for part in parts if part not in line] == []
     assert line.endswith(".")
@@ -279,7 +278,7 @@ def test_a_partition_becomes_topic_and_partition() -> None:
 def test_a_kind_without_a_sentence_is_refused() -> None:
     """A missing sentence is an error, not a repr in the log."""
     with pytest.raises(NotImplementedError, match="Event has no sentence"):
-        sentence(events.Event())
+        events.Event().sentence()
 
 
 def test_text_from_outside_cannot_forge_a_line() -> None:
@@ -288,7 +287,7 @@ def test_text_from_outside_cannot_forge_a_line() -> None:
         READINGS_0, 1, "k\x1b[2J\r\nERROR root: all is lost.", 1, "x" * 5_000, "hold"
     )
 
-    line = sentence(hostile)
+    line = hostile.sentence()
 
     assert r"k\x1b[2J\r\nERROR root: all is lost., attempt" in line
     assert line.isprintable()
@@ -299,7 +298,7 @@ def test_many_partitions_are_named_in_part() -> None:
     """A commit of hundreds of partitions is still a line."""
     many = events.CommitAcknowledged(tuple((TopicPartition("t", n), n) for n in range(300)), 0.1)
 
-    assert sentence(many).endswith("t[9] up to 9 and 290 more in 0.1 s.")
+    assert many.sentence().endswith("t[9] up to 9 and 290 more in 0.1 s.")
 
 
 def test_the_stacks_of_a_stuck_report_follow_its_sentence(lines: LogLines, logged: Any) -> None:
