@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from ehkafka.lanes.rate import TokenBucket
 from ehkafka.records import TopicPartition
 from ehkafka.testing.clock import VirtualClock
 from ehkafka.workers.exchange import Exchange
-from ehkafka.workers.rate import Pace, PacedDispatcher
+from ehkafka.workers.rate import Pace, PacedDispatcher, TokenBucket
 from tests.kit.simulated.message import SimulatedMessage
 
 PARTITION = TopicPartition("t", 0)
