@@ -125,7 +125,6 @@ def plan() -> Iterator[DemoPlan]:
 def feed(plan: DemoPlan) -> Iterator[Feed]:
     """Return a running simulator whose records nobody reads."""
     running = Feed(plan, PARTITIONS, CheckingHistory())
-    running.start()
     yield running
     running.close()
 
@@ -156,12 +155,11 @@ def test_the_simulator_never_gets_ahead_of_its_limits(feed: Feed) -> None:
 def test_a_simulator_that_dies_is_noticed(feed: Feed) -> None:
     """Its end is an error with a next step, not a demo that waits for ever."""
     _stands_still(feed)
-    assert feed.process is not None
     feed.process.kill()
 
     def heard() -> bool:
         feed.listen()
-        return feed.report.done
+        return feed.done
 
     _wait(heard)
     assert isinstance(feed.failure, ehkafka.errors.EndpointError)
@@ -171,7 +169,6 @@ def test_a_simulator_that_dies_is_noticed(feed: Feed) -> None:
 def test_the_simulator_does_not_outlive_the_demo(feed: Feed) -> None:
     """The end of its pipe, all that a killed demo leaves behind, ends it."""
     _stands_still(feed)
-    assert feed.process is not None
     feed.pipe.close()
     assert feed.process.wait(10.0) == 0
 
