@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ehkafka.events.event import Event
 from ehkafka.wording import counted, seconds
-from ehkafka.wording.line import clause, ending, names, plain, records, returned
+from ehkafka.wording.line import clause, names, plain, records, returned
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -28,9 +28,9 @@ __all__ = [
 ]
 
 _FINISHED = {
-    "started": "what is started, and what lies below it if that fits",
-    "all": "all that was received",
-    "running": "what runs now",
+    "started": "the records that have started, and those before them if time allows",
+    "all": "all records that were received",
+    "running": "the records that run now",
 }
 
 
@@ -55,8 +55,8 @@ class GroupWatched(Event):
 
     def sentence(self) -> str:
         return (
-            f"Watching the commits of group {plain(self.group)} for {seconds(self.watch_s)} before it is "
-            "reset: Event Hubs may not tell whether it has members. The app starts afterwards."
+            f"Watching the commits of group {plain(self.group)} for {seconds(self.watch_s)} before resetting "
+            "it, because Event Hubs may not report its members. The app starts afterwards."
         )
 
 
@@ -109,8 +109,8 @@ class AppStopping(Event):
 
     def sentence(self) -> str:
         return (
-            f"Stopping within {seconds(self.deadline_s)}, to finish {_FINISHED[self.drain]}: "
-            f"{ending(self.reason)}"
+            f"Stopping ({clause(self.reason)}): up to {seconds(self.deadline_s)} to finish "
+            f"{_FINISHED[self.drain]}."
         )
 
 
@@ -164,17 +164,19 @@ class RecordsLeft(Event):
     def sentence(self) -> str:
         left = []
         if self.never_started_records:
-            left.append(f"{records(self.never_started_records)} never started")
+            left.append(f"{records(self.never_started_records)} that never started")
         if self.waiting_keys:
-            keys = "1 key that waits" if self.waiting_keys == 1 else f"{self.waiting_keys} keys that wait"
-            left.append(f"{keys}: {names(self.waiting)}")
-        again = "nothing finished is handled again"
+            left.append(f"{counted(self.waiting_keys, 'waiting key')}: {names(self.waiting)}")
+        others = ""
         if self.repeated_without_metadata:
-            again = (
-                f"a client that does not read ehkafka's commit metadata would repeat up to "
-                f"{records(self.repeated_without_metadata)}, ehkafka does not"
+            others = (
+                f"; a client that does not read its commit metadata would repeat up to "
+                f"{records(self.repeated_without_metadata)}"
             )
-        return f"Left for the next owner: {'; '.join(left) or 'nothing'}. Of what was finished: {again}."
+        return (
+            f"Returned to the next owner: {'; '.join(left) or 'nothing'}. ehkafka handles no finished record "
+            f"again{others}."
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,9 +49,9 @@ class CommitFailed(Event):
 
     def sentence(self) -> str:
         step = (
-            "A later commit tries again; until then a restart repeats more records."
+            "The next commit retries it; a restart before that repeats more records."
             if self.retriable
-            else "Trying again does not help: see the error for what to change."
+            else "A retry does not help: the error says what to change."
         )
         return f"The commit of {names(self.partitions)} failed: {ending(self.error)} {step}"
 
@@ -74,9 +74,8 @@ class CommitPaceBounded(Event):
         if self.every_records is not None:
             asked.append(f"commit_every_records={self.every_records}")
         return (
-            f"Commits stay at least {seconds(self.spacing_s)} apart, which is what Event Hubs takes for a "
-            "partition: "
-            f"{' and '.join(asked)} cannot make them more frequent."
+            f"Commits stay at least {seconds(self.spacing_s)} apart, because Event Hubs limits them for each "
+            f"partition: {' and '.join(asked)} cannot make them more frequent."
         )
 
 
@@ -95,9 +94,9 @@ class ProgressTruncated(Event):
 
     def sentence(self) -> str:
         return (
-            f"{self.partition}: of the offsets finished above the commit {self.dropped_offsets} do not fit "
-            f"into its metadata of {self.bytes_max} bytes ({self.kept_offsets} do). They are handled again "
-            "after a crash, unless the commit has passed them by then."
+            f"{self.partition}: {self.dropped_offsets} of the offsets finished above the commit do not fit "
+            f"into its metadata of {self.bytes_max} bytes ({self.kept_offsets} fit). After a crash they are "
+            "handled again, unless the commit has passed them by then."
         )
 
 
@@ -118,8 +117,8 @@ class ProgressRestored(Event):
     def sentence(self) -> str:
         return (
             f"{self.partition}, epoch {self.epoch}: {counted(self.finished_offsets, 'offset')} above "
-            f"{self.next_offset} "
-            f"({self.ranges} ranges) were finished before and are not handled again, as {self.source} says."
+            f"{self.next_offset} ({self.ranges} ranges) were finished before and are not handled again, "
+            f"according to {self.source}."
         )
 
 
@@ -135,6 +134,7 @@ class ProgressIgnored(Event):
 
     def sentence(self) -> str:
         return (
-            f"{self.partition}: what {self.source} says of offsets finished above {self.next_offset} is "
-            f"ignored: {ending(self.reason)} Nothing is skipped; some records may be handled again."
+            f"{self.partition}: ignoring what {self.source} says about offsets finished above "
+            f"{self.next_offset}: {ending(self.reason)} Nothing is skipped; some records may be handled "
+            "again."
         )

@@ -33,11 +33,11 @@ class ConnectionProblem(Event):
         if self.code == "close":  # nothing is tried after it
             return f"Connection problem, close: {ending(self.error)}"
         step = (
-            "The client cannot go on: fix the cause and restart."
+            "The client cannot recover: fix the cause and restart."
             if self.fatal
-            else "The client goes on trying by itself."
+            else "The client keeps retrying."
             if "check" in self.error  # the usual cause is reported with what to do
-            else "The client goes on trying; if it lasts, check the endpoint's address, network and "
+            else "The client keeps retrying; if this lasts, check the endpoint's address, network and "
             "credentials."
         )
         # librdkafka's errors are explained with their name in front.
@@ -58,8 +58,8 @@ class Throttled(Event):
 
     def sentence(self) -> str:
         return (
-            f"Throttled: {plain(self.broker)} holds answers back by {seconds(self.throttle_s)}. If it lasts, "
-            f"raise the quota (on Event Hubs: throughput units) or read and commit less."
+            f"Throttled: {plain(self.broker)} delays its answers by {seconds(self.throttle_s)}. If this "
+            "lasts, raise the quota (on Event Hubs: throughput units) or read and commit less."
         )
 
     def subject(self) -> Hashable:

@@ -27,7 +27,7 @@ class DropInDeviated(Event):
 
     def sentence(self) -> str:
         return (
-            f"This consumer is not confluent-kafka's: {self.text}. "
+            f"This consumer differs from confluent-kafka's: {self.text}. "
             f"Consumer(as_confluent={{{self.deviation!r}}}) switches this off."
         )
 
@@ -44,7 +44,7 @@ class MarksMissing(Event):
 
     def sentence(self) -> str:
         return (
-            f"{self.partition} is paused: {records(self.unmarked_records)} were delivered and not marked, "
-            f"the oldest at offset {self.oldest_offset}, and for {self.quiet_s:.0f} s none was. Call "
-            "store_offsets(message) or commit(message) for every record that is done, failed ones included."
+            f"{self.partition} is paused: {records(self.unmarked_records)} were delivered but not marked as "
+            f"done, the oldest at offset {self.oldest_offset}, and none was marked for {self.quiet_s:.0f} s. "
+            "Call store_offsets(message) or commit(message) for every record that is done, failed or not."
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from ehkafka.events.event import Event, without_numbers
-from ehkafka.wording import seconds
+from ehkafka.wording import counted, seconds
 from ehkafka.wording.line import ending, plain
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class CredentialRotated(Event):
     source: str
 
     def sentence(self) -> str:
-        return f"Took up a new key from {plain(self.source)}; it is used at the next authentication."
+        return f"Read a new key from {plain(self.source)}; the client uses it at its next authentication."
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class CredentialUnusable(Event):
     def sentence(self) -> str:
         reads = "a failed read" if self.failures == 1 else f"{self.failures} failed reads in a row"
         return (
-            f"No new key, and the old one stays in use, after {reads}: "
-            f"{ending(self.reason)} Fix it before the old key is withdrawn."
+            f"No new key after {reads}; the old one stays in use: "
+            f"{ending(self.reason)} Fix it before the old key is revoked."
         )
 
     def subject(self) -> Hashable:
@@ -66,9 +66,9 @@ class TokenRefreshed(Event):
     failures: int
 
     def sentence(self) -> str:
-        after = f", after {self.failures} attempts that failed" if self.failures else ""
+        after = f", after {counted(self.failures, 'failed attempt')}" if self.failures else ""
         return (
-            f"A new token for {plain(self.endpoint)} came in {seconds(self.took_s)}, valid for "
+            f"Got a new token for {plain(self.endpoint)} in {seconds(self.took_s)}, valid for "
             f"{self.life_s:.0f} s{after}."
         )
 
@@ -88,9 +88,9 @@ class TokenRefreshFailed(Event):
     def sentence(self) -> str:
         attempts = "a failed attempt" if self.failures == 1 else f"{self.failures} failed attempts in a row"
         state = (
-            f"The one in use is valid for another {self.valid_s:.0f} s, so all goes on"
+            f"The current token is valid for another {self.valid_s:.0f} s, so the client keeps working"
             if self.valid_s > 0
-            else "None is valid now, so the broker refuses the client until one comes"
+            else "No token is valid now, so the broker refuses the client"
         )
         return (
             f"No new token for {plain(self.endpoint)} after {attempts}: "

@@ -35,7 +35,7 @@ class RecordDeadLettered(Event):
 
     def sentence(self) -> str:
         return (
-            f"{self.partition}@{self.offset}, key {plain(self.key)}, is safe among the dead letters of "
+            f"Dead-lettered {self.partition}@{self.offset}, key {plain(self.key)}: the letter is in "
             f"{plain(self.to)}."
         )
 
@@ -59,11 +59,11 @@ class DeadLetterFailed(Failure):
     retry_s: float | None
 
     def sentence(self) -> str:
-        then = "its key waits" if not self.retry_s else f"written again in {seconds(self.retry_s)}"
+        then = "its key waits" if not self.retry_s else f"the next retry is in {seconds(self.retry_s)}"
         return (
             f"The dead letter of {self.partition}@{self.offset}, key {plain(self.key)}, could not be "
             f"written to {plain(self.to)}: {clause(self.error)}{self.at_place}. "
-            f"Nothing is committed past it; {then}."
+            f"Nothing is committed past this record; {then}."
         )
 
     def subject(self) -> Hashable:
@@ -81,8 +81,7 @@ class DeadLetterProducerReplaced(Event):
     def sentence(self) -> str:
         return (
             f"The dead letters' producer is replaced in {seconds(self.wait_s)}: {ending(self.reason)} "
-            "Letters that "
-            "are not acknowledged are written again by the next one."
+            "Letters that were not acknowledged are then written again."
         )
 
 
@@ -98,6 +97,6 @@ class DeadLetterProducerPlain(Event):
 
     def sentence(self) -> str:
         return (
-            f"Dead letters are written without a producer id, which this broker does not give: "
+            f"Dead letters are written without a producer id, because this broker gives none: "
             f"{ending(self.reason)} A letter whose acknowledgement is lost may be written twice."
         )

@@ -60,9 +60,9 @@ class AttemptOverdue(Event):
     def sentence(self) -> str:
         return (
             f"Attempt {self.attempt} of {self.partition}@{self.offset}, key {plain(self.key)}, has run for "
-            f"{seconds(self.running_s)} in handler {plain(self.handler)}; deadline_s={self.deadline_s:g}. "
-            "A thread, or a coroutine that swallows its cancellation, cannot be ended: its key and its "
-            "worker wait. See the stack for where it is."
+            f"{seconds(self.running_s)} in handler {plain(self.handler)}, longer than "
+            f"deadline_s={self.deadline_s:g}. A thread, or a coroutine that ignores its cancellation, cannot "
+            "be stopped, so its key and its worker wait. The stack shows where it is."
         )
 
     def subject(self) -> Hashable:
@@ -85,8 +85,8 @@ class StuckReport(Event):
     def sentence(self) -> str:
         running = names(self.running) or "no record"
         return (
-            f"Nothing finished for {seconds(self.idle_s)} although records wait; running: {running}. "
-            "See the stacks."
+            f"No record finished for {seconds(self.idle_s)} although some wait; running: {running}. "
+            "The stacks show where."
         )
 
     def attachment(self) -> str:
@@ -109,8 +109,8 @@ class WorkerProcessDied(Event):
         )
         advice = " SIGKILL often means that the system ran out of memory." if "SIGKILL" in self.how else ""
         return (
-            f"Worker process {self.pid} of {self.worker} ended ({self.how}); {charged}. Another one is "
-            f"started in its place.{advice}"
+            f"Worker process {self.pid} of {self.worker} ended ({self.how}); {charged}. A new process "
+            f"replaces it.{advice}"
         )
 
 
@@ -123,9 +123,9 @@ class WorkersLogNothing(Event):
 
     def sentence(self) -> str:
         return (
-            f"What the processes of {plain(self.worker)} log below WARNING goes nowhere, since logging is "
-            "set up here but not there: set it up in on_worker_start, which runs in each of them, such as "
-            "logging.basicConfig(level=logging.INFO)."
+            f"Log lines below WARNING from the processes of {plain(self.worker)} are lost: logging is set up "
+            "in this process, but not in those. Set it up in on_worker_start, which runs in each of them, "
+            "for example logging.basicConfig(level=logging.INFO)."
         )
 
 
@@ -159,9 +159,8 @@ class UserCodeHangs(Event):
 
     def sentence(self) -> str:
         return (
-            f"{plain(self.where)} has not returned for {seconds(self.running_s)}. What its partition "
-            "waits for does not happen before it returns; hooks of other partitions and deadlines go on. "
-            "Bound what it calls."
+            f"{plain(self.where)} has not returned for {seconds(self.running_s)}. Its partition waits until "
+            "it does; hooks of other partitions and deadlines keep working. Give what it calls a timeout."
         )
 
 
@@ -174,6 +173,6 @@ class UserCodeLeft(Event):
 
     def sentence(self) -> str:
         return (
-            f"The stop's time was over while your code still ran: {names(self.running)}. It is left running; "
-            "make it quicker or raise stop_s."
+            f"The time to stop was over while your code still ran: {names(self.running)}. The app stopped "
+            "without it; make it faster or raise stop_s."
         )

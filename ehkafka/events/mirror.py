@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar
 
 from ehkafka.events.event import Event
-from ehkafka.wording import seconds
+from ehkafka.wording import counted, seconds
 from ehkafka.wording.line import ending, names
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class MirrorUnavailable(Event):
 
     def sentence(self) -> str:
         return (
-            f"The mirror cannot be written: {ending(self.error)} Records are handled and committed as "
-            "before; the mirror follows when its store answers again."
+            f"Cannot write the mirror: {ending(self.error)} Records are handled and committed as before; the "
+            "mirror catches up when its store answers again."
         )
 
 
@@ -63,8 +63,8 @@ class MirrorRecovered(Event):
 
     def sentence(self) -> str:
         return (
-            f"The mirror in {self.store} is written again, after {self.outage_s:.0f} s and "
-            f"{self.failed_attempts} failed attempts."
+            f"The mirror in {self.store} works again, after {self.outage_s:.0f} s and "
+            f"{counted(self.failed_attempts, 'failed attempt')}."
         )
 
 
@@ -83,9 +83,9 @@ class MirrorContested(Event):
         ours = "nothing" if self.our_next_offset is None else str(self.our_next_offset)
         return (
             f"The mirror of {self.partition} was written by {self.owner} (up to {self.their_next_offset}) "
-            f"while this app had {ours} to write: {self.blob}. Either this process slept and its partition "
-            "has a new owner, which ends by itself, or two apps use the same group name and container: give "
-            "each its own."
+            f"while this app had {ours} to write: {self.blob}. Either this process was asleep and its "
+            "partition has a new owner (then there is nothing to do), or two apps use the same group name "
+            "and container (then give each its own)."
         )
 
 
@@ -101,8 +101,8 @@ class MirrorForeign(Event):
 
     def sentence(self) -> str:
         return (
-            f"{self.blob} {self.reason}. It is left alone, so nothing of {self.partition} is kept there. "
-            "Give the mirror a container of its own, or take that blob away."
+            f"{self.blob} {self.reason}. ehkafka does not touch it, so {self.partition} is not mirrored. "
+            "Give the mirror a container of its own, or delete that blob."
         )
 
 
@@ -122,8 +122,9 @@ class MirrorUsed(Event):
     def sentence(self) -> str:
         written = datetime.fromtimestamp(self.written_at_ms / 1000, UTC).isoformat(timespec="seconds")
         return (
-            f"The group has no committed offset for {self.partition}: it begins at {self.next_offset}, which "
-            f"{self.owner or 'an earlier run'} mirrored at {written}. It is the same log, for {self.proof}."
+            f"The group has no committed offset for {self.partition}, so it starts at {self.next_offset}, "
+            f"which {self.owner or 'an earlier run'} mirrored at {written}. It is the same log, because "
+            f"{self.proof}."
         )
 
 
@@ -137,6 +138,7 @@ class MirrorBehind(Event):
 
     def sentence(self) -> str:
         return (
-            f"The app ends with an older mirror of {names(self.partitions)}: {ending(self.error)} The "
-            "group's commits are right; only a start without them would repeat records."
+            f"The app stopped before the mirror of {names(self.partitions)} was up to date: "
+            f"{ending(self.error)} The group's commits are right; only a start without them would repeat "
+            "records."
         )

@@ -36,10 +36,10 @@ class PartitionPaused(Event):
     largest_key: str | None
 
     def sentence(self) -> str:
-        longest = "" if self.largest_key is None else f"; key {plain(self.largest_key)} has the longest lane"
+        most = "" if self.largest_key is None else f"; most of it is of key {plain(self.largest_key)}"
         return (
-            f"Paused {self.partition}: its backlog of {records(self.backlog_records)} and "
-            f"{self.backlog_bytes} bytes is over its share{longest}."
+            f"Paused {self.partition}: its backlog of {records(self.backlog_records)} "
+            f"({self.backlog_bytes} bytes) is over its share{most}."
         )
 
 
@@ -74,9 +74,9 @@ class ParkedBudgetFull(Event):
             "stop": "the app stops",
         }
         return (
-            f"{self.partition} has {records(self.parked_records)} ({self.parked_bytes} bytes) parked behind "
-            f"failing ones, its share of the parked budget; most are of key {plain(self.largest_key)}: "
-            f"{action.get(self.action, self.action)}."
+            f"{self.partition} has {records(self.parked_records)} ({self.parked_bytes} bytes) waiting behind "
+            f"failed ones, which is its share of the parked budget; most are of key "
+            f"{plain(self.largest_key)}: {action.get(self.action, self.action)}."
         )
 
     def subject(self) -> Hashable:
@@ -105,15 +105,16 @@ class OffsetGap(Event):
     def sentence(self) -> str:
         log = f"the log holds {self.log_start} to {self.log_end}"
         if self.wanted_offset > self.log_end:
-            what = f"lies {self.wanted_offset - self.log_end} beyond the end: {log}, it was cut or made anew"
+            beyond = self.wanted_offset - self.log_end
+            what = f"lies {beyond} beyond the end: {log}, so it was truncated or recreated"
         elif self.wanted_offset < self.log_start:
             what = f"is gone: {log}"
         else:
-            what = f"is another record's now: {log}, it was cut and written again"
+            what = f"holds another record now: {log}, so it was truncated and written again"
         lost = f"{records(self.lost_records)} will not be read" if self.lost_records else "Nothing is skipped"
-        step = "stopping" if self.resumed_at is None else f"going on at {self.resumed_at}"
+        step = "stopping" if self.resumed_at is None else f"continuing at {self.resumed_at}"
         return (
-            f"{self.partition}@{self.wanted_offset} was to be read next and {what}. {lost}; {step} "
+            f"The next offset to read, {self.partition}@{self.wanted_offset}, {what}. {lost}; {step} "
             f"(on_out_of_range={plain(self.action)})."
         )
 
@@ -149,17 +150,17 @@ class LogReplaced(Event):
             if self.lost_records
             else "Nothing of it is skipped"
         )
-        step = "stopping" if self.resumed_at is None else f"going on at {self.resumed_at}"
+        step = "stopping" if self.resumed_at is None else f"continuing at {self.resumed_at}"
         policy = f"{self.option}={plain(self.action)}"
         if self.action == "none":
             lost = f"Up to {records(self.lost_records)} of it are skipped"
             policy = (
-                "as confluent-kafka does; seek() to where to go on. With contiguous=True or mirror=, and "
-                "auto.offset.reset=earliest, it would have begun anew"
+                "as confluent-kafka does; seek() to the offset that you want. With contiguous=True or "
+                "mirror=, and auto.offset.reset=earliest, the new log would be read from its beginning"
             )
         return (
-            f"{self.partition} is another log now than the one that position {self.next_offset} belongs to: "
-            f"{ending(self.reason)} The topic was deleted and made again; the log holds {self.log_start} to "
+            f"{self.partition} has a new log, to which position {self.next_offset} does not belong: "
+            f"{ending(self.reason)} The topic was deleted and recreated; the log holds {self.log_start} to "
             f"{self.log_end}. {lost}; {step} ({policy})."
         )
 

@@ -21,7 +21,7 @@ __all__ = [
     "PartitionRevoked",
 ]
 
-_NEW = "new in its topic, so it begins with its log, whatever start= says"
+_NEW = "new in its topic, so it is read from its beginning, whatever start= says"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +151,10 @@ class PartitionLost(Rebalanced):
 
 def _lost(what: str, returned_records: int) -> str:
     """Say what the group took away without asking, and of one or many what follows."""
-    who = ", perhaps by another member already" if returned_records else ""
+    who = " (another member may already have them)" if returned_records else ""
     return (
-        f"Lost {what}: the group went on without this member, so there was no last commit; "
-        f"{returned(returned_records)}{who}. If this repeats, look for a blocked process or network, or "
+        f"Lost {what}: the group continued without this member, so it could not commit; "
+        f"{returned(returned_records)}{who}. If this repeats, look for a blocked process or bad network, or "
         "raise session.timeout.ms."
     )
 

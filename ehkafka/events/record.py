@@ -70,8 +70,7 @@ class RecordRetried(Failure):
     def sentence(self) -> str:
         return (
             f"Attempt {self.attempt} of {self.partition}@{self.offset}, key {plain(self.key)}, failed: "
-            f"{clause(self.error)}{self.at_place}. The next one comes in {seconds(self.after_s)}; its "
-            "key waits."
+            f"{clause(self.error)}{self.at_place}. Retry in {seconds(self.after_s)}; its key waits."
         )
 
     def subject(self) -> Hashable:
@@ -96,7 +95,7 @@ class BatchRaised(Failure):
         return (
             f"Batch handler {plain(self.handler)} raised for {records(self.records)}: "
             f"{clause(self.error)}{self.at_place}. They are retried, "
-            f"at most {self.next_records_max} at a time, until the one to blame stands alone."
+            f"at most {self.next_records_max} at a time, until the record that fails is found."
         )
 
     def subject(self) -> Hashable:
@@ -137,8 +136,8 @@ class DeferredAnswerDropped(Event):
 
     def sentence(self) -> str:
         return (
-            f"The answer to {self.partition}@{self.offset}, key {plain(self.key)}, attempt {self.attempt}, "
-            f"which was deferred, counts for nothing: {ending(self.reason)}"
+            f"Ignored the answer to deferred record {self.partition}@{self.offset}, key {plain(self.key)}, "
+            f"attempt {self.attempt}: {ending(self.reason)}"
         )
 
     def subject(self) -> Hashable:
@@ -157,7 +156,7 @@ class StaleResult(Event):
     def sentence(self) -> str:
         return (
             f"Dropped the late outcome of {records(self.records)} of {self.partition}: epoch "
-            f"{self.epoch} had ended. They will be redelivered; a longer drain or faster handlers avoid it."
+            f"{self.epoch} had ended. They will be redelivered; a longer drain or faster handlers avoid this."
         )
 
     def subject(self) -> Hashable:
@@ -179,8 +178,8 @@ class RecordsTooOld(Event):
     def sentence(self) -> str:
         return (
             f"Skipped {records(self.records)} of {self.partition}, offsets {self.first_offset} to "
-            f"{self.last_offset}: older than max_age={seconds(self.max_age_s)}, the oldest "
-            f"{self.oldest_age_s:.0f} s."
+            f"{self.last_offset}: older than max_age={seconds(self.max_age_s)}; the oldest is "
+            f"{self.oldest_age_s:.0f} s old."
         )
 
     def subject(self) -> Hashable:

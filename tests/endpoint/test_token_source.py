@@ -424,4 +424,4 @@ def test_without_a_valid_token_the_first_failure_is_problem(
     problem = source.problem
     assert problem is not None
     assert "one attempt" in problem
-    assert "None is valid now" in problem
+    assert "No token is valid now" in problem

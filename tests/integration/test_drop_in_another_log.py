@@ -25,7 +25,7 @@ pytestmark = pytest.mark.broker
 
 OLD, NEW = 20, 80
 LIMIT_S = 20.0
-IN_ANOTHER_LOG = "is another log now"
+IN_ANOTHER_LOG = "has a new log"
 
 
 class Stand:

@@ -57,7 +57,9 @@ def test_a_bound_is_reported(asked: dict[str, Any], words: str) -> None:
     bound = pace_bound(settings(**asked), commit_pacing(settings(**asked), is_event_hubs=True))
     assert isinstance(bound, CommitPaceBounded)
     sentence = bound.sentence()
-    assert f"at least 1 s apart, which is what Event Hubs takes for a partition: {words} cannot" in sentence
+    assert (
+        f"at least 1 s apart, because Event Hubs limits them for each partition: {words} cannot" in sentence
+    )
 
 
 @pytest.mark.parametrize(
