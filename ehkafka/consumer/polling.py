@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from confluent_kafka.cimpl import Consumer as KafkaConsumer
 
-from ehkafka.consumer.unopened import Unopened
+from ehkafka.consumer.access import Access
+from ehkafka.consumer.positions import Returned
 
 if TYPE_CHECKING:
     from collections import deque
 
     from confluent_kafka import Message
 
+    from ehkafka.consumer.commit_requests import Answer
     from ehkafka.consumer.committing import Committing
     from ehkafka.consumer.members import Members
 
@@ -26,6 +28,23 @@ _consume: Any = KafkaConsumer.consume
 _NUMBERS = (int, float)
 # To take no message is over at once, whatever the time-out.
 _NOTHING = (0,)
+
+
+class Unopened:
+    """Stands for the `Members` of a consumer before its constructor has run, or after it has failed.
+
+    A program's own class may forget to call the constructor above it. Each call has to come by
+    confluent-kafka then, which knows what is wrong with it, so every part that is asked on the way there is
+    idle: nothing waits, nothing is looked after. Values; shared by all consumers.
+    """
+
+    answers: tuple[Answer, ...] = ()
+    has_checks = False
+    marks = None
+    commits = None
+    access = Access()
+    # Nothing is ever put into it: confluent-kafka returns nothing without a client.
+    returned = Returned()
 
 
 class PollingConsumer(KafkaConsumer):

@@ -7,9 +7,31 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from ehkafka.events.event import Event
+from ehkafka.wording import counted, seconds
+from ehkafka.wording.line import clause, names, plain, records, returned
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from ehkafka.settings import Drain
+
+__all__ = [
+    "AppStarted",
+    "AppStopped",
+    "AppStopping",
+    "BatchesFinished",
+    "Draining",
+    "GroupReset",
+    "GroupWatched",
+    "RecordsLeft",
+    "SettingAdvice",
+]
+
+_FINISHED = {
+    "started": "the records that have started, and those before them if time allows",
+    "all": "all records that were received",
+    "running": "the records that run now",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +41,9 @@ class AppStarted(Event):
     group: str
     topics: tuple[str, ...]
 
+    def sentence(self) -> str:
+        return f"Consuming {names(self.topics)} in group {plain(self.group)}."
+
 
 @dataclass(frozen=True, slots=True)
 class GroupWatched(Event):
@@ -27,6 +52,12 @@ class GroupWatched(Event):
     level: ClassVar[int] = logging.WARNING
     group: str
     watch_s: float
+
+    def sentence(self) -> str:
+        return (
+            f"Watching the commits of group {plain(self.group)} for {seconds(self.watch_s)} before resetting "
+            "it, because Event Hubs may not report its members. The app starts afterwards."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +70,14 @@ class GroupReset(Event):
     partitions: int
     once_as: str | None
 
+    def sentence(self) -> str:
+        once = "" if self.once_as is None else f", once under the name {plain(self.once_as)}"
+        return (
+            f"Group {plain(self.group)} was reset to start= in all of its "
+            f"{counted(self.partitions, 'partition')} of "
+            f"{names(self.topics)}{once}."
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class SettingAdvice(Event):
@@ -50,6 +89,15 @@ class SettingAdvice(Event):
     advice: str
     source: str
 
+    def sentence(self) -> str:
+        return (
+            f"{plain(self.property)}={plain(self.value)} is not advised: {clause(self.advice)} "
+            f"({plain(self.source)})."
+        )
+
+    def subject(self) -> Hashable:
+        return self.property
+
 
 @dataclass(frozen=True, slots=True)
 class AppStopping(Event):
@@ -59,6 +107,12 @@ class AppStopping(Event):
     drain: Drain
     deadline_s: float
 
+    def sentence(self) -> str:
+        return (
+            f"Stopping ({clause(self.reason)}): up to {seconds(self.deadline_s)} to finish "
+            f"{_FINISHED[self.drain]}."
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Draining(Event):
@@ -66,6 +120,9 @@ class Draining(Event):
 
     remaining_s: float
     unfinished_records: int
+
+    def sentence(self) -> str:
+        return f"Draining: {records(self.unfinished_records)} unfinished, {self.remaining_s:.0f} s left."
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +137,14 @@ class BatchesFinished(Event):
     received_records: int
     took_s: float
     left_records: int | None
+
+    def sentence(self) -> str:
+        rate = f" ({self.received_records / self.took_s:.0f}/s)" if self.took_s > 0 else ""
+        left = "" if self.left_records is None else f"; {self.left_records} left"
+        batches = counted(self.batches, "batch", "batches")
+        return (
+            f"Finished {batches} with {records(self.received_records)} in {seconds(self.took_s)}{rate}{left}."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +161,23 @@ class RecordsLeft(Event):
     waiting: tuple[str, ...]
     repeated_without_metadata: int
 
+    def sentence(self) -> str:
+        left = []
+        if self.never_started_records:
+            left.append(f"{records(self.never_started_records)} that never started")
+        if self.waiting_keys:
+            left.append(f"{counted(self.waiting_keys, 'waiting key')}: {names(self.waiting)}")
+        others = ""
+        if self.repeated_without_metadata:
+            others = (
+                f"; a client that does not read its commit metadata would repeat up to "
+                f"{records(self.repeated_without_metadata)}"
+            )
+        return (
+            f"Returned to the next owner: {'; '.join(left) or 'nothing'}. ehkafka handles no finished record "
+            f"again{others}."
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class AppStopped(Event):
@@ -108,3 +190,6 @@ class AppStopped(Event):
 
     exit_code: int
     returned_records: int
+
+    def sentence(self) -> str:
+        return f"Stopped with exit code {self.exit_code}; {returned(self.returned_records)}."

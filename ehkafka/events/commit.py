@@ -7,9 +7,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from ehkafka.events.event import Event
+from ehkafka.wording import counted, seconds
+from ehkafka.wording.line import ending, names
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from ehkafka.records import TopicPartition
+
+__all__ = [
+    "CommitAcknowledged",
+    "CommitFailed",
+    "CommitPaceBounded",
+    "ProgressIgnored",
+    "ProgressRestored",
+    "ProgressTruncated",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +32,10 @@ class CommitAcknowledged(Event):
     level: ClassVar[int] = logging.DEBUG
     next_offsets: tuple[tuple[TopicPartition, int], ...]
     took_s: float
+
+    def sentence(self) -> str:
+        positions = names(f"{partition} up to {offset}" for partition, offset in self.next_offsets)
+        return f"Committed {positions} in {seconds(self.took_s)}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +47,18 @@ class CommitFailed(Event):
     error: str
     retriable: bool
 
+    def sentence(self) -> str:
+        step = (
+            "The next commit retries it; a restart before that repeats more records."
+            if self.retriable
+            else "A retry does not help: the error says what to change."
+        )
+        return f"The commit of {names(self.partitions)} failed: {ending(self.error)} {step}"
+
+    def subject(self) -> Hashable:
+        # Topics rather than partitions: which of them are dirty differs from commit to commit.
+        return (frozenset(p.topic for p in self.partitions), self.retriable)
+
 
 @dataclass(frozen=True, slots=True)
 class CommitPaceBounded(Event):
@@ -39,6 +68,15 @@ class CommitPaceBounded(Event):
     interval_s: float
     every_records: int | None
     spacing_s: float
+
+    def sentence(self) -> str:
+        asked = [f"commit_interval_s={self.interval_s:g}"] if self.interval_s < self.spacing_s else []
+        if self.every_records is not None:
+            asked.append(f"commit_every_records={self.every_records}")
+        return (
+            f"Commits stay at least {seconds(self.spacing_s)} apart, because Event Hubs limits them for each "
+            f"partition: {' and '.join(asked)} cannot make them more frequent."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +91,13 @@ class ProgressTruncated(Event):
     kept_offsets: int
     dropped_offsets: int
     bytes_max: int
+
+    def sentence(self) -> str:
+        return (
+            f"{self.partition}: {self.dropped_offsets} of the offsets finished above the commit do not fit "
+            f"into its metadata of {self.bytes_max} bytes ({self.kept_offsets} fit). After a crash they are "
+            "handled again, unless the commit has passed them by then."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +114,13 @@ class ProgressRestored(Event):
     ranges: int
     source: str
 
+    def sentence(self) -> str:
+        return (
+            f"{self.partition}, epoch {self.epoch}: {counted(self.finished_offsets, 'offset')} above "
+            f"{self.next_offset} ({self.ranges} ranges) were finished before and are not handled again, "
+            f"according to {self.source}."
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ProgressIgnored(Event):
@@ -79,3 +131,10 @@ class ProgressIgnored(Event):
     next_offset: int
     reason: str
     source: str
+
+    def sentence(self) -> str:
+        return (
+            f"{self.partition}: ignoring what {self.source} says about offsets finished above "
+            f"{self.next_offset}: {ending(self.reason)} Nothing is skipped; some records may be handled "
+            "again."
+        )

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from ehkafka.events.event import Event
+from ehkafka.events.event import Event, without_numbers
+from ehkafka.wording import seconds
+from ehkafka.wording.line import ending, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+__all__ = [
+    "ClientLogged",
+    "ConnectionProblem",
+    "Throttled",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +29,24 @@ class ConnectionProblem(Event):
     error: str
     fatal: bool
 
+    def sentence(self) -> str:
+        if self.code == "close":  # nothing is tried after it
+            return f"Connection problem, close: {ending(self.error)}"
+        step = (
+            "The client cannot recover: fix the cause and restart."
+            if self.fatal
+            else "The client keeps retrying."
+            if "check" in self.error  # the usual cause is reported with what to do
+            else "The client keeps retrying; if this lasts, check the endpoint's address, network and "
+            "credentials."
+        )
+        # librdkafka's errors are explained with their name in front.
+        name = "" if self.error.startswith(self.code) else f", {plain(self.code)}"
+        return f"Connection problem{name}: {ending(self.error)} {step}"
+
+    def subject(self) -> Hashable:
+        return (self.code, self.fatal)
+
 
 @dataclass(frozen=True, slots=True)
 class Throttled(Event):
@@ -27,6 +56,15 @@ class Throttled(Event):
     broker: str
     throttle_s: float
 
+    def sentence(self) -> str:
+        return (
+            f"Throttled: {plain(self.broker)} delays its answers by {seconds(self.throttle_s)}. If this "
+            "lasts, raise the quota (on Event Hubs: throughput units) or read and commit less."
+        )
+
+    def subject(self) -> Hashable:
+        return self.broker
+
 
 @dataclass(frozen=True, slots=True)
 class ClientLogged(Event):
@@ -35,3 +73,9 @@ class ClientLogged(Event):
     level: ClassVar[int] = logging.DEBUG
     severity: int
     text: str
+
+    def sentence(self) -> str:
+        return f"librdkafka, {logging.getLevelName(self.severity).lower()}: {ending(self.text)}"
+
+    def subject(self) -> Hashable:
+        return without_numbers(self.text)

@@ -7,9 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from ehkafka.events.event import Event
+from ehkafka.wording.line import records
 
 if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
+
+__all__ = [
+    "DropInDeviated",
+    "MarksMissing",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +24,12 @@ class DropInDeviated(Event):
 
     deviation: str
     text: str
+
+    def sentence(self) -> str:
+        return (
+            f"This consumer differs from confluent-kafka's: {self.text}. "
+            f"Consumer(as_confluent={{{self.deviation!r}}}) switches this off."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +41,10 @@ class MarksMissing(Event):
     oldest_offset: int
     unmarked_records: int
     quiet_s: float
+
+    def sentence(self) -> str:
+        return (
+            f"{self.partition} is paused: {records(self.unmarked_records)} were delivered but not marked as "
+            f"done, the oldest at offset {self.oldest_offset}, and none was marked for {self.quiet_s:.0f} s. "
+            "Call store_offsets(message) or commit(message) for every record that is done, failed or not."
+        )

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from ehkafka.events.event import Event
+from ehkafka.events.event import Event, without_numbers
+from ehkafka.wording import counted, seconds
+from ehkafka.wording.line import ending, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+__all__ = [
+    "CredentialRotated",
+    "CredentialUnusable",
+    "TokenRefreshFailed",
+    "TokenRefreshed",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +26,9 @@ class CredentialRotated(Event):
     """A changed key was taken up: the client uses it for its next authentication. Never holds the key."""
 
     source: str
+
+    def sentence(self) -> str:
+        return f"Read a new key from {plain(self.source)}; the client uses it at its next authentication."
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +44,16 @@ class CredentialUnusable(Event):
     # In a row.
     failures: int
 
+    def sentence(self) -> str:
+        reads = "a failed read" if self.failures == 1 else f"{self.failures} failed reads in a row"
+        return (
+            f"No new key after {reads}; the old one stays in use: "
+            f"{ending(self.reason)} Fix it before the old key is revoked."
+        )
+
+    def subject(self) -> Hashable:
+        return (self.source, without_numbers(self.reason))
+
 
 @dataclass(frozen=True, slots=True)
 class TokenRefreshed(Event):
@@ -39,6 +64,13 @@ class TokenRefreshed(Event):
     life_s: float
     took_s: float
     failures: int
+
+    def sentence(self) -> str:
+        after = f", after {counted(self.failures, 'failed attempt')}" if self.failures else ""
+        return (
+            f"Got a new token for {plain(self.endpoint)} in {seconds(self.took_s)}, valid for "
+            f"{self.life_s:.0f} s{after}."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +84,19 @@ class TokenRefreshFailed(Event):
     error: str
     valid_s: float
     retry_s: float
+
+    def sentence(self) -> str:
+        attempts = "a failed attempt" if self.failures == 1 else f"{self.failures} failed attempts in a row"
+        state = (
+            f"The current token is valid for another {self.valid_s:.0f} s, so the client keeps working"
+            if self.valid_s > 0
+            else "No token is valid now, so the broker refuses the client"
+        )
+        return (
+            f"No new token for {plain(self.endpoint)} after {attempts}: "
+            f"{ending(self.error)} {state}; the next attempt is in {seconds(self.retry_s)}."
+        )
+
+    def subject(self) -> Hashable:
+        # That the token in use expired meanwhile is news.
+        return (self.endpoint, self.valid_s > 0)

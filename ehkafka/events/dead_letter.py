@@ -7,9 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from ehkafka.events.event import Event, Failure
+from ehkafka.wording import seconds
+from ehkafka.wording.line import clause, ending, plain
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from ehkafka.records import TopicPartition
+
+__all__ = [
+    "DeadLetterFailed",
+    "DeadLetterProducerPlain",
+    "DeadLetterProducerReplaced",
+    "RecordDeadLettered",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +32,15 @@ class RecordDeadLettered(Event):
     offset: int
     key: str
     to: str
+
+    def sentence(self) -> str:
+        return (
+            f"Dead-lettered {self.partition}@{self.offset}, key {plain(self.key)}: the letter is in "
+            f"{plain(self.to)}."
+        )
+
+    def subject(self) -> Hashable:
+        return (self.partition.topic, self.to)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +58,17 @@ class DeadLetterFailed(Failure):
     error: str
     retry_s: float | None
 
+    def sentence(self) -> str:
+        then = "its key waits" if not self.retry_s else f"the next retry is in {seconds(self.retry_s)}"
+        return (
+            f"The dead letter of {self.partition}@{self.offset}, key {plain(self.key)}, could not be "
+            f"written to {plain(self.to)}: {clause(self.error)}{self.at_place}. "
+            f"Nothing is committed past this record; {then}."
+        )
+
+    def subject(self) -> Hashable:
+        return (self.to, self.retry_s is None, self.place)
+
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterProducerReplaced(Event):
@@ -46,6 +77,12 @@ class DeadLetterProducerReplaced(Event):
     level: ClassVar[int] = logging.WARNING
     reason: str
     wait_s: float
+
+    def sentence(self) -> str:
+        return (
+            f"The dead letters' producer is replaced in {seconds(self.wait_s)}: {ending(self.reason)} "
+            "Letters that were not acknowledged are then written again."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +94,9 @@ class DeadLetterProducerPlain(Event):
 
     level: ClassVar[int] = logging.WARNING
     reason: str
+
+    def sentence(self) -> str:
+        return (
+            f"Dead letters are written without a producer id, because this broker gives none: "
+            f"{ending(self.reason)} A letter whose acknowledgement is lost may be written twice."
+        )

@@ -1,12 +1,22 @@
-"""What every event is, what takes them, and the counters beside them."""
+"""What every event is, what takes them, and the counters beside them.
+
+An event knows how it is logged: `level`, `sentence`, what stands below it (`attachment`), and `subject`, by
+which repetitions are found. Telemetry asks it, so a new kind is a class in the file of its group and no more.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Protocol, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 from ehkafka.wording.error_stack import place_of
+from ehkafka.wording.line import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +24,30 @@ class Event:
     """Base of every event. `level` is the severity that the log line gets."""
 
     level: ClassVar[int] = logging.INFO
+
+    @classmethod
+    def counter(cls) -> str:
+        """Return the name of the counter that counts events of this kind."""
+        return cls.__name__
+
+    def sentence(self) -> str:
+        """Return what the log says: one line, without a record's value or headers.
+
+        Raises `NotImplementedError` for a kind that has no sentence.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no sentence; write a method sentence() for it")
+
+    def subject(self) -> Hashable:
+        """Return what two warnings of this kind must share to be repetitions of each other.
+
+        Never an error's text as it is: a broker's id or milliseconds in it would make each one new.
+        Without a method of its own, a kind repeats itself whatever it says.
+        """
+        return None
+
+    def attachment(self) -> str:
+        """Return what the log shows below the sentence, such as the stacks of threads; mostly nothing."""
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +62,11 @@ class Failure(Event):
     place: str = field(default="", kw_only=True)
     exception: BaseException | None = field(default=None, kw_only=True, compare=False, repr=False)
 
+    @property
+    def at_place(self) -> str:
+        """The line of the user's code in brackets, for a sentence; nothing where none is known."""
+        return f" ({plain(self.place)})" if self.place else ""
+
     def without_exception(self) -> Self:
         """Return the event without what keeps the error's frames in memory."""
         return self if self.exception is None else replace(self, exception=None)
@@ -36,6 +75,16 @@ class Failure(Event):
 def raised(error: BaseException) -> dict[str, Any]:
     """Return what a `Failure` tells of an error, for its keyword arguments."""
     return {"place": place_of(error), "exception": error}
+
+
+def kind_in(error: str) -> str:
+    """Return the kind of an error that an event has as text: of `OSError: disk full` it is `OSError`."""
+    return without_numbers(error.partition(":")[0])
+
+
+def without_numbers(text: str) -> str:
+    """Return a text in which offsets, ids and times are alike, for `Event.subject`."""
+    return re.sub(r"[\d.]+", "#", text)
 
 
 class Hook(Protocol):
@@ -60,3 +109,16 @@ CounterName = Literal[
     "records_too_old",
     "records_unassigned",
 ]
+
+# What each of them counts.
+COUNTERS: Mapping[CounterName, str] = MappingProxyType(
+    {
+        "events_dropped": "events that a hook or a log handler was too slow for; counted, reported to nobody",
+        "hook_errors": "errors raised by hooks and log handlers",
+        "pause_refused": "pauses before a stop that came too late: the partitions had just been lost",
+        "records_lost": "offsets that the log no longer held when they were to be read, and those skipped",
+        "records_restored": "records received again whose outcome had been saved; not handled again",
+        "records_too_old": "records older than max_age when they were received; skipped and committed past",
+        "records_unassigned": "records fetched for a partition that was no longer ours; not handled here",
+    }
+)

@@ -8,9 +8,24 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from ehkafka.errors import describe
 from ehkafka.events.event import Event, Failure, raised
+from ehkafka.wording import seconds
+from ehkafka.wording.line import clause, names, plain
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from ehkafka.records import TopicPartition
+
+__all__ = [
+    "AttemptOverdue",
+    "HandlerResized",
+    "StuckReport",
+    "UserCodeFailed",
+    "UserCodeHangs",
+    "UserCodeLeft",
+    "WorkerProcessDied",
+    "WorkersLogNothing",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +35,9 @@ class HandlerResized(Event):
     handler: str
     workers_before: int
     workers: int
+
+    def sentence(self) -> str:
+        return f"Handler {plain(self.handler)} has {self.workers} workers now, {self.workers_before} before."
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +57,21 @@ class AttemptOverdue(Event):
     deadline_s: float
     stack: str
 
+    def sentence(self) -> str:
+        return (
+            f"Attempt {self.attempt} of {self.partition}@{self.offset}, key {plain(self.key)}, has run for "
+            f"{seconds(self.running_s)} in handler {plain(self.handler)}, longer than "
+            f"deadline_s={self.deadline_s:g}. A thread, or a coroutine that ignores its cancellation, cannot "
+            "be stopped, so its key and its worker wait. The stack shows where it is."
+        )
+
+    def subject(self) -> Hashable:
+        # When one call hangs, all do: one stack tells where; health names every record, hooks hear of each.
+        return self.handler
+
+    def attachment(self) -> str:
+        return self.stack
+
 
 @dataclass(frozen=True, slots=True)
 class StuckReport(Event):
@@ -48,6 +81,16 @@ class StuckReport(Event):
     idle_s: float
     running: tuple[str, ...]
     stacks: str
+
+    def sentence(self) -> str:
+        running = names(self.running) or "no record"
+        return (
+            f"No record finished for {seconds(self.idle_s)} although some wait; running: {running}. "
+            "The stacks show where."
+        )
+
+    def attachment(self) -> str:
+        return self.stacks
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +103,16 @@ class WorkerProcessDied(Event):
     how: str
     was_running: bool
 
+    def sentence(self) -> str:
+        charged = (
+            "the record that it ran counts as failed" if self.was_running else "no record ran in it then"
+        )
+        advice = " SIGKILL often means that the system ran out of memory." if "SIGKILL" in self.how else ""
+        return (
+            f"Worker process {self.pid} of {self.worker} ended ({self.how}); {charged}. A new process "
+            f"replaces it.{advice}"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class WorkersLogNothing(Event):
@@ -67,6 +120,13 @@ class WorkersLogNothing(Event):
 
     level: ClassVar[int] = logging.WARNING
     worker: str
+
+    def sentence(self) -> str:
+        return (
+            f"Log lines below WARNING from the processes of {plain(self.worker)} are lost: logging is set up "
+            "in this process, but not in those. Set it up in on_worker_start, which runs in each of them, "
+            "for example logging.basicConfig(level=logging.INFO)."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +142,12 @@ class UserCodeFailed(Failure):
         """Return the event for what a hook raised."""
         return cls(where, describe(error), **raised(error))
 
+    def sentence(self) -> str:
+        return f"Your code in {plain(self.where)} raised {clause(self.error)}{self.at_place}. Fix it there."
+
+    def subject(self) -> Hashable:
+        return (self.where, self.place)
+
 
 @dataclass(frozen=True, slots=True)
 class UserCodeHangs(Event):
@@ -91,6 +157,12 @@ class UserCodeHangs(Event):
     where: str
     running_s: float
 
+    def sentence(self) -> str:
+        return (
+            f"{plain(self.where)} has not returned for {seconds(self.running_s)}. Its partition waits until "
+            "it does; hooks of other partitions and deadlines keep working. Give what it calls a timeout."
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class UserCodeLeft(Event):
@@ -98,3 +170,9 @@ class UserCodeLeft(Event):
 
     level: ClassVar[int] = logging.WARNING
     running: tuple[str, ...]
+
+    def sentence(self) -> str:
+        return (
+            f"The time to stop was over while your code still ran: {names(self.running)}. The app stopped "
+            "without it; make it faster or raise stop_s."
+        )

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar
 
 from ehkafka.events.event import Event
+from ehkafka.wording import counted, seconds
+from ehkafka.wording.line import ending, names
 
 if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
+
+__all__ = [
+    "MirrorBehind",
+    "MirrorContested",
+    "MirrorForeign",
+    "MirrorRecovered",
+    "MirrorUnavailable",
+    "MirrorUsed",
+    "MirrorWritten",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +33,10 @@ class MirrorWritten(Event):
     next_offsets: tuple[tuple[TopicPartition, int], ...]
     took_s: float
 
+    def sentence(self) -> str:
+        positions = names(f"{partition} up to {offset}" for partition, offset in self.next_offsets)
+        return f"Mirrored {positions} in {seconds(self.took_s)}."
+
 
 @dataclass(frozen=True, slots=True)
 class MirrorUnavailable(Event):
@@ -29,6 +46,12 @@ class MirrorUnavailable(Event):
     store: str
     error: str
 
+    def sentence(self) -> str:
+        return (
+            f"Cannot write the mirror: {ending(self.error)} Records are handled and committed as before; the "
+            "mirror catches up when its store answers again."
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class MirrorRecovered(Event):
@@ -37,6 +60,12 @@ class MirrorRecovered(Event):
     store: str
     outage_s: float
     failed_attempts: int
+
+    def sentence(self) -> str:
+        return (
+            f"The mirror in {self.store} works again, after {self.outage_s:.0f} s and "
+            f"{counted(self.failed_attempts, 'failed attempt')}."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +79,15 @@ class MirrorContested(Event):
     their_next_offset: int
     our_next_offset: int | None
 
+    def sentence(self) -> str:
+        ours = "nothing" if self.our_next_offset is None else str(self.our_next_offset)
+        return (
+            f"The mirror of {self.partition} was written by {self.owner} (up to {self.their_next_offset}) "
+            f"while this app had {ours} to write: {self.blob}. Either this process was asleep and its "
+            "partition has a new owner (then there is nothing to do), or two apps use the same group name "
+            "and container (then give each its own)."
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class MirrorForeign(Event):
@@ -60,6 +98,12 @@ class MirrorForeign(Event):
     blob: str
     # What was seen there.
     reason: str
+
+    def sentence(self) -> str:
+        return (
+            f"{self.blob} {self.reason}. ehkafka does not touch it, so {self.partition} is not mirrored. "
+            "Give the mirror a container of its own, or delete that blob."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +119,14 @@ class MirrorUsed(Event):
     # How it was found out that the log is the same.
     proof: str
 
+    def sentence(self) -> str:
+        written = datetime.fromtimestamp(self.written_at_ms / 1000, UTC).isoformat(timespec="seconds")
+        return (
+            f"The group has no committed offset for {self.partition}, so it starts at {self.next_offset}, "
+            f"which {self.owner or 'an earlier run'} mirrored at {written}. It is the same log, because "
+            f"{self.proof}."
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class MirrorBehind(Event):
@@ -83,3 +135,10 @@ class MirrorBehind(Event):
     level: ClassVar[int] = logging.WARNING
     partitions: tuple[TopicPartition, ...]
     error: str
+
+    def sentence(self) -> str:
+        return (
+            f"The app stopped before the mirror of {names(self.partitions)} was up to date: "
+            f"{ending(self.error)} The group's commits are right; only a start without them would repeat "
+            "records."
+        )

@@ -1,4 +1,4 @@
-"""What happens to a partition: its epochs, its pauses, and gaps in its log."""
+"""What happens to a partition that is ours: its pauses, and gaps in its log."""
 
 from __future__ import annotations
 
@@ -7,44 +7,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from ehkafka.events.event import Event
+from ehkafka.wording import seconds
+from ehkafka.wording.line import ending, plain, records
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from ehkafka.records import TopicPartition
 
-
-@dataclass(frozen=True, slots=True)
-class PartitionAssigned(Event):
-    """A new epoch of a partition began. `position` is an offset or a start position in words.
-
-    `is_new`: the topic has got the partition since the group began, so it begins with its log, whatever
-    `start` says.
-    """
-
-    partition: TopicPartition
-    epoch: int
-    position: str
-    is_new: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionRevoked(Event):
-    """An epoch ended with a drain. `next_offset` is what was committed last, `None` if nothing was."""
-
-    partition: TopicPartition
-    epoch: int
-    next_offset: int | None
-    returned_records: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionLost(Event):
-    """An epoch ended without our consent; nothing was committed, another member may own it already."""
-
-    level: ClassVar[int] = logging.WARNING
-    partition: TopicPartition
-    epoch: int
-    returned_records: int
+__all__ = [
+    "LogReplaced",
+    "OffsetGap",
+    "ParkedBudgetFull",
+    "PartitionPaused",
+    "PartitionResumed",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +35,13 @@ class PartitionPaused(Event):
     # The key with the longest lane, when one key holds most of the backlog.
     largest_key: str | None
 
+    def sentence(self) -> str:
+        most = "" if self.largest_key is None else f"; most of it is of key {plain(self.largest_key)}"
+        return (
+            f"Paused {self.partition}: its backlog of {records(self.backlog_records)} "
+            f"({self.backlog_bytes} bytes) is over its share{most}."
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionResumed(Event):
@@ -66,6 +50,9 @@ class PartitionResumed(Event):
     level: ClassVar[int] = logging.DEBUG
     partition: TopicPartition
     paused_s: float
+
+    def sentence(self) -> str:
+        return f"Resumed {self.partition} after {seconds(self.paused_s)}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +66,21 @@ class ParkedBudgetFull(Event):
     # The parked key with the most records.
     largest_key: str
     action: str
+
+    def sentence(self) -> str:
+        action = {
+            "pause_partition": "the partition is paused",
+            "dead_letter": "that key's records go to the dead letters",
+            "stop": "the app stops",
+        }
+        return (
+            f"{self.partition} has {records(self.parked_records)} ({self.parked_bytes} bytes) waiting behind "
+            f"failed ones, which is its share of the parked budget; most are of key "
+            f"{plain(self.largest_key)}: {action.get(self.action, self.action)}."
+        )
+
+    def subject(self) -> Hashable:
+        return self.partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,25 @@ class OffsetGap(Event):
     lost_records: int
     action: str
     resumed_at: int | None
+
+    def sentence(self) -> str:
+        log = f"the log holds {self.log_start} to {self.log_end}"
+        if self.wanted_offset > self.log_end:
+            beyond = self.wanted_offset - self.log_end
+            what = f"lies {beyond} beyond the end: {log}, so it was truncated or recreated"
+        elif self.wanted_offset < self.log_start:
+            what = f"is gone: {log}"
+        else:
+            what = f"holds another record now: {log}, so it was truncated and written again"
+        lost = f"{records(self.lost_records)} will not be read" if self.lost_records else "Nothing is skipped"
+        step = "stopping" if self.resumed_at is None else f"continuing at {self.resumed_at}"
+        return (
+            f"The next offset to read, {self.partition}@{self.wanted_offset}, {what}. {lost}; {step} "
+            f"(on_out_of_range={plain(self.action)})."
+        )
+
+    def subject(self) -> Hashable:
+        return (self.partition, self.wanted_offset, self.log_start, self.log_end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +143,27 @@ class LogReplaced(Event):
     action: str
     resumed_at: int | None
     option: str = "on_out_of_range"
+
+    def sentence(self) -> str:
+        lost = (
+            f"{records(self.lost_records)} of it will not be read"
+            if self.lost_records
+            else "Nothing of it is skipped"
+        )
+        step = "stopping" if self.resumed_at is None else f"continuing at {self.resumed_at}"
+        policy = f"{self.option}={plain(self.action)}"
+        if self.action == "none":
+            lost = f"Up to {records(self.lost_records)} of it are skipped"
+            policy = (
+                "as confluent-kafka does; seek() to the offset that you want. With contiguous=True or "
+                "mirror=, and auto.offset.reset=earliest, the new log would be read from its beginning"
+            )
+        return (
+            f"{self.partition} has a new log, to which position {self.next_offset} does not belong: "
+            f"{ending(self.reason)} The topic was deleted and recreated; the log holds {self.log_start} to "
+            f"{self.log_end}. {lost}; {step} ({policy})."
+        )
+
+    def subject(self) -> Hashable:
+        # A second gap is another loss, never a repetition.
+        return (self.partition, self.reason)

@@ -6,10 +6,24 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from ehkafka.events.event import Event, Failure
+from ehkafka.events.event import Event, Failure, kind_in, without_numbers
+from ehkafka.wording import seconds
+from ehkafka.wording.line import clause, ending, plain, records
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from ehkafka.records import TopicPartition
+
+__all__ = [
+    "BatchRaised",
+    "DeferredAnswerDropped",
+    "HandlerFailed",
+    "RecordRetried",
+    "RecordSkipped",
+    "RecordsTooOld",
+    "StaleResult",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +38,22 @@ class HandlerFailed(Failure):
     error: str
     decision: str
 
+    def sentence(self) -> str:
+        return (
+            f"The handler failed on {self.partition}@{self.offset}, key {plain(self.key)}, "
+            f"attempt {self.attempt}: {clause(self.error)}{self.at_place}. "
+            f"Decision: {ending(self.decision)}"
+        )
+
+    def subject(self) -> Hashable:
+        # The attempts of one record; its final decision differs and is thus always written.
+        return (
+            self.partition,
+            self.offset,
+            without_numbers(self.decision),
+            self.place,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class RecordRetried(Failure):
@@ -36,6 +66,16 @@ class RecordRetried(Failure):
     attempt: int
     error: str
     after_s: float
+
+    def sentence(self) -> str:
+        return (
+            f"Attempt {self.attempt} of {self.partition}@{self.offset}, key {plain(self.key)}, failed: "
+            f"{clause(self.error)}{self.at_place}. Retry in {seconds(self.after_s)}; its key waits."
+        )
+
+    def subject(self) -> Hashable:
+        # A flood of them has few reasons: one line for each kind of error of a topic, and where it is raised.
+        return (self.partition.topic, kind_in(self.error), self.place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +91,16 @@ class BatchRaised(Failure):
     error: str
     next_records_max: int
 
+    def sentence(self) -> str:
+        return (
+            f"Batch handler {plain(self.handler)} raised for {records(self.records)}: "
+            f"{clause(self.error)}{self.at_place}. They are retried, "
+            f"at most {self.next_records_max} at a time, until the record that fails is found."
+        )
+
+    def subject(self) -> Hashable:
+        return (self.handler, kind_in(self.error), self.place)
+
 
 @dataclass(frozen=True, slots=True)
 class RecordSkipped(Failure):
@@ -62,6 +112,15 @@ class RecordSkipped(Failure):
     key: str
     attempt: int
     reason: str
+
+    def sentence(self) -> str:
+        return (
+            f"Skipped {self.partition}@{self.offset}, key {plain(self.key)}, after attempt "
+            f"{self.attempt}: {clause(self.reason)}{self.at_place}."
+        )
+
+    def subject(self) -> Hashable:
+        return (self.partition.topic, kind_in(self.reason), self.place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +134,15 @@ class DeferredAnswerDropped(Event):
     attempt: int
     reason: str
 
+    def sentence(self) -> str:
+        return (
+            f"Ignored the answer to deferred record {self.partition}@{self.offset}, key {plain(self.key)}, "
+            f"attempt {self.attempt}: {ending(self.reason)}"
+        )
+
+    def subject(self) -> Hashable:
+        return (self.partition.topic, self.reason)
+
 
 @dataclass(frozen=True, slots=True)
 class StaleResult(Event):
@@ -84,6 +152,15 @@ class StaleResult(Event):
     partition: TopicPartition
     epoch: int
     records: int
+
+    def sentence(self) -> str:
+        return (
+            f"Dropped the late outcome of {records(self.records)} of {self.partition}: epoch "
+            f"{self.epoch} had ended. They will be redelivered; a longer drain or faster handlers avoid this."
+        )
+
+    def subject(self) -> Hashable:
+        return self.partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +174,13 @@ class RecordsTooOld(Event):
     last_offset: int
     oldest_age_s: float
     max_age_s: float
+
+    def sentence(self) -> str:
+        return (
+            f"Skipped {records(self.records)} of {self.partition}, offsets {self.first_offset} to "
+            f"{self.last_offset}: older than max_age={seconds(self.max_age_s)}; the oldest is "
+            f"{self.oldest_age_s:.0f} s old."
+        )
+
+    def subject(self) -> Hashable:
+        return self.partition

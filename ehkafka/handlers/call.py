@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     InvokeAsync = Callable[[Lane], Awaitable[object]]
 
-Middleware = "Callable[[Record, Callable[[Record], object]], object]"
-
 
 def make_invoke(
     spec: HandlerSpec,

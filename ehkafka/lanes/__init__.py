@@ -6,6 +6,5 @@ which records belong to one lane, `user_keys` what stands for keys of users' own
 assignments, `holds` keeps lanes that wait, `decisions` carries a `decision` out. `chunk` and `express` run
 quick handlers without lanes, `express_mode` says when. `finished` and `marks` are what an assignment knows
 of its records; `received` what a handler may change in a message, `running` whether a record is with its
-handler, `rate` a token bucket. The simulator drives it single-threaded, the app from the poll thread and the
-workers with one lock.
+handler. The simulator drives it single-threaded, the app from the poll thread and the workers with one lock.
 """

@@ -77,7 +77,6 @@ class Assignment:
         self.received_records = 0
         self.finished_records = 0
         self.skipped_records = 0
-        self.stale_records = 0
         self.dead_lettered_records = 0
         self.backlog_records = 0
         self.backlog_bytes = 0

@@ -26,8 +26,6 @@ class HoldHead:
     """Keep the record at its lane's head without an outcome: nothing is committed past it."""
 
     reason: str
-    # The app is being stopped because of it (policy `Stop()`).
-    stops_app: bool = False
     # Its dead letter was refused for good: another one would be, too.
     letter_refused: bool = False
 

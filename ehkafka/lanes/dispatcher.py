@@ -372,7 +372,6 @@ class Dispatcher:
     def settle_stale(self, lane: Lane) -> None:
         """Drop what a holder did for an ended epoch, counted, and let a shared lane go on."""
         finished = lane.finished_records
-        lane.assignment.stale_records += finished
         self.stale_records += finished
         # Counted apart: their handler ran, but the next owner will run it again.
         if finished:

@@ -215,7 +215,7 @@ class Failures:
         )
         failure.__cause__ = error
         self.fatal(failure)
-        return HoldHead(describe(error), stops_app=True)
+        return HoldHead(describe(error))
 
     def _leave(self, lane: Lane, error: Exception) -> Decision:
         """Decide nothing: the record's assignment has ended, and its next owner handles it again."""

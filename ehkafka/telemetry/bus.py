@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.errors import ConfigurationError, EngineError
 from ehkafka.events import Event
-from ehkafka.events.event import Failure
+from ehkafka.events.event import COUNTERS, Failure
 from ehkafka.telemetry.log_lines import LogLines
 from ehkafka.telemetry.thinning import WINDOW_S
 from ehkafka.wording import seconds
@@ -35,19 +35,6 @@ if TYPE_CHECKING:
 QUEUED_EVENTS_MAX = 10_000
 # Of these so many keep the error that they tell of, and with it its frames and the records in them.
 QUEUED_EXCEPTIONS_MAX = 1_000
-
-# The plain counters; beside them each kind of event has one under its class name.
-COUNTERS: Mapping[CounterName, str] = MappingProxyType(
-    {
-        "events_dropped": "events that a hook or a log handler was too slow for; counted, reported to nobody",
-        "hook_errors": "errors raised by hooks and log handlers",
-        "pause_refused": "pauses before a stop that came too late: the partitions had just been lost",
-        "records_lost": "offsets that the log no longer held when they were to be read, and those skipped",
-        "records_restored": "records received again whose outcome had been saved; not handled again",
-        "records_too_old": "records older than max_age when they were received; skipped and committed past",
-        "records_unassigned": "records fetched for a partition that was no longer ours; not handled here",
-    }
-)
 
 
 class EventBus:
@@ -104,7 +91,7 @@ class EventBus:
         ):
             event = event.without_exception()
         with self._lock:
-            self._counts[type(event).__name__] += 1
+            self._counts[event.counter()] += 1
             if self._closed:
                 return
             if self._accepted_events - self._reported_events < self._queued_events_max:
@@ -279,7 +266,7 @@ def _names_of_counters() -> list[str]:
 
 def _names_of_kinds(kind: type[Event]) -> set[str]:
     below = kind.__subclasses__()
-    return {name for one in below for name in _names_of_kinds(one)} if below else {kind.__name__}
+    return {name for one in below for name in _names_of_kinds(one)} if below else {kind.counter()}
 
 
 def _write_to_stderr(line: str) -> None:

@@ -1,4 +1,4 @@
-"""Log lines: the sentences of events, with fields for structured loggers, repeated warnings thinned.
+"""Log lines: what each event says of itself, with fields for structured loggers, repeated warnings thinned.
 
 `LogLines` belongs to the telemetry thread and is used there alone, so it has no lock. It may raise or
 block with the handlers of the user's logging; the event bus is prepared for both. It never counts
@@ -11,17 +11,17 @@ import dataclasses
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from ehkafka import events
 from ehkafka.events.event import Failure
 from ehkafka.records import TopicPartition
-from ehkafka.telemetry.rebalance_lines import GATHER_S, Gathered, fields_of_many, sentence_of_many
-from ehkafka.telemetry.sentences import sentence
+from ehkafka.telemetry.rebalance_lines import GATHER_S, Gathered
 from ehkafka.telemetry.thinning import WINDOW_S, Thinning
 from ehkafka.wording.error_stack import kind_of, stack_of
 
 if TYPE_CHECKING:
     import logging
     from collections.abc import Callable
+
+    from ehkafka import events
 
 
 # Kinds of errors that are known at a time; one that was forgotten shows its stack again.
@@ -93,19 +93,18 @@ class LogLines:
     def _write_gathered(self) -> None:
         gathered = self._gathered.take()
         if len(gathered) > 1:
-            extra = fields_of_many(gathered) | {"suppressed": 0}
-            self._logger.log(gathered[0].level, sentence_of_many(gathered), extra=extra)
+            kind = type(gathered[0])
+            extra = kind.fields_of(gathered) | {"suppressed": 0}
+            self._logger.log(kind.level, kind.sentence_of(gathered), extra=extra)
         elif gathered:
             self._log(gathered[0], 0)
 
     def _log(self, event: events.Event, suppressed: int) -> None:
-        line = sentence(event)
+        line = event.sentence()
         if suppressed:
             line += f" ({suppressed} more like it since the last such line.)"
-        if isinstance(event, events.StuckReport):
-            line += f"\n{event.stacks}"
-        elif isinstance(event, events.AttemptOverdue):
-            line += f"\n{event.stack}"
+        if below := event.attachment():
+            line += f"\n{below}"
         extra = fields(event) | {"suppressed": suppressed}
         if isinstance(event, Failure):
             line += self._kinds.count_of(event)

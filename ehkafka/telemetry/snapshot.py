@@ -85,7 +85,7 @@ class Snapshot:
     dead_lettered_records: int
     returned_records: int
     stale_records: int
-    # One count for each kind of event, by class name, and the plain counters (see `telemetry.bus.COUNTERS`).
+    # One count for each kind of event, by class name, and the plain counters (see `events.event.COUNTERS`).
     counters: Mapping[str, int]
     # What brokers held their answers back because of quotas, over all brokers since the start.
     throttled_s: float = 0.0

@@ -1,6 +1,7 @@
 """What users read: how a sentence ends, which call does not fit, where their own code raised.
 
-Values of the ground: any room may use them. `sentence` puts texts together, `calling` turns a wrong call into
+Values of the ground: any room may use them. `sentence` puts texts together, `line` makes
+them safe for a line of the log, `calling` turns a wrong call into
 one sentence with the right way to write it, `error_stack` finds the user's line of an error.
 """
 

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 # every other ready lane is served in a bounded time. Turns that grow would need state in each lane.
 TURN_RECORDS_MAX = 64
 
-# Calls the user's handler for a lane's head. Raises what the handler raises.
-Invoke = "Callable[[Lane], object]"
-
 
 class RunChunk(Protocol):
     """Calls the user's handler for what a chunk's iterator yields, one record after another.

@@ -19,6 +19,7 @@ import ehkafka
 from ehkafka.cli.demo.session import PARTITIONS, DemoPlan
 from ehkafka.cli.demo.simulator import UNREAD_RECORDS_MAX, Feed
 from ehkafka.testing import CheckingHistory
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -125,7 +126,6 @@ def plan() -> Iterator[DemoPlan]:
 def feed(plan: DemoPlan) -> Iterator[Feed]:
     """Return a running simulator whose records nobody reads."""
     running = Feed(plan, PARTITIONS, CheckingHistory())
-    running.start()
     yield running
     running.close()
 
@@ -156,14 +156,13 @@ def test_the_simulator_never_gets_ahead_of_its_limits(feed: Feed) -> None:
 def test_a_simulator_that_dies_is_noticed(feed: Feed) -> None:
     """Its end is an error with a next step, not a demo that waits for ever."""
     _stands_still(feed)
-    assert feed.process is not None
     feed.process.kill()
 
     def heard() -> bool:
         feed.listen()
-        return feed.report.done
+        return feed.done
 
-    _wait(heard)
+    wait_until(heard)
     assert isinstance(feed.failure, ehkafka.errors.EndpointError)
     assert "could not produce to topic 't' on embedded: its process" in str(feed.failure)
 
@@ -171,7 +170,6 @@ def test_a_simulator_that_dies_is_noticed(feed: Feed) -> None:
 def test_the_simulator_does_not_outlive_the_demo(feed: Feed) -> None:
     """The end of its pipe, all that a killed demo leaves behind, ends it."""
     _stands_still(feed)
-    assert feed.process is not None
     feed.pipe.close()
     assert feed.process.wait(10.0) == 0
 
@@ -208,12 +206,5 @@ def _stands_still(feed: Feed) -> int:
             seen = (feed.stored_records, now_s)
         return feed.stored_records > 0 and now_s - seen[1] > 0.5
 
-    _wait(settled)
+    wait_until(settled)
     return feed.stored_records
-
-
-def _wait(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
-    deadline_s = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)

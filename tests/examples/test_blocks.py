@@ -1,4 +1,4 @@
-"""Every fenced block of a page works: Python runs, commands parse, settings load.
+"""Every fenced block of a page works: Python runs, settings and data load; `test_page_commands` has the rest.
 
 The Python blocks of one page share a namespace, as one file would. Wherever they say that their broker is, it
 is one embedded broker; each app that they make is started, gets a record for each of its topics, and must
@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import shlex
 import sys
 import time
 import tomllib
@@ -18,16 +17,16 @@ import types
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import typer
 
 import ehkafka
 from ehkafka.checkpoints import MemoryStore, StoreMirror
-from ehkafka.cli.commands import cli
 from ehkafka.cli.settings.file import read_file
 from ehkafka.events import PartitionAssigned
 from ehkafka.events.event import Failure
 from ehkafka.testing import EmbeddedBroker
-from tests.kit.pages import PAGES, ROOT, Block, blocks_of, inline_commands, load_yaml, shell_commands
+from tests.kit import waiting
+from tests.kit.events import Events
+from tests.kit.pages import FILE_NAME, PAGES, ROOT, Block, blocks_of, load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,12 +43,6 @@ PYTHON_PAGES = list(dict.fromkeys(block.page for block in RUN if block.language 
 # What the handlers of all pages look for in a record.
 PAYLOAD = {"home": "home-1", "door": "open", "customer": "c-1", "celsius": 21.5, "items": [1, 2]}
 KEY_OF_A_VAULT = "Endpoint=sb://h.servicebus.windows.net/;SharedAccessKeyName=n;SharedAccessKey=azE="
-# Other programs that a page may name; nothing of them is ours to check.
-OTHERS = {"pip", "python", "export", "git", "cd", "ls"}
-
-
-# A block that begins like this is a file of its own, which later ones may import.
-FILE_NAME = re.compile(r"# (?P<name>\w+\.py)\n")
 
 
 def of(language: str) -> list[Block]:
@@ -152,38 +145,23 @@ def led_to(endpoint: ehkafka.Endpoint, describe: Any) -> Any:
     return lead_here
 
 
-class Seen:
-    """The events of one app."""
-
-    def __init__(self) -> None:
-        self.assigned: list[PartitionAssigned] = []
-        self.failures: list[Failure] = []
-
-    def on_event(self, event: Any) -> None:
-        """Keep it; called on the app's threads."""
-        if isinstance(event, PartitionAssigned):
-            self.assigned.append(event)
-        elif isinstance(event, Failure):
-            self.failures.append(event)
-
-
 def handle_one_of_each(app: ehkafka.App, endpoint: ehkafka.Endpoint) -> None:
     """Run the app until it has handled and committed one record of each of its topics."""
     endpoint.prepare_topics(app.topics)
     broker = broker_of(endpoint)
     fill_to_the_start(app, broker)
-    seen = Seen()
+    seen = Events()
     app.add_hook(seen)
     app.start()
     try:
-        wait_until(app, lambda: len(seen.assigned) >= 4 * len(app.topics), seen)
+        wait_until(app, lambda: len(seen.of(PartitionAssigned)) >= 4 * len(app.topics), seen)
         for topic in app.topics:
             broker.produce(topic, [("home-1", json.dumps(PAYLOAD).encode())])
         wait_until(app, lambda: all_is_committed(app), seen)
     finally:
         app.stop()
     snapshot = app.snapshot()
-    assert (seen.failures, snapshot.skipped_records, snapshot.dead_lettered_records) == ([], 0, 0)
+    assert (seen.of(Failure), snapshot.skipped_records, snapshot.dead_lettered_records) == ([], 0, 0)
     assert snapshot.finished_records >= len(app.topics)
 
 
@@ -210,98 +188,17 @@ def fill_to_the_start(app: ehkafka.App, broker: EmbeddedBroker) -> None:
                 broker.produce(topic, [(None, b"{}")] * offset, partition=partition)
 
 
-def wait_until(app: ehkafka.App, is_so: Any, seen: Seen) -> None:
+def wait_until(app: ehkafka.App, is_so: Any, seen: Events) -> None:
     """Wait for it while the app runs well."""
-    deadline_s = time.monotonic() + HANDLED_S
-    while not is_so():
+
+    def check() -> None:
         assert app.state == "running", app.stop()
-        assert not seen.failures, seen.failures
-        assert time.monotonic() < deadline_s, app.health()
+        assert not seen.of(Failure), seen.of(Failure)
         time.sleep(0.02)
 
-
-# --- commands ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("block", of("console"), ids=str)
-def test_the_commands_of_a_block_are_taken(block: Block) -> None:
-    """`ehkafka` by its own parser, with all that it demands; scripts by the options that they have."""
-    commands = shell_commands(block)
-    assert commands, "a block of commands shows what to type behind `$ `; what is printed alone is `text`"
-    for command in commands:
-        words = shlex.split(command, comments=True)
-        if words[0] == "ehkafka":
-            parse(words[1:])
-        elif words[0].startswith("scripts/"):
-            check_script(words)
-        else:
-            assert words[0] in OTHERS, f"who checks {words[0]}?"
-            shown = files_shown(block.page)
-            files = [word for word in words[1:] if word.endswith(".py") and word not in shown]
-            assert words[0] != "python" or [file for file in files if not (ROOT / file).exists()] == []
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_commands_in_a_sentence_are_there(page: Path) -> None:
-    """They may leave out what the sentence does not need; what they name exists."""
-    for command in inline_commands(page):
-        words = shlex.split(command.replace("<(", "").replace(")", ""), comments=True)
-        if words[0] == "ehkafka":
-            known_words(words[1:])
-        elif len(words) > 1 or words[0].startswith("scripts/"):
-            check_script(words)
-
-
-def files_shown(page: Path) -> set[str]:
-    """Return the names of the files that a page's blocks are."""
-    return {file["name"] for block in BLOCKS if block.page == page and (file := FILE_NAME.match(block.text))}
-
-
-def test_each_extra_that_a_page_names_exists() -> None:
-    """`ehkafka[cli]`, or `.[cli]` in a checkout."""
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    for page in PAGES:
-        for names in re.findall(r"(?:ehkafka|'\.)\[([a-z,]+)\]", page.read_text()):
-            assert set(names.split(",")) <= set(extras), f"{page}: {names}"
-
-
-def parse(words: list[str]) -> None:
-    """Let the command's parser read the words; nothing runs. What it refuses is an error here, too."""
-    command: Any = typer.main.get_command(cli)
-    context = command.make_context("ehkafka", list(words))
-    while hasattr(command, "commands"):
-        _, command, words = command.resolve_command(context, [*context._protected_args, *context.args])
-        context = command.make_context(command.name, list(words), parent=context)
-
-
-def known_words(words: list[str]) -> None:
-    """Check that the commands and the options among the words exist."""
-    command: Any = typer.main.get_command(cli)
-    while words and hasattr(command, "commands") and not words[0].startswith("-"):
-        assert words[0] in command.commands, f"there is no command {words[0]}"
-        command, words = command.commands[words[0]], words[1:]
-    known = {option for one in command.params for option in (*one.opts, *one.secondary_opts)} | {
-        "--help",
-        "-h",
-    }
-    options = {word.partition("=")[0] for word in words if word.startswith("--")}
-    assert options <= known, f"{command.name} has no {options - known}"
-
-
-def check_script(words: list[str]) -> None:
-    """Check that the script is there and reads the options."""
-    script = ROOT / words[0]
-    assert script.is_file(), words[0]
-    if script.name == "demo":
-        parse(["demo", *words[1:]])
-        return
-    text = script.read_text()
-    if script.name == "home_security":
-        text = (ROOT / "examples/home_security/run.py").read_text()
-    for other in re.findall(r"\b(_[a-z_]+_run)\b", text):
-        text += (script.parent / f"{other}.py").read_text()
-    options = [word.partition("=")[0] for word in words[1:] if word.startswith("--")]
-    assert [option for option in options if option != "--help" and f'"{option}"' not in text] == []
+    waiting.wait_until(
+        is_so, lambda: f"{waiting.words_of(is_so)} ({app.health()})", HANDLED_S, meanwhile=check
+    )
 
 
 # --- settings and data -------------------------------------------------------------------------------

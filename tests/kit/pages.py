@@ -14,6 +14,9 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("examples/*/README.md")))
 
+# A block that begins like this is a file of its own, which later ones may import.
+FILE_NAME = re.compile(r"# (?P<name>\w+\.py)\n")
+
 _FENCE = re.compile(r"(?P<indent> *)```(?P<language>.*)")
 _NOT_RUN = re.compile(r" *<!-- not run: (?P<reason>.+) -->")
 _INLINE = re.compile(r"(?<!`)`(?P<command>(?:ehkafka|scripts/\w+)(?: [^`]*)?)`(?!`)")

@@ -10,7 +10,6 @@ from ehkafka.endpoint.properties.limits import COMMIT_IDLE_S, COMMIT_INTERVAL_S_
 from ehkafka.events import CommitPaceBounded
 from ehkafka.progress.pacing import commit_pacing, pace_bound
 from ehkafka.settings import Settings
-from ehkafka.telemetry.sentences import sentence
 
 
 def settings(**asked: Any) -> Settings:
@@ -57,8 +56,9 @@ def test_a_bound_is_reported(asked: dict[str, Any], words: str) -> None:
     """Who asks for more than the service takes learns what is used instead."""
     bound = pace_bound(settings(**asked), commit_pacing(settings(**asked), is_event_hubs=True))
     assert isinstance(bound, CommitPaceBounded)
-    assert f"at least 1 s apart, which is what Event Hubs takes for a partition: {words} cannot" in sentence(
-        bound
+    sentence = bound.sentence()
+    assert (
+        f"at least 1 s apart, because Event Hubs limits them for each partition: {words} cannot" in sentence
     )
 
 

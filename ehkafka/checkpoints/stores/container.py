@@ -36,7 +36,6 @@ class Container:
     url: str
     name: str
     authority: str
-    is_local: bool
     has_sas: bool
 
     @classmethod
@@ -65,7 +64,6 @@ class Container:
             f"{parts.scheme}://{parts.netloc}/{'/'.join(path)}",
             path[-1],
             authority or AUTHORITIES[PUBLIC_DOMAIN],
-            is_local,
             "sig" in parse_qs(parts.query),
         )
 

@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -73,10 +74,7 @@ class DemoPlan:
         try:
             if found := admin.list_topics(timeout=ANSWER_S).topics.get(self.topic):
                 return len(found.partitions)
-            kind, what = (
-                TopicNotFoundError,
-                f"There is no topic {self.topic!r} on {self.address} to use or make",
-            )
+            kind, what = TopicNotFoundError, f"There is no topic {self.topic!r} there, nor can it be made"
             fix = f"Create it with {PARTITIONS} partitions, or name another with --topic."
             made = admin.create_topics([NewTopic(self.topic, PARTITIONS)], operation_timeout=ANSWER_S)
             made[self.topic].result(ANSWER_S)
@@ -103,11 +101,10 @@ class Session:
     """A run's parts and its clock."""
 
     def __init__(self, plan: DemoPlan, show: Callable[[Picture], None]) -> None:
-        self._plan = plan
-        self._show = show
+        self._plan, self._show = plan, show
+        self._partitions = plan.prepare()
         self._homes = Homes()
         self._history = CheckingHistory()
-        self._feed = Feed(plan, plan.prepare(), self._history)
         self._app = App(
             # A group of its own: where an earlier demo stopped is of no interest, nor what it left there.
             group=f"ehkafka-demo-{secrets.token_hex(4)}",
@@ -123,88 +120,82 @@ class Session:
         # How often the user has asked to stop. The signal handler writes it, between this thread's bytecodes.
         self._stops = 0
         self._stop_asked = threading.Event()
+        self._ended_by = ""
+        self._left_early = False
+        self._failure: EhkafkaError | None = None
 
     def run(self) -> Summary:
         """Produce and handle until the plan is fulfilled; return what came of it."""
-        stops = (signal.SIGINT, signal.SIGTERM)
-        handlers = {number: signal.signal(number, self._on_signal) for number in stops}
-        left_early = False
-        try:
+        with ExitStack() as at_end:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                at_end.callback(signal.signal, number, signal.signal(number, self._on_signal))
             self._app.start()
-            try:
-                self._feed.start()
-                ended_by, left_early = self._watch()
-            finally:
-                failure = self._stopped(drain=not left_early)
-                self._feed.close()
-        finally:
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
-        return self._summary(ended_by, failure or self._feed.failure, left_early=left_early)
+            at_end.callback(self._stop_app)
+            self._feed = Feed(self._plan, self._partitions, self._history)
+            at_end.callback(self._feed.close)
+            self._watch()
+        return self._summary()
 
     def _on_signal(self, _number: int, _frame: object) -> None:
         self._stops += 1
         self._stop_asked.set()
 
-    def _watch(self) -> tuple[str, bool]:
-        """Look on until all is handled; return what ended the producing, and whether the user left early."""
-        ended_by = ""
-        while True:
-            self._check("finishing" if ended_by else "producing")
-            is_idle = time.monotonic() - self._last_finished_s > LAST_RECORDS_S
-            if not ended_by:
-                ended_by = self._end_of_producing()
-                self._feed.send(None) if ended_by else self._feed.allow(self._picture.snapshot)
-                self._stop_asked.clear()
-            elif self._stops > int(ended_by == "interrupt"):
-                return ended_by, True
-            elif is_idle or self._is_all_finished() or self._app.wait(0):
-                return ended_by, False
-            self._stop_asked.wait(CHECK_EVERY_S / 5 if ended_by else CHECK_EVERY_S)
+    def _stop_app(self) -> None:
+        try:
+            self._app.stop(drain=not self._left_early)
+        except EhkafkaError as error:
+            self._failure = error
+
+    def _watch(self) -> None:
+        """Look on while the simulator produces, and while the app finishes what is stored."""
+        while not self._ended_by:
+            self._take("producing")
+            self._feed.allow(self._picture.snapshot)
+            self._ended_by = self._end_of_producing()
+            self._stop_asked.wait(0 if self._ended_by else CHECK_EVERY_S)
+        self._feed.send(None)
+        asked = int(self._ended_by == "interrupt")
+        while not (self._feed.done and self._picture.snapshot.finished_records >= self._feed.stored_records):
+            self._stop_asked.clear()
+            self._take("finishing")
+            self._left_early = self._stops > asked
+            is_stuck = time.monotonic() - self._last_finished_s > LAST_RECORDS_S
+            if self._left_early or is_stuck or self._app.wait(0):
+                return
+            self._stop_asked.wait(CHECK_EVERY_S / 5)
 
     def _end_of_producing(self) -> str:
         """Return why no more is to be produced; empty while there is."""
-        report, seconds = self._feed.report, self._plan.seconds
-        if self._stops:
-            return "interrupt"
-        if self._app.wait(0):
-            return "the app's own end"
-        if report.done:
-            return "the simulator's end" if report.error else "records"
-        return "time" if seconds is not None and self._elapsed_s() >= seconds else ""
+        feed, seconds = self._feed, self._plan.seconds
+        ends = {
+            "interrupt": self._stops > 0,
+            "the app's own end": self._app.wait(0),
+            "the simulator's end": feed.error is not None,
+            "records": feed.done,
+            "time": seconds is not None and self._picture.elapsed_s >= seconds,
+        }
+        return next((why for why, is_so in ends.items() if is_so), "")
 
-    def _is_all_finished(self) -> bool:
-        finished = self._picture.snapshot.finished_records
-        return self._feed.report.done and finished >= self._feed.stored_records
-
-    def _check(self, phase: str) -> None:
+    def _take(self, phase: str) -> None:
+        """Show this moment."""
         self._feed.listen()
-        finished = self._picture.snapshot.finished_records
-        self._picture.take(self._app.snapshot(), phase, self._elapsed_s(), self._feed.stored_records)
+        now_s, finished = time.monotonic(), self._picture.snapshot.finished_records
+        elapsed_s = 0.0 if self._feed.began_s is None else now_s - self._feed.began_s
+        self._picture.take(self._app.snapshot(), phase, elapsed_s, self._feed.stored_records)
         if self._picture.snapshot.finished_records != finished:
-            self._last_finished_s = time.monotonic()
+            self._last_finished_s = now_s
         # The verdict walks over all that is unfinished.
-        if time.monotonic() - self._verdict_s >= VERDICT_EVERY_S:
-            self._picture.verdict, self._verdict_s = self._history.verdict(), time.monotonic()
+        if now_s - self._verdict_s >= VERDICT_EVERY_S:
+            self._picture.verdict, self._verdict_s = self._history.verdict(), now_s
         self._show(self._picture)
 
-    def _elapsed_s(self) -> float:
-        return 0.0 if self._feed.began_s is None else time.monotonic() - self._feed.began_s
-
-    def _stopped(self, *, drain: bool) -> EhkafkaError | None:
-        try:
-            self._app.stop(drain=drain)
-        except EhkafkaError as error:
-            return error
-        return None
-
-    def _summary(self, ended_by: str, failure: EhkafkaError | None, *, left_early: bool) -> Summary:
+    def _summary(self) -> Summary:
         finished, began_s = self._app.snapshot().finished_records, self._feed.began_s
         # From the first stored reading to the last finished one.
         took_s = self._last_finished_s - (began_s or self._last_finished_s)
         facts = {
-            "ended_by": ended_by,
-            "left_early": left_early,
+            "ended_by": self._ended_by,
+            "left_early": self._left_early,
             "endpoint": self._plan.address,
             "workers": self._plan.workers,
             "homes": len(self._homes.readings),
@@ -216,4 +207,5 @@ class Session:
             "swapped": len(self._homes.swapped),
         }
         # Who leaves early knows that readings are missing.
-        return Summary(facts, self._history.verdict(complete=not left_early), failure)
+        verdict = self._history.verdict(complete=not self._left_early)
+        return Summary(facts, verdict, self._failure or self._feed.failure)

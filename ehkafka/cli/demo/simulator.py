@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaException
 from confluent_kafka.cimpl import Producer
@@ -34,72 +34,47 @@ if TYPE_CHECKING:
     from ehkafka.telemetry import Snapshot
     from ehkafka.testing import CheckingHistory
 
-# Records per partition that may lie in the broker unread: at about 130 bytes each a twentieth of the 5 MiB
-# that the embedded one keeps, read or not. What the app has received is safe from the broker; it must not
-# count here, or one slow home would hold back the readings of all others.
+# Records of each partition that may lie in the broker unread: a twentieth of the 5 MiB that the embedded one
+# keeps, read or not. What the app has received is safe; it must not count here, or one slow home would hold
+# back the readings of all others.
 UNREAD_RECORDS_MAX: Final = 2_000
-# Unfinished records, wherever they lie, above which the limits stay as they are. With the unread of all
-# partitions on top this stays below the app's backlog limit: a demo that is paused all the time shows pauses.
+# Unfinished records, wherever they lie, above which the limits stay as they are. With the unread on top this
+# stays below the app's backlog limit: a demo that is paused all the time shows pauses.
 UNFINISHED_RECORDS_MAX: Final = 12_000
-# Produced between two looks at the limit.
+# Produced between two looks at the limits.
 BATCH_RECORDS: Final = 100
 # Idempotence keeps the order of a home's readings when the client sends again. A broker that does not take
 # them must be noticed while somebody is watching. What goes wrong is reported, so nothing need be logged.
 PRODUCER: Final = {"enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": 10_000, "log_level": 0}
-SIMULATOR: Final = "ehkafka.cli.demo.simulator"
 REPORT_EVERY_S: Final = 0.05
 FLUSH_S: Final = 15.0
 
 
-class Report(NamedTuple):
-    """What has come of it so far. `stored` has each partition's first offset and the one behind the last."""
-
-    stored: Mapping[int, range]
-    error: str | None = None
-    done: bool = False
-
-
 class Feed:
-    """The simulator as the session sees it, on the session's thread."""
+    """The simulator as the session sees it, on the session's thread. Produces from the start."""
 
     def __init__(self, plan: DemoPlan, partitions: int, history: CheckingHistory) -> None:
-        self._plan = plan
-        self._history = history
+        self._plan, self._history = plan, history
         self._passed = [0] * partitions
-        self.report = Report({})
+        # As it was reported: each partition's offsets, what went wrong, and whether there is more to come.
+        self.stored: Mapping[int, range] = {}
+        self.error: str | None = None
+        self.done = False
         # When the first report came: with the first readings, before they are stored.
         self.began_s: float | None = None
-        self.pipe, self._theirs = multiprocessing.Pipe()
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start producing, up to the first limits."""
-        self.process = subprocess.Popen(  # noqa: S603 - our own module in our own interpreter
-            # -P: a file of the user's folder must not be imported in place of a module.
-            [sys.executable, "-P", "-m", SIMULATOR, str(self._theirs.fileno())],
-            pass_fds=[self._theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            # Ctrl-C is for the demo; it then tells the simulator to stop.
-            start_new_session=True,
-        )
-        self._theirs.close()  # so that its end is heard of
-        plan, partitions = self._plan, len(self._passed)
+        self.pipe, theirs = multiprocessing.Pipe()
+        with theirs:  # closed here, so that its end is heard of
+            self.process = subprocess.Popen(  # noqa: S603 - our own module in our own interpreter
+                # -P: a file of the user's folder must not be imported in place of a module.
+                [sys.executable, "-P", "-m", "ehkafka.cli.demo.simulator", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for the demo; it then tells the simulator to stop
+            )
         # By the pipe, for an address may come with credentials, and arguments are public.
         self.send((plan.endpoint.client_properties(), plan.topic, partitions, plan.records or float("inf")))
         self.send([UNREAD_RECORDS_MAX] * partitions)
-
-    def allow(self, snapshot: Snapshot) -> None:
-        """Let the simulator go on as far as the app has come."""
-        for one in snapshot.partitions:
-            number = one.partition.partition
-            stored = self.report.stored.get(number, range(0))
-            # Both are at most what was read: the first counts from the start of an assignment only.
-            self._passed[number] = max(
-                self._passed[number], one.received_records, (one.watermark or 0) - stored.start
-            )
-        if self.stored_records - snapshot.finished_records <= UNFINISHED_RECORDS_MAX:
-            self.send([count + UNREAD_RECORDS_MAX for count in self._passed])
 
     def send(self, order: object) -> None:
         """Give limits, or None to ask for no more readings."""
@@ -107,42 +82,45 @@ class Feed:
             self.pipe.send(order)
 
     def listen(self) -> None:
-        """Take in the reports that have come; the last one is `done`."""
-        while not self.report.done and self.pipe.poll():
-            before = self.report
+        """Take in the reports that have come."""
+        while not self.done and self.pipe.poll():
+            before = self.stored
             try:
-                self.report = Report(*self.pipe.recv())
+                self.stored, self.error, self.done = self.pipe.recv()
             except (EOFError, ConnectionError):
-                self.report = before._replace(error="its process ended without a word", done=True)
+                self.error, self.done = "its process ended without a word", True
             self.began_s = self.began_s or time.monotonic()
-            for partition, stored in self.report.stored.items():
-                known = len(before.stored.get(partition, ()))
+            for partition, stored in self.stored.items():
+                known = len(before.get(partition, ()))
                 self._history.produced(TopicPartition(self._plan.topic, partition), stored[known:])
+
+    def allow(self, snapshot: Snapshot) -> None:
+        """Let the simulator go on as far as the app has come."""
+        for one in snapshot.partitions:
+            number = one.partition.partition
+            # Both are at most what was read: the first counts from the start of an assignment only.
+            below = (one.watermark or 0) - self.stored.get(number, range(0)).start
+            self._passed[number] = max(self._passed[number], one.received_records, below)
+        if self.stored_records - snapshot.finished_records <= UNFINISHED_RECORDS_MAX:
+            self.send([count + UNREAD_RECORDS_MAX for count in self._passed])
 
     @property
     def stored_records(self) -> int:
         """How many readings the broker has taken."""
-        return sum(map(len, self.report.stored.values()))
+        return sum(map(len, self.stored.values()))
 
     def close(self) -> None:
         """End the process."""
         self.pipe.close()
-        self._theirs.close()
-        if self.process is not None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(5.0)
-            self.process.kill()
-            self.process.wait()
+        self.process.kill()
+        self.process.wait()
 
     @property
     def failure(self) -> EndpointError | None:
         """What the simulator failed with, if it has."""
-        if self.report.error is None:
-            return None
-        return EndpointError(
-            f"The simulator could not produce to topic {self._plan.topic!r} on {self._plan.address}: "
-            f"{ended(self.report.error)} Check the topic and the rights to produce to it."
-        )
+        what = f"The simulator could not produce to topic {self._plan.topic!r} on {self._plan.address}:"
+        fix = "Check the topic and the rights to produce to it."
+        return EndpointError(f"{what} {ended(self.error)} {fix}") if self.error is not None else None
 
 
 def simulate(

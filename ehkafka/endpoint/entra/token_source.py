@@ -102,9 +102,9 @@ class TokenSource:
             if not self._failures or (self._failures == 1 and remaining_s > 0):
                 return None
             state = (
-                f"The one in use is valid for another {remaining_s:.0f} s"
+                f"The current token is valid for another {remaining_s:.0f} s"
                 if remaining_s > 0
-                else "None is valid now, so the broker refuses the client until one comes"
+                else "No token is valid now, so the broker refuses the client"
             )
             failures = f"{self._failures} attempts in a row" if self._failures > 1 else "one attempt"
             return f"No new token for {self._name} after {failures}: {ended(self._problem)} {state}."

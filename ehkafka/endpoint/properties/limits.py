@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 CLIENT_SETTINGS_SOURCE = "Event Hubs docs, Apache Kafka client configurations"
 QUOTAS_SOURCE = "Event Hubs docs, quotas"
-FAQ_SOURCE = "Event Hubs docs, frequently asked questions"
 OVERVIEW_SOURCE = "Event Hubs docs, Apache Kafka overview"
-EMULATOR_SOURCE = "Event Hubs docs, emulator"
 KAFKA_CONSUMER_SOURCE = "Apache Kafka docs, consumer configurations"
 LIBRDKAFKA_SOURCE = "librdkafka, CONFIGURATION.md"
 
@@ -90,21 +88,15 @@ COMPRESSION_TYPES = frozenset({"none", "gzip"})
 
 # --- quotas -------------------------------------------------------------------------------------------
 
-EVENT_BYTES_MAX = 1_048_576
-"""Largest event, its headers included: 1 MB. Source: quotas."""
-
 DEDICATED_EVENT_BYTES_MAX = 20 * 1_048_576
 """Largest event on a Dedicated cluster with large messages: 20 MB. Source: quotas."""
 
 COMMIT_METADATA_BYTES_MAX = 1_024
 """Longest metadata of a committed offset; Kafka's own default is 4096. Source: quotas."""
 
-COMMIT_CALLS_PER_PARTITION_PER_S = 4
-"""OffsetCommit calls that a partition takes in a second. Source: quotas. Users of
-azure-event-hubs-for-kafka#197 measured about 2, the throttled calls taking 1.1 s."""
-
 COMMIT_INTERVAL_S_MIN = 1.0
-"""Pace that stays inside both: one call a second, at most one in flight, is half of the measured rate."""
+"""One call a second, at most one in flight. A partition takes four (source: quotas); users of
+azure-event-hubs-for-kafka#197 measured about two, the throttled calls taking 1.1 s."""
 
 COMMIT_IDLE_S = 6 * 3600.0
 """After so long an unchanged position is committed again. How long Event Hubs keeps committed offsets is
@@ -118,27 +110,8 @@ Source: the Kafka protocol."""
 GROUP_NAME_CHARACTERS_MAX = 256
 """Longest name of a consumer group. Source: quotas."""
 
-GROUPS_PER_NAMESPACE_MAX = 1_000
-"""Kafka consumer groups of a namespace. Source: quotas."""
-
-RECEIVE_REQUESTS_PER_HUB_MAX = 5_000
-"""Receive requests that may wait at one event hub at a time. Source: quotas."""
-
-EGRESS_BYTES_PER_UNIT_PER_S = 2 * 1_048_576
-"""What one throughput unit reads in a second, or `EGRESS_EVENTS_PER_UNIT_PER_S` if that comes first.
-Beyond it a fetch comes back empty and without error. Source: quotas, FAQ."""
-
-EGRESS_EVENTS_PER_UNIT_PER_S = 4_096
-"""Events that one throughput unit reads in a second. Source: quotas, FAQ."""
-
 IDLE_CONNECTION_S_MAX = 240
 """Azure's load balancers drop a TCP connection that was idle for so long. Source: client configurations."""
-
-EMULATOR_PARTITIONS_MAX = 32
-"""Partitions of an event hub in the emulator, which refuses more itself. Source: emulator."""
-
-EMULATOR_RETENTION_S = 3_600
-"""How long the emulator keeps events. Source: emulator."""
 
 # --- versions -----------------------------------------------------------------------------------------
 

@@ -16,7 +16,6 @@ from ehkafka.wording.error_stack import kind_of
 if TYPE_CHECKING:
     from ehkafka.records import Message, TopicPartition
 
-PREFIX = "ehkafka-"
 ORIGIN_TOPIC = "ehkafka-origin-topic"
 ORIGIN_PARTITION = "ehkafka-origin-partition"
 ORIGIN_OFFSET = "ehkafka-origin-offset"

@@ -14,9 +14,9 @@ stage        one task's rows → blocks                                        e
 staged_blob  bytes → blocks                                                  executors
 json_lines, parquet   rows → bytes                                           executors
 commit       blobs, left-overs, manifest                                     driver
-manifest, names       what is written beside the rows, and where             pure
+names        where all of it is written                                      pure
 ```
 
-`columns` refuses what a file format cannot hold before the first batch; `json_values` and `utc_types` turn
-what a session shows into what files say; `message` is what a task tells the driver.
+`columns` refuses what a file format cannot hold before the first batch; `json_values` and `stage.in_utc`
+turn what a session shows into what files say; `message` is what a task tells the driver.
 """

@@ -7,12 +7,12 @@ by Spark, staged anew and committed over what is there; a batch with one is left
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError, EngineError
 from ehkafka.spark.sink.container import opened
-from ehkafka.spark.sink.manifest import manifest, marker, query_of
 from ehkafka.spark.sink.names import batch_folder, manifest_blob, marker_blob
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ehkafka.spark.sink.options import SinkOptions
 
 COMMITS_AT_ONCE = 8
+# Of what a manifest and a marker say.
+VERSION = 1
 
 
 def commit(options: SinkOptions, messages: Sequence[Staged | None], batch: int) -> None:
@@ -42,7 +44,7 @@ def commit(options: SinkOptions, messages: Sequence[Staged | None], batch: int) 
     # Of a driver that died in its commit, with more tasks than this one has.
     for name in sorted(present - {each.blob for each in staged}):
         container.delete(name)
-    container.write(complete, manifest(batch, query, staged))
+    container.write(complete, _manifest(batch, query, staged))
 
 
 def _query(reported: Sequence[Staged], batch: int) -> str:
@@ -59,11 +61,11 @@ def _claim(container: SinkContainer, path: str, query: str) -> None:
     """Make the path this query's, or refuse one that another query writes to."""
     name = marker_blob(path)
     found = container.read(name)
-    if found is None and not container.create(name, marker(query)):
+    if found is None and not container.create(name, _marker(query)):
         found = container.read(name)  # somebody else was quicker
-    if found is not None and query_of(found) != query:
+    if found is not None and _query_of(found) != query:
         raise ConfigurationError(
-            f"The path {path!r} in {container.name} belongs to the streaming query {query_of(found)}, and "
+            f"The path {path!r} in {container.name} belongs to the streaming query {_query_of(found)}, and "
             f"this is {query}: a query with a new checkpoint numbers its batches from 0 again, so what is "
             "there would be taken for written or be overwritten. Start with the first one's "
             f"checkpointLocation, or choose another path, or delete everything below {path!r}"
@@ -77,3 +79,28 @@ def _commit_blobs(container: SinkContainer, staged: Sequence[Staged], options: S
         done = [pool.submit(container.commit, each.blob, each.blocks, options.ending) for each in staged]
     for each in done:
         each.result()
+
+
+def _manifest(batch: int, query: str, staged: Sequence[Staged]) -> bytes:
+    """Return the manifest of a complete batch: its blobs in the order of their partitions."""
+    blobs = [{"name": each.blob, "rows": each.rows, "bytes": each.size_bytes} for each in staged]
+    rows = sum(each.rows for each in staged)
+    return _json({"version": VERSION, "batch": batch, "query": query, "rows": rows, "blobs": blobs})
+
+
+def _marker(query: str) -> bytes:
+    """Return what says that a path belongs to a query."""
+    return _json({"version": VERSION, "query": query})
+
+
+def _query_of(body: bytes) -> str | None:
+    """Return the query that a marker or manifest names; None when it is none of ours."""
+    try:
+        found = json.loads(body)["query"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, str) else None
+
+
+def _json(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+import pyarrow as pa
 from pyspark import TaskContext
 
 from ehkafka.errors import ConfigurationError
@@ -17,12 +18,9 @@ from ehkafka.spark.sink.message import Staged
 from ehkafka.spark.sink.names import data_blob
 from ehkafka.spark.sink.parquet import ParquetFile
 from ehkafka.spark.sink.staged_blob import StagedBlob
-from ehkafka.spark.sink.utc_types import in_utc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pyarrow as pa
 
     from ehkafka.spark.sink.options import SinkOptions
 
@@ -83,3 +81,28 @@ def _where() -> tuple[str, int, int]:
             "trigger of an Apache Spark 4, or write with foreachBatch"
         )
     return query, int(batch), context.partitionId()
+
+
+def in_utc(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the batch with every zoned time in UTC, at any depth; the moments stay the same.
+
+    What a session shows them in is not for a file that others read.
+    """
+    schema = pa.schema([field.with_type(_utc(field.type)) for field in batch.schema])
+    return batch if schema.equals(batch.schema) else batch.cast(schema)
+
+
+def _utc(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp(kind.unit, "UTC") if kind.tz is not None else kind
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_utc(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_field(kind.key_field), _field(kind.item_field))
+    if pa.types.is_list(kind):
+        return pa.list_(_field(kind.value_field))
+    return kind
+
+
+def _field(field: pa.Field) -> pa.Field:
+    return field.with_type(_utc(field.type))

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 # Users of azure-event-hubs-for-kafka#197 saw about 2 calls a second go through and the others take 1.1 s.
 EVENT_HUBS_DELAY_S: Final = 1.1
-EVENT_HUBS_COMMITS_PER_S: Final = 2
 
 _HEAD: Final = struct.Struct(">hhi")  # API key, API version, correlation id
 

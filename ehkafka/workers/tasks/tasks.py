@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,6 @@ from ehkafka.lanes.decision import HoldHead
 from ehkafka.records.deferral import DEFERRED
 from ehkafka.recovery.unrun import must_have_run
 from ehkafka.workers.protocol import TURN_RECORDS_MAX
-from ehkafka.workers.tasks.gate import LoopGate
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -240,3 +240,21 @@ class LaneTasks:
             await asyncio.sleep(0)
         finally:
             self._waiting -= 1
+
+
+class LoopGate:
+    """The gate by which an event loop sleeps at an exchange: `woken` is called on its thread at a release.
+
+    A thread's gate is a lock that it waits for; a loop must never wait, so it publishes this one and goes on
+    with its other work. Released from any thread, at most once for each time that it was published: so there
+    is never more than one wake-up on its way.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, woken: Callable[[], None]) -> None:
+        self._loop = loop
+        self._woken = woken
+
+    def release(self) -> None:
+        """Wake the loop. Any thread, never under the exchange's lock."""
+        with suppress(RuntimeError):  # the loop is closed: nobody is left to be woken
+            self._loop.call_soon_threadsafe(self._woken)

@@ -15,8 +15,8 @@ from ehkafka.errors import ConfigurationError
 from ehkafka.spark.sink import staged_blob
 from ehkafka.spark.sink.json_lines import JsonLines
 from ehkafka.spark.sink.parquet import ParquetFile
+from ehkafka.spark.sink.stage import in_utc
 from ehkafka.spark.sink.staged_blob import StagedBlob
-from ehkafka.spark.sink.utc_types import in_utc
 
 BERLIN = pa.timestamp("us", "Europe/Berlin")
 MOMENT = dt.datetime(2026, 1, 2, 3, 4, 5, 678900, tzinfo=dt.UTC)

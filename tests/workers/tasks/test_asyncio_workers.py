@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import HandlerFailedError
 from ehkafka.workers.tasks import loop as asyncio_loop
-from ehkafka.workers.tasks.gate import LoopGate
+from ehkafka.workers.tasks.tasks import LoopGate
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.workers.exchange import Exchange
-from ehkafka.workers.tasks.gate import LoopGate
+from ehkafka.workers.tasks.tasks import LoopGate
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:

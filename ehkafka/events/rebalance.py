@@ -1,0 +1,173 @@
+"""A partition comes and goes: one event for each partition of a rebalance, and one line for all of them."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from ehkafka.events.event import Event
+from ehkafka.wording.line import clause, names, plain, returned
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Sequence
+
+    from ehkafka.records import TopicPartition
+
+__all__ = [
+    "PartitionAssigned",
+    "PartitionLost",
+    "PartitionRevoked",
+]
+
+_NEW = "new in its topic, so it is read from its beginning, whatever start= says"
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalanced(Event):
+    """Base of the events that come for each partition of an assignment: the log has one line for all."""
+
+    partition: TopicPartition
+    epoch: int
+
+    def shares_line_with(self, other: Event) -> bool:
+        """Tell whether both belong to one line: they are of one kind."""
+        return type(self) is type(other)
+
+    @classmethod
+    def sentence_of(cls, gathered: Sequence[Self]) -> str:
+        """Say several events of this kind in one sentence."""
+        raise NotImplementedError
+
+    @classmethod
+    def fields_of(cls, gathered: Sequence[Self]) -> dict[str, object]:
+        """Return the fields of several events, a list for each, in the order of `partitions`."""
+        return {
+            "event": cls.__name__,
+            "partitions": [str(event.partition) for event in gathered],
+            "epochs": [event.epoch for event in gathered],
+        } | cls._more_fields_of(gathered)
+
+    @classmethod
+    def _more_fields_of(cls, gathered: Sequence[Self]) -> dict[str, object]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAssigned(Rebalanced):
+    """A new epoch of a partition began. `position` is an offset or a start position in words.
+
+    `is_new`: the topic has got the partition since the group began, so it begins with its log, whatever
+    `start` says.
+    """
+
+    position: str
+    is_new: bool = False
+
+    def sentence(self) -> str:
+        return f"Assigned {self.partition}, epoch {self.epoch}, read from {plain(self.read_from)}."
+
+    @classmethod
+    def sentence_of(cls, gathered: Sequence[Self]) -> str:
+        ranges = _ranges_of(gathered)
+        positions = {event.read_from for event in gathered}
+        if len(positions) == 1:
+            return f"Assigned {ranges}, each read from {plain(*positions)}."
+        return (
+            f"Assigned {ranges}: {names(f'{event.partition} from {event.read_from}' for event in gathered)}."
+        )
+
+    @classmethod
+    def _more_fields_of(cls, gathered: Sequence[Self]) -> dict[str, object]:
+        return {
+            "positions": [event.position for event in gathered],
+            "is_new": [event.is_new for event in gathered],
+        }
+
+    @property
+    def read_from(self) -> str:
+        """The position as a line says it."""
+        return f"{self.position} ({_NEW})" if self.is_new else self.position
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRevoked(Rebalanced):
+    """An epoch ended with a drain. `next_offset` is what was committed last, `None` if nothing was."""
+
+    next_offset: int | None
+    returned_records: int
+    reason: str
+
+    def shares_line_with(self, other: Event) -> bool:
+        return isinstance(other, PartitionRevoked) and other.reason == self.reason
+
+    def sentence(self) -> str:
+        committed = "nothing committed" if self.next_offset is None else f"committed up to {self.next_offset}"
+        return (
+            f"Released {self.partition}, epoch {self.epoch} ({clause(self.reason)}): {committed}; "
+            f"{returned(self.returned_records)}."
+        )
+
+    @classmethod
+    def sentence_of(cls, gathered: Sequence[Self]) -> str:
+        stored = [f"{e.partition} up to {e.next_offset}" for e in gathered if e.next_offset is not None]
+        committed = f"committed {names(stored)}" if stored else "nothing committed"
+        left = returned(sum(event.returned_records for event in gathered))
+        return f"Released {_ranges_of(gathered)} ({clause(gathered[0].reason)}): {committed}; {left}."
+
+    @classmethod
+    def _more_fields_of(cls, gathered: Sequence[Self]) -> dict[str, object]:
+        return {
+            "reason": gathered[0].reason,
+            "next_offsets": [event.next_offset for event in gathered],
+            "returned_records": [event.returned_records for event in gathered],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLost(Rebalanced):
+    """An epoch ended without our consent; nothing was committed, another member may own it already."""
+
+    level: ClassVar[int] = logging.WARNING
+    returned_records: int
+
+    def sentence(self) -> str:
+        return _lost(f"{self.partition}, epoch {self.epoch}", self.returned_records)
+
+    def subject(self) -> Hashable:
+        return self.partition
+
+    @classmethod
+    def sentence_of(cls, gathered: Sequence[Self]) -> str:
+        return _lost(_ranges_of(gathered), sum(event.returned_records for event in gathered))
+
+    @classmethod
+    def _more_fields_of(cls, gathered: Sequence[Self]) -> dict[str, object]:
+        return {
+            "returned_records": [event.returned_records for event in gathered],
+        }
+
+
+def _lost(what: str, returned_records: int) -> str:
+    """Say what the group took away without asking, and of one or many what follows."""
+    who = " (another member may already have them)" if returned_records else ""
+    return (
+        f"Lost {what}: the group continued without this member, so it could not commit; "
+        f"{returned(returned_records)}{who}. If this repeats, look for a blocked process or bad network, or "
+        "raise session.timeout.ms."
+    )
+
+
+def _ranges_of(gathered: Iterable[Rebalanced]) -> str:
+    """Name partitions shortly: `readings[0-3, 7], alerts[0]`."""
+    in_order = sorted(event.partition for event in gathered)
+    by_topic = itertools.groupby(in_order, key=lambda partition: partition.topic)
+    return names(f"{topic}[{_ranges([p.partition for p in of_topic])}]" for topic, of_topic in by_topic)
+
+
+def _ranges(numbers: list[int]) -> str:
+    # Of consecutive numbers each one less its place in the list is the same.
+    runs = itertools.groupby(enumerate(numbers), key=lambda placed: placed[1] - placed[0])
+    ends = [(run[0][1], run[-1][1]) for run in (list(run) for _, run in runs)]
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ends)

@@ -1,0 +1,48 @@
+"""What a line of the log is made of: counts, lists of names, text that may hold anything. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ehkafka.wording.sentence import ended
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# A sentence stays readable: more names or a longer text are in the fields of the log record.
+NAMES_MAX = 10
+TEXT_CHARACTERS_MAX = 500
+
+
+def plain(text: str) -> str:
+    """Keep a line one line: keys and errors may hold anything, also what forges lines or drives terminals."""
+    if len(text) > TEXT_CHARACTERS_MAX:
+        text = text[:TEXT_CHARACTERS_MAX] + "…"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def clause(text: str) -> str:
+    """Return a text as part of a sentence, which has a full stop of its own."""
+    return plain(text.strip().removesuffix("."))
+
+
+def ending(text: str) -> str:
+    """Return a text as the end of a sentence, with one mark."""
+    return ended(plain(text.strip()))
+
+
+def names(items: Iterable[object]) -> str:
+    """List the first few, and say how many more there are."""
+    shown = [plain(str(item)) for item in items]
+    more = len(shown) - NAMES_MAX
+    return ", ".join(shown[:NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+def records(number: int) -> str:
+    """Count records."""
+    return "1 record" if number == 1 else f"{number} records"
+
+
+def returned(number: int) -> str:
+    """Say what becomes of records without an outcome."""
+    return f"{records(number)} returned, to be redelivered" if number else "nothing returned"

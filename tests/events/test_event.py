@@ -1,0 +1,104 @@
+"""An event and its sentence stand in one file: telemetry asks the event, and knows no kind by name."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+import pkgutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from ehkafka import events
+from ehkafka.events import Event
+from ehkafka.events.event import Failure
+from ehkafka.events.rebalance import Rebalanced
+from ehkafka.telemetry.bus import EventBus
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    import pytest
+
+CLOSE_S = 20.0
+# They share fields and a sentence's parts; no one emits them.
+BASES = {Event, Failure, Rebalanced}
+
+
+@dataclass(frozen=True, slots=True)
+class KettleBoils(Event):
+    """Known to this test alone."""
+
+    level: ClassVar[int] = logging.WARNING
+    room: str
+    degrees: int
+
+    def sentence(self) -> str:
+        """Say it."""
+        return f"The kettle in the {self.room} boils at {self.degrees} °C."
+
+    def subject(self) -> Hashable:
+        """One line for each room."""
+        return self.room
+
+    def attachment(self) -> str:
+        """Show more below."""
+        return f"steam of {self.degrees}"
+
+
+def test_a_new_event_is_one_class_in_one_file(caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged with its level, sentence, fields and attachment, thinned by its subject, and counted."""
+    caplog.set_level(logging.DEBUG, logger="ehkafka")
+    bus = EventBus()
+    bus.start()
+    for event in (KettleBoils("kitchen", 97), KettleBoils("hall", 98), KettleBoils("kitchen", 99)):
+        bus.emit(event)
+    assert bus.close(CLOSE_S) == 0
+
+    assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
+        (logging.WARNING, "The kettle in the kitchen boils at 97 °C.\nsteam of 97"),
+        (logging.WARNING, "The kettle in the hall boils at 98 °C.\nsteam of 98"),
+        (logging.WARNING, "The kettle in the kitchen boils at 99 °C.\nsteam of 99"),  # owed at the end
+    ]
+    assert [vars(record)["event"] for record in caplog.records] == ["KettleBoils"] * 3
+    assert [vars(record)["degrees"] for record in caplog.records] == [97, 98, 99]
+    assert bus.counters_snapshot()["KettleBoils"] == 3
+
+
+def test_a_kind_without_a_subject_repeats_itself(caplog: pytest.LogCaptureFixture) -> None:
+    """So a warning that nobody thought about cannot flood the log."""
+
+    @dataclass(frozen=True, slots=True)
+    class LidRattles(Event):
+        level: ClassVar[int] = logging.WARNING
+        times: int
+
+        def sentence(self) -> str:
+            return f"The lid rattled {self.times} times."
+
+    bus = EventBus()
+    bus.start()
+    for times in range(1, 6):
+        bus.emit(LidRattles(times))
+    bus.close(CLOSE_S)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "The lid rattled 1 times.",
+        "The lid rattled 5 times. (3 more like it since the last such line.)",
+    ]
+
+
+def test_each_kind_is_a_name_of_the_room() -> None:
+    """Whoever adds a class and forgets it in its file's `__all__` hears of it here."""
+    groups = [
+        importlib.import_module(f"{events.__name__}.{m.name}") for m in pkgutil.iter_modules(events.__path__)
+    ]
+    kinds = {
+        thing
+        for group in groups
+        for thing in vars(group).values()
+        if inspect.isclass(thing) and issubclass(thing, Event) and thing not in BASES
+    }
+    assert len(kinds) > len(groups)
+    assert [kind.__name__ for kind in kinds if getattr(events, kind.__name__, None) is not kind] == []
+    assert [kind.__name__ for kind in kinds if kind.sentence is Event.sentence] == []
