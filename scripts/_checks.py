@@ -12,6 +12,31 @@ from _environment import PYTHON, ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
+# Each may start a broker and a Spark of its own, half a gigabyte together.
+PROCESSES_MAX = 8
+# Tests start hundreds of Python programs: none compiles again what another has, on machines either that let
+# no program write beside the sources.
+BYTECODE = ROOT / ".venv" / "bytecode"
+# The engine's core, its contract on the embedded broker, and the drop-in.
+QUICK = {
+    "architecture",
+    "checkpoints",
+    "consumer",
+    "contract",
+    "embedded",
+    "endpoint",
+    "handlers",
+    "headers",
+    "intake",
+    "lanes",
+    "positions",
+    "progress",
+    "recovery",
+    "simulation",
+    "telemetry",
+    "workers",
+}
+
 
 def lint() -> int:
     """Run every linter and type checker, all of them even after a failure; return the first bad code."""
@@ -26,11 +51,23 @@ def lint() -> int:
 
 
 def pytest(*arguments: str, **environment: str) -> int:
-    """Run the tests, in two processes unless the arguments say otherwise (`-n 0`); return pytest's code.
+    """Run the tests, in twice as many processes as there are cores (`-n 0`: in one); return pytest's code.
 
-    Not one for each core: what they start, brokers among it, needs some as well.
+    They mostly wait: for brokers, for limits of time, for programs that they have started.
     """
-    return run("pytest", "-n", "2", "--dist", "worksteal", *arguments, **environment)
+    processes = str(min(2 * (os.cpu_count() or 1), PROCESSES_MAX))
+    environment |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(BYTECODE)}
+    return run("pytest", "-n", processes, "--dist", "worksteal", *arguments, **environment)
+
+
+def quick_rooms() -> tuple[list[str], str]:
+    """Return the folders of tests that a quick run takes, and a sentence on what it leaves out."""
+    rooms = {path.relative_to(ROOT / "tests").parts[0] for path in (ROOT / "tests").rglob("test_*.py")}
+    left_out = sorted(rooms - QUICK)
+    return [f"tests/{room}" for room in sorted(rooms & QUICK)], (
+        f"left out: {', '.join(left_out)}, and elsewhere what needs an Apache Kafka, Azurite or Spark; "
+        "scripts/test runs everything"
+    )
 
 
 def run(module: str, *arguments: str, **environment: str) -> int:

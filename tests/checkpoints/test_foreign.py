@@ -28,6 +28,7 @@ from ehkafka.checkpoints.stores.store import StoredBlob
 from ehkafka.events import MirrorForeign
 from ehkafka.progress.position import Progress
 from ehkafka.records import TopicPartition
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,14 +127,6 @@ def acknowledge(mirror: Mirror, partition: TopicPartition, next_offset: int) -> 
     mirror.acknowledged({partition: (1, Progress(next_offset, None, (), None))}, time.monotonic())
 
 
-def eventually(true: Callable[[], Any]) -> None:
-    """Wait for it."""
-    deadline_s = time.monotonic() + 20.0
-    while not true():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.005)
-
-
 def test_no_store_lets_two_spellings_share_a_blob(store: CheckpointStore) -> None:
     """A group in memory, in a folder and in a container; a topic beside it. First come, first served."""
     orders, readings = TopicPartition("readings", 0), TopicPartition("Readings", 0)
@@ -152,7 +145,7 @@ def test_no_store_lets_two_spellings_share_a_blob(store: CheckpointStore) -> Non
         assert isinstance(found, Foreign)
         other.assigned(partition, 1)
         acknowledge(other, partition, 200)
-        eventually(lambda: any(isinstance(event, MirrorForeign) for event in reported))
+        wait_until(lambda: any(isinstance(event, MirrorForeign) for event in reported))
         other.ended(partition, 1)
         other.stop(10.0)
         [event] = [event for event in reported if isinstance(event, MirrorForeign)]
@@ -173,7 +166,7 @@ def test_two_spellings_in_one_run_do_not_write_over_each_other() -> None:
             for partition in both:
                 acknowledge(run, partition, 10 + number)
             time.sleep(0.1)
-        eventually(lambda: any(isinstance(event, MirrorForeign) for event in reported))
+        wait_until(lambda: any(isinstance(event, MirrorForeign) for event in reported))
     finally:
         run.stop(5.0)
     found = store.read(NAME)
@@ -243,7 +236,7 @@ def test_a_checkpoint_of_the_azure_sdk_over_our_mirror_stays(
     run.start()
     run.assigned(partition, 1)
     acknowledge(run, partition, 723)
-    eventually(lambda: reads.read(name) is not None)
+    wait_until(lambda: reads.read(name) is not None)
     with BlobCheckpointStore.from_connection_string(azurite.connection_string(), container) as sdk:
         sdk.update_checkpoint(
             {
@@ -257,7 +250,7 @@ def test_a_checkpoint_of_the_azure_sdk_over_our_mirror_stays(
         )
         assert read_checkpoint(reads.read(name).body) is not None, "the SDK leaves our body"
         acknowledge(run, partition, 724)
-        eventually(lambda: any(isinstance(event, MirrorForeign) for event in reported))
+        wait_until(lambda: any(isinstance(event, MirrorForeign) for event in reported))
         found = run.lookup([partition], 10.0)[partition]
         run.stop(5.0)
         [kept] = sdk.list_checkpoints(host, "readings", "orders")

@@ -14,7 +14,6 @@ from ehkafka.checkpoints.mirror.mirror import BEHIND_S, Mirror
 from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.checkpoints.stores.store import StoreError, StoreUnavailableError
 from ehkafka.events import (
-    Event,
     MirrorBehind,
     MirrorContested,
     MirrorForeign,
@@ -25,10 +24,12 @@ from ehkafka.events import (
 from ehkafka.progress.position import Progress
 from ehkafka.records import TopicPartition
 from tests.kit.bad_store import BadStore
+from tests.kit.events import Events
 from tests.kit.unstolen import unstolen_s
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 LAYOUT = Layout("ns", "g")
@@ -40,7 +41,7 @@ class Run:
 
     def __init__(self, owner: str = "me", store: BadStore | None = None) -> None:
         self.store = store or BadStore()
-        self.reported: list[Event] = []
+        self.reported = Events()
         self.mirror = Mirror(self.store, LAYOUT, owner=owner, interval_s=0.1, emit=self.reported.append)
         self.stopped = False
 
@@ -56,10 +57,6 @@ class Run:
         blob = MemoryStore.read(self.store, LAYOUT.name(*partition))  # past the faults
         checkpoint = read_checkpoint(blob.body) if blob else None
         return checkpoint.next_offset if checkpoint else None
-
-    def of(self, kind: type) -> list[Any]:
-        """What was reported of a kind."""
-        return [event for event in self.reported if isinstance(event, kind)]
 
     def stop(self, timeout_s: float = 5.0) -> None:
         """Stop it once."""
@@ -81,45 +78,37 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     found.stop()
 
 
-def eventually(true: Callable[[], Any]) -> None:
-    """Wait for it."""
-    deadline_s = time.monotonic() + 10.0
-    while not true():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.005)
-
-
 def test_what_was_acknowledged_is_mirrored_and_reported(run: Run) -> None:
     """The newest position gets there, with the metadata that others read."""
     run.acknowledge(5)
-    eventually(lambda: run.mirrored() == 5)
+    wait_until(lambda: run.mirrored() == 5)
     run.acknowledge(6)
     run.acknowledge(9, (11, 12))
-    eventually(lambda: run.mirrored() == 9)
+    wait_until(lambda: run.mirrored() == 9)
     assert [metadata["sequencenumber"] for name, metadata in run.store.written if name == NAME] in (
         ["4", "8"],
         ["4", "5", "8"],
     )
-    eventually(lambda: run.of(MirrorWritten)[-1].next_offsets == ((T0, 9),))
+    wait_until(lambda: run.reported.of(MirrorWritten)[-1].next_offsets == ((T0, 9),))
 
 
 def test_an_outage_is_reported_once_and_its_end_once(run: Run) -> None:
     """While the store is down nothing waits for it; afterwards only the newest position is written."""
     run.acknowledge(1)
-    eventually(lambda: run.mirrored() == 1)
+    wait_until(lambda: run.mirrored() == 1)
     run.store.down = True
     for next_offset in range(2, 50):
         run.acknowledge(next_offset)
-    eventually(lambda: run.mirror.state().error is not None)
+    wait_until(lambda: run.mirror.state().error is not None)
     state = run.mirror.state()
     assert (state.behind_partitions, state.store) == (1, "memory")
     asked = run.store.asked
-    eventually(lambda: run.store.asked > asked + 2)
+    wait_until(lambda: run.store.asked > asked + 2)
     run.store.down = False
-    eventually(lambda: run.mirrored() == 49)
-    eventually(lambda: run.of(MirrorRecovered))
-    assert len(run.of(MirrorUnavailable)) == 1
-    [over] = run.of(MirrorRecovered)
+    wait_until(lambda: run.mirrored() == 49)
+    wait_until(lambda: run.reported.of(MirrorRecovered))
+    assert len(run.reported.of(MirrorUnavailable)) == 1
+    [over] = run.reported.of(MirrorRecovered)
     assert over.failed_attempts >= 2
     assert run.mirror.state().error is None
     assert len([name for name, _ in run.store.written if name == NAME]) == 2
@@ -127,7 +116,7 @@ def test_an_outage_is_reported_once_and_its_end_once(run: Run) -> None:
 
 def test_a_store_that_stands_still_holds_up_nobody(run: Run) -> None:
     """The poll thread's calls return at once whatever the store does."""
-    eventually(lambda: run.store.asked > 0)
+    wait_until(lambda: run.store.asked > 0)
     run.store.go.clear()
     run.acknowledge(5)
     time.sleep(0.05)
@@ -138,36 +127,36 @@ def test_a_store_that_stands_still_holds_up_nobody(run: Run) -> None:
         run.mirror.ended(T1, number)
     assert unstolen_s() - began_s < 1.0
     run.store.go.set()
-    eventually(lambda: run.mirrored() == 1005)
+    wait_until(lambda: run.mirrored() == 1005)
 
 
 def test_a_lost_answer_to_our_own_write_is_no_conflict(run: Run) -> None:
     """The blob is read again, found to be ours, and written on."""
     run.store.lost_answers = 1
     run.acknowledge(5)
-    eventually(lambda: run.of(MirrorRecovered))
+    wait_until(lambda: run.reported.of(MirrorRecovered))
     run.acknowledge(6)
-    eventually(lambda: run.mirrored() == 6)
-    assert run.of(MirrorContested) == []
+    wait_until(lambda: run.mirrored() == 6)
+    assert run.reported.of(MirrorContested) == []
 
 
 def test_the_write_of_a_process_that_slept_is_refused(run: Run) -> None:
     """Another owner has written meanwhile: by its version the old one notices, and leaves it alone."""
     run.acknowledge(5)
-    eventually(lambda: run.mirrored() == 5)
+    wait_until(lambda: run.mirrored() == 5)
     newer = checkpoint_body(Checkpoint(next_offset=50, owner="other"))
     blob = run.store.read(NAME)
     assert blob is not None
     run.store.write(NAME, metadata={}, body=newer, expected=blob.version)
     # Acknowledged before the sleep, heard of only now.
     run.mirror.acknowledged({T0: (1, Progress(7, None, (), None))}, time.monotonic() - 60.0)
-    eventually(lambda: run.of(MirrorContested))
-    [contest] = run.of(MirrorContested)
+    wait_until(lambda: run.reported.of(MirrorContested))
+    [contest] = run.reported.of(MirrorContested)
     assert (contest.owner, contest.their_next_offset, contest.our_next_offset) == ("other", 50, 7)
     run.mirror.ended(T0, 1)
     run.stop()
     assert run.mirrored() == 50
-    assert run.of(MirrorBehind) == []
+    assert run.reported.of(MirrorBehind) == []
 
 
 def test_two_apps_with_the_same_names_are_warned_of_each_other_once(run: Run) -> None:
@@ -179,9 +168,9 @@ def test_two_apps_with_the_same_names_are_warned_of_each_other_once(run: Run) ->
         for number in range(1, 6):
             for one in (run, other):
                 one.acknowledge(10 * number + (one is other))
-                eventually(lambda one=one, number=number: one.mirrored() == 10 * number + (one is other))
+                wait_until(lambda one=one, number=number: one.mirrored() == 10 * number + (one is other))
         for one, owner in ((run, "other"), (other, "me")):
-            [reported] = one.of(MirrorContested)
+            [reported] = one.reported.of(MirrorContested)
             assert reported.owner == owner
             assert reported.blob == f"memory/{NAME}"
     finally:
@@ -195,36 +184,36 @@ def test_the_blob_of_another_program_is_left_alone(run: Run) -> None:
     run.mirror.assigned(T1, 1)
     run.acknowledge(9, partition=T1)
     run.acknowledge(5)
-    eventually(lambda: run.mirrored() == 5)
-    eventually(lambda: run.of(MirrorForeign))
+    wait_until(lambda: run.mirrored() == 5)
+    wait_until(lambda: run.reported.of(MirrorForeign))
     run.stop()
-    assert len(run.of(MirrorForeign)) == 1
+    assert len(run.reported.of(MirrorForeign)) == 1
     blob = run.store.read(name)
     assert blob is not None
     assert dict(blob.metadata)["offset"] == "1"
-    assert [event.partitions for event in run.of(MirrorBehind)] == [(T1,)]
+    assert [event.partitions for event in run.reported.of(MirrorBehind)] == [(T1,)]
 
 
 def test_a_stop_writes_the_last_position_whatever_the_interval(run: Run) -> None:
     """Acknowledged, then given back, then stopped: the mirror has it."""
     run.acknowledge(5)
-    eventually(lambda: run.mirrored() == 5)
+    wait_until(lambda: run.mirrored() == 5)
     run.acknowledge(6)
     run.mirror.ended(T0, 1)
     run.stop()
     assert run.mirrored() == 6
-    assert run.of(MirrorBehind) == []
+    assert run.reported.of(MirrorBehind) == []
 
 
 def test_a_stop_waits_no_longer_than_it_may(run: Run) -> None:
     """A store that stands still is left behind, and that is reported with the partition."""
-    eventually(lambda: run.store.asked > 0)
+    wait_until(lambda: run.store.asked > 0)
     run.store.go.clear()
     run.acknowledge(5)
     began_s = unstolen_s()
     run.stop(0.3)
     assert unstolen_s() - began_s < 2.0
-    [left] = run.of(MirrorBehind)
+    [left] = run.reported.of(MirrorBehind)
     assert left.partitions == (T0,)
     assert "0.3 s" in left.error
 
@@ -232,13 +221,13 @@ def test_a_stop_waits_no_longer_than_it_may(run: Run) -> None:
 def test_a_stop_in_an_outage_tries_once(run: Run) -> None:
     """A dead store does not cost the whole time-out."""
     run.acknowledge(5)
-    eventually(lambda: run.mirrored() == 5)
+    wait_until(lambda: run.mirrored() == 5)
     run.store.down = True
     run.acknowledge(6)
     began_s = unstolen_s()
     run.stop(20.0)
     assert unstolen_s() - began_s < 5.0
-    assert run.of(MirrorBehind)[0].error == "memory: it is down."
+    assert run.reported.of(MirrorBehind)[0].error == "memory: it is down."
 
 
 def test_owners_are_said_and_released(run: Run) -> None:
@@ -249,16 +238,16 @@ def test_owners_are_said_and_released(run: Run) -> None:
         blob = run.store.read(name)
         return read_ownership(blob.metadata) if blob else None
 
-    eventually(lambda: owner() is not None)
+    wait_until(lambda: owner() is not None)
     assert (owner().owner, owner().epoch, owner().is_released) == ("me", 1, False)
     run.mirror.ended(T0, 1)
-    eventually(lambda: owner().is_released)
+    wait_until(lambda: owner().is_released)
 
 
 def test_a_look_up_answers_or_says_why_not(run: Run) -> None:
     """What is there, what is not, a store that is down, one that stands still."""
     run.acknowledge(5)
-    eventually(lambda: run.mirrored() == 5)
+    wait_until(lambda: run.mirrored() == 5)
     found = run.mirror.lookup([T0, T1], 5.0)
     assert found[T1] is None
     assert found[T0] is not None
@@ -280,11 +269,11 @@ def test_a_store_with_a_defect_of_its_own_is_an_outage(run: Run, monkeypatch: py
     with monkeypatch.context() as patch:
         patch.setattr(run.store, "read", broken)
         run.mirror.assigned(T1, 1)
-        eventually(lambda: run.of(MirrorUnavailable))
+        wait_until(lambda: run.reported.of(MirrorUnavailable))
         with pytest.raises(StoreError, match="RuntimeError: a bug"):
             run.mirror.lookup([T0], 5.0)
     run.acknowledge(5, partition=T1)
-    eventually(lambda: run.mirrored(T1) == 5)
+    wait_until(lambda: run.mirrored(T1) == 5)
 
 
 def test_a_callable_that_ends_the_program_does_not_end_the_mirror(
@@ -298,16 +287,16 @@ def test_a_callable_that_ends_the_program_does_not_end_the_mirror(
     with monkeypatch.context() as patch:
         patch.setattr(run.store, "read", leave)
         run.mirror.assigned(T1, 1)
-        eventually(lambda: run.of(MirrorUnavailable))
+        wait_until(lambda: run.reported.of(MirrorUnavailable))
         with pytest.raises(StoreError, match="SystemExit: the key is not there"):
             run.mirror.lookup([T0], 5.0)
     run.acknowledge(5, partition=T1)
-    eventually(lambda: run.mirrored(T1) == 5)
+    wait_until(lambda: run.mirrored(T1) == 5)
 
 
 def test_a_look_up_waits_for_one_blob_and_not_for_all(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rebalance right after the start of an app with many partitions finds the mirror at its first look."""
-    eventually(lambda: run.store.written)
+    wait_until(lambda: run.store.written)
     asked: list[str] = []
     begun, go_on = threading.Event(), threading.Event()
 
@@ -325,19 +314,19 @@ def test_a_look_up_waits_for_one_blob_and_not_for_all(run: Run, monkeypatch: pyt
     found: list[Any] = []
     waiting = threading.Thread(target=lambda: found.append(run.mirror.lookup([T0], 10.0)))
     waiting.start()
-    eventually(lambda: run.mirror._lookups)
+    wait_until(lambda: run.mirror._lookups)
     go_on.set()
     waiting.join(10.0)
     assert found == [{T0: None}]
     assert asked.index(NAME) < 10
     for partition in many:
         run.acknowledge(5, partition=partition)
-    eventually(lambda: all(run.mirrored(partition) == 5 for partition in many))
+    wait_until(lambda: all(run.mirrored(partition) == 5 for partition in many))
 
 
 def test_a_look_up_may_do_with_what_was_read_in_time(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many partitions those that were asked for first spare their repeats, however slow the store is."""
-    eventually(lambda: run.store.written)
+    wait_until(lambda: run.store.written)
     go_on = threading.Event()
 
     def read(name: str) -> Any:
@@ -355,7 +344,7 @@ def test_a_look_up_may_do_with_what_was_read_in_time(run: Run, monkeypatch: pyte
 
 def test_a_look_up_that_was_given_up_costs_no_more_reads(run: Run) -> None:
     """The poll thread asks again: what it does not wait for any more must not be in its way."""
-    eventually(lambda: run.store.written)
+    wait_until(lambda: run.store.written)
     run.store.go.clear()
     with pytest.raises(StoreUnavailableError):
         run.mirror.lookup([TopicPartition("t", number) for number in range(100)], 0.05)
@@ -369,7 +358,7 @@ def test_health_names_a_mirror_that_is_behind_for_long(run: Run) -> None:
     """A short outage is no problem; a long one is, with the store and its error."""
     run.store.down = True
     run.acknowledge(5)
-    eventually(lambda: run.mirror.state().error is not None)
+    wait_until(lambda: run.mirror.state().error is not None)
     assert run.mirror.problem is None
     clock = run.mirror._clock
     run.mirror._clock = lambda: clock() + BEHIND_S + 1

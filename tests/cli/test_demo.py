@@ -19,6 +19,7 @@ import ehkafka
 from ehkafka.cli.demo.session import PARTITIONS, DemoPlan
 from ehkafka.cli.demo.simulator import UNREAD_RECORDS_MAX, Feed
 from ehkafka.testing import CheckingHistory
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -161,7 +162,7 @@ def test_a_simulator_that_dies_is_noticed(feed: Feed) -> None:
         feed.listen()
         return feed.done
 
-    _wait(heard)
+    wait_until(heard)
     assert isinstance(feed.failure, ehkafka.errors.EndpointError)
     assert "could not produce to topic 't' on embedded: its process" in str(feed.failure)
 
@@ -205,12 +206,5 @@ def _stands_still(feed: Feed) -> int:
             seen = (feed.stored_records, now_s)
         return feed.stored_records > 0 and now_s - seen[1] > 0.5
 
-    _wait(settled)
+    wait_until(settled)
     return feed.stored_records
-
-
-def _wait(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
-    deadline_s = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)

@@ -23,6 +23,7 @@ from ehkafka.errors import ConfigurationError, EndpointError, TopicNotFoundError
 from ehkafka.recovery.letters.origin import LetterFilter
 from ehkafka.redrive import writer as redrive_writer
 from ehkafka.redrive.redrive import Redrive
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -377,10 +378,7 @@ def test_a_second_redrive_is_refused(broker: EmbeddedBroker) -> None:
     member = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "dead.redrive", **QUICK})
     try:
         member.subscribe(["dead"])
-        deadline_s = time.monotonic() + 10.0
-        while not member.assignment():
-            assert time.monotonic() < deadline_s
-            member.consume(1, 0.05)
+        wait_until(member.assignment, meanwhile=lambda: member.consume(1, 0.05))
         stop = threading.Event()
         polls = threading.Thread(target=lambda: [member.consume(1, 0.05) for _ in iter(stop.is_set, True)])
         polls.start()

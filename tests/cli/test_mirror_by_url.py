@@ -15,6 +15,7 @@ from ehkafka.checkpoints.layout import Layout
 from ehkafka.cli.commands import cli
 from ehkafka.embedded.broker import EmbeddedBroker
 from ehkafka.testing.identity_endpoint import IdentityEndpoint
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,10 +106,7 @@ def test_a_mirror_by_url_is_written_shown_and_checked(place: Place) -> None:
 
     app.start()
     try:
-        deadline_s = time.monotonic() + 30.0
-        while mirrored() != ["9", "9"]:
-            assert time.monotonic() < deadline_s
-            time.sleep(0.05)
+        wait_until(lambda: mirrored() == ["9", "9"])
         code, text, error = place.ehkafka(
             "owners", "t", "--mirror", place.url, *ENTRA, "--namespace", HOST, "--json"
         )

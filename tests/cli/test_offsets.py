@@ -21,6 +21,7 @@ from ehkafka.cli.commands import cli
 from ehkafka.embedded.broker import EmbeddedBroker
 from ehkafka.embedded.requests import ApiKey
 from ehkafka.embedded.topics import commits
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -369,9 +370,7 @@ def test_owners_of_a_running_app(broker: EmbeddedBroker, tmp_path: Path) -> None
 
     app.start()
     try:
-        deadline_s = time.monotonic() + 30.0
-        while {row["state"] for row in owners()} != {"held"}:
-            assert time.monotonic() < deadline_s
+        wait_until(lambda: {row["state"] for row in owners()} == {"held"})
         rows = owners()
     finally:
         app.stop()

@@ -30,6 +30,8 @@ from speaking import (
     until,
 )
 
+from tests.kit.waiting import wait_until
+
 
 def reading() -> None:
     """Subscribe, poll, consume, position, pause, seek, and what else only reads."""
@@ -279,11 +281,11 @@ def rebalancing(**properties: Any) -> None:
     heard.clear()
     second = open_consumer("rebalancing", **properties)
     second.subscribe([TOPIC])
-    ends_s = time.monotonic() + LIMIT_S
-    while len(second.assignment()) != 1 or len(first.assignment()) != 1:
-        first.poll(0.02)
-        second.poll(0.02)
-        assert time.monotonic() < ends_s, "no rebalance"
+    wait_until(
+        lambda: len(second.assignment()) == 1 == len(first.assignment()),
+        timeout_s=LIMIT_S,
+        meanwhile=lambda: (first.poll(0.02), second.poll(0.02)),
+    )
     # Who gets which partition depends on the names that the broker gives.
     report("shared", [line.translate(str.maketrans("01", "xx")) for line in heard])
     heard.clear()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +10,7 @@ from confluent_kafka import KafkaError
 import ehkafka
 from ehkafka.testing import EmbeddedBroker
 from ehkafka.testing.faults.commit_throttle import CommitPolicy, CommitThrottle
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,10 +66,11 @@ def read() -> Callable[..., list[Message]]:
 
     def read_some(consumer: ehkafka.Consumer, count: int) -> list[Message]:
         found: list[Message] = []
-        ends_s = time.monotonic() + LIMIT_S
-        while len(found) < count:
-            assert time.monotonic() < ends_s, f"{len(found)} of {count} records"
-            found += [m for m in consumer.consume(count - len(found), 0.1) if m.error() is None]
+
+        def take() -> None:
+            found.extend(m for m in consumer.consume(count - len(found), 0.1) if m.error() is None)
+
+        wait_until(lambda: len(found) >= count, lambda: f"{count} records", meanwhile=take)
         return found
 
     return read_some

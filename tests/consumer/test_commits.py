@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 import ehkafka
 from tests.kit.unstolen import unstolen_s
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,12 +24,9 @@ if TYPE_CHECKING:
     Committed = Callable[[str], dict[int, int]]
 
 
-def until(consumer: ehkafka.Consumer, condition: Callable[[], object], limit_s: float = 15.0) -> None:
-    """Poll until something is so."""
-    ends_s = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < ends_s, "in vain"
-        assert consumer.poll(0.02) is None
+def poll_nothing(consumer: ehkafka.Consumer) -> None:
+    """Poll where no record may come."""
+    assert consumer.poll(0.02) is None
 
 
 def test_a_bare_commit_takes_the_positions_at_the_call(
@@ -67,7 +65,7 @@ def test_auto_commit_follows_the_polls(open_consumer: Open, read: Read, committe
     consumer = open_consumer(auto_commit_interval_ms=50)
     consumer.subscribe(["t"])
     read(consumer, 100)
-    until(consumer, lambda: committed("t") == {0: 100})
+    wait_until(lambda: committed("t") == {0: 100}, meanwhile=lambda: poll_nothing(consumer))
 
 
 def test_auto_commit_is_confluents_own_on_request(
@@ -103,10 +101,7 @@ def test_a_program_that_does_not_poll_commits_all_the_same(
     messages = read(consumer, 10)
     consumer.commit(messages[3])
     consumer.commit(messages[7])
-    ends_s = time.monotonic() + 15.0
-    while committed("t") != {0: 8}:
-        assert time.monotonic() < ends_s, committed("t")
-        time.sleep(0.02)
+    wait_until(lambda: committed("t") == {0: 8})
 
 
 def test_a_thread_commits_while_another_polls_without_a_pause(
@@ -121,7 +116,7 @@ def test_a_thread_commits_while_another_polls_without_a_pause(
         target=lambda: answers.append(consumer.commit(last, asynchronous=False)), name="ehkafka-test-commit"
     )
     thread.start()
-    until(consumer, lambda: answers)
+    wait_until(lambda: answers, meanwhile=lambda: poll_nothing(consumer))
     thread.join()
     assert [answer.offset for answer in answers[0]] == [100]
     assert committed("t") == {0: 100}
@@ -140,14 +135,15 @@ def test_a_callback_that_raises_drops_no_record(open_consumer: Open, read: Read)
     offsets: list[int] = []
     consumer = open_consumer(enable_auto_commit=False, statistics_interval_ms=10, stats_cb=fail)
     consumer.subscribe(["t"])
-    raised = 0
-    ends_s = time.monotonic() + 15.0
-    while len(offsets) < 100:
-        assert time.monotonic() < ends_s
+    raised: list[OwnError] = []
+
+    def consume() -> None:
         try:
-            offsets += [message.offset() for message in consumer.consume(7, 0.05)]
-        except OwnError:
-            raised += 1
+            offsets.extend(message.offset() for message in consumer.consume(7, 0.05))
+        except OwnError as error:
+            raised.append(error)
+
+    wait_until(lambda: len(offsets) >= 100, meanwhile=consume)
     assert raised
     assert offsets == list(range(100))
 
@@ -259,12 +255,12 @@ def test_a_deserializing_consumer_commits_the_same_way(broker: EmbeddedBroker, c
     found: list[Any] = []
     with ehkafka.DeserializingConsumer(properties | deserializers, contiguous=True) as consumer:
         consumer.subscribe(["t"])
-        ends_s = time.monotonic() + 15.0
-        while len(found) < 10:
-            assert time.monotonic() < ends_s
-            message = consumer.poll(0.1)
-            if message is not None:
+
+        def take() -> None:
+            if (message := consumer.poll(0.1)) is not None:
                 found.append(message)
+
+        wait_until(lambda: len(found) >= 10, meanwhile=take)
         consumer.store_offsets(found[1])
         consumer.commit(found[0])
     assert [message.value() for message in found] == ["v"] * 10

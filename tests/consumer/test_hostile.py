@@ -6,7 +6,6 @@ import gc
 import logging
 import pickle
 import threading
-import time
 import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 import ehkafka
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,10 +69,7 @@ def test_a_bare_commit_beside_a_poll_without_a_pause(
     answers: list[Any] = []
     thread = threading.Thread(target=lambda: answers.append(consumer.commit(asynchronous=False)))
     thread.start()
-    ends_s = time.monotonic() + LIMIT_S
-    while not answers:
-        assert time.monotonic() < ends_s
-        consumer.poll(0.05)
+    wait_until(lambda: answers, meanwhile=lambda: consumer.poll(0.05))
     thread.join()
     assert committed("t") == {0: 100}
 
@@ -107,10 +104,7 @@ def test_threads_that_commit_while_the_consumer_closes(
     threads = [threading.Thread(target=commit, args=(number,)) for number in range(6)]
     for thread in threads:
         thread.start()
-    ends_s = time.monotonic() + LIMIT_S
-    while len(answered) < 20:
-        assert time.monotonic() < ends_s
-        time.sleep(0.005)
+    wait_until(lambda: len(answered) >= 20)
     consumer.close()
     for thread in threads:
         thread.join(LIMIT_S)
@@ -144,13 +138,12 @@ def test_what_a_callback_kept_back_is_not_returned_after_close(open_consumer: Op
 
     consumer = open_consumer(enable_auto_commit=False, statistics_interval_ms=10, stats_cb=fail)
     consumer.subscribe(["t"])
-    ends_s = time.monotonic() + LIMIT_S
-    while not consumer._kept:
-        assert time.monotonic() < ends_s
-        try:
+
+    def consume() -> None:
+        with suppress(OwnError):
             consumer.consume(7, 0.05)
-        except OwnError:
-            continue
+
+    wait_until(lambda: consumer._kept, meanwhile=consume)
     with suppress(OwnError):
         consumer.close()
     with pytest.raises(RuntimeError, match="Consumer closed"):
@@ -203,11 +196,7 @@ def test_a_consumer_that_nobody_closes_is_collected(
     consumer.commit(read(consumer, 1)[0])
     seen = weakref.ref(consumer)
     del consumer
-    ends_s = time.monotonic() + LIMIT_S
-    while seen() is not None:
-        assert time.monotonic() < ends_s
-        gc.collect()
-        time.sleep(0.02)
+    wait_until(lambda: seen() is None, meanwhile=gc.collect)
 
 
 def test_no_secret_is_shown_or_pickled(caplog: pytest.LogCaptureFixture) -> None:
@@ -308,10 +297,7 @@ def test_marks_that_never_come_are_reported(
     consumer = open_consumer({**CONTIGUOUS, "unmarked_records_max": 20}, enable_auto_commit=False)
     consumer.subscribe(["t"])
     consumer.store_offsets(read(consumer, 20)[0])
-    ends_s = time.monotonic() + LIMIT_S
-    while "t[0] is paused" not in caplog.text:
-        assert time.monotonic() < ends_s
-        consumer.poll(0.02)
+    wait_until(lambda: "t[0] is paused" in caplog.text, meanwhile=lambda: consumer.poll(0.02))
     assert "the oldest at offset 1" in caplog.text
 
 
@@ -323,10 +309,7 @@ def test_a_contiguous_auto_commit_is_silent_where_nothing_moves(open_consumer: O
     )
     consumer.subscribe(["t"])
     consumer.store_offsets(read(consumer, 10)[0])
-    ends_s = time.monotonic() + LIMIT_S
-    while not heard:
-        assert time.monotonic() < ends_s
-        consumer.poll(0.02)
+    wait_until(lambda: heard, meanwhile=lambda: consumer.poll(0.02))
     for _ in range(10):
         consumer.poll(0.02)
     consumer.close()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from ehkafka.testing import EmbeddedBroker
+from tests.kit.waiting import wait_until
 
 PROGRAM = Path(__file__).with_name("killed.py")
 RECORDS = 20_000
@@ -37,10 +37,7 @@ def _lost(broker: EmbeddedBroker, module: str, group: str) -> int:
         try:
             assert program.stdout is not None
             handled = int(program.stdout.readline())
-            ends_s = time.monotonic() + LIMIT_S
-            while (broker.committed(group, "t")[0] or 0) < handled:
-                assert time.monotonic() < ends_s, "the commit did not come"
-                time.sleep(0.01)
+            wait_until(lambda: (broker.committed(group, "t")[0] or 0) >= handled, "the commit", LIMIT_S)
         finally:
             program.kill()
     return (broker.committed(group, "t")[0] or 0) - handled

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections import Counter
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,8 @@ from confluent_kafka import Consumer, TopicPartition
 import ehkafka
 from ehkafka.testing import Checker, EmbeddedBroker, MemoryHistory, check_history
 from tests.contract.batch_store import HANDLER, Store
+from tests.kit.events import Events
+from tests.kit.waiting import must_stay, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,23 +40,6 @@ HANDLER_OPTIONS = {"order_by", "scope", "null_key", "workers", "raw", "headers",
     "rate_limit",
     "rate_burst",
 }
-
-
-def wait_until(true: Callable[[], Any], timeout_s: float = LIMIT_S) -> Any:
-    """Poll with a deadline; return the first true value."""
-    deadline_s = time.monotonic() + timeout_s
-    while not (value := true()):
-        assert time.monotonic() < deadline_s, f"waited {timeout_s} s in vain"
-        time.sleep(0.002)
-    return value
-
-
-def must_stay(true: Callable[[], Any], for_s: float = 0.3) -> None:
-    """Fail as soon as the condition does not hold, within a window in which a defect would show."""
-    ends_s = time.monotonic() + for_s
-    while time.monotonic() < ends_s:
-        assert true()
-        time.sleep(0.002)
 
 
 class Recorder:
@@ -140,21 +124,6 @@ class Recorder:
         with self._lock:
             self.finished.append(where)
             self.finished_keys.append(record.key())
-
-
-class Events:
-    """A hook that keeps every event."""
-
-    def __init__(self) -> None:
-        self.all: list[ehkafka.events.Event] = []
-
-    def on_event(self, event: ehkafka.events.Event) -> None:
-        """Keep it."""
-        self.all.append(event)
-
-    def of(self, kind: type) -> list[Any]:
-        """Those of one kind."""
-        return [event for event in self.all if isinstance(event, kind)]
 
 
 class Lab:

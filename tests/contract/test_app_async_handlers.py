@@ -361,7 +361,7 @@ def test_a_record_may_be_deferred_by_an_async_handler(lab: Any, wait_for: Any, s
     app = lab.app(handle, workers=1)
     app.start()
     wait_for(lambda: app.snapshot().finished_records == 2)
-    stays(lambda: len(tokens) == 1 and lab.committed() in (None, 0), 0.2)
+    stays(lambda: len(tokens) == 1 and lab.committed() in (None, 0), for_s=0.2)
     tokens[0].finish()
     wait_for(lambda: len(tokens) == 2)
     tokens[1].finish()

@@ -54,7 +54,7 @@ def test_the_backlog_stays_within_its_record_limit_while_polling_goes_on(
     app.add_hook(events)
     app.start()
     sampler = Sampler(app)
-    wait_for(lambda: recorder.count == 1200, 30.0)
+    wait_for(lambda: recorder.count == 1200, timeout_s=30.0)
     sampler.stop()
     app.stop()
     assert sampler.samples > 50
@@ -71,7 +71,7 @@ def test_the_backlog_stays_within_its_byte_limit(lab: Any, wait_for: Any) -> Non
     app = lab.app(recorder, "t4", workers=4, backlog_bytes_max=200_000)
     app.start()
     sampler = Sampler(app)
-    wait_for(lambda: recorder.count == 160, 30.0)
+    wait_for(lambda: recorder.count == 160, timeout_s=30.0)
     sampler.stop()
     app.stop()
     assert 60_000 <= sampler.bytes_max <= 200_000
@@ -125,7 +125,7 @@ def test_pausing_and_resuming_loses_and_repeats_nothing(lab: Any, events: Any, w
     app = lab.app(recorder, workers=2, backlog_records_max=60, consume_records_max=20)
     app.add_hook(events)
     app.start()
-    wait_for(lambda: recorder.count == 400, 40.0)
+    wait_for(lambda: recorder.count == 400, timeout_s=40.0)
     app.stop()
     assert len(events.of(PartitionPaused)) >= 3
     assert len(events.of(PartitionResumed)) >= 3

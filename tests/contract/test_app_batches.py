@@ -266,7 +266,7 @@ def test_revokes_of_busy_members_repeat_nothing(lab: Any, store_app: Any, wait_f
     # While it rebalances the embedded broker takes no commit, so not a stop's last one either.
     wait_for(lambda: len(events.of(CommitAcknowledged)) >= 3)
     two.stop()
-    wait_for(lambda: first.finished + second.finished >= 1_200, 30.0)
+    wait_for(lambda: first.finished + second.finished >= 1_200, timeout_s=30.0)
     one.stop()
     handled = Counter(record for store in (first, second) for batch in store.batches for record in batch)
     assert len(handled) == 1_200
@@ -327,7 +327,7 @@ def test_ten_thousand_records_with_random_results_keep_every_promise(
         history=history,
     )
     app.start()
-    wait_for(lambda: [lab.committed(p, topic="t4") for p in range(4)] == [2_500] * 4, 60.0)
+    wait_for(lambda: [lab.committed(p, topic="t4") for p in range(4)] == [2_500] * 4, timeout_s=60.0)
     app.stop()
     assert store.wrong == []
     verdict = history.verdict(complete=True)

@@ -159,7 +159,7 @@ def test_commit_every_records_commits_long_before_the_interval(
     wait_for(lambda: recorder.count == first + 9)
     stays(lambda: lab.committed() in (None, first))
     lab.produce("e")
-    wait_for(lambda: lab.committed() == first + 10, 2.0)
+    wait_for(lambda: lab.committed() == first + 10, timeout_s=2.0)
     app.stop()
 
 

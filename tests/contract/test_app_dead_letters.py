@@ -61,7 +61,7 @@ def test_nothing_is_committed_before_the_letter_is_acknowledged(dead: Any, wait_
     app = dead.app(handler, on_failure=TO_DEAD)
     app.start()
     wait_for(lambda: sorted(handler.done) == [0, 3] and dead.committed() == 1)
-    stays(lambda: dead.committed() == 1 and dead_lettered(app) == 0, 0.2)
+    stays(lambda: dead.committed() == 1 and dead_lettered(app) == 0, for_s=0.2)
     wait_for(lambda: dead.committed() == 4)
     assert dead_lettered(app) == 2
     app.stop()

@@ -32,7 +32,7 @@ def test_a_thread_past_its_deadline_is_reported_once_and_health_names_it(
     assert reason.startswith("t[0]@0, key slow: attempt 1 has run for ")
     assert "in handler 'Recorder' (deadline_s=0.2)" in reason
     assert "ehkafka-Recorder-" in reason
-    stays(lambda: recorder.keys.count(b"slow") == 1 and lab.committed() in (None, 0), 0.8)
+    stays(lambda: recorder.keys.count(b"slow") == 1 and lab.committed() in (None, 0), for_s=0.8)
     gate.set()
     wait_for(lambda: lab.committed() == 4)
     assert app.health().ok
@@ -47,7 +47,7 @@ def test_an_overdue_attempt_is_seen_at_once_by_health(lab: Any, recorder: Any, w
     app = lab.app(recorder, deadline_s=0.1)
     app.start()
     wait_for(lambda: recorder.started)
-    wait_for(lambda: not app.health(), 0.5)
+    wait_for(lambda: not app.health(), timeout_s=0.5)
     ((attempt),) = app.snapshot().overdue
     assert (attempt.handler, attempt.offset, attempt.key, attempt.attempt) == ("Recorder", 0, "slow", 1)
     gate.set()

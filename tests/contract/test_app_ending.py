@@ -29,7 +29,7 @@ def ended(app: Any, events: Any) -> tuple[int, int]:
     except ehkafka.EhkafkaError as error:
         raised = error.exit_code
     (stopped,) = events.of(AppStopped)
-    assert events.all[-1] is stopped, "FACT: nothing is reported after the end"
+    assert events[-1] is stopped, "FACT: nothing is reported after the end"
     return raised, stopped.exit_code
 
 

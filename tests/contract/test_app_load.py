@@ -36,6 +36,11 @@ def test_keys_seen_once_leave_no_state_and_no_memory(lab: Any, wait_for: Any) ->
         with lock:
             handled += 1
 
+    def check() -> None:
+        nonlocal lanes_max
+        lanes_max = max(lanes_max, app.snapshot().lanes)
+        time.sleep(0.02)
+
     app = lab.app(count, "t4", workers=8, history=history)
     app.start()
     rss: list[int] = []
@@ -44,11 +49,7 @@ def test_keys_seen_once_leave_no_state_and_no_memory(lab: Any, wait_for: Any) ->
         first = number * per_round
         records = [(b"key-%d" % n, b"x" * 20) for n in range(first, first + per_round)]
         lab.broker.produce("t4", records)
-        deadline_s = time.monotonic() + 60.0
-        while handled < first + per_round:
-            lanes_max = max(lanes_max, app.snapshot().lanes)
-            assert time.monotonic() < deadline_s
-            time.sleep(0.02)
+        wait_for(lambda end=first + per_round: handled >= end, timeout_s=60.0, meanwhile=check)
         # What the broker keeps is not the engine's memory.
         for partition in range(4):
             lab.broker.delete_records("t4", partition, app.snapshot().partitions[partition].watermark)

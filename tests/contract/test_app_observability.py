@@ -62,7 +62,7 @@ def test_events_tell_a_life_in_order(lab: Any, recorder: Any, events: Any, wait_
     wait_for(lambda: lab.committed() == 3)
     app.stop()
     life = [AppStarted, PartitionAssigned, AppStopping, PartitionRevoked, AppStopped]
-    assert [type(event) for event in events.all if type(event) in life] == life
+    assert [type(event) for event in events if type(event) in life] == life
     (revoked,) = events.of(PartitionRevoked)
     assert (revoked.next_offset, revoked.returned_records, revoked.reason) == (3, 0, "stopped")
     assert events.of(AppStopped)[0].exit_code == 0

@@ -103,7 +103,7 @@ def test_kills_under_load_lose_nothing_and_keep_every_order(
             with suppress(ProcessLookupError):  # the one before was buried in between
                 os.kill(rng.choice(pids), signal.SIGKILL)
                 killed += 1
-    wait_for(lambda: app.snapshot().finished_records == produced, 60.0)
+    wait_for(lambda: app.snapshot().finished_records == produced, timeout_s=60.0)
     app.stop()
 
     deaths = events.of(WorkerProcessDied)

@@ -20,24 +20,10 @@ from ehkafka.events import (
 )
 from ehkafka.testing import ApiKey
 from ehkafka.testing.checker.history_event import CommitRequested, Revoked
+from tests.kit.events import Events
 from tests.kit.unstolen import unstolen_s
 
 T0 = ehkafka.TopicPartition("t", 0)
-
-
-class Keeper:
-    """A hook that keeps every event."""
-
-    def __init__(self) -> None:
-        self.all: list[Any] = []
-
-    def on_event(self, event: Any) -> None:
-        """Keep it."""
-        self.all.append(event)
-
-    def of(self, kind: type) -> list[Any]:
-        """Those of one kind."""
-        return [event for event in self.all if isinstance(event, kind)]
 
 
 # The embedded broker waits the session time-out less one second for members to join again and drops those
@@ -50,10 +36,10 @@ def owned(app: Any) -> set[int]:
     return {p.partition.partition for p in app.snapshot().partitions}
 
 
-def refused_in_a_revoke(keeper: Keeper) -> bool:
+def refused_in_a_revoke(keeper: Events) -> bool:
     """Whether the last that a partition heard before it was revoked was a refused commit."""
     heard: dict[Any, type] = {}
-    for event in keeper.all:
+    for event in keeper:
         if isinstance(event, CommitFailed):
             heard |= dict.fromkeys(event.partitions, CommitFailed)
         elif isinstance(event, CommitAcknowledged):
@@ -75,15 +61,15 @@ def join_and_leave(lab: Any, wait_for: Any, scope: str) -> tuple[Counter[Any], b
     options = {"assignor": "cooperative-sticky", "scope": scope, "workers": 8, "backlog_records_max": 200}
     options |= {"consume_records_max": 20, "consumer": UNHURRIED}
     one, two = (lab.app(recorder, "t4", **options) for recorder in (first, second))
-    keeper = Keeper()
+    keeper = Events()
     one.add_hook(keeper)
     two.add_hook(keeper)
     one.start()
     wait_for(lambda: first.count > 50)
     two.start()
-    wait_for(lambda: second.count > 100, 30.0)
+    wait_for(lambda: second.count > 100, timeout_s=30.0)
     two.stop()
-    wait_for(lambda: len({*first.finished, *second.finished}) == 1600, 30.0)
+    wait_for(lambda: len({*first.finished, *second.finished}) == 1600, timeout_s=30.0)
     one.stop()
     assert [lab.committed(p, topic="t4") for p in range(4)] == [400] * 4
     return Counter(first.finished + second.finished), refused_in_a_revoke(keeper)
@@ -112,7 +98,7 @@ def test_a_revoke_with_time_enough_repeats_nothing(labs: Any, wait_for: Any, sco
 
 def test_a_handler_longer_than_the_drain_budget_is_returned(lab: Any, wait_for: Any) -> None:
     """The revoke returns in time, the late result is dropped and counted, the next owner repeats it."""
-    first, second, keeper = lab.recorder(), lab.recorder(), Keeper()
+    first, second, keeper = lab.recorder(), lab.recorder(), Events()
     gate = first.block(b"slow")
     for partition in range(4):
         lab.produce("slow a b", topic="t4", partition=partition)
@@ -144,7 +130,7 @@ def test_a_handler_longer_than_the_drain_budget_is_returned(lab: Any, wait_for: 
 
 def test_a_late_result_that_is_dropped_is_reported(lab: Any, recorder: Any, wait_for: Any) -> None:
     """The event names the partition and its old epoch."""
-    keeper = Keeper()
+    keeper = Events()
     gate = recorder.block(lambda _record: len(recorder.started) < 2)
     lab.produce("a")
     app = lab.app(recorder)
@@ -162,7 +148,7 @@ def test_a_late_result_that_is_dropped_is_reported(lab: Any, recorder: Any, wait
 
 def test_nothing_is_committed_for_partitions_that_were_lost(lab: Any, wait_for: Any) -> None:
     """Finished and uncommitted work of a lost partition brings no commit request of its epoch."""
-    recorder, keeper = lab.recorder(), Keeper()
+    recorder, keeper = lab.recorder(), Events()
     app = lab.app(recorder, commit_interval_s=60.0)
     app.add_hook(keeper)
     app.start()
@@ -193,7 +179,7 @@ def test_nothing_is_committed_for_partitions_that_were_lost(lab: Any, wait_for: 
 
 def test_cooperative_partitions_that_stay_go_on_without_pause_or_repeat(lab: Any, wait_for: Any) -> None:
     """The second member gets some; the others keep their epoch and their running handler."""
-    first, second, keeper = lab.recorder(), lab.recorder(), Keeper()
+    first, second, keeper = lab.recorder(), lab.recorder(), Events()
     one = lab.app(first, "t4", assignor="cooperative-sticky", consumer=UNHURRIED)
     one.add_hook(keeper)
     two = lab.app(second, "t4", assignor="cooperative-sticky", consumer=UNHURRIED)
@@ -245,7 +231,7 @@ def test_a_running_handler_of_a_partition_that_stays_is_not_disturbed(lab: Any, 
 
 def test_a_commit_refused_during_a_rebalance_is_tried_after_the_join(lab: Any, wait_for: Any) -> None:
     """The poll thread survives; what was handled again or not is committed once the group is whole."""
-    first, second, keeper = lab.recorder(), lab.recorder(), Keeper()
+    first, second, keeper = lab.recorder(), lab.recorder(), Events()
     one = lab.app(first, "t4", commit_interval_s=2.0)
     one.add_hook(keeper)
     two = lab.app(second, "t4")
@@ -272,7 +258,7 @@ def test_a_member_over_its_poll_interval_comes_back_and_commits_no_old_result(
     lab: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The poll thread hangs beyond max.poll.interval.ms: lost, joined again, late results dropped."""
-    recorder, keeper = lab.recorder(), Keeper()
+    recorder, keeper = lab.recorder(), Events()
     gate = recorder.block(lambda record: record.key() == b"slow" and len(recorder.started) < 5)
     app = lab.app(recorder, consumer={"max.poll.interval.ms": 1_600})
     app.add_hook(keeper)
@@ -342,7 +328,7 @@ def test_a_stop_while_the_broker_is_away_ends_within_its_deadline(
 
 def test_epochs_count_the_assignments_of_a_partition(lab: Any, recorder: Any, wait_for: Any) -> None:
     """A partition that is lost and comes back has the next epoch; the position says where it begins."""
-    keeper = Keeper()
+    keeper = Events()
     app = lab.app(recorder)
     app.add_hook(keeper)
     app.start()

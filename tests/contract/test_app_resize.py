@@ -29,11 +29,11 @@ def test_more_workers_take_waiting_records_at_once(
     app.add_hook(events)
     app.start()
     wait_for(lambda: recorder.running["all"] == 2)
-    stays(lambda: recorder.running["all"] == 2, 0.1)
+    stays(lambda: recorder.running["all"] == 2, for_s=0.1)
     app.resize("Recorder", workers=5)
     assert len(set_up_on) == 5
     wait_for(lambda: recorder.running["all"] == 5)
-    stays(lambda: recorder.running["all"] == 5, 0.1)
+    stays(lambda: recorder.running["all"] == 5, for_s=0.1)
     gate.set()
     wait_for(lambda: lab.committed() == 8)
     assert recorder.running_max == 5
@@ -106,7 +106,7 @@ def test_busy_surplus_workers_leave_after_their_turn(
     wait_for(lambda: recorder.count == 4)
     wait_for(lambda: recorder.running["all"] == 1)
     wait_for(lambda: len(live_workers()) == 1)
-    stays(lambda: recorder.running["all"] == 1, 0.2)
+    stays(lambda: recorder.running["all"] == 1, for_s=0.2)
     # Those that were to leave may stay instead, if that is what is wanted next.
     app.resize("Recorder", workers=3)
     wait_for(lambda: recorder.running["all"] == 3)
@@ -192,7 +192,7 @@ def test_asyncio_workers_change_in_number_too(lab: Any, wait_for: Any, stays: An
     app.resize("handle", workers=1)
     gates["first"].set()
     wait_for(lambda: running[0] == 1)
-    stays(lambda: running[0] == 1, 0.2)
+    stays(lambda: running[0] == 1, for_s=0.2)
     gates["second"].set()
     wait_for(lambda: lab.committed() == 10)
     app.stop()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import random
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +18,7 @@ from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.events import ProgressIgnored, ProgressRestored
 from ehkafka.progress.metadata import Unusable, decode
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,10 +50,7 @@ def commit(lab: Any, next_offset: int, metadata: str = "") -> None:
     consumer = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": "g", **quick})
     try:
         consumer.subscribe(["t"])
-        deadline_s = time.monotonic() + 15.0
-        while not consumer.assignment():
-            assert time.monotonic() < deadline_s
-            consumer.poll(0.05)
+        wait_until(consumer.assignment, meanwhile=lambda: consumer.poll(0.05))
         at = KafkaPartition("t", 0, next_offset, metadata=metadata)
         consumer.commit(offsets=[at], asynchronous=False)
     finally:

@@ -13,6 +13,7 @@ import ehkafka
 from ehkafka.events import OffsetGap, ProgressIgnored, ProgressRestored, ProgressTruncated
 from ehkafka.progress.metadata import CommitMetadata, LogFacts, decode, encode
 from ehkafka.testing import ApiKey
+from tests.kit.events import Events
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,28 +58,13 @@ def stop_undrained(app: Any) -> None:
 
 def run_again(lab: Any, wait_for: Any, end: int, **options: Any) -> tuple[Any, Any]:
     """Run another app until the group has committed all; return its handler and its events."""
-    seen, events = lab.recorder(), Kept()
+    seen, events = lab.recorder(), Events()
     app = lab.app(seen, **options)
     app.add_hook(events)
     app.start()
     wait_for(lambda: lab.committed() == end)
     app.stop()
     return seen, events
-
-
-class Kept:
-    """A hook that keeps every event."""
-
-    def __init__(self) -> None:
-        self.all: list[ehkafka.events.Event] = []
-
-    def on_event(self, event: ehkafka.events.Event) -> None:
-        """Keep it."""
-        self.all.append(event)
-
-    def of(self, kind: type) -> list[Any]:
-        """Those of one kind."""
-        return [event for event in self.all if isinstance(event, kind)]
 
 
 @pytest.mark.parametrize("scope", ["partition", "handler"])
@@ -299,7 +285,7 @@ def test_metadata_that_is_not_ours_is_ignored_with_one_warning(
     """Foreign, newer, damaged, of another position: all is handled, and it causes no commit."""
     lab.produce(TEN)
     commit_as(lab, 10, metadata)
-    seen, events = lab.recorder(), Kept()
+    seen, events = lab.recorder(), Events()
     app = lab.app(seen)
     app.add_hook(events)
     lab.broker.track_requests()

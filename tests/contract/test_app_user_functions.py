@@ -77,7 +77,7 @@ def test_a_letter_function_that_only_makes_a_coroutine_has_saved_nothing(
     app.start()
     (failed, *_) = wait_for(lambda: events.of(DeadLetterFailed))
     assert "coroutine that nobody runs" in failed.error
-    stays(lambda: lab.committed() == 0 and app.snapshot().dead_lettered_records == 0, 0.2)
+    stays(lambda: lab.committed() == 0 and app.snapshot().dead_lettered_records == 0, for_s=0.2)
     with pytest.raises(ehkafka.errors.UnfinishedError):
         app.stop(timeout_s=0.1)
 

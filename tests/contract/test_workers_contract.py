@@ -145,7 +145,7 @@ def test_each_key_runs_in_offset_order_and_never_overlaps(stage: Stage, wait_for
     history = CheckingHistory()
     app = stage.app("t4", workers=16, history=history)
     app.start()
-    wait_for(lambda: app.snapshot().finished_records == 10_000, 60.0)
+    wait_for(lambda: app.snapshot().finished_records == 10_000, timeout_s=60.0)
     app.stop()
     verdict = history.verdict(complete=True)
     assert verdict.ok, verdict.report()
@@ -194,7 +194,7 @@ def test_never_more_handlers_run_than_workers(stage: Stage, wait_for: Any, stays
     app = stage.app(workers=4)
     app.start()
     wait_for(lambda: stage.running == 4)
-    stays(lambda: stage.running == 4, 0.2)
+    stays(lambda: stage.running == 4, for_s=0.2)
     stage.open("gate")
     wait_for(lambda: len(stage.lines("end")) == 300)
     assert stage.running_max == 4

@@ -6,7 +6,6 @@ import gc
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 from ehkafka.errors import ConfigurationError
 from ehkafka.testing import ApiKey, EmbeddedBroker, EmbeddedBrokerError
 from tests.kit.unstolen import unstolen_s
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,13 +34,14 @@ LIMIT_S = 10.0
 def read(opened: Consumer, count: int) -> list[Message]:
     """Poll until `count` records came, or fail."""
     records: list[Message] = []
-    deadline_s = time.monotonic() + LIMIT_S
-    while len(records) < count:
-        assert time.monotonic() < deadline_s, f"{len(records)} of {count} records"
+
+    def take() -> None:
         record = opened.poll(0.05)
         if record is not None:
             assert record.error() is None, record.error()
             records.append(record)
+
+    wait_until(lambda: len(records) >= count, lambda: f"{count} records", meanwhile=take)
     return records
 
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
@@ -14,6 +13,7 @@ from ehkafka.endpoint.keys import rotation as credential_rotation
 from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.endpoint.properties.layers import consumer_properties, producer_properties
 from ehkafka.errors import ConfigurationError
+from tests.kit.waiting import wait_until
 
 Hidden = Callable[..., None]
 OTHER_KEY = "QmFzZTY0QmFzZTY0QmFzZTY0QmFzZTY0QmFzZTY0QmE="
@@ -151,10 +151,7 @@ def test_a_thread_that_reads_for_an_app_is_known_as_the_apps(connection_string: 
     watch = CredentialWatch(credential, lambda _event: None)
     watch.start(None)  # type: ignore[arg-type]
     watch.check_now()
-    deadline_s = time.monotonic() + 20.0
-    while len(readers) < 3:
-        assert time.monotonic() < deadline_s
-        time.sleep(0.001)
+    wait_until(lambda: len(readers) >= 3)
     watch.stop()
     assert [watch.owns(thread) for thread in readers] == [False, True, True]
 

@@ -12,6 +12,7 @@ from ehkafka.endpoint.entra.token_source import ATTEMPTS_AT_ONCE, NO_TOKEN, OVER
 from ehkafka.errors import EndpointError
 from ehkafka.events import Event, TokenRefreshed, TokenRefreshFailed
 from tests.kit.unstolen import unstolen_s
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -97,12 +98,13 @@ def heard(source: TokenSource) -> list[Event]:
 
 def ended(source: TokenSource, running: int = 0) -> None:
     """Wait until no more attempts run than these."""
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while (
-        source._running > running or any(t.name == "ehkafka-token" for t in threading.enumerate()) > running
-    ):
-        assert time.monotonic() < deadline_s
-        time.sleep(0.001)
+    wait_until(
+        lambda: (
+            source._running <= running
+            and any(thread.name == "ehkafka-token" for thread in threading.enumerate()) <= running
+        ),
+        timeout_s=TIMEOUT_S,
+    )
 
 
 def test_a_token_is_fetched_once_for_all_who_ask(

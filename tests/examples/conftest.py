@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.kit.waiting import wait_until
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -42,11 +44,12 @@ class RunningExample:
 
     def wait_for(self, is_enough: Callable[[str], object]) -> None:
         """Wait until the log is enough."""
-        deadline_s = time.monotonic() + RUN_S
-        while not is_enough(self.log):
+
+        def check() -> None:
             assert self._process.poll() is None, self.log[-2000:]
-            assert time.monotonic() < deadline_s, self.log[-2000:]
             time.sleep(0.05)
+
+        wait_until(lambda: is_enough(self.log), lambda: self.log[-2000:], RUN_S, meanwhile=check)
 
     def stop(self) -> str:
         """Stop it by a signal and return the whole log; it must have ended well."""

@@ -24,6 +24,8 @@ from ehkafka.cli.settings.file import read_file
 from ehkafka.events import PartitionAssigned
 from ehkafka.events.event import Failure
 from ehkafka.testing import EmbeddedBroker
+from tests.kit import waiting
+from tests.kit.events import Events
 from tests.kit.pages import FILE_NAME, PAGES, ROOT, Block, blocks_of, load_yaml
 
 if TYPE_CHECKING:
@@ -143,38 +145,23 @@ def led_to(endpoint: ehkafka.Endpoint, describe: Any) -> Any:
     return lead_here
 
 
-class Seen:
-    """The events of one app."""
-
-    def __init__(self) -> None:
-        self.assigned: list[PartitionAssigned] = []
-        self.failures: list[Failure] = []
-
-    def on_event(self, event: Any) -> None:
-        """Keep it; called on the app's threads."""
-        if isinstance(event, PartitionAssigned):
-            self.assigned.append(event)
-        elif isinstance(event, Failure):
-            self.failures.append(event)
-
-
 def handle_one_of_each(app: ehkafka.App, endpoint: ehkafka.Endpoint) -> None:
     """Run the app until it has handled and committed one record of each of its topics."""
     endpoint.prepare_topics(app.topics)
     broker = broker_of(endpoint)
     fill_to_the_start(app, broker)
-    seen = Seen()
+    seen = Events()
     app.add_hook(seen)
     app.start()
     try:
-        wait_until(app, lambda: len(seen.assigned) >= 4 * len(app.topics), seen)
+        wait_until(app, lambda: len(seen.of(PartitionAssigned)) >= 4 * len(app.topics), seen)
         for topic in app.topics:
             broker.produce(topic, [("home-1", json.dumps(PAYLOAD).encode())])
         wait_until(app, lambda: all_is_committed(app), seen)
     finally:
         app.stop()
     snapshot = app.snapshot()
-    assert (seen.failures, snapshot.skipped_records, snapshot.dead_lettered_records) == ([], 0, 0)
+    assert (seen.of(Failure), snapshot.skipped_records, snapshot.dead_lettered_records) == ([], 0, 0)
     assert snapshot.finished_records >= len(app.topics)
 
 
@@ -201,14 +188,17 @@ def fill_to_the_start(app: ehkafka.App, broker: EmbeddedBroker) -> None:
                 broker.produce(topic, [(None, b"{}")] * offset, partition=partition)
 
 
-def wait_until(app: ehkafka.App, is_so: Any, seen: Seen) -> None:
+def wait_until(app: ehkafka.App, is_so: Any, seen: Events) -> None:
     """Wait for it while the app runs well."""
-    deadline_s = time.monotonic() + HANDLED_S
-    while not is_so():
+
+    def check() -> None:
         assert app.state == "running", app.stop()
-        assert not seen.failures, seen.failures
-        assert time.monotonic() < deadline_s, app.health()
+        assert not seen.of(Failure), seen.of(Failure)
         time.sleep(0.02)
+
+    waiting.wait_until(
+        is_so, lambda: f"{waiting.words_of(is_so)} ({app.health()})", HANDLED_S, meanwhile=check
+    )
 
 
 # --- settings and data -------------------------------------------------------------------------------

@@ -6,12 +6,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.kit.pages import ROOT, blocks_of
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,10 +44,12 @@ def test_the_letters_are_listed_as_the_page_shows_them(broker_of_the_program: st
     """Times and places aside: two letters, one of an error in the program's own line, one that followed."""
     command = [sys.executable, "-m", "ehkafka.cli", "dlq", "list", "orders.dead"]
     command += ["--endpoint", broker_of_the_program]
-    deadline_s, listed = time.monotonic() + LETTERS_S, ""
-    while not listed.startswith("2 letters"):
-        assert time.monotonic() < deadline_s, listed
+
+    def listed_now() -> str:
         listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        return listed if listed.startswith("2 letters") else ""
+
+    listed = wait_until(listed_now, timeout_s=LETTERS_S)
     shown = SHOWN.partition("dlq list orders.dead\n")[2]
     assert without_times(shown) == without_times(listed)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from home_pipeline.stage import Stage
 from home_pipeline.table import Table
 
 from ehkafka.testing import EmbeddedBroker
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     import threading
@@ -78,7 +78,7 @@ def test_a_blob_of_strangers_is_passed_over_and_reported(container: ContainerCli
     follower = Follower(container, table, poll_s=0.01)
     try:
         follower.start()
-        wait_until(lambda: follower.problem is not None)
+        wait_until(lambda: follower.problem is not None, timeout_s=WAIT_S)
         assert follower.problem is not None
         assert "1 blobs were passed over" in follower.problem
         assert table.ask("select readings from sums") == [(5,)]
@@ -139,7 +139,7 @@ def test_members_come_and_are_killed_and_every_reading_counts_once(
         stage = Stage(tmp_path, environment)
         try:
             stage.start("first", "local_engine")
-            wait_until(lambda: len(list(container.list_blobs())) >= 5)
+            wait_until(lambda: len(list(container.list_blobs())) >= 5, timeout_s=WAIT_S)
             stage.parts["first"].kill()
             stage.parts.pop("first").communicate()
             stage.start("second", "local_engine")
@@ -189,16 +189,11 @@ def wait_for_table(container: ContainerClient, ledger_file: Path) -> dict[str, A
     table = Table(keep_s=86_400)
     follower = Follower(container, table)
     try:
-        wait_until(lambda: follower.poll() >= 0 and table.ask("select readings from sums") >= [(wanted,)])
+        wait_until(
+            lambda: follower.poll() >= 0 and table.ask("select readings from sums") >= [(wanted,)],
+            timeout_s=WAIT_S,
+        )
         assert table.ask("select readings from sums") == [(wanted,)]
         return {home: answers.home(table, home, 0.0) for home in ledger.homes}
     finally:
         table.close()
-
-
-def wait_until(is_so: Any) -> None:
-    """Wait until something is so."""
-    deadline_s = time.monotonic() + WAIT_S
-    while not is_so():
-        assert time.monotonic() < deadline_s, "it did not come about"
-        time.sleep(0.1)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -67,10 +68,11 @@ def _read(bootstrap: str, topic: str) -> list[Any]:
         _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10.0)
         consumer.assign([TopicPartition(topic, 0, 0)])
         messages: list[Any] = []
-        deadline_s = time.monotonic() + 20.0
-        while len(messages) < end:
-            assert time.monotonic() < deadline_s, f"{len(messages)} of {end} records of {topic} came"
-            messages += consumer.consume(1_000, 0.1)
+        wait_until(
+            lambda: len(messages) >= end,
+            lambda: f"{len(messages)} of {end} records of {topic}",
+            meanwhile=lambda: messages.extend(consumer.consume(1_000, 0.1)),
+        )
     finally:
         consumer.close()
     return messages

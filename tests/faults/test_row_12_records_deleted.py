@@ -10,6 +10,7 @@ import pytest
 
 from ehkafka.events import OffsetGap
 from ehkafka.records import TopicPartition
+from tests.kit.events import Events
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,22 +23,14 @@ AWAY_EVERY = 3
 WORK_S = 0.001
 
 
-class Gaps:
+class Gaps(Events):
     """A hook that keeps the gaps that were reported."""
-
-    def __init__(self) -> None:
-        self.reported: list[OffsetGap] = []
-
-    def on_event(self, event: object) -> None:
-        """Take any event."""
-        if isinstance(event, OffsetGap):
-            self.reported.append(event)
 
     def lost(self, partition: int) -> list[int]:
         """Return the offsets of a partition that were reported as lost, in the order of the reports."""
         return [
             offset
-            for gap in self.reported
+            for gap in self.of(OffsetGap)
             if gap.partition.partition == partition
             for offset in range(gap.wanted_offset, gap.resumed_at or 0)
         ]
@@ -85,8 +78,8 @@ def test_row_12_what_deletions_cost_is_reported_to_the_record(
         stage.wait_until_committed(dict.fromkeys(range(PARTITIONS), end))
     app.stop()
     lost = {partition: gaps.lost(partition) for partition in handled}
-    assert sum(map(len, lost.values())) == sum(gap.lost_records for gap in gaps.reported) > 0
-    assert {gap.action for gap in gaps.reported} == {action}
+    assert sum(map(len, lost.values())) == sum(gap.lost_records for gap in gaps.of(OffsetGap)) > 0
+    assert {gap.action for gap in gaps.of(OffsetGap)} == {action}
     for partition, offsets in handled.items():
         assert sorted(offsets + lost[partition]) == list(range(end)), partition
         # What is gone is owed to nobody: the judge gets the rest.

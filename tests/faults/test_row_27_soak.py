@@ -23,6 +23,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.kit.memory import slope_mb_per_hour, tree_mb
 from tests.kit.processes import MemberProcess
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,10 +74,7 @@ class Crew:
             self.visitor.start()
             return
         # However long it took to come in: who has nothing yet neither leaves nor dies in earnest.
-        ends_s = time.monotonic() + STOP_S
-        while not self.visitor.assigned():
-            assert time.monotonic() < ends_s, self.stage.logs()
-            time.sleep(0.05)
+        wait_until(self.visitor.assigned, self.stage.logs, STOP_S)
         if action == "kill":
             self.visitor.kill()
             self.kills += 1

@@ -14,7 +14,9 @@ import ehkafka
 from ehkafka.events import AppStopped, RecordsLeft
 from ehkafka.testing import MemoryHistory
 from ehkafka.testing.checker.history_event import Finished
+from tests.kit.events import Events
 from tests.kit.unstolen import unstolen_s
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,22 +49,7 @@ LEFT_AT_ONCE_S_IN_A_LONG_RUN = 2.0 + stop_handlers.WORK_S
 BACKLOG = 12_000
 
 
-class Heard:
-    """A hook that keeps how a run ended and what it left."""
-
-    def __init__(self) -> None:
-        self.stopped: list[AppStopped] = []
-        self.left: list[RecordsLeft] = []
-
-    def on_event(self, event: ehkafka.events.Event) -> None:
-        """Keep it."""
-        if isinstance(event, AppStopped):
-            self.stopped.append(event)
-        elif isinstance(event, RecordsLeft):
-            self.left.append(event)
-
-
-def make_app(stage: Any, kind: str, **settings: Any) -> tuple[ehkafka.App, Heard]:
+def make_app(stage: Any, kind: str, **settings: Any) -> tuple[ehkafka.App, Events]:
     """Return an app of the stage's group with workers of a kind, not started."""
     history = MemoryHistory()
     stage.memories.append(history)
@@ -88,7 +75,7 @@ def make_app(stage: Any, kind: str, **settings: Any) -> tuple[ehkafka.App, Heard
         app.handler(stage.topic, workers=ehkafka.Processes(PROCESSES))(stop_handlers.in_a_thread)
     else:  # a successor with little to do for each record
         app.handler(stage.topic)(lambda _record: None)
-    app.add_hook(heard := Heard())
+    app.add_hook(heard := Events())
     return app, heard
 
 
@@ -115,14 +102,16 @@ def repeated_by_a_plain_client(stage: Any) -> set[tuple[int, int]]:
     client.subscribe([stage.topic])
     got: set[tuple[int, int]] = set()
     ended: set[int] = set()
-    deadline_s = time.monotonic() + 60.0
+
+    def take() -> None:
+        for message in client.consume(1_000, 0.2):
+            if message.error() is None:
+                got.add((message.partition(), message.offset()))
+            else:
+                ended.add(message.partition())
+
     try:
-        while len(ended) < PARTITIONS and time.monotonic() < deadline_s:
-            for message in client.consume(1_000, 0.2):
-                if message.error() is None:
-                    got.add((message.partition(), message.offset()))
-                else:
-                    ended.add(message.partition())
+        wait_until(lambda: len(ended) >= PARTITIONS, timeout_s=60.0, meanwhile=take)
     finally:
         client.close()
     assert len(ended) == PARTITIONS, "the plain client did not come to the end of the log"
@@ -160,8 +149,8 @@ def test_row_31_a_stop_under_twice_the_load_repeats_nothing(
         app.stop()
         took_s = time.monotonic() - began_s
         load.stop()
-        assert [event.exit_code for event in heard.stopped] == [0]
-        assert sum(event.repeated_without_metadata for event in heard.left) == 0
+        assert [event.exit_code for event in heard.of(AppStopped)] == [0]
+        assert sum(event.repeated_without_metadata for event in heard.of(RecordsLeft)) == 0
         assert repeated_by_a_plain_client(stage) == set()
         take_over(stage, load)
         judged(31, stage, [took_s])
@@ -190,8 +179,8 @@ def test_row_31_a_stop_with_more_than_fits_leaves_it_at_once(
         began_s = unstolen_s()
         app.stop()
         took_s = unstolen_s() - began_s
-        assert [event.exit_code for event in heard.stopped] == [0]
-        (left,) = heard.left
+        assert [event.exit_code for event in heard.of(AppStopped)] == [0]
+        (left,) = heard.of(RecordsLeft)
         assert left.never_started_records == BACKLOG - len(handled(stage))
         assert left.repeated_without_metadata == len(repeated_by_a_plain_client(stage)) > 0
         take_over(stage, load)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +12,8 @@ from ehkafka.events import UserCodeHangs
 from ehkafka.intake import hook_threads
 from ehkafka.intake.hook_threads import HookThreads
 from ehkafka.testing.clock import VirtualClock
+from tests.kit.events import Events
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,7 +27,7 @@ class Bench:
         self.seen: list[str] = []
         self.threads_of: dict[str, str] = {}
         self.raised: list[tuple[str, BaseException]] = []
-        self.events: list[Any] = []
+        self.events = Events()
         self.gates: dict[str, threading.Event] = {}
         self.threads = HookThreads(
             lambda name, error: self.raised.append((name, error)), self.events.append, self.clock.now_s
@@ -47,10 +48,7 @@ class Bench:
 
     def wait_for(self, true: Callable[[], Any]) -> None:
         """Poll with a deadline."""
-        deadline_s = time.monotonic() + 10.0
-        while not true():
-            assert time.monotonic() < deadline_s, "in vain"
-            time.sleep(0.001)
+        wait_until(true)
 
 
 @pytest.fixture

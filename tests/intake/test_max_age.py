@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE
 
 from ehkafka.events import RecordsTooOld
 from ehkafka.intake.max_age import BURST_S, AgeLimits
 from ehkafka.records import TopicPartition
+from tests.kit.events import Events
 
 P0, Q0 = TopicPartition("t", 0), TopicPartition("u", 0)
 NOW_S = 1_000_000.0
@@ -36,7 +35,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.now_s = NOW_S
-        self.events: list[Any] = []
+        self.events = Events()
         self.counted = 0
         self.limits = AgeLimits(
             {"t": 60.0}, emit=self.events.append, count=self._count, wall_clock=lambda: self.now_s

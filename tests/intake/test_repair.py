@@ -14,6 +14,7 @@ from ehkafka.events import ConnectionProblem, OffsetGap
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
 from ehkafka.intake.repair import RETRY_S, GapRepair
 from ehkafka.records import TopicPartition
+from tests.kit.events import Events
 from tests.kit.lane_bench import LaneBench
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Stage:
     def __init__(self, action: Any, *, cooperative: bool = False) -> None:
         self.consumer = Consumer()
         self.lanes = LaneBench()
-        self.reported: list[Any] = []
+        self.reported = Events()
         self.lost = 0
         self.fatal: list[Exception] = []
         self.begun: list[int] = []
@@ -120,10 +121,6 @@ class Stage:
         """Take a turn."""
         self._repair.run(self.consumer)  # type: ignore[arg-type]
 
-    def of(self, kind: type) -> list[Any]:
-        """Events of one kind."""
-        return [event for event in self.reported if isinstance(event, kind)]
-
 
 def test_a_gap_is_jumped_over_and_the_others_go_on_where_they_were() -> None:
     """The eager protocol knows whole assignments only; nothing of the other partition is lost."""
@@ -152,7 +149,7 @@ def test_what_was_thrown_away_by_a_pause_counts_as_lost() -> None:
     stage = Stage("earliest")
     stage[P0].received_next = 3
     stage.report(offset=9)
-    assert [(gap.wanted_offset, gap.lost_records) for gap in stage.of(OffsetGap)] == [(3, 7)]
+    assert [(gap.wanted_offset, gap.lost_records) for gap in stage.reported.of(OffsetGap)] == [(3, 7)]
 
 
 def test_marks_behind_the_last_record_are_no_loss() -> None:
@@ -171,7 +168,7 @@ def test_a_broker_that_does_not_answer_is_asked_again_later() -> None:
     stage.consumer.broken = "offsets_for_times"
     stage.report()
     stage.turn()
-    assert [problem.fatal for problem in stage.of(ConnectionProblem)] == [False]
+    assert [problem.fatal for problem in stage.reported.of(ConnectionProblem)] == [False]
     assert stage.fatal == []
     stage.consumer.broken = None
     stage.turn()
@@ -191,7 +188,7 @@ def test_an_assignment_that_is_refused_is_tried_again() -> None:
     stage.lanes.now_s += RETRY_S
     stage.turn()
     assert stage.consumer.assigned[-1][0] == 10
-    assert len(stage.of(OffsetGap)) == 1
+    assert len(stage.reported.of(OffsetGap)) == 1
 
 
 @pytest.mark.parametrize("action", ["stop", "earliest", "latest"])
@@ -201,7 +198,7 @@ def test_a_position_that_is_in_the_log_after_all_is_read_from_there(action: str)
     stage[P0].received_next = 20
     stage.report(offset=20)
     assert stage.consumer.assigned[0][0] == 20
-    assert (stage.fatal, stage.of(OffsetGap), stage.lost) == ([], [], 0)
+    assert (stage.fatal, stage.reported.of(OffsetGap), stage.lost) == ([], [], 0)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +232,7 @@ def test_a_way_back_waits_for_what_is_left_of_the_old_log() -> None:
     stage.turn()
     assert stage.begun == [10]
     assert stage.consumer.assigned[-1] == {0: 10, 1: 5}
-    assert [gap.partition for gap in stage.of(OffsetGap)] == [P0, P1]
+    assert [gap.partition for gap in stage.reported.of(OffsetGap)] == [P0, P1]
 
 
 def test_a_partition_that_left_meanwhile_is_forgotten() -> None:
@@ -248,7 +245,7 @@ def test_a_partition_that_left_meanwhile_is_forgotten() -> None:
     stage.consumer.broken = None
     stage.lanes.now_s += RETRY_S
     stage.turn()
-    assert (stage.fatal, stage.of(OffsetGap), stage.consumer.assigned) == ([], [], [])
+    assert (stage.fatal, stage.reported.of(OffsetGap), stage.consumer.assigned) == ([], [], [])
     stage.report(P0)
     assert stage.consumer.assigned == []
 
@@ -258,4 +255,4 @@ def test_an_earliest_that_moved_on_before_it_was_read_is_no_gap() -> None:
     stage = Stage("stop")
     stage.report(offset=0)
     assert stage.consumer.assigned[0][0] == 10
-    assert (stage.fatal, stage.of(OffsetGap)) == ([], [])
+    assert (stage.fatal, stage.reported.of(OffsetGap)) == ([], [])

@@ -17,6 +17,7 @@ import ehkafka
 from ehkafka.records import TopicPartition
 from ehkafka.testing import Checker, JsonLinesHistory, MemoryHistory, check_history, read_history
 from tests.kit.processes import MemberProcess
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -39,15 +40,6 @@ HANDLER_OPTIONS = {"workers", "retry", "on_failure"}
 # The broker of the tests takes sessions from 1 s on; these are quick and yet bear a busy machine.
 SESSION_S = 3.0
 QUICK_GROUP = {"session.timeout.ms": int(SESSION_S * 1000), "heartbeat.interval.ms": 150}
-
-
-def wait_until(condition: Callable[[], object], what: Any, timeout_s: float = 30.0) -> None:
-    """Poll a condition until it holds; fail with `what`, called first if it can be, after `timeout_s`."""
-    deadline_s = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline_s:
-            raise AssertionError(f"not within {timeout_s:g} s: {what() if callable(what) else what}")
-        time.sleep(CHECK_S)
 
 
 class Load:
@@ -292,5 +284,5 @@ def stage(kafka: KafkaBroker, stage_on: Callable[..., Stage]) -> Stage:
 
 @pytest.fixture
 def eventually() -> Callable[..., None]:
-    """Return `wait_until(condition, what, timeout_s=30)`."""
+    """Return what waits for a condition: `wait_until(true, what)`."""
     return wait_until

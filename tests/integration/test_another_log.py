@@ -6,7 +6,6 @@ logs apart is the topic's id, which commits carry, and the witness, one record t
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,8 @@ from ehkafka.progress.metadata import facts_of
 from ehkafka.testing import read_history
 from ehkafka.testing.checker.history_event import Finished
 from ehkafka.testing.faults.network import Network
+from tests.kit.events import Events
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,18 +32,6 @@ pytestmark = pytest.mark.broker
 
 OLD, NEW = 300, 800
 ALL_NEW = {b"new-%d" % number for number in range(NEW)}
-
-
-class Replaced:
-    """Hears of replaced logs."""
-
-    def __init__(self) -> None:
-        self.reported: list[LogReplaced] = []
-
-    def on_event(self, event: Any) -> None:
-        """Keep it."""
-        if isinstance(event, LogReplaced):
-            self.reported.append(event)
 
 
 @pytest.fixture
@@ -77,14 +66,6 @@ def missing(values: set[bytes]) -> str:
     return f"FACT: {len(ALL_NEW - values)} of {NEW} records of the new log were never handled"
 
 
-def wait_until(true: Callable[[], Any], what: str) -> None:
-    """Poll with a deadline."""
-    deadline_s = time.monotonic() + 30.0
-    while not true():
-        assert time.monotonic() < deadline_s, what
-        time.sleep(0.02)
-
-
 def work_off_old(stage: Any, app: Any) -> None:
     """Let an app finish and commit the old log."""
     fill(stage, "old", OLD)
@@ -99,7 +80,7 @@ def test_a_running_member_begins_the_new_log_at_its_beginning(
 ) -> None:
     """Row 23: re-created between two refreshes of the metadata; nobody tells the client of it."""
     values: set[bytes] = set()
-    replaced = Replaced()
+    replaced = Events()
     app = narrow.app(
         lambda record: values.add(record.value()),
         commit_interval_s=0.1,
@@ -111,7 +92,7 @@ def test_a_running_member_begins_the_new_log_at_its_beginning(
     narrow.wait_until_committed({0: NEW})
     eventually(lambda: values >= ALL_NEW, lambda: missing(values))
     narrow.wait_until_committed({0: NEW})
-    [reported] = replaced.reported
+    [reported] = replaced.of(LogReplaced)
     assert (reported.partition, reported.resumed_at) == ((narrow.topic, 0), 0)
     # Where the broker does not name the topic in time, as while it is made, the witness tells.
     assert "had the id" in reported.reason or "the record at" in reported.reason
@@ -163,7 +144,7 @@ def test_a_commit_of_the_old_log_does_not_decide(narrow: Any) -> None:
     make_anew(narrow)
     put_commit(narrow, OLD, text)
     values: set[bytes] = set()
-    replaced = Replaced()
+    replaced = Events()
     second = narrow.app(
         lambda record: values.add(record.value()), commit_interval_s=0.1, on_out_of_range="earliest"
     )
@@ -172,7 +153,9 @@ def test_a_commit_of_the_old_log_does_not_decide(narrow: Any) -> None:
     narrow.wait_until_committed({0: NEW})
     second.stop()
     assert values >= ALL_NEW, missing(values)
-    assert [(reported.next_offset, reported.resumed_at) for reported in replaced.reported] == [(OLD, 0)]
+    assert [(reported.next_offset, reported.resumed_at) for reported in replaced.of(LogReplaced)] == [
+        (OLD, 0)
+    ]
 
 
 def commit_of(stage: Any) -> KafkaPartition:
@@ -257,12 +240,12 @@ def test_the_mirror_disproves_a_commit_without_metadata(narrow: Any, eventually:
     make_anew(narrow)
     put_commit(narrow, OLD, None)
     values: set[bytes] = set()
-    replaced = Replaced()
+    replaced = Events()
     second = narrow.app(lambda record: values.add(record.value()), mirror=mirror, **settings)
     second.add_hook(replaced)
     second.start()
     narrow.wait_until_committed({0: NEW})
     second.stop()
     assert values >= ALL_NEW, missing(values)
-    assert len(replaced.reported) == 1
+    assert len(replaced.of(LogReplaced)) == 1
     assert mirrored().next_offset == NEW

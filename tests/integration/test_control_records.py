@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 
 import ehkafka
 from ehkafka.embedded.topics import produce
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -144,10 +145,11 @@ def test_a_drop_in_commits_past_the_marker(narrow: Any, contiguous: bool) -> Non
 def poll_until(consumer: Any, is_enough: Callable[[list[Any]], bool]) -> list[Any]:
     """Poll until it is enough, and return what came."""
     messages: list[Any] = []
-    ends_s = time.monotonic() + 20.0
-    while not is_enough(messages):
-        assert time.monotonic() < ends_s, f"{len(messages)} records, and not what was waited for"
+
+    def take() -> None:
         message = consumer.poll(0.05)
         if message is not None and message.error() is None:
             messages.append(message)
+
+    wait_until(lambda: is_enough(messages), lambda: f"enough of {len(messages)} records", meanwhile=take)
     return messages

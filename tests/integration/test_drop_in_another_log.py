@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +16,7 @@ from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.progress.metadata import decode, facts_of
 from ehkafka.testing.faults.network import Network
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -106,13 +106,15 @@ def asks_often(monkeypatch: pytest.MonkeyPatch) -> None:
 def read(consumer: Any, done: Callable[[list[bytes]], bool], what: str) -> list[bytes]:
     """Poll, and commit each record, until that is so."""
     values: list[bytes] = []
-    ends_s = time.monotonic() + LIMIT_S
-    while not done(values):
-        assert time.monotonic() < ends_s, f"FACT: {what}; {len(values)} read, the last {values[-1:]}"
+
+    def take() -> None:
         message = consumer.poll(0.1)
         if message is not None and message.error() is None:
             values.append(message.value())
             consumer.commit(message)
+
+    reported = lambda: f"FACT: {what}; {len(values)} read, the last {values[-1:]}"  # noqa: E731
+    wait_until(lambda: done(values), reported, LIMIT_S, meanwhile=take)
     return values
 
 
@@ -123,17 +125,17 @@ def reported(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def work_off_old(stand: Stand, consumer: Any) -> Any:
     """Read and commit an old log until its commit names the topic; return that commit."""
-    ends_s = time.monotonic() + LIMIT_S
     stand.fill("old", OLD)
     read(consumer, lambda values: len(values) == OLD, "the old log")
-    while True:
+
+    def named() -> Any:
         stand.fill("old", 1)
         read(consumer, lambda values: len(values) == 1, "the old log")
         consumer.poll(0.6)
         at = stand.commit()
-        if facts_of(at.offset, at.metadata).topic_id is not None:
-            return at
-        assert time.monotonic() < ends_s, f"FACT: the commit says {at.metadata!r} of its log"
+        return at if facts_of(at.offset, at.metadata).topic_id is not None else None
+
+    return wait_until(named, lambda: f"FACT: the commit says {stand.commit().metadata!r} of its log", LIMIT_S)
 
 
 def has_all(values: list[bytes]) -> bool:
@@ -180,12 +182,14 @@ def test_with_the_guard_a_commit_of_the_old_log_does_not_decide(stand: Stand, re
     if reset == "earliest":
         read(second, has_all, "the old commit decided")
         return
-    ends_s = time.monotonic() + LIMIT_S
-    while (message := second.poll(0.1)) is None or message.error() is None:
-        assert time.monotonic() < ends_s, "FACT: the old commit decided"
-        if message is not None:
+
+    def refused() -> Any:
+        message = second.poll(0.1)
+        if message is not None and message.error() is None:
             second.commit(message)  # what is not marked would hold the partition
-    assert message.error().name() == "_AUTO_OFFSET_RESET"
+        return message and message.error()
+
+    assert wait_until(refused, "FACT: the old commit decided", LIMIT_S).name() == "_AUTO_OFFSET_RESET"
 
 
 def test_an_app_takes_a_drop_ins_word(stand: Stand, caplog: pytest.LogCaptureFixture) -> None:
@@ -201,16 +205,19 @@ def test_an_app_takes_a_drop_ins_word(stand: Stand, caplog: pytest.LogCaptureFix
     with pytest.raises(ehkafka.errors.OffsetGapError, match="had the id"):
         app.stop()
     second = stand.open()
-    ends_s = time.monotonic() + LIMIT_S
-    while not reported(caplog):
-        assert time.monotonic() < ends_s, "FACT: it went on in another log without a word"
-        second.poll(0.1)
+    wait_until(
+        lambda: reported(caplog),
+        "FACT: it went on in another log without a word",
+        LIMIT_S,
+        meanwhile=lambda: second.poll(0.1),
+    )
     assert f"position {at.offset} " in reported(caplog)[0]
     second.close()
-    ends_s = time.monotonic() + 8.0
-    while any(one.name == "ehkafka-log" for one in threading.enumerate()):
-        assert time.monotonic() < ends_s, "FACT: a thread was left behind"
-        time.sleep(0.05)
+    wait_until(
+        lambda: not [one.name for one in threading.enumerate() if one.name == "ehkafka-log"],
+        "FACT: a thread still runs",
+        timeout_s=8.0,
+    )
 
 
 def test_one_that_was_cut_off_begins_anew(stage_on: Callable[..., Any], far_kafka: tuple[Any, Any]) -> None:
@@ -227,10 +234,11 @@ def test_one_that_was_cut_off_begins_anew(stage_on: Callable[..., Any], far_kafk
     work_off_old(stand, consumer)
     proxy.network = Network(refuse=True)
     proxy.cut()
-    ends_s = time.monotonic() + LIMIT_S
-    while not any(error.name() == "_ALL_BROKERS_DOWN" for error in errors):
-        assert time.monotonic() < ends_s
-        consumer.poll(0.1)
+    wait_until(
+        lambda: "_ALL_BROKERS_DOWN" in [error.name() for error in errors],
+        timeout_s=LIMIT_S,
+        meanwhile=lambda: consumer.poll(0.1),
+    )
     stand.make_anew()
     proxy.heal()
     read(consumer, has_all, "it went on in the middle of another log")
@@ -247,11 +255,17 @@ def test_the_mirror_disproves_a_commit_without_metadata(stand: Stand) -> None:
     stand.fill("old", OLD)
     read(first, lambda values: len(values) == OLD, "the old log")
     name = f"ns/{stand.stage.topic}/{stand.stage.group}/checkpoint/0"
-    ends_s = time.monotonic() + LIMIT_S
-    while (blob := store.read(name)) is None or read_checkpoint(blob.body).topic_id is None:  # type: ignore[union-attr]
-        assert time.monotonic() < ends_s, "FACT: the mirror does not know the topic's id"
+
+    def commit_again() -> None:
         first.commit(offsets=[KafkaPartition(stand.stage.topic, 0, OLD)], asynchronous=False)
         first.poll(0.5)
+
+    wait_until(
+        lambda: (blob := store.read(name)) and (found := read_checkpoint(blob.body)) and found.topic_id,
+        "FACT: the mirror does not know the topic's id",
+        LIMIT_S,
+        meanwhile=commit_again,
+    )
     first.close()
     stand.make_anew()
     stand.put_commit(OLD, None)

@@ -12,11 +12,12 @@ import ehkafka
 from ehkafka.endpoint.client import open_producer
 from ehkafka.endpoint.properties.layers import producer_properties
 from ehkafka.errors import EhkafkaError
-from ehkafka.events import ConnectionProblem, Event, TokenRefreshed, TokenRefreshFailed
+from ehkafka.events import ConnectionProblem, TokenRefreshed, TokenRefreshFailed
 from ehkafka.testing.identity_endpoint import IdentityEndpoint
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
 from ehkafka.testing.kafka.server_identity import issue_identity
+from tests.kit.events import Events
 from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:
@@ -32,21 +33,6 @@ REAUTHENTICATE_S = 2.0
 RECOVERY_S_MAX = 10.0
 # So that no outage of these tests costs a membership, and each record is handled once.
 STEADY = {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 1_000}
-
-
-class Heard:
-    """Counts an app's events and keeps what they said."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def on_event(self, event: Event) -> None:
-        """Take one."""
-        self.events.append(event)
-
-    def of(self, kind: type[Event]) -> list[Any]:
-        """Return those of a kind."""
-        return [event for event in self.events if isinstance(event, kind)]
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +87,7 @@ def test_tokens_are_refreshed_while_idle_and_while_busy(
     """Over several tokens and re-authentications nothing is lost, repeated or said, idle or busy."""
     busy, idle = stage_on(broker, 4), stage_on(broker, 1)
     endpoint = entra()
-    heard, statistics = Heard(), Statistics()
+    heard, statistics = Events(), Statistics()
     watched = {**STEADY, "statistics.interval.ms": 500, "stats_cb": statistics}
     apps = [busy.app(endpoint=endpoint, consumer=watched), idle.app(endpoint=endpoint, consumer=STEADY)]
     for app in apps:
@@ -130,7 +116,7 @@ def test_tokens_are_refreshed_while_idle_and_while_busy(
     assert [event for event in heard.of(ConnectionProblem) if "AUTHENTICATION" in event.code] == []
     assert statistics.authentications() >= 6
     for token in identity.issued:
-        assert token not in caplog.text + repr(heard.events) + repr(apps[0].snapshot())
+        assert token not in caplog.text + repr(heard) + repr(apps[0].snapshot())
 
 
 def test_consumption_goes_on_soon_after_the_token_endpoint_heals(
@@ -148,7 +134,7 @@ def test_consumption_goes_on_soon_after_the_token_endpoint_heals(
         "slow": lambda **whose: identity.issue(LIFE_S, after_s=60.0, **whose),
     }
     stages = {name: stage_on(broker, 2) for name in faults}
-    heard = {name: Heard() for name in faults}
+    heard = {name: Events() for name in faults}
     apps = {name: stage.app(endpoint=entra(name), consumer=STEADY) for name, stage in stages.items()}
     loads = {name: stage.load(50.0) for name, stage in stages.items()}
     for name, app in apps.items():
@@ -236,11 +222,11 @@ def start_together(apps: list[ehkafka.App]) -> None:
     assert [app.state for app in apps] == ["running"] * len(apps)
 
 
-def is_refused(heard: Heard) -> bool:
+def is_refused(heard: Events) -> bool:
     """Say whether the broker refused the app's token."""
     return any("invalid_token" in event.error for event in heard.of(ConnectionProblem))
 
 
-def refusals(heard: dict[str, Heard]) -> str:
+def refusals(heard: dict[str, Events]) -> str:
     """Say who was refused."""
     return f"refused: { {name: is_refused(each) for name, each in heard.items()} }"

@@ -26,6 +26,7 @@ from confluent_kafka import Producer
 from ehkafka.testing import check_history, read_history
 from ehkafka.testing.checker.history_event import Finished, Started
 from tests.kit.call_log import BEGUN, ENDED, FAILED, Call, read_calls
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -159,11 +160,17 @@ def start(orders: Orders, tmp_path: Path) -> Iterator[Callable[..., Member]]:
 
 def wait_until_committed(orders: Orders, group: str, member: Member) -> None:
     """Wait until the group has committed all that was produced."""
-    deadline_s = time.monotonic() + LIMIT_S
-    while orders.broker.committed(group, orders.topic) != orders.ends:
+
+    def check() -> None:
         assert member.process.poll() is None, member.log
-        assert time.monotonic() < deadline_s, f"not all was committed\n{member.log}"
         time.sleep(0.1)
+
+    wait_until(
+        lambda: orders.broker.committed(group, orders.topic) == orders.ends,
+        lambda: f"all is committed\n{member.log}",
+        LIMIT_S,
+        meanwhile=check,
+    )
 
 
 def sequences(calls: Iterable[Call]) -> Sequences:
@@ -247,10 +254,11 @@ def test_what_is_committed_when_a_process_dies_in_a_chunk_was_handled(
     handled: set[tuple[int, int]] = set()
     for kill_at in (RECORDS // 5, RECORDS // 2):
         member = start(group, "--express", "always", consumer=QUICK)
-        deadline_s = time.monotonic() + LIMIT_S
-        while sum(next_offset or 0 for next_offset in committed(orders, group).values()) < kill_at:
-            assert time.monotonic() < deadline_s, member.log
-            time.sleep(0.02)
+        wait_until(
+            lambda least=kill_at: sum(done or 0 for done in committed(orders, group).values()) >= least,
+            lambda of=member: of.log,
+            LIMIT_S,
+        )
         member.process.kill()
         member.process.wait()
         handled |= {(call.partition, call.offset) for call in read_calls(member.calls) if call.kind == ENDED}

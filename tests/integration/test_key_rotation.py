@@ -8,10 +8,11 @@ import pytest
 
 import ehkafka
 from ehkafka.errors import EhkafkaError
-from ehkafka.events import ClientLogged, ConnectionProblem, CredentialRotated, CredentialUnusable, Event
+from ehkafka.events import ClientLogged, ConnectionProblem, CredentialRotated, CredentialUnusable
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
 from ehkafka.testing.kafka.server_identity import issue_identity
+from tests.kit.events import Events
 from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:
@@ -52,19 +53,8 @@ class GuardedBroker(KafkaBroker):
         self.restart()
 
 
-class Events:
+class Heard(Events):
     """A hook that keeps what it hears."""
-
-    def __init__(self) -> None:
-        self.heard: list[Event] = []
-
-    def on_event(self, event: Event) -> None:
-        """Keep one."""
-        self.heard.append(event)
-
-    def of(self, kind: type[Event]) -> list[Any]:
-        """Return those of a kind."""
-        return [event for event in self.heard if type(event) is kind]
 
     def refusals(self) -> list[ConnectionProblem]:
         """Return how often the broker has refused the key."""
@@ -92,7 +82,7 @@ class Subject:
 
     def __init__(self, stage: Any, value: Any, authority: Path) -> None:
         self.stage = stage
-        self.events = Events()
+        self.events = Heard()
         moved = {
             "bootstrap.servers": stage.broker.bootstrap_for(LISTENER),
             "ssl.ca.location": str(authority),
@@ -117,7 +107,7 @@ class Subject:
         credential = self.endpoint.credential
         assert credential is not None
         app = self.app
-        things = (self.events.heard, self.endpoint, credential, credential.current(), vars(credential))
+        things = (self.events, self.endpoint, credential, credential.current(), vars(credential))
         return [*map(repr, things), repr(app.snapshot()), repr(app.health()), repr(app.settings)]
 
 

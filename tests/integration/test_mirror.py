@@ -20,6 +20,7 @@ from ehkafka.events import MirrorUsed
 from ehkafka.testing import read_history
 from ehkafka.testing.checker.history_event import Started
 from tests.kit.bad_store import BadStore
+from tests.kit.events import Events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,17 +68,6 @@ class Storage:
 def storage(azurite: Azurite) -> Storage:
     """Return a new container."""
     return Storage(azurite)
-
-
-class Reported:
-    """A hook that keeps events."""
-
-    def __init__(self) -> None:
-        self.events: list[ehkafka.events.Event] = []
-
-    def on_event(self, event: ehkafka.events.Event) -> None:
-        """Keep it."""
-        self.events.append(event)
 
 
 @pytest.fixture
@@ -136,7 +126,7 @@ def test_a_group_whose_offsets_are_gone_resumes_from_the_mirror(
     assert set(stage.committed().values()) == {None}
     load.produce(100)
     seen: list[tuple[int, int]] = []
-    reported = Reported()
+    reported = Events()
     second = stage.app(
         lambda record: seen.append((record.partition(), record.offset())),
         mirror=storage.mirror(),
@@ -148,7 +138,7 @@ def test_a_group_whose_offsets_are_gone_resumes_from_the_mirror(
     second.stop()
     assert len(seen) == 100
     assert all(offset >= begins[partition] for partition, offset in seen)
-    used = {e.partition.partition: e.next_offset for e in reported.events if isinstance(e, MirrorUsed)}
+    used = {e.partition.partition: e.next_offset for e in reported.of(MirrorUsed)}
     assert used == begins
 
 

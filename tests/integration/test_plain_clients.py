@@ -11,13 +11,13 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from ehkafka.events import CommitFailed, ConnectionProblem
 from ehkafka.records import TopicPartition
 from ehkafka.testing import MemoryHistory
+from tests.kit.events import Events
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from confluent_kafka import KafkaError, Message
 
-    from ehkafka.events import Event
 
 pytestmark = pytest.mark.broker
 
@@ -31,7 +31,7 @@ def test_members_replace_plain_clients_one_by_one_and_back(
     stage: Any, eventually: Callable[..., None], auto_commit: bool
 ) -> None:
     """Ehkafka members replace plain clients one by one and leave again; nobody notices."""
-    problems = Problems()
+    events = Events()
     load = stage.load(RATE)
     load.start()
     plain = [PlainMember(stage, auto_commit=auto_commit) for _ in range(MEMBERS)]
@@ -40,7 +40,7 @@ def test_members_replace_plain_clients_one_by_one_and_back(
     eventually(lambda: all(member.epochs for member in plain), "all plain members have partitions")
     apps = []
     for leaving in plain:
-        apps.append(joined(stage, problems, eventually))
+        apps.append(joined(stage, events, eventually))
         leaving.leave()
     handled_by_plain = sum(len(member.handled) for member in plain)
     eventually(
@@ -59,7 +59,7 @@ def test_members_replace_plain_clients_one_by_one_and_back(
     assert verdict.ok, verdict.report()
     assert verdict.duplicates <= verdict.in_flight_at_end, verdict.report()
     assert [error for member in plain + followers for error in member.errors] == []
-    assert problems.seen == []
+    assert events.of(CommitFailed, ConnectionProblem) == []
     assert handled_by_plain > 0
     assert sum(app.snapshot().finished_records for app in apps) > 0
     for member in followers:
@@ -67,25 +67,13 @@ def test_members_replace_plain_clients_one_by_one_and_back(
         assert member.first_offsets.items() <= member.positions.items()
 
 
-def joined(stage: Any, problems: Problems, eventually: Callable[..., None]) -> Any:
+def joined(stage: Any, events: Events, eventually: Callable[..., None]) -> Any:
     """Return an ehkafka member that has partitions."""
     app = stage.app(lambda _record: time.sleep(0.002), consumer=QUICK, commit_interval_s=0.5)
-    app.add_hook(problems)
+    app.add_hook(events)
     app.start()
     eventually(lambda: app.snapshot().partitions, "the new member has partitions")
     return app
-
-
-class Problems:
-    """Keeps what the engine tells of refused commits and of connections."""
-
-    def __init__(self) -> None:
-        self.seen: list[Event] = []
-
-    def on_event(self, event: Event) -> None:
-        """Take an event; called on telemetry threads."""
-        if isinstance(event, CommitFailed | ConnectionProblem):
-            self.seen.append(event)
 
 
 class PlainMember(threading.Thread):

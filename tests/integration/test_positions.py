@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 
 from ehkafka.embedded.topics import commits, produce
 from ehkafka.events import OffsetGap
+from tests.kit.events import Events
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,22 +43,10 @@ class Seen:
         return sum(map(len, self.offsets.values()))
 
 
-class Gaps:
-    """A hook that keeps the gaps that were reported."""
-
-    def __init__(self) -> None:
-        self.reported: list[OffsetGap] = []
-
-    def on_event(self, event: object) -> None:
-        """Take any event."""
-        if isinstance(event, OffsetGap):
-            self.reported.append(event)
-
-
 @pytest.fixture
-def gaps() -> Gaps:
-    """Return a hook that keeps gaps."""
-    return Gaps()
+def events() -> Events:
+    """Return a hook that keeps all events."""
+    return Events()
 
 
 @pytest.fixture
@@ -165,7 +154,7 @@ def test_an_operators_rewind_is_obeyed(narrow: Any) -> None:
     ],
 )
 def test_a_commit_outside_of_the_log_follows_the_policy(
-    narrow: Any, gaps: Gaps, wanted: int, action: str, lost: int, handled: list[int]
+    narrow: Any, events: Events, wanted: int, action: str, lost: int, handled: list[int]
 ) -> None:
     """Of a log of 10 to 12: the gap is reported with its size and committed, so a restart is silent."""
     fill(narrow, 12)
@@ -174,18 +163,18 @@ def test_a_commit_outside_of_the_log_follows_the_policy(
     seen = Seen()
     for next_offset in (12, 13):
         app = narrow.app(seen, commit_interval_s=0.1, on_out_of_range=action)
-        app.add_hook(gaps)
+        app.add_hook(events)
         app.start()
         narrow.wait_until_committed({0: next_offset})
         app.stop()
         fill(narrow, 1)
-    (gap,) = gaps.reported
+    (gap,) = events.of(OffsetGap)
     assert (gap.wanted_offset, gap.log_start, gap.log_end) == (wanted, 10, 12)
     assert (gap.lost_records, gap.resumed_at) == (lost, 10 if action == "earliest" else 12)
     assert sorted(seen.offsets.get(0, [])) == [*handled, 12]
 
 
-def test_a_topic_that_was_made_anew_begins_a_new_epoch(narrow: Any, gaps: Gaps) -> None:
+def test_a_topic_that_was_made_anew_begins_a_new_epoch(narrow: Any, events: Events) -> None:
     """Row 23: the commit of the old log lies beyond the new one's end; all of the new one is handled."""
     fill(narrow, 20)
     first = narrow.app(Seen(), commit_interval_s=0.1)
@@ -198,29 +187,33 @@ def test_a_topic_that_was_made_anew_begins_a_new_epoch(narrow: Any, gaps: Gaps) 
     fill(narrow, 5)
     seen = Seen()
     app = narrow.app(seen, commit_interval_s=0.1, on_out_of_range="earliest")
-    app.add_hook(gaps)
+    app.add_hook(events)
     app.start()
     narrow.wait_until_committed({0: 5})
     assert sorted(seen.offsets[0]) == list(range(5))
-    assert [(gap.wanted_offset, gap.log_end, gap.lost_records) for gap in gaps.reported] == [(20, 5, 0)]
+    assert [(gap.wanted_offset, gap.log_end, gap.lost_records) for gap in events.of(OffsetGap)] == [
+        (20, 5, 0)
+    ]
 
 
-def test_ten_deletions_under_load_are_reported_to_the_record(narrow: Any, gaps: Gaps) -> None:
+def test_ten_deletions_under_load_are_reported_to_the_record(narrow: Any, events: Events) -> None:
     """Row 12: handled and lost together are what was produced; nothing is lost without a word."""
     seen = Seen(work_s=0.001)
     app = narrow.app(
         seen, workers=2, backlog_records_max=40, consume_records_max=10, commit_interval_s=0.1, start=0,
         on_out_of_range="earliest",
     )  # fmt: skip
-    app.add_hook(gaps)
+    app.add_hook(events)
     app.start()
     for round_ in range(1, 11):
         fill(narrow, 200)
         narrow.broker.delete_records(narrow.topic, 0, 200 * round_ - 20)
         narrow.wait_until_committed({0: 200 * round_})
     app.stop()
-    lost = [offset for gap in gaps.reported for offset in range(gap.wanted_offset, gap.resumed_at or 0)]
-    assert len(lost) == sum(gap.lost_records for gap in gaps.reported) > 0
+    lost = [
+        offset for gap in events.of(OffsetGap) for offset in range(gap.wanted_offset, gap.resumed_at or 0)
+    ]
+    assert len(lost) == sum(gap.lost_records for gap in events.of(OffsetGap)) > 0
     assert sorted(seen.offsets[0] + lost) == list(range(2_000))
 
 

@@ -13,6 +13,7 @@ import ehkafka
 from ehkafka.events import CommitFailed, CommitPaceBounded, Throttled
 from ehkafka.testing import ApiKey
 from ehkafka.testing.faults.commit_throttle import CommitPolicy, CommitThrottle
+from tests.kit.events import Events
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,21 +27,6 @@ PER_INTERVAL_RECORDS = 1_000
 JITTER_S = 0.1
 QUOTA_BYTES_PER_S = 100_000
 FETCHES_PER_S_MAX = 10
-
-
-class Events:
-    """A hook that keeps every event."""
-
-    def __init__(self) -> None:
-        self.all: list[ehkafka.events.Event] = []
-
-    def on_event(self, event: ehkafka.events.Event) -> None:
-        """Keep it."""
-        self.all.append(event)
-
-    def of(self, kind: type) -> list[Any]:
-        """Those of one kind."""
-        return [event for event in self.all if isinstance(event, kind)]
 
 
 def event_hubs(address: str) -> ehkafka.Endpoint:

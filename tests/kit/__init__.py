@@ -1,4 +1,5 @@
 """What only this project's tests use: the simulator, members as programs, a Spark cluster.
 
-`pages` reads the blocks of the documents.
+`waiting` has the one waiter of all tests and `events` the one recorder of events; `pages` reads the blocks of
+the documents.
 """

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from ehkafka.testing import EmbeddedBroker
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,13 +53,6 @@ def commit() -> Callable[..., float]:
 
 
 @pytest.fixture
-def wait_for() -> Callable[[Callable[[], bool]], None]:
-    """Poll a condition until it holds, or fail after 10 s."""
-
-    def waited(condition: Callable[[], bool]) -> None:
-        deadline_s = time.monotonic() + 10.0
-        while not condition():
-            assert time.monotonic() < deadline_s
-            time.sleep(0.005)
-
-    return waited
+def wait_for() -> Callable[..., Any]:
+    """Return what waits for a condition."""
+    return wait_until

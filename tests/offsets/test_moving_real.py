@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import ehkafka
 from ehkafka.cli.commands import cli
 from ehkafka.embedded.topics import commits, produce
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -186,11 +187,11 @@ def test_two_members_on_one_host_are_two_owners(group: Group) -> None:
     try:
         for member in members:
             member.subscribe([group.topic])
-        deadline_s = time.monotonic() + 60
-        while not all(member.assignment() for member in members):
-            assert time.monotonic() < deadline_s
-            for member in members:
-                member.poll(0.05)
+        wait_until(
+            lambda: all(member.assignment() for member in members),
+            timeout_s=60.0,
+            meanwhile=lambda: [member.poll(0.05) for member in members],
+        )
         rows = orjson.loads(group.run("owners", group.topic, "--json")[1])["partitions"]
         text = group.run("owners", group.topic)[1]
         ids = {member.memberid() for member in members}

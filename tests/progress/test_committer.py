@@ -15,6 +15,7 @@ from ehkafka.progress.metadata import LogFacts
 from ehkafka.progress.position import Progress
 from ehkafka.progress.saving import ProgressSaver
 from ehkafka.records import TopicPartition
+from tests.kit.events import Events
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 TOO_LARGE = KafkaError.OFFSET_METADATA_TOO_LARGE
@@ -56,7 +57,7 @@ class Bench:
     def __init__(self) -> None:
         self.now_s = 0.0
         self.ledger = CommitLedger(CommitPacing(60.0))
-        self.events: list[Any] = []
+        self.events = Events()
         self.fatal: list[Any] = []
         self.saver = ProgressSaver(4095)
         self.committer = Committer(

@@ -21,7 +21,9 @@ from ehkafka.recovery.letters.letter import Letter
 from ehkafka.recovery.letters.producer import LetterProducer
 from ehkafka.recovery.letters.topics import TopicLetters
 from ehkafka.recovery.policy import Stop
+from tests.kit.events import Events
 from tests.kit.simulated.message import SimulatedMessage
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,7 +38,7 @@ class Bench:
         self.dispatcher = Dispatcher()
         self.assignment = self.dispatcher.assign(TopicPartition("t", 0), 1)
         self.lane = self.lane_of(SimulatedMessage("t", 0, 7, b"k", b"value"))
-        self.events: list[Any] = []
+        self.events = Events()
         self.failures: list[Any] = []
         self.letters: list[tuple[Any, Any]] = []
 
@@ -126,7 +128,7 @@ class LetterLab:
     def __init__(self) -> None:
         self.script: deque[Any] = deque()
         self.producers: list[FakeProducer] = []
-        self.events: list[Any] = []
+        self.events = Events()
         self.answers: list[tuple[int, Any]] = []
         self.deaths: list[BaseException] = []
         self.watches: list[Any] = []
@@ -174,16 +176,9 @@ class LetterLab:
         self.sender.post(ticket, Letter(ORIGIN, number, b"k", b"%d" % number, list(headers)))
         return ticket
 
-    def of(self, kind: type) -> list[Any]:
-        """Return the events of a kind."""
-        return [event for event in self.events if isinstance(event, kind)]
-
     def wait_for(self, true: Callable[[], Any]) -> None:
         """Poll with a deadline."""
-        deadline_s = time.monotonic() + 10.0
-        while not true():
-            assert time.monotonic() < deadline_s, "in vain"
-            time.sleep(0.001)
+        wait_until(true)
 
 
 @pytest.fixture

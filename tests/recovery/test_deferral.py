@@ -23,7 +23,9 @@ from ehkafka.testing.clock import VirtualClock
 from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.protocol import PoolOptions
 from ehkafka.workers.threads import ThreadWorkers
+from tests.kit.events import Events
 from tests.kit.simulated.message import SimulatedMessage
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,7 +55,7 @@ class Bench:
         self.dispatcher = Dispatcher()
         self.exchange = Exchange(self.dispatcher, self.clock.now_s)
         self.assignment = self.dispatcher.assign(PARTITION, 1)
-        self.events: list[Any] = []
+        self.events = Events()
         self.failures_asked: list[tuple[str, BaseException]] = []
         self.decide: Callable[[Any, BaseException], Any] = lambda _lane, _error: SkipHead("failed")
         self.pending = PendingAnswers(
@@ -209,12 +211,14 @@ def test_many_early_answers_are_settled_without_recursion() -> None:
 
 def watch_until(bench: Bench, done: Callable[[], bool]) -> None:
     """Do what the poll thread does between two batches."""
-    ends_s = time.monotonic() + LIMIT_S
-    while not done() and time.monotonic() < ends_s:
+
+    def check() -> None:
         with bench.exchange.locked() as dispatcher:
             dispatcher.holds.unpark_due(bench.clock.now_s())
         bench.exchange.watch()
         time.sleep(1e-3)
+
+    wait_until(done, meanwhile=check)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -35,7 +35,7 @@ def test_a_start_without_an_id_tells_why_and_goes_on(new_lab: Callable[[], Any])
 
     lab.producer._open_client = open_refused
     lab.topics.start(0.05)
-    (reported,) = lab.of(ConnectionProblem)
+    (reported,) = lab.events.of(ConnectionProblem)
     assert "given the producer no id: Failed to acquire idempotence PID: Busy" in reported.error
     assert "Busy" in lab.topics.problem
     lab.producers[0].hearing.stats_cb(GIVEN)
@@ -66,7 +66,7 @@ def test_a_broker_without_ids_gets_a_plain_producer(new_lab: Callable[[], Any]) 
     lab.post(1)
     lab.wait_for(lambda: lab.answers)
     assert lab.plain == [False, True]
-    assert [reported.reason for reported in lab.of(DeadLetterProducerPlain)] == ["no such request"]
+    assert [reported.reason for reported in lab.events.of(DeadLetterProducerPlain)] == ["no such request"]
 
 
 @pytest.mark.parametrize("code", [47, 49, 59])
@@ -81,7 +81,7 @@ def test_a_forgotten_id_replaces_the_producer_and_no_letter_is_lost_or_answered_
     lab.post(3)
     lab.wait_for(lambda: len(lab.answers) == 3)
     assert sorted(lab.answers) == [(number, Outcome.DEAD_LETTERED) for number in (1, 2, 3)]
-    (replaced,) = lab.of(DeadLetterProducerReplaced)
+    (replaced,) = lab.events.of(DeadLetterProducerReplaced)
     assert replaced.reason.startswith(KafkaError(code).name())
 
 
@@ -114,8 +114,8 @@ def test_producers_that_fail_one_after_the_other_are_opened_ever_more_slowly(
     lab.script.extend([KafkaError(49)] * 5)
     lab.topics.start()
     lab.post(1)
-    lab.wait_for(lambda: len(lab.of(DeadLetterProducerReplaced)) == 5)
-    waits_s = [reported.wait_s for reported in lab.of(DeadLetterProducerReplaced)]
+    lab.wait_for(lambda: len(lab.events.of(DeadLetterProducerReplaced)) == 5)
+    waits_s = [reported.wait_s for reported in lab.events.of(DeadLetterProducerReplaced)]
     assert waits_s == [0.02, 0.04, 0.08, 0.16, 0.32]
     began_s = time.monotonic()
     lab.topics.stop(5.0)

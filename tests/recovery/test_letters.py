@@ -25,7 +25,7 @@ def test_an_answer_comes_with_the_acknowledgement(lab: Any) -> None:
     lab.producers[0].silent[0](None, None)
     lab.wait_for(lambda: lab.answers)
     assert lab.answers == [(1, Outcome.DEAD_LETTERED)]
-    assert [(e.offset, e.to) for e in lab.of(RecordDeadLettered)] == [(1, "dead")]
+    assert [(e.offset, e.to) for e in lab.events.of(RecordDeadLettered)] == [(1, "dead")]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_write_that_fails_is_tried_again_later_each_time(lab: Any, problem: An
     lab.post(1)
     lab.wait_for(lambda: lab.answers)
     assert lab.answers == [(1, Outcome.DEAD_LETTERED)]
-    assert [e.retry_s for e in lab.of(DeadLetterFailed)] == [0.01, 0.02, 0.04]
+    assert [e.retry_s for e in lab.events.of(DeadLetterFailed)] == [0.01, 0.02, 0.04]
 
 
 def test_others_go_on_while_one_waits(lab: Any) -> None:
@@ -78,7 +78,7 @@ def test_what_nobody_will_ever_take_is_given_back_to_be_held(lab: Any, refusal: 
     assert held.letter_refused
     assert "its dead letter is refused by dead" in held.reason
     assert dict(lab.answers)[2] is Outcome.DEAD_LETTERED
-    assert [e.retry_s for e in lab.of(DeadLetterFailed)] == [None]
+    assert [e.retry_s for e in lab.events.of(DeadLetterFailed)] == [None]
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_producer_that_cannot_be_opened_again_is_no_end(lab: Any) -> None:
     lab.post(1)
     lab.wait_for(lambda: lab.answers)
     assert lab.answers == [(1, Outcome.DEAD_LETTERED)]
-    assert "the credential is away" in [e.error for e in lab.of(DeadLetterFailed)]
+    assert "the credential is away" in [e.error for e in lab.events.of(DeadLetterFailed)]
 
 
 def test_a_letter_whose_assignment_has_ended_is_not_written(lab: Any) -> None:
@@ -127,7 +127,7 @@ def test_errors_of_the_client_are_reported_and_a_refused_key_is_read_again(lab: 
     lab.wait_for(lambda: "apply" in lab.watches[0].seen)
     lab.producers[0].hearing.error_cb(KafkaError(KafkaError._AUTHENTICATION, "refused"))
     assert "check" in lab.watches[0].seen
-    (reported,) = lab.of(ConnectionProblem)
+    (reported,) = lab.events.of(ConnectionProblem)
     assert (reported.code, reported.error[:13], reported.fatal) == ("_AUTHENTICATION", "dead letters:", False)
 
 
@@ -173,7 +173,7 @@ def test_a_functions_letter_waits_its_turn_and_others_pass(
     lab.wait_for(lambda: len(lab.answers) == 3)
     assert [number for number, _ in lab.answers] == [2, 3, 1]
     assert isinstance(lab.answers[1][1], HoldHead)
-    assert [e.retry_s for e in lab.of(DeadLetterFailed)] == [0.02, 0.04]
+    assert [e.retry_s for e in lab.events.of(DeadLetterFailed)] == [0.02, 0.04]
     sender.stop(5.0)
     assert sender._thread is not None
     assert not sender._thread.is_alive()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +16,8 @@ from ehkafka.records import TopicPartition as Partition
 from ehkafka.recovery.letters import replacement
 from ehkafka.redrive import writer as redrive_writer
 from ehkafka.redrive.writer import Homecoming, HomeWriter
+from tests.kit.events import Events
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,7 +31,7 @@ class Way:
     def __init__(self, broker: EmbeddedBroker, **consumer: Any) -> None:
         self.broker = broker
         target = Target(endpoint=Endpoint.kafka(broker.bootstrap), consumer=consumer)
-        self.events: list[Any] = []
+        self.events = Events()
         self.safe: list[int] = []
         self.writer = HomeWriter(target, self.events.append)
 
@@ -43,10 +44,7 @@ class Way:
 
     def serve_until(self, true: Callable[[], Any]) -> None:
         """Serve with a deadline."""
-        deadline_s = time.monotonic() + 20.0
-        while not true():
-            assert time.monotonic() < deadline_s, "in vain"
-            self.writer.serve(0.01)
+        wait_until(true, meanwhile=lambda: self.writer.serve(0.01))
 
     def at_home(self, records: int) -> list[bytes | None]:
         """Return the values of the first records at home."""

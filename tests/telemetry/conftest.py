@@ -4,39 +4,39 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ehkafka.events import PartitionAssigned
 from ehkafka.telemetry.log_lines import LogLines
 from ehkafka.testing.clock import VirtualClock
+from tests.kit.events import Events
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ehkafka.events import Event
 
 DEADLINE_S = 20.0
 
 
-class Seen:
-    """A hook that keeps what it gets."""
+class Seen(Events):
+    """A hook that keeps what it gets, and the names of the threads that brought it."""
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
+        super().__init__()
         self.threads: set[str] = set()
 
-    def on_event(self, event: Event) -> None:
+    def on_event(self, event: object) -> None:
         """Keep it."""
         self.threads.add(threading.current_thread().name)
-        self.events.append(event)
+        super().on_event(event)
 
     @property
     def epochs(self) -> list[int]:
         """The epochs of the assignments among them, in order."""
-        return [event.epoch for event in self.events if isinstance(event, PartitionAssigned)]
+        return [event.epoch for event in self.of(PartitionAssigned)]
 
 
 class Gate:
@@ -74,17 +74,9 @@ def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 @pytest.fixture(name="wait_until")
-def wait_until_fixture() -> Callable[[Callable[[], bool]], None]:
-    """Return what polls with a deadline."""
+def wait_until_fixture() -> Callable[..., Any]:
+    """Return what waits for a condition."""
     return wait_until
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    """Poll with a deadline."""
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not true():
-        assert time.monotonic() < deadline_s, "waited in vain"
-        time.sleep(0.001)
 
 
 class Lines(logging.Handler):

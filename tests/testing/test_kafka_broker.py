@@ -20,6 +20,7 @@ from ehkafka.testing.kafka.properties import Listener
 from ehkafka.testing.kafka.server_identity import issue_identity
 from ehkafka.testing.kafka.unsecured_token import unsecured_token
 from ehkafka.testing.ports import free_ports
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -95,11 +96,13 @@ def consume(bootstrap: str, topic: str, count: int, **settings: Any) -> list[byt
     values: list[bytes | None] = []
     with consuming(bootstrap, **settings) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        deadline_s = time.monotonic() + DEADLINE_S
-        while len(values) < count and time.monotonic() < deadline_s:
+
+        def take() -> None:
             message = consumer.poll(0.2)
             if message is not None and message.error() is None:
                 values.append(message.value())
+
+        wait_until(lambda: len(values) >= count, timeout_s=DEADLINE_S, meanwhile=take)
     return values
 
 
@@ -268,14 +271,6 @@ def test_a_killed_owner_leaves_no_broker_behind() -> None:
 def is_zombie(pid: int) -> bool:
     """Tell whether a process has ended and only waits for its new parent to notice."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Poll until it holds."""
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, "did not happen in time"
-        time.sleep(0.02)
 
 
 def test_a_port_that_somebody_takes_first_is_replaced(

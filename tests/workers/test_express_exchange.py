@@ -12,6 +12,7 @@ from ehkafka.lanes.decision import AwaitHead
 from ehkafka.lanes.express_mode import MEMORY_RECORDS, PAUSE_MIN_S, ExpressMode
 from ehkafka.records import Outcome
 from ehkafka.workers.exchange import STEAL_S, Exchange
+from tests.kit.waiting import wait_until, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,12 +24,13 @@ LIMIT_S = 10.0
 
 def watch_until(pool: Any, done: Callable[[], bool]) -> None:
     """Look as often as the poll thread does."""
-    deadline_s = time.monotonic() + LIMIT_S
-    while not done():
+
+    def check() -> None:
         pool.exchange.watch()
-        assert time.monotonic() < deadline_s, f"{pool.handled} handled, the rest waits for ever"
         assert not pool.wrong, pool.wrong[0]
         time.sleep(1e-3)
+
+    wait_until(done, lambda: f"{pool.handled} are handled, the rest: {words_of(done)}", meanwhile=check)
 
 
 def test_a_record_that_blocks_holds_back_only_its_key(pool: Callable[..., Any]) -> None:
@@ -78,10 +80,11 @@ def test_single_records_find_a_worker_without_a_watch(pool: Callable[..., Any]) 
     for offset in range(5_000):
         made.receive(assignment, offset, [b"k%d" % (offset % 3)])
         made.exchange.wake_one()
-        deadline_s = time.monotonic() + LIMIT_S
-        while made.handled <= offset:
-            assert time.monotonic() < deadline_s, "a record lies with idle workers"
-            time.sleep(0)
+        wait_until(
+            lambda offset=offset: made.handled > offset,
+            "a record lies with idle workers",
+            meanwhile=lambda: time.sleep(0),
+        )
     assert not made.wrong
 
 
@@ -94,18 +97,12 @@ def test_a_worker_that_hands_a_chunk_in_while_the_lock_is_taken_goes_on(pool: Ca
     made.receive(assignment, 0, [b"a"])
     with made.exchange.locked() as dispatcher:
         made.exchange.wake_one()
-        deadline_s = time.monotonic() + LIMIT_S
-        while not made.exchange.returned:
-            assert time.monotonic() < deadline_s
-            time.sleep(1e-4)
+        wait_until(lambda: made.exchange.returned)
         # Behind the one that is handed in: in line only once that is settled.
         batch = [type(dispatcher.express.out.messages[0])("t", 0, n, b"b") for n in range(1, 4)]
         dispatcher.receive(assignment, batch, None, 0.0)
         assert not dispatcher.ready
-    watch = time.monotonic() + LIMIT_S
-    while made.handled < 4:
-        assert time.monotonic() < watch, "the next chunk lies in line with nobody awake"
-        time.sleep(1e-3)
+    wait_until(lambda: made.handled >= 4, "the next chunk lies in line with nobody awake")
 
 
 def test_a_failed_record_of_a_chunk_is_tried_again_and_its_key_waits(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from ehkafka.testing.clock import VirtualClock
 from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.rate import Pace, PacedDispatcher, TokenBucket
 from tests.kit.simulated.message import SimulatedMessage
+from tests.kit.waiting import wait_until
 
 PARTITION = TopicPartition("t", 0)
 
@@ -118,9 +118,7 @@ def test_a_worker_without_a_token_sleeps_instead_of_spinning() -> None:
     gate.acquire()
     idle_worker = threading.Thread(target=exchange.sleep, args=(gate,))
     idle_worker.start()
-    ends_s = time.monotonic() + 5.0
-    while not exchange._idle_gates and time.monotonic() < ends_s:
-        time.sleep(0.001)
+    wait_until(lambda: exchange._idle_gates)
     exchange.wake_one()
     assert exchange._idle_gates
     clock.advance(1.0)

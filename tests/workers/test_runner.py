@@ -16,6 +16,7 @@ from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.protocol import PoolOptions
 from ehkafka.workers.threads import ThreadWorkers
 from tests.kit.simulated.message import WatchedMessage
+from tests.kit.waiting import wait_until
 
 LIMIT_S = 10.0
 
@@ -56,11 +57,12 @@ class Bench:
 
     def watch_until(self, done: int) -> None:
         """Look as often as the poll thread does until so many records are done."""
-        deadline_s = time.monotonic() + LIMIT_S
-        while len(self.done) < done:
+
+        def check() -> None:
             self.exchange.watch()
-            assert time.monotonic() < deadline_s, f"{len(self.done)} of {done} done, the rest waits for ever"
             time.sleep(1e-3)
+
+        wait_until(lambda: len(self.done) >= done, lambda: f"{done} are done", meanwhile=check)
 
     def close(self) -> None:
         """Let everything end."""

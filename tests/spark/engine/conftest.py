@@ -9,7 +9,6 @@ import itertools
 import json
 import os
 import threading
-import time
 from collections import defaultdict
 from dataclasses import asdict
 from functools import partial
@@ -31,6 +30,7 @@ from ehkafka.spark.engine.tasks.work import TaskWork
 from ehkafka.spark.source.consumers import close_idle
 from ehkafka.spark.source.planning import Piece
 from ehkafka.testing import EmbeddedBroker
+from tests.kit import waiting
 from tests.kit.simulated.message import SimulatedMessage
 from tests.spark.engine.fake_group import FakeGroup
 from tests.spark.engine.group_runs import Runs
@@ -137,12 +137,8 @@ def journal(tmp_path: Path) -> Journal:
 
 
 def wait_until(true: Callable[[], Any], timeout_s: float = 400.0) -> Any:
-    """Poll with a deadline; return the first true value."""
-    deadline_s = time.monotonic() + timeout_s
-    while not (value := true()):
-        assert time.monotonic() < deadline_s, f"waited {timeout_s} s in vain"
-        time.sleep(0.02)
-    return value
+    """Wait for as long as a Spark that starts may take."""
+    return waiting.wait_until(true, timeout_s=timeout_s)
 
 
 class FakeBatches(Batches):

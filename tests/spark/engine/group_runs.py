@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from contextlib import ExitStack
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.records import TopicPartition
 from ehkafka.spark.engine.group.group import Group
 from ehkafka.telemetry.bus import EventBus
+from tests.kit.events import Events
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ class Runs:
     def __init__(self, app_at: Callable[..., Any], parts_of: Callable[..., Any]) -> None:
         self._app_at, self._parts_of = app_at, parts_of
         self.failures: list[Exception] = []
-        self.events: list[object] = []
+        self.events = Events()
         self._undo = ExitStack()
 
     def open(self, **settings: Any) -> Group:
@@ -32,7 +32,7 @@ class Runs:
         app = self._app_at(**settings)
         app.handler("t")(lambda _record: None)
         parts = self._parts_of(app)
-        bus = EventBus((SimpleNamespace(on_event=self.events.append),))
+        bus = EventBus((self.events,))
         bus.start()
         self._undo.callback(bus.close, 1.0)
         group = Group(parts, bus, self.failures.append)

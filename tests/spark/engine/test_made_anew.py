@@ -16,7 +16,6 @@ from confluent_kafka import TopicPartition as KafkaPartition
 import ehkafka
 from ehkafka.embedded.topics import produce
 from ehkafka.errors import OffsetGapError
-from ehkafka.events import LogReplaced
 from ehkafka.progress.metadata import LogFacts, facts_of
 from ehkafka.records import TopicPartition
 from ehkafka.spark.engine.group.group import Group
@@ -47,7 +46,6 @@ class Stage:
         self.topic = f"anew-{uuid.uuid4().hex[:8]}"
         self.group = f"{self.topic}-group"
         self.partition = TopicPartition(self.topic, 0)
-        self.reported: list[LogReplaced] = []
         broker.create_topic(self.topic, 1)
 
     def app(self, **settings: Any) -> ehkafka.App:
@@ -63,18 +61,13 @@ class Stage:
         """Open the group as a run on Spark does, without Spark."""
         app = self.app(**settings)
         app.handler(self.topic)(lambda _record: None)
-        bus = EventBus((self,))
+        bus = EventBus()
         bus.start()
         self._undo.callback(bus.close, 1.0)
         group = Group(self._lab.parts_of(app), bus, lambda _error: None)
         self._undo.callback(group.close, deadline_s=0.0)
         group.open()
         return group
-
-    def on_event(self, event: Any) -> None:
-        """Keep what is reported of logs."""
-        if isinstance(event, LogReplaced):
-            self.reported.append(event)
 
     def fill(self, word: str, count: int) -> None:
         """Write so many records."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.events import GroupReset
@@ -11,6 +10,7 @@ from ehkafka.run import resetting
 from ehkafka.spark.engine.group.group import Group
 from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.telemetry.bus import EventBus
+from tests.kit.events import Events
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,11 +31,11 @@ def test_a_run_goes_on_after_the_reset_of_its_name(
     monkeypatch.setattr(resetting, "SETTLE_S", 0.1)
     produced(400)
     group_commits({1: (4, "")})
-    begun, reported = [], []
+    begun, reported = [], Events()
     for _ in range(2):
         app = app_at(reset="june")
         app.handler("t")(lambda _record: None)
-        bus = EventBus((SimpleNamespace(on_event=reported.append),))
+        bus = EventBus((reported,))
         bus.start()
         group = Group(lab.parts_of(app), bus, lambda _error: None)
         group.open()
@@ -50,4 +50,4 @@ def test_a_run_goes_on_after_the_reset_of_its_name(
             group.close(deadline_s=0.0)
             bus.close(1.0)
     assert begun == [0, 6]
-    assert [event.once_as for event in reported if isinstance(event, GroupReset)] == ["june"]
+    assert [event.once_as for event in reported.of(GroupReset)] == ["june"]

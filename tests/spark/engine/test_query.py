@@ -20,6 +20,7 @@ from ehkafka.errors import (
     UnfinishedError,
 )
 from ehkafka.progress.metadata import LogFacts, encode
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -142,9 +143,7 @@ def test_dead_letters_go_to_their_topic_from_executors(
         found.append(record.value())
 
     with later:
-        deadline_s = time.monotonic() + 120
-        while len(found) < 20 and time.monotonic() < deadline_s:
-            time.sleep(0.01)
+        wait_until(lambda: len(found) >= 20, timeout_s=120.0)
     assert sorted(map(int, found)) == list(range(0, 400, 20))
 
 

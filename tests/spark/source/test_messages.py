@@ -6,10 +6,11 @@ The words of most refusals are compared in the tests beside this one; here is wh
 from __future__ import annotations
 
 import re
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.kit.waiting import wait_until
 
 pytest.importorskip("pyspark")
 from pyspark.errors import AnalysisException, StreamingQueryException
@@ -39,11 +40,8 @@ def heard(spark: SparkSession) -> Iterator[Callable[[str], str]]:
     system.setErr(java.io.PrintStream(shown, True))
 
     def wait_for(words: str) -> str:
-        deadline_s = time.monotonic() + 60
-        while words not in (text := str(shown.toString())):
-            assert time.monotonic() < deadline_s, f"{words!r} is not in {text!r}"
-            time.sleep(0.02)
-        return text
+        wait_until(lambda: words in str(shown.toString()), lambda: f"{words!r} in {shown.toString()}", 60.0)
+        return str(shown.toString())
 
     yield wait_for
     system.setErr(before)

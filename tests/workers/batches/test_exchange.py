@@ -18,6 +18,7 @@ from ehkafka.workers.batches.plan import BatchLimits, BatchPlan
 from ehkafka.workers.batches.workers import BatchWorkers
 from ehkafka.workers.protocol import PoolOptions
 from tests.kit.simulated.message import SimulatedMessage
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -112,14 +113,6 @@ def batches() -> Iterator[Callable[..., Batches]]:
 def waits(pool: Batches) -> bool:
     """Whether the collector is asleep."""
     return pool.exchange._waiting is not None
-
-
-def wait_until(true: Callable[[], Any]) -> None:
-    """Poll with a deadline."""
-    ends_s = time.monotonic() + LIMIT_S
-    while not true():
-        assert time.monotonic() < ends_s
-        time.sleep(1e-4)
 
 
 @pytest.mark.parametrize("workers", [1, 4])

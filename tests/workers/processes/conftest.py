@@ -16,7 +16,9 @@ from ehkafka.records import Record, TopicPartition
 from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.processes.option import Processes
 from ehkafka.workers.processes.workers import ProcessWorkers
+from tests.kit.events import Events
 from tests.kit.simulated.message import SimulatedMessage
+from tests.kit.waiting import wait_until, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,7 +38,7 @@ class Crew:
         self.assignment = self.dispatcher.assign(TopicPartition("t", 0), 1)
         self.failures: list[tuple[int, BaseException]] = []
         self.deaths: list[BaseException] = []
-        self.events: list[Any] = []
+        self.events = Events()
         self.torn: list[BaseException] = []
         self.stops: list[tuple[Any, float | None]] = []
         self.next_offset = 0
@@ -74,14 +76,15 @@ class Crew:
 
     def wait(self, true: Callable[[], Any]) -> Any:
         """Wait for it as the poll thread would, which readies lanes and wakes workers."""
-        deadline_s = time.monotonic() + LIMIT_S
-        while not (value := true()):
-            assert time.monotonic() < deadline_s, f"waited in vain: {self.failures} {self.deaths}"
+
+        def check() -> None:
             with self.exchange.locked() as dispatcher:
                 dispatcher.holds.unpark_due(time.monotonic())
             self.exchange.watch()
             time.sleep(0.002)
-        return value
+
+        what = lambda: f"{words_of(true)} (failed: {self.failures}, died: {self.deaths})"  # noqa: E731
+        return wait_until(true, what, meanwhile=check)
 
     def finish_all(self) -> None:
         """Wait until each record has an outcome."""

@@ -7,21 +7,17 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from ehkafka.errors import WorkerDiedError
 from ehkafka.events import WorkerProcessDied
 from ehkafka.workers.processes import worker as process_worker
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-from tests.workers.processes.conftest import CODE, LIMIT_S
+from tests.kit.waiting import wait_until
+from tests.workers.processes.conftest import CODE
 
 
 def test_a_killed_child_charges_the_record_that_ran_and_no_other(crew: Any) -> None:
@@ -162,14 +158,6 @@ def test_a_killed_parent_takes_its_children_along(tmp_path: Path, handlers: Any)
         parent.kill()
         wait_until(lambda: not [pid for pid in pids if is_alive(pid)])
     assert len(pids) == 2
-
-
-def wait_until(true: Callable[[], Any]) -> None:
-    """Poll with a deadline."""
-    deadline_s = time.monotonic() + LIMIT_S
-    while not true():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.005)
 
 
 def is_alive(pid: str) -> bool:

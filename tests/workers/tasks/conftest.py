@@ -14,6 +14,7 @@ from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.protocol import PoolOptions
 from ehkafka.workers.tasks.workers import AsyncioWorkers
 from tests.kit.simulated.message import SimulatedMessage
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -95,10 +96,7 @@ class Pool:
 
     def wait(self, true: Callable[[], Any], timeout_s: float = LIMIT_S) -> None:
         """Wait, without ever waking or settling."""
-        ends_s = time.monotonic() + timeout_s
-        while not true():
-            assert time.monotonic() < ends_s, f"waited {timeout_s} s in vain"
-            time.sleep(1e-3)
+        wait_until(true, timeout_s=timeout_s)
 
 
 @pytest.fixture

@@ -1,0 +1,67 @@
+"""The waiter and the recorder of this project's tests: what a failure says, and what is kept."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from tests.kit.events import Events
+from tests.kit.waiting import must_stay, wait_until
+
+
+def test_a_wait_returns_the_first_true_value() -> None:
+    """It numbers again and again, and calls what is to happen meanwhile between two numbers."""
+    numbers, between = count(), []
+    assert wait_until(lambda: next(numbers) // 3, meanwhile=lambda: between.append(1)) == 1
+    assert len(between) == 3
+
+
+def test_a_wait_in_vain_says_what_for_and_what_was_there() -> None:
+    """The condition's own words and the value of each of its parts, also beside another lambda."""
+    seen, limit = [1, 2], {"records": 3}
+    with pytest.raises(AssertionError) as failed:
+        wait_until(lambda: len(seen) >= limit["records"] or not seen, timeout_s=0.0)
+    assert str(failed.value) == (
+        "len(seen) >= limit['records'] or not seen: not within 0 s; "
+        "seen is [1, 2], limit['records'] is 3, seen is [1, 2]"
+    )
+
+
+@pytest.mark.parametrize("what", ["FACT: a record is lost", lambda: "FACT: a record is lost"])
+def test_a_wait_in_vain_says_what_it_is_reported_to(what: object) -> None:
+    """A fact comes first, so that the test is not run again."""
+    found: list[int] = []
+    with pytest.raises(AssertionError, match=r"^FACT: a record is lost: not within 0 s; found is \[\]$"):
+        wait_until(lambda: found, what, timeout_s=0.0)
+
+
+def test_a_condition_that_is_no_lambda_is_named() -> None:
+    """With what it returns; a part that raises shows its error."""
+
+    def is_done() -> int:
+        return 0
+
+    nothing: dict[str, int] = {}
+    with pytest.raises(AssertionError, match="is_done: not within 0 s; it returns 0"):
+        wait_until(is_done, timeout_s=0.0)
+    with pytest.raises(AssertionError, match=r"nothing\['a'\] is KeyError\('a'\)"):
+        wait_until(lambda: nothing and nothing["a"] == 1, timeout_s=0.0)
+
+
+def test_what_is_to_stay_fails_as_soon_as_it_does_not() -> None:
+    """With the same words; what stays is looked at all the time."""
+    numbers = count()
+    with pytest.raises(AssertionError, match=r"^next\(numbers\) < 3: did not stay so; next\(numbers\) is 4$"):
+        must_stay(lambda: next(numbers) < 3, for_s=30.0)
+    must_stay(lambda: next(numbers) > 0, for_s=0.01)
+    assert next(numbers) > 3
+
+
+def test_events_are_kept_by_kind() -> None:
+    """As a hook and as what is emitted to."""
+    events = Events()
+    events.on_event(ValueError("a"))
+    events.append(KeyError("b"))
+    assert [str(event) for event in events.of(ValueError)] == ["a"]
+    assert len(events.of(ValueError, KeyError)) == len(events) == 2
