@@ -51,12 +51,19 @@ STOP_SLACK_S = 5.0
 class App(Registration, Configurable):
     """A consumer group's member: handlers, and one consumer that feeds them.
 
-    `group` and `endpoint` say whose records; `start` where a group without a committed offset begins
-    (`"earliest"`, `"latest"`, an offset, a datetime, a timedelta back, a mapping of partitions to these, or
-    a callable `(topic, partition) -> position`; `ehkafka.positions.start` has the rules); there is no default
-    for it. Without `endpoint`, it is chosen by the environment (`Endpoint.from_env`) when it is first
-    needed. `mirror` keeps a copy of the commits elsewhere (`BlobMirror`). All further settings are those of
-    `ehkafka.settings.Settings`. Raises `ConfigurationError` for what cannot work.
+    - `group` (required): the consumer group.
+    - `endpoint` (default `None`): where the broker is. `None`: the environment says it when it is first
+      needed (`Endpoint.from_env`).
+    - `start` (default `None`): where a partition begins that has no commit of the group: `"earliest"`,
+      `"latest"`, an offset, a datetime, a timedelta back, a mapping of partitions to these, or a callable
+      `(topic, partition) -> position` (`ehkafka.positions.start` has the rules). It must be given here or by
+      the configuration.
+    - `history` (default `None`): a recorder for the checker of `ehkafka.testing`.
+    - `mirror` (default `None`): a copy of the commits elsewhere, such as `BlobMirror`.
+    - `**settings`: the fields of `ehkafka.settings.Settings`, which has a line for each: commits, limits,
+      stop, health, and librdkafka's properties as `consumer={…}`.
+
+    Raises `ConfigurationError` for what cannot work.
     """
 
     @plainly
@@ -227,8 +234,28 @@ class App(Registration, Configurable):
         """Run the handlers inside the tasks of a Spark query, and return at once.
 
         The same order per key, retries and dead letters; commits to the group and the mirror after each
-        finished batch. `SparkChoices` (in `ehkafka.spark.engine.choices`) says what the arguments are. Raises
-        `ConfigurationError` for what cannot run there, `GroupInUseError` while a consumer holds the group.
+        finished batch. Raises `ConfigurationError` for what cannot run there, `GroupInUseError` while a
+        consumer holds the group.
+
+        - `spark` (required): the session.
+
+        Positions
+
+        - `checkpoint` (default `None`): a folder that the driver can write to. `None`: each start begins
+          where the group stands.
+        - `new_checkpoint` (default `False`): begin where the group stands, although the checkpoint stands
+          elsewhere.
+
+        Pace
+
+        - `available_now` (default `False`): end when what is there at the start is handled.
+        - `interval_s` (seconds, default `None`): time from the start of one batch to the next. `None`: 0.2 s.
+        - `max_records_per_batch` (records, default `200_000`): a batch takes no more.
+
+        Source
+
+        - `source_options` (default `None`): options of `format("ehkafka")`, such as the way to the broker.
+        - `folders` (default `()`): where executors on this machine look for modules.
         """
         refuse_while_importing()
         from ehkafka.spark.engine.choices import SparkChoices  # noqa: PLC0415 - not for an app that runs here

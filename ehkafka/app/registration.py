@@ -72,26 +72,54 @@ class Registration:
     ) -> Callable[[Function], Function]:
         """Register a function `(record)`, or a class with `process(record)`, as the topics' handler.
 
-        Without topics, the endpoint's own (`EntityPath`) is taken. Records of equal `order_by` keys are
-        handled one after another, in order; others side by side, on `workers` threads, or as so many tasks of
-        one event loop where the function, or `process`, is an `async def`; with `workers=Processes(4)` in as
-        many processes, for what is bound by the CPU. A class gets one
-        instance per partition, with `open(partition)` and `close(reason)` around it where it has them.
-        `raw` hands over confluent's `Message` itself. `headers` says how `Record.properties` decodes:
-        `"auto"` (on Event Hubs AMQP values or text, elsewhere text), `"amqp"`, or `"raw"` for the bytes;
-        `ehkafka.headers.modes` has the rules. `start` and `max_age` go before the app's own for these topics.
-        A record whose handler raised is tried again as `retry` says, while its key waits and others do not;
-        when no attempt is left, `on_failure` decides.
+        A class gets one instance for each partition, with `open(partition)` and `close(reason)` around it
+        where it has them. Raises `ConfigurationError`.
 
-        `deadline_s` is how long one call may take: a coroutine is then cancelled and a process ended, which
-        fails the attempt; a thread cannot be ended, so it is reported and health turns red. `rate_limit` is
-        how many calls start in a second, retries included, `rate_burst` how many at once after a rest (a
-        tenth of a second's, 1 at least, if not given).
+        - `*topics`: the topics to handle. Without any, the endpoint's own (`EntityPath`).
 
-        `express` lets plain functions of a few microseconds run at several times the speed: while they are
-        quick, records go to them in chunks, and keys are looked at only where one takes long, waits or
-        fails. The order is the same. `ehkafka.handlers.chunk_call.may_express` says where it can be;
-        elsewhere, and with False, every record goes through the lane of its key. Raises `ConfigurationError`.
+        Order
+
+        - `order_by` (default `by_key`): the key of a record, as a function of it. Records of equal keys are
+          handled one after another, in order; others at the same time.
+        - `scope` (default `"partition"`): where equal keys count as one: within a `"partition"`, or in all
+          partitions and topics of the `"handler"`.
+        - `null_key` (default `"spread"`): how records without a key are ordered: `"spread"` not at all,
+          `"partition"` as one key of their partition, `"one_lane"` as one key.
+
+        Workers
+
+        - `workers` (default `16`): how many records run at the same time: on threads, or as tasks of one
+          event loop for an `async def`. `Processes(4)`: in 4 processes, for what is bound by the CPU.
+        - `express` (default `None`): whether quick plain functions get their records in chunks, several times
+          faster and in the same order; a record that takes long, waits or fails leaves its chunk. `None`:
+          where `ehkafka.handlers.chunk_call.may_express` allows it. `False`: never.
+
+        Records
+
+        - `raw` (default `False`): pass confluent's `Message` itself instead of a `Record`.
+        - `headers` (default `"auto"`): how `Record.properties` decodes: `"auto"` (AMQP values or text on
+          Event Hubs, text elsewhere), `"amqp"`, or `"raw"` for the bytes; `ehkafka.headers.modes` has the
+          rules.
+        - `start` (default `None`): where partitions of these topics begin. `None`: as the app's `start` says.
+        - `max_age` (a timedelta, default `None`): skip older records of these topics. `None`: as the app's
+          `max_age` says.
+
+        Failure
+
+        - `retry` (default `Retry(attempts=1)`): when a record whose handler raised is tried again. Its key
+          waits meanwhile, others do not.
+        - `on_failure` (default `None`): what happens when no attempt is left: `Stop()`, `Hold()`, `Skip()` or
+          `DeadLetter(…)`. `None`: `Stop()`.
+
+        Limits
+
+        - `deadline_s` (seconds, default `None`): how long one call may take. Then a coroutine is cancelled, a
+          process is ended, and the attempt has failed; a thread cannot be stopped, so it is reported and
+          health turns red. `None`: no limit.
+        - `rate_limit` (calls per second, default `None`): how many calls may start, retries included. `None`:
+          no limit.
+        - `rate_burst` (calls, default `None`): how many may start at once after a rest. `None`: a tenth of
+          `rate_limit`, 1 at least.
         """
         _check_decorated(topics, "handler")
         if start is not None:
@@ -150,21 +178,55 @@ class Registration:
     ) -> Callable[[Function], Function]:
         """Register a function `(batch)` as the topics' handler, called with many records at once.
 
-        A batch goes when `batch_records_max` or `batch_bytes_max` (of values) are there, or `wait_s_max`
-        seconds after its first record came. `batch_records_min` are enough to go at once, if given: 1 waits
-        for nothing. A stop or a revoke waits for no more. Batches that run at the same time, one for each of
-        `workers` threads, never share a key; within one, a key's records stand in order, or with
-        `unique_keys` there is one at most. With `scope="handler"` it is one at most, too.
-
         A function that returns has finished every record for which it called neither `batch.fail(record,
-        error)` nor `batch.skip(record, reason)`; see `Batch`. One that raises has finished nothing: while
-        the batch has more than one record, nobody knows which is to blame, so it spends no attempt and
-        comes again in halves, until the record that makes the function raise stands alone. That one then
-        takes the way of any failed record: `retry`, then `on_failure`. `RetryLater` lets the whole batch
-        be retried later. Middleware gets the batch in place of a record. An `async def` runs on an event
-        loop of the handler's own, `workers` batches at a time.
+        error)` nor `batch.skip(record, reason)`; see `Batch`. One that raises has finished nothing: nobody
+        knows which of several records failed, so these are passed again in halves, which costs no attempt,
+        until the record that fails is alone. That one is treated as any failed record: `retry`, then
+        `on_failure`. `RetryLater` retries the whole batch later. Middleware gets the batch in place of a
+        record. Raises `ConfigurationError`.
 
-        The other arguments are those of `handler`. Raises `ConfigurationError`.
+        - `*topics`: the topics to handle. Without any, the endpoint's own (`EntityPath`).
+
+        Size: a batch starts when it is full, when its time is over, and at a stop or revoke
+
+        - `batch_records_max` (records, default `500`): a batch is full with so many.
+        - `batch_records_min` (records, default `None`): so many are enough to start at once; 1 waits for
+          nothing. `None`: wait until it is full or its time is over.
+        - `batch_bytes_max` (bytes of values, default `None`): a batch is full with so many. `None`: no limit.
+        - `wait_s_max` (seconds, default `1.0`): how long a batch waits after its first record came.
+
+        Order
+
+        - `order_by` (default `by_key`): the key of a record, as a function of it. Records of equal keys are
+          handled one after another, in order; others at the same time.
+        - `scope` (default `"partition"`): where equal keys count as one: within a `"partition"`, or in all
+          partitions and topics of the `"handler"`.
+        - `null_key` (default `"spread"`): how records without a key are ordered: `"spread"` not at all,
+          `"partition"` as one key of their partition, `"one_lane"` as one key.
+        - `unique_keys` (default `False`): at most one record of a key in a batch, else they stand in order.
+          Batches that run at the same time never share a key; with `scope="handler"` a batch has one record
+          of a key in any case.
+
+        Workers
+
+        - `workers` (default `4`): how many batches run at the same time: on threads, or as tasks of one event
+          loop for an `async def`.
+
+        Records
+
+        - `headers` (default `"auto"`): how `Record.properties` decodes: `"auto"` (AMQP values or text on
+          Event Hubs, text elsewhere), `"amqp"`, or `"raw"` for the bytes; `ehkafka.headers.modes` has the
+          rules.
+        - `start` (default `None`): where partitions of these topics begin. `None`: as the app's `start` says.
+        - `max_age` (a timedelta, default `None`): skip older records of these topics. `None`: as the app's
+          `max_age` says.
+
+        Failure
+
+        - `retry` (default `Retry(attempts=1)`): when a record that failed is tried again. Its key waits
+          meanwhile, others do not.
+        - `on_failure` (default `None`): what happens when no attempt is left: `Stop()`, `Hold()`, `Skip()` or
+          `DeadLetter(…)`. `None`: `Stop()`.
         """
         _check_decorated(topics, "batch_handler")
         if start is not None:

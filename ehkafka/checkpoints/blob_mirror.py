@@ -34,12 +34,17 @@ _PREFIX = "EHKAFKA_MIRROR_"
 class BlobMirror(NeverPickled):
     """A copy of the group's commits in a container of Azure Blob Storage.
 
-    `container_url` is `https://<account>.blob.core.windows.net/<container>`, with a SAS or without. Without
-    one, `credential` is an object of azure-identity or azure.core, or one of the names that `Endpoint.entra`
-    takes (`default` if it is left out); the identity needs the role Storage Blob Data Contributor on the
-    container, which must exist. `interval_s` is the time between two writes of a partition that moves;
-    `namespace` stands for the broker in the blobs' names where the endpoint's host name is not wanted.
     A BlobMirror is not pickled. Raises `ConfigurationError` that never holds a secret.
+
+    - `container_url` (required): `https://<account>.blob.core.windows.net/<container>`, with a SAS or
+      without. The container must exist.
+    - `credential` (default `None`): for a URL without a SAS: an object of azure-identity or azure.core, or
+      one of the names that `Endpoint.entra` takes. The identity needs the role Storage Blob Data Contributor
+      on the container. `None`: `"default"`.
+    - `client_id` (default `None`): the id of a user-assigned identity.
+    - `interval_s` (seconds, default `10.0`): the time between two writes of a partition that moves.
+    - `namespace` (default `None`): what stands for the broker in the blobs' names. `None`: the endpoint's
+      host name.
     """
 
     _never_pickled = (

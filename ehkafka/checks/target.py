@@ -42,7 +42,16 @@ class AnApp(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """An endpoint with a group and topics, either of which may be left open."""
+    """An endpoint with a group and topics, either of which may be left open.
+
+    - `endpoint` (required): where the broker is.
+    - `group` (default `None`): the consumer group.
+    - `topics` (default `()`): the topics.
+    - `consumer` (default `{}`): librdkafka's properties.
+    - `assignor` (default `"default"`): as in `ehkafka.settings.Settings`.
+    - `instance_id` (default `None`): likewise.
+    - `mirror` (default `None`): the copy of the commits, such as `BlobMirror`.
+    """
 
     endpoint: Endpoint
     group: str | None = None

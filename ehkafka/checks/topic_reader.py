@@ -46,12 +46,18 @@ class LastRecords:
 
 
 class TopicReader:
-    """Opened and closed as a context manager; `batches` then never ends by itself.
+    """Reads a topic without a group; opened and closed as a context manager.
 
-    With `to_end` it ends where the log ended when the reader was opened.
+    Entering raises `ConfigurationError`, `EndpointError` or `TopicNotFoundError`.
 
-    `partitions` are those to read, all of them if empty; `notice` hears what a person should know beside
-    the records. Entering raises `ConfigurationError`, `EndpointError` or `TopicNotFoundError`.
+    - `target` (required): the endpoint, as `Target`.
+    - `topic` (required): what to read.
+    - `begin` (default `"latest"`): where to begin in each partition: a start position, or `LastRecords`.
+    - `partitions` (default `()`): the partitions to read; all of them if empty.
+    - `timeout_s` (seconds, default `10.0`): how long each question to the broker may take.
+    - `notice` (a function): hears what a person should know beside the records; by default nothing does.
+    - `to_end` (default `False`): end where the log ended when the reader was opened. Else `batches` never
+      ends.
     """
 
     def __init__(

@@ -47,9 +47,18 @@ class Consumer(PollingConsumer):
         ...
     ```
 
-    Beside confluent-kafka's arguments it takes `endpoint=` (an `ehkafka.Endpoint`: the dict then needs no
-    address or credentials; its values win where Event Hubs permits them) and `mirror=` (commits are copied
-    there, and a partition without a commit begins there).
+    Beside confluent-kafka's arguments (`*config`, `**properties`) it takes
+
+    - `endpoint` (default `None`): an `ehkafka.Endpoint`. The dict then needs no address or credentials; its
+      values win where Event Hubs permits them.
+    - `mirror` (default `None`): where commits are copied to, and where a partition without a commit begins.
+    - `contiguous` (default `False`): whether records may be finished in any order, by any thread; see below.
+    - `unmarked_records_max` (records, default `50_000`): with `contiguous`, how many may be delivered and not
+      marked as done, all partitions together.
+    - `unmarked_bytes_max` (bytes, default `128 * 1024 * 1024`): the same in bytes.
+    - `sync_commit` (default `"acknowledged"`): when a synchronous commit returns. `"deferred"`: when it is
+      accepted, as if it were asynchronous; its answer is logged if it is a refusal.
+    - `as_confluent` (default `()`): names of what is to be done in confluent-kafka's way, from this list.
 
     What it does in its own way. Each is logged once, and switched off by its name in `as_confluent=`:
 
@@ -75,11 +84,8 @@ class Consumer(PollingConsumer):
     With `contiguous=True` records may be finished in any order, by any thread: `store_offsets(message)` and
     `commit(message)` (an offset stands for the record before it) say that this record is done, and no commit
     passes a delivered record that is not. Of a partition that is not ours any more nothing is committed. A
-    partition with too many unmarked records is paused; all together are bounded by `unmarked_records_max` and
-    `unmarked_bytes_max`. If no mark comes for 30 s, the log names the oldest record that waits for one.
-
-    With `sync_commit="deferred"` a synchronous commit returns when it is accepted, as if it were
-    asynchronous; its answer is logged if it is a refusal.
+    partition with too many unmarked records is paused. If no mark comes for 30 s, the log names the oldest
+    record that waits for one.
 
     Raises `ConfigurationError` for what Event Hubs does not take and for arguments of its own, else what
     confluent-kafka raises.

@@ -45,26 +45,35 @@ class Skip:
 @made_plainly
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """Hand the record to a dead-letter topic of the same endpoint, or to a callable, and go on.
+    """Hand the record to a dead-letter topic of the same endpoint, or to a function, and continue.
 
-    `to` is the topic's name, or a function of one `Letter` that returns once the letter is safe. The
-    record is done only when the broker has acknowledged the letter, or the function has returned; until
-    then, and while that fails and is tried again, nothing is committed past it.
+    The record is done only when the broker has acknowledged the letter, or the function has returned; until
+    then nothing is committed past it. A letter is written at least once: one whose record was not committed
+    before a crash or a revoke is written again. The topic must exist at the start; it may have a handler of
+    its own, but letters must not go in a circle.
 
-    A letter is written at least once: one whose record was not committed before a crash or a revoke is
-    written again. The topic must be there at the start; it may have a handler of its own, but letters must
-    not go in a circle.
+    - `to` (required): the topic's name, or a function of one `Letter` that returns once the letter is stored.
 
-    `after` says what the key's next records do: `continue` (run), `hold_key` (wait for a command or a
-    restart), or `divert_key` (follow it, without being tried). Held and diverted keys are forgotten when
-    their partition is revoked.
+    Order
 
-    A flood of dead letters is a broken handler rather than broken records: `run_max` letters without a
-    success in between, or a `ratio_max` share of the last 1000 outcomes, lead to `on_limit`: `stop` the
-    app, or `hold` each further failing record with its key.
+    - `after` (default `"continue"`): what the key's next records do: `"continue"` (run), `"hold_key"` (wait
+      for a command or a restart), or `"divert_key"` (follow to the dead letters without being tried). Held
+      and diverted keys are forgotten when their partition is revoked.
 
-    `stack` puts the error's stack into the header `ehkafka-error-stack`: source lines of the code that
-    raised it, 8 kB at most, never a value. It is left out of a letter that is too large with it.
+    Limits: a flood of dead letters means a broken handler rather than broken records
+
+    - `run_max` (letters, default `None`): the limit is reached by so many in a row, without a success between
+      them.
+    - `ratio_max` (a share from 0 to 1, default `None`): it is reached by so large a share of the last 1000
+      outcomes.
+    - `on_limit` (default `"stop"`): what happens then: `"stop"` the app, or `"hold"` each further failing
+      record with its key.
+
+    Content
+
+    - `stack` (default `True`): put the error's stack into the header `ehkafka-error-stack`: source lines of
+      the code that raised it, 8 kB at most, never a value. A letter that is too large with it goes without
+      it.
     """
 
     to: str | Callable[[Any], object]

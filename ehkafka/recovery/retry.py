@@ -26,10 +26,20 @@ Errors = type[Exception] | tuple[type[Exception], ...]
 class Retry:
     """Try a failed record again, with growing delays.
 
-    `attempts` counts all calls of the handler, the first one included; `None` means that it is tried for
-    ever. The delay before attempt 2 is `first_s`, each further one `factor` times the one before, at most
-    `max_s`; `jitter` spreads each by up to that share of it, up or down. Only errors in `on`, and none in
-    `give_up_on`, are tried again; any other goes to `on_failure` at once.
+    - `attempts` (calls, default `5`): how often the handler is called, the first call included; `None`
+      without end.
+
+    Delays
+
+    - `first_s` (seconds, default `0.2`): the delay before attempt 2.
+    - `factor` (default `2.0`): how many times longer each further delay is than the one before.
+    - `max_s` (seconds, default `30.0`): the longest delay.
+    - `jitter` (a share from 0 to 1, default `0.1`): each delay is up to this share of it longer or shorter.
+
+    Errors
+
+    - `on` (default `Exception`): only these are retried; others go to `on_failure` at once.
+    - `give_up_on` (default `()`): of these, none is retried.
     """
 
     attempts: int | None = 5

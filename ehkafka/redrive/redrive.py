@@ -40,7 +40,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redrive:
-    """One redrive of a dead-letter topic. `to` is another topic than each letter's own."""
+    """One redrive of a dead-letter topic: its letters go back to where they came from.
+
+    - `target` (required): the endpoint, as `ehkafka.checks.Target`.
+    - `topic` (required): the dead-letter topic.
+    - `choose` (default `LetterFilter()`): which letters; all by default.
+    - `to` (default `None`): another topic to bring them to. `None`: each letter's own.
+    - `group` (default `""`): the group whose commits are the progress. Empty: `<topic>.redrive`.
+    - `timeout_s` (seconds, default `10.0`): how long each question to the broker may take.
+    """
 
     target: Target
     topic: str

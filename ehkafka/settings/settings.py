@@ -33,44 +33,76 @@ _MOST = {"consume_records_max": 1_000_000}
 class Settings:
     """What governs one app beside its endpoint and its handlers.
 
-    Times are in seconds. `drain_s` is the budget of a revoke (at most
-    half of max.poll.interval.ms is used), `stop_s` that of a stop: below the 30 s after which Kubernetes
-    kills. What a stop finishes says `drain`: what was `started`, and what lies below it in its partition if
-    that fits into `stop_s`; `all` that was received (or True); only what is `running` now (or False). The
-    backlog is what was received and has no outcome; bytes are those of values, keys and headers. A commit
-    goes out every second, and on Apache Kafka as soon as 100 outcomes are not committed, 50 ms after the last
-    one at the earliest and more where working it out takes long; `commit_interval_s` or
-    `commit_every_records` replaces that pace. On Event Hubs commits
-    are at least 1 s apart whatever `commit_interval_s` and `commit_every_records` say, and unchanged
-    positions are sent again every `commit_idle_s` (6 h there by default, elsewhere never). `stuck_s` is
-    the age at which an unfinished record, or lag without progress, turns health red. `unreachable_s` is
-    for how long no broker may answer, or all partitions may be lost, before it does.
+    Which records
 
-    What is finished above a committed position goes with the commit as metadata, so that a restart does not
-    handle it again: in at most `commit_metadata_bytes_max` bytes, 0 for none; by default, and at most, just
-    below the service's limit (1024 on Event Hubs, 4096 elsewhere). Metadata that another program wrote, or
-    that is damaged, is ignored with a warning, or ends the app with `on_foreign_metadata="fail"`.
+    - `group` (required): the consumer group.
+    - `start` (required): where a partition begins that has no commit of the group; `App` says how to write
+      it.
+    - `reset` (default `False`): move the whole group to `start` before the app joins it, which needs a group
+      without members (else `GroupInUseError`). `True` does so at each start. A name does so once: the
+      commits' metadata keep the name, so all replicas and restarted containers may be given it.
+    - `on_no_group_offsets` (default `"mirror"`): where a partition without a commit begins: `"mirror"` at the
+      app's mirror, if it has one that knows the partition, else at `start`; `"start"` always at `start`;
+      `"fail"` ends the app instead.
+    - `on_out_of_range` (default `"stop"`): what to do when the log does not hold the next offset, because
+      retention deleted it or the log was truncated or recreated: `"stop"` ends the app, `"earliest"`
+      continues at the log's start, `"latest"` at its end. `OffsetGap` logs the size of the gap each time.
+    - `max_age` (a timedelta, default `None`): skip records whose timestamp is older than this when they are
+      received; they are counted, logged and committed past. Records without a timestamp are handled.
+    - `assignor` (default `"default"`): `"default"` can share a group with plain clients;
+      `"cooperative-sticky"` moves fewer partitions.
+    - `instance_id` (default `None`): static membership: a restart within the session time-out moves no
+      partition.
 
-    `reset` takes the whole group back to `start` before the app joins it, which needs a group without
-    members (else `GroupInUseError`). `True` does so at each start. A name does so once: it is kept in the
-    commits' metadata, and a group whose commits all carry it is joined as it is, so replicas and restarted
-    containers may all be given it.
+    Commits
 
-    `on_no_group_offsets` says where a partition begins that the group has no commit for: `mirror` at the
-    app's mirror if it has one and that knows the partition, else at `start`; `start` always there; `fail`
-    ends the app instead.
+    - `commit_interval_s` (seconds, default `None`): the time between two commits. `None`: 1 s, and on Apache
+      Kafka as soon as 100 outcomes are not committed, 50 ms after the last commit at the earliest. On Event
+      Hubs commits are at least 1 s apart, whatever this and `commit_every_records` say.
+    - `commit_every_records` (records, default `None`): commit earlier, after so many outcomes.
+    - `commit_idle_s` (seconds, default `None`): commit an unchanged position again after this time, before it
+      expires. `None`: 6 h on Event Hubs, elsewhere never.
+    - `commit_metadata_bytes_max` (bytes, default `None`): room in a commit for what is finished above it, so
+      that a restart does not handle it again; 0 for none. `None`, and the most: just below the service's
+      limit (1024 on Event Hubs, 4096 elsewhere).
+    - `on_foreign_metadata` (default `"ignore"`): what to do with commit metadata that another program wrote,
+      or that is damaged: `"ignore"` it with a warning, or `"fail"` the app.
 
-    `on_out_of_range` says what becomes of a partition whose next offset, committed or given, the log does
-    not hold (retention deleted it, or the log was cut or made anew): `stop` ends the app, `earliest` goes
-    on at the log's start, `latest` at its end. The size of the gap is logged each time, see `OffsetGap`.
-    `max_age` skips records whose timestamp is older than that when they are received (counted, logged, and
-    committed past); those without a timestamp are handled.
+    Limits
 
-    Lanes whose head waits for a retry, or is held, are parked: their records leave the backlog and count
-    in the parked budget. When a partition has filled its share of it (`parked_records_max` or
-    `parked_bytes_max` divided by the partitions that are ours), `on_parked_full` says what happens: pause
-    that partition, send its largest parked key to the dead letters, or stop the app. A failing key with
-    *r* records per second fills a share of *S* records in *S / r* seconds.
+    - `backlog_records_max` (records, default `50_000`): records that were received and have no outcome; at
+      the limit partitions pause.
+    - `backlog_bytes_max` (bytes, default `128 * 1024 * 1024`): the same in bytes of values, keys and headers.
+    - `consume_records_max` (records, default `1_000`): records taken from the client library at a time.
+    - `parked_records_max` (records, default `100_000`): records behind a failed one that waits for a retry or
+      is held; they leave the backlog and count here. Each partition has an equal share: a failing key with 10
+      records a second fills a share of 6000 records in 10 minutes.
+    - `parked_bytes_max` (bytes, default `128 * 1024 * 1024`): the same in bytes of values, keys and headers.
+    - `on_parked_full` (default `"pause_partition"`): what to do when a partition has filled its share:
+      `"pause_partition"`, `"dead_letter"` its largest parked key, or `"stop"` the app.
+
+    Stop
+
+    - `drain_s` (seconds, default `10.0`): time to finish what runs when a partition is revoked; at most half
+      of max.poll.interval.ms is used.
+    - `stop_s` (seconds, default `25.0`): time to finish records when the app stops; below the 30 s after
+      which Kubernetes kills.
+    - `drain` (default `"started"`): what a stop finishes: `"started"` the records that have started, and
+      those before them in their partition if `stop_s` allows; `"all"` (or True) all that were received;
+      `"running"` (or False) those that run now.
+
+    Health
+
+    - `connect_s` (seconds, default `15.0`): time to reach the broker at the start.
+    - `stuck_s` (seconds, default `300.0`): age of an unfinished record, or of lag without progress, at which
+      health turns red.
+    - `unreachable_s` (seconds, default `15.0`): time without an answer of any broker, or without any of our
+      partitions after they were lost, at which health turns red.
+    - `idle_s` (seconds, default `5.0`): silence of a partition after which `on_idle` is called.
+
+    Client
+
+    - `consumer` (default `{}`): librdkafka's properties.
     """
 
     group: str

@@ -26,11 +26,24 @@ _OWNED = {
 class SparkChoices:
     """How a query runs. Raises `ConfigurationError` for what cannot work.
 
-    `checkpoint` is a folder that the driver can write to; without one each start begins where the group
-    stands. `new_checkpoint` begins there although a checkpoint stands elsewhere. `available_now` ends the
-    query when what is there at its start is handled; else a batch begins `interval_s` (0.2 by default) after
-    the one before began, or when that has ended. `source_options` are options of `format("ehkafka")`, such as
-    the way to the broker; `folders` are looked in for modules by executors on this machine.
+    Positions
+
+    - `checkpoint` (default `None`): a folder that the driver can write to. `None`: each start begins where
+      the group stands.
+    - `new_checkpoint` (default `False`): begin where the group stands, although the checkpoint stands
+      elsewhere.
+
+    Pace
+
+    - `available_now` (default `False`): end when what is there at the start is handled.
+    - `interval_s` (seconds, default `None`): time from the start of one batch to the next, which waits until
+      the one before has ended. `None`: 0.2 s.
+    - `max_records_per_batch` (records, default `200_000`): a batch takes no more.
+
+    Source
+
+    - `source_options` (default `None`): options of `format("ehkafka")`, such as the way to the broker.
+    - `folders` (default `()`): where executors on this machine look for modules.
     """
 
     checkpoint: str | os.PathLike[str] | None = None

@@ -23,14 +23,20 @@ BATCH_S_MAX = 10.0
 @made_plainly
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """Run a handler in `count` worker processes, by default one for each core of the machine.
+    """Run a handler in worker processes.
 
     They are started afresh (`spawn`, never a fork), so each imports the module that has the handler: in a
-    program that is started as a script, guard `app.run()` by `if __name__ == "__main__":`.
+    program that is started as a script, guard `app.run()` by `if __name__ == "__main__":`. Raises
+    `ConfigurationError` for what cannot work.
 
-    Records travel in batches of at most `batch_records_max` records and `batch_bytes_max` bytes, and of as
-    many as take about `batch_s` seconds to handle: a handler slower than that gets one record at a time.
-    Raises `ConfigurationError` for what cannot work.
+    - `count` (processes, default `None`): how many. `None`: one for each core of the machine.
+
+    Limits of the batches in which records travel
+
+    - `batch_records_max` (records, default `256`): a batch has no more.
+    - `batch_bytes_max` (bytes, default `1 << 20`): a batch has no more, but for a single record.
+    - `batch_s` (seconds, default `0.02`): a batch has as many records as take about this time: a handler
+      slower than that gets one record at a time.
     """
 
     count: int | None = None
