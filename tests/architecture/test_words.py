@@ -31,6 +31,7 @@ REPLACED = {
     r"letter_?box": "LetterSender",
     r"(?-i:way_in)(?![a-z])": "reach",
     r"left_behind": "returned",
+    r"(?<![a-z])_runner(?![a-z])": "_quick_worker",
     r"(?<!\w)_?said\(": "describe",
     r"members\.(?:turns|guarded|parts|choices|telling|asks)(?![a-z])": "access, callbacks, members, …",
 }
