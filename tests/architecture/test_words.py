@@ -52,7 +52,8 @@ JUDGES = (
 def _sources() -> list[Path]:
     found = [path for room in ROOMS for path in (ROOT / room).rglob("*")]
     found += [ROOT / "README.md", ROOT / "DESIGN.md"]
-    return [path for path in found if path.suffix in {".py", ".md", ".toml", ".html", ".js"} and path.is_file()]
+    kinds = {".py", ".md", ".toml", ".html", ".js"}
+    return [path for path in found if path.suffix in kinds and path.is_file()]
 
 
 @pytest.mark.parametrize("word", REPLACED)
