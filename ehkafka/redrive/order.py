@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ehkafka.records import Record
     from ehkafka.recovery.letters.origin import LetterOrigin
 
-    # What is no letter has no origin.
+    # What is not a letter has no origin.
     Letter = tuple[Record, LetterOrigin | None]
     from ehkafka.records import TopicPartition
 

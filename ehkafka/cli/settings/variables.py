@@ -106,7 +106,7 @@ def read_flags(assignments: Iterable[str]) -> Layer:
             continue
         if name not in TYPES:
             raise ConfigurationError(
-                ended(f"--set: there is no setting {_named(name)}{close_to(name, TYPES)}")
+                ended(f"--set: there is not a setting {_named(name)}{close_to(name, TYPES)}")
             )
         layer.settings[name] = checked(name, text, f"--set {name}", is_text=True)
         layer.origins[name] = f"--set {name}"
@@ -137,4 +137,6 @@ def _check_names(environ: Mapping[str, str]) -> None:
             continue
         if close := close_to(name, known, cutoff=0.85):
             raise ConfigurationError(f"There is no variable {name}{close} Correct it or remove it.")
-        logging.getLogger("ehkafka").warning("The variable %s is no setting of ehkafka; it is ignored.", name)
+        logging.getLogger("ehkafka").warning(
+            "The variable %s is not a setting of ehkafka; it is ignored.", name
+        )
