@@ -21,6 +21,7 @@ from ehkafka.errors import ConfigurationError, EngineError
 from ehkafka.events.history import checked_history
 from ehkafka.run.collector import collector_set
 from ehkafka.run.observation import health_of_run, snapshot_of
+from ehkafka.run.options import AppOptions
 from ehkafka.run.runtime import Runtime
 from ehkafka.run.signals import stop_signals
 from ehkafka.settings import check_timeout, drain_of
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from ehkafka.endpoint import Endpoint
     from ehkafka.events.history import History
     from ehkafka.settings import Drain
-    from ehkafka.spark.engine.app_parts import AppParts
     from ehkafka.spark.engine.run import SparkRun
 
 State = Literal["new", "starting", "running", "stopping", "stopped"]
@@ -271,7 +271,7 @@ class App(Registration, Configurable):
             source_options=source_options,
             folders=folders,
         )
-        return start_on_spark(self._parts_for_spark(), spark, choices)
+        return start_on_spark(self._options(), spark, choices)
 
     @plainly
     def resize(self, handler: str, *, workers: int) -> None:
@@ -331,24 +331,10 @@ class App(Registration, Configurable):
     # --- inside ------------------------------------------------------------------------------------
 
     def _make_runtime(self) -> Runtime:
-        return Runtime(
-            self.endpoint,
-            self.settings,
-            self._specs,
-            middleware=self._middleware,
-            hooks=self._partition_hooks,
-            on_error=self._on_error,
-            worker_set_up=self._worker_set_up,
-            worker_tear_down=self._worker_tear_down,
-            event_hooks=self._event_hooks,
-            history=self._history,
-            mirror=self._mirror,
-        )
+        return Runtime(self._options())
 
-    def _parts_for_spark(self) -> AppParts:
-        from ehkafka.spark.engine.app_parts import AppParts  # noqa: PLC0415 - not for an app that runs here
-
-        return AppParts(
+    def _options(self) -> AppOptions:
+        return AppOptions(
             endpoint=self.endpoint,
             settings=self.settings,
             specs=tuple(self._specs),

@@ -1,4 +1,4 @@
-"""What the poll thread's parts share: one object, made by the app, wired before the thread starts."""
+"""What the poll thread's parts share: one object, complete before the thread starts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ehkafka.intake.log_watch import LogWatch
     from ehkafka.intake.max_age import AgeLimits
     from ehkafka.intake.throttle import Throttle
-    from ehkafka.lanes.assignment import Assignment
     from ehkafka.positions.finder import PositionFinder
     from ehkafka.progress.committer import Committer
     from ehkafka.progress.ledger import CommitLedger
@@ -40,9 +39,9 @@ class PartitionHooks:
     on_idle: Callable[[TopicPartition], None] | None = None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class IntakeContext:
-    """Collaborators and settings of the poll thread. Nothing here is replaced after the start."""
+    """Collaborators and settings of the poll thread: complete when made, and none is replaced."""
 
     clock: Callable[[], float]
     emit: Callable[[Event], None]
@@ -73,8 +72,6 @@ class IntakeContext:
     # Called with each epoch's begin, with the group's commit if there is one, and end; must not block.
     on_epoch_begin: Callable[[TopicPartition, int, int | None], None] = lambda _partition, _epoch, _at: None
     on_epoch_end: Callable[[TopicPartition, int], None] = lambda _partition, _epoch: None
-    # Called with each assignment that ends, before its records are returned. Caller has the lock.
-    note_end: Callable[[Assignment], None] = lambda _assignment: None
     # Partitions whose share of the parked budget is full, with the key that has most of it. Poll thread
     # writes, the snapshot reads.
     parked_full: dict[TopicPartition, str] = field(default_factory=dict)

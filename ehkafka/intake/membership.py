@@ -185,9 +185,7 @@ class Membership:
         for route, assignments in self.owned.by_route(partitions).values():
             with route.exchange.locked() as dispatcher:
                 # In one hold of the lock: what finishes after this is stale, not lost from the count.
-                for assignment in assignments:
-                    samples.append(self.owned.saver.sample(assignment))
-                    self._context.note_end(assignment)
+                samples += [self.owned.saver.sample(assignment) for assignment in assignments]
                 # Together: between two ends a shared lane could go on with the next partition's record and
                 # pass one of ours that failed.
                 left = dispatcher.end_all(assignments)

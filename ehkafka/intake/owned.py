@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ehkafka.progress.saving import Detail, ProgressSaver
+from ehkafka.progress.saving import ProgressSaver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ehkafka.intake.route import Route
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.progress.ledger import Position
-    from ehkafka.progress.saving import Sample
+    from ehkafka.progress.saving import Locked
     from ehkafka.records import TopicPartition
 
 
@@ -48,20 +48,10 @@ class OwnedPartitions(dict["TopicPartition", OwnedPartition]):
             grouped.setdefault(owned.route.name, (owned.route, []))[1].append(owned.assignment)
         return grouped
 
-    def positions(self, *, in_full: bool = False) -> dict[TopicPartition, Position]:
-        """Compute what could be committed now. Takes each route's lock once; O(backlog) at most.
+    def locked(self) -> list[Locked]:
+        """Return all current assignments, by route with what locks it."""
+        return [(route.exchange.locked, assignments) for route, assignments in self.by_route(self).values()]
 
-        Unless `in_full`, what is finished above may be left out where it takes too long to find.
-        """
-        saver = self.saver
-        detail = saver.begin_tick(sum(assignment.unfinished_records for assignment in self.assignments()))
-        if in_full:
-            detail = Detail.ALL
-        found: list[Sample] = []
-        for route, assignments in self.by_route(self).values():
-            with route.exchange.locked():
-                samples = [saver.sample(assignment, detail) for assignment in assignments]
-            found += [sample for sample in samples if sample is not None]
-        positions = {sample.assignment.partition: saver.position(sample) for sample in found}
-        saver.end_tick(detail)
-        return positions
+    def positions(self, *, in_full: bool = False) -> dict[TopicPartition, Position]:
+        """Return what could be committed now, as `ProgressSaver.positions` does."""
+        return self.saver.positions(self.locked(), in_full=in_full)

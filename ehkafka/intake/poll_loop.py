@@ -328,7 +328,7 @@ class PollLoop:
         context = self._context
         finished = sum(route.dispatcher.outcomes for route in self._distinct)
         if context.owned and context.ledger.due(context.clock(), finished):
-            context.committer.send(consumer, context.owned.positions(), finished)
+            context.committer.tick(consumer, context.owned.locked(), finished)
 
     def _check_slowly(self, consumer: Consumer) -> None:
         now_s = self._context.clock()

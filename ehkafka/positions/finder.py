@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from ehkafka.positions.start import Start
     from ehkafka.settings import OutOfRange
 
+    IsDisproved = Callable[[Mapping[TopicPartition, LogFacts]], Mapping[TopicPartition, str]]
+    Evidence = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, LogFacts]]
+
 T = TypeVar("T")
 
 # A look-up that failed is retried so many times; all together stay well inside max.poll.interval.ms.
@@ -73,6 +76,22 @@ class Begin:
         return self.committed
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookups:
+    """Whom a finder asks beside the group. What is left out knows nothing."""
+
+    # Which commits, by the facts they carry, belong to another log, and why.
+    disproved: IsDisproved = lambda _facts: {}
+    # What else is known of commits that carry no facts: next_offsets by partition.
+    evidence: Evidence = lambda _commits: {}
+    # Where those begin that were looked up and have no commit; those it leaves out begin at start.
+    without_commit: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] = lambda _none: {}
+    # What copies of the commits say of the log and the group, where commits do not.
+    facts_of_copies: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, LogFacts]] = (
+        lambda _partitions: {}
+    )
+
+
 class PositionFinder:
     """Looks positions up. `start_of` says where partitions of a topic begin that have no commit."""
 
@@ -83,27 +102,13 @@ class PositionFinder:
         emit: Callable[[Event], None],
         count: Callable[[CounterName, int], None],
         on_out_of_range: OutOfRange = "stop",
+        lookups: Lookups | None = None,
     ) -> None:
         self.start_of = start_of
         self._emit = emit
         self._count = count
         self._on_out_of_range = on_out_of_range
-        # Asked which commits, by the facts they carry, belong to another log, and why.
-        self.disproved: Callable[[Mapping[TopicPartition, LogFacts]], Mapping[TopicPartition, str]] = (
-            lambda _facts: {}
-        )
-        # Asked what else is known of commits that carry no facts: next_offsets by partition.
-        self.evidence: Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, LogFacts]] = (
-            lambda _commits: {}
-        )
-        # Asked where those begin that were looked up and have no commit; those it leaves out begin at start.
-        self.without_commit: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] = (
-            lambda _partitions: {}
-        )
-        # Asked what copies of the commits say of the log and the group, where commits do not.
-        self.facts_of_copies: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, LogFacts]] = (
-            lambda _partitions: {}
-        )
+        self.lookups = lookups or Lookups()
         self.first_counts = FirstCounts()
 
     def find(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> list[Begin]:
@@ -118,7 +123,7 @@ class PositionFinder:
         replaced = self._in_another_log(consumer, committed, known)
         disproved = {partition: committed.pop(partition) for partition in replaced}
         fresh = [p for p in partitions if p not in committed and p not in replaced]
-        mirrored = self.without_commit(fresh)
+        mirrored = self.lookups.without_commit(fresh)
         facts = self._facts(consumer, committed, fresh, mirrored) | {
             p: self.first_counts.completed(p, one.of_no_log() if p in replaced else one)
             for p, one in known.items()
@@ -149,13 +154,13 @@ class PositionFinder:
         """Return what the commits carry; where there is none, what its copy or the topic's others know."""
         counts = self.first_counts
         facts = _facts_of(committed)
-        counts.on_error(facts)
+        counts.note(facts)
         copied: Mapping[TopicPartition, LogFacts] = {}
         if fresh:
-            counts.on_error(_facts_of(self._committed(consumer, self._others(fresh, committed))))
-            copied = self.facts_of_copies(fresh)
-            counts.on_error(copied)
-            counts.on_error(self.facts_of_copies(self._others(fresh, copied)[:COPIES_MAX]))
+            counts.note(_facts_of(self._committed(consumer, self._others(fresh, committed))))
+            copied = self.lookups.facts_of_copies(fresh)
+            counts.note(copied)
+            counts.note(self.lookups.facts_of_copies(self._others(fresh, copied)[:COPIES_MAX]))
         # A copy that does not decide where its partition begins says nothing of the log.
         ours = {p: one if p in mirrored else one.of_no_log() for p, one in copied.items()}
         begun = {p: counts.begun(p, ours.get(p, NOTHING_KNOWN)) for p in fresh}
@@ -203,7 +208,7 @@ class PositionFinder:
     def _known(self, committed: Mapping[TopicPartition, KafkaPartition]) -> dict[TopicPartition, LogFacts]:
         """Return what is known of each commit: what it says, or where it says nothing, what a copy does."""
         silent = {p: at.offset for p, at in committed.items() if not at.metadata}
-        elsewhere = self.evidence(silent) if silent else {}
+        elsewhere = self.lookups.evidence(silent) if silent else {}
         return _facts_of(committed) | {p: one for p, one in elsewhere.items() if p in silent}
 
     def _in_another_log(
@@ -213,7 +218,7 @@ class PositionFinder:
         facts: Mapping[TopicPartition, LogFacts],
     ) -> dict[TopicPartition, int]:
         """Return where those begin whose commit is of another log. Raises `OffsetGapError`."""
-        disproved = self.disproved(facts) if facts else {}
+        disproved = self.lookups.disproved(facts) if facts else {}
         if not disproved:
             return {}
         bounds = self._insist(lambda: log_bounds(consumer, list(disproved), LOOKUP_TIMEOUT_S))

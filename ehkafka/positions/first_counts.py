@@ -31,7 +31,7 @@ class FirstCounts:
         """Take how many partitions topics have as the run begins. Before the poll thread starts."""
         self._at_start = dict(partitions)
 
-    def on_error(self, facts: Mapping[TopicPartition, LogFacts]) -> None:
+    def note(self, facts: Mapping[TopicPartition, LogFacts]) -> None:
         """Take what commits or their copies say."""
         for partition, (first, *_, reset) in facts.items():
             self._resets.add(reset)

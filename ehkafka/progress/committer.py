@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ehkafka.events.history import History
     from ehkafka.progress.ledger import CommitLedger, Position
     from ehkafka.progress.position import Progress
-    from ehkafka.progress.saving import ProgressSaver
+    from ehkafka.progress.saving import Locked, ProgressSaver
 
     # The error of the whole request, and the partitions, each with its own error.
     _Answer = tuple[KafkaError | None, Sequence[KafkaPartition]]
@@ -104,6 +104,11 @@ class Committer:
             self._refused(self._ledger.landed(), error.args[0])
             return error.args[0]  # type: ignore[no-any-return]
         return None
+
+    def tick(self, consumer: Consumer, groups: Sequence[Locked], finished_records: int) -> None:
+        """Start one asynchronous commit of what is dirty by now, in assignments by the lock they share."""
+        assert self._saver is not None
+        self.send(consumer, self._saver.positions(groups), finished_records)
 
     def waited_s(self) -> float:
         """Return for how long the last request has been under way, were it unanswered."""

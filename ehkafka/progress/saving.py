@@ -16,7 +16,8 @@ from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import LogFacts, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from ehkafka.events import Event
     from ehkafka.lanes.assignment import Assignment
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from ehkafka.progress.metadata import MetadataText
     from ehkafka.records import TopicPartition
     from ehkafka.settings import Settings
+
+    # Assignments that share a lock, and what takes it.
+    Locked = tuple[Callable[[], AbstractContextManager[object]], Sequence[Assignment]]
 
 # Kafka's default of `offset.metadata.max.bytes` is 4096, and Kafka 4.2 refuses metadata of that very length.
 KAFKA_METADATA_BYTES_MAX = 4095
@@ -121,6 +125,24 @@ class ProgressSaver:
     def carried(self, partition: TopicPartition) -> LogFacts:
         """Return the facts that a partition's commits carry."""
         return self._facts.get(partition, LogFacts())
+
+    def positions(self, groups: Sequence[Locked], *, in_full: bool = False) -> dict[TopicPartition, Position]:
+        """Return what could be committed now. Takes each group's lock once; O(backlog) at most.
+
+        Unless `in_full`, what is finished above may be left out where it takes too long to find.
+        """
+        unfinished = (one.unfinished_records for _, assignments in groups for one in assignments)
+        detail = self.begin_tick(sum(unfinished))
+        if in_full:
+            detail = Detail.ALL
+        samples: list[Sample | None] = []
+        for lock, assignments in groups:
+            with lock():
+                samples += [self.sample(one, detail) for one in assignments]
+        found = (sample for sample in samples if sample is not None)
+        positions = {sample.assignment.partition: self.position(sample) for sample in found}
+        self.end_tick(detail)
+        return positions
 
     def begin_tick(self, unfinished_records: int) -> Detail:
         """Return how much detail the commit of all partitions may have now; of so many in all of them."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ehkafka.endpoint.client import open_producer
 from ehkafka.endpoint.keys.watch import CredentialWatch
@@ -15,7 +15,7 @@ from ehkafka.endpoint.properties.advice import producer_advice
 from ehkafka.endpoint.properties.layers import letter_properties
 from ehkafka.handlers.batch import BatchSpec
 from ehkafka.intake.contact import Contact
-from ehkafka.intake.context import IntakeContext, PartitionHooks
+from ehkafka.intake.context import IntakeContext
 from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.intake.hook_threads import HookThreads
 from ehkafka.intake.max_age import AgeLimits
@@ -24,7 +24,7 @@ from ehkafka.intake.route import Route
 from ehkafka.intake.throttle import Throttle
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.order import KeyReader
-from ehkafka.positions.finder import PositionFinder
+from ehkafka.positions.finder import Lookups, PositionFinder
 from ehkafka.positions.restore import Restore
 from ehkafka.positions.start import check_start_topics
 from ehkafka.progress.committer import Committer
@@ -45,17 +45,20 @@ from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.rate import Pace, PacedDispatcher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from confluent_kafka import Producer
 
-    from ehkafka.endpoint import Endpoint
     from ehkafka.errors import EhkafkaError
-    from ehkafka.events.history import History
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.positions.finder import IsDisproved
+    from ehkafka.positions.start import Start
     from ehkafka.records import Record
     from ehkafka.recovery.letters.producer import Hearing
+    from ehkafka.run.log_identity import LogIdentity
+    from ehkafka.run.mirroring import Mirroring
+    from ehkafka.run.options import AppOptions
     from ehkafka.settings import Drain, Settings
     from ehkafka.telemetry.bus import EventBus
 
@@ -64,50 +67,44 @@ if TYPE_CHECKING:
 class Assembly:
     """What the parts of one run have in common."""
 
-    endpoint: Endpoint
-    settings: Settings
+    app: AppOptions
     bus: EventBus
     fail: Callable[[EhkafkaError], None]
     worker_died: Callable[[BaseException], None]
     user_code_failed: Callable[[str, BaseException], None]
     exit_now: Callable[[], bool]
-    middleware: Sequence[Any]
-    on_error: Callable[..., Any] | None
-    worker_set_up: Callable[[], None] | None
-    worker_tear_down: Callable[[], None] | None
-    history: History | None
     # Hears of a handler that calls `App.stop` in a worker process: what is to be drained, and the time.
     stop_from_child: Callable[[Drain | bool | None, float | None], None] = lambda _drain, _timeout_s: None
     stop_words: StopWords = STOP_WORDS
 
-    def letters(self, specs: Sequence[HandlerSpec]) -> Letters:
+    def letters(self) -> Letters:
         """Return the ways to the dead letters, none of them used yet. Raises `ConfigurationError`."""
-        check_recovery(specs, self.settings.on_parked_full)
-        return Letters(self._topics, emit=self.bus.emit, history=self.history)
+        check_recovery(self.app.specs, self.app.settings.on_parked_full)
+        return Letters(self._topics, emit=self.bus.emit, history=self.app.history)
 
     def _topics(self) -> TopicLetters:
-        chosen = self.settings.consumer
-        for advice in producer_advice(self.endpoint, letter_properties(self.endpoint, chosen)):
+        chosen = self.app.settings.consumer
+        for advice in producer_advice(self.app.endpoint, letter_properties(self.app.endpoint, chosen)):
             self.bus.emit(advice)
 
         # Anew for each producer: the key may have changed since.
         def open_client(hearing: Hearing, is_plain: bool) -> Producer:
-            properties = letter_properties(self.endpoint, chosen, is_plain=is_plain)
+            properties = letter_properties(self.app.endpoint, chosen, is_plain=is_plain)
             return open_producer(properties, **hearing._asdict())
 
         producer = LetterProducer(
             open_client,
             emit=self.bus.emit,
-            make_watch=lambda: CredentialWatch(self.endpoint.credential, self.bus.emit),
+            make_watch=lambda: CredentialWatch(self.app.endpoint.credential, self.bus.emit),
         )
-        return TopicLetters(producer, emit=self.bus.emit, history=self.history, on_death=self.worker_died)
+        return TopicLetters(producer, emit=self.bus.emit, history=self.app.history, on_death=self.worker_died)
 
     def route(self, spec: HandlerSpec, letters: Letters) -> Route:
         """Return a handler with its lanes and workers."""
         pace = _pace(spec)
         dispatcher = Dispatcher(spec.scope) if pace is None else PacedDispatcher(spec.scope, pace)
         exchange = self._exchange(spec, dispatcher, pace)
-        make_record = record_type(spec.headers, event_hubs=self.endpoint.is_event_hubs)
+        make_record = record_type(spec.headers, event_hubs=self.app.endpoint.is_event_hubs)
         failures = self._failures(spec, exchange, letters, make_record)
         if isinstance(spec.on_failure, DeadLetter):
             dispatcher.decisions.divert = failures.divert
@@ -117,7 +114,7 @@ class Assembly:
             complete_in_begin=exchange.complete_in_begin,
             failures=failures,
             emit=self.bus.emit,
-            history=self.history,
+            history=self.app.history,
             is_running=lambda message: exchange.is_running(message, keys.find(message)),
         )
         parts = HandlerParts(dispatcher, exchange, keys, failures, deferrals, make_record)
@@ -130,18 +127,15 @@ class Assembly:
     @property
     def _pools(self) -> Pools:
         return Pools(
+            app=self.app,
             emit=self.bus.emit,
             worker_died=self.worker_died,
             stop_from_child=self.stop_from_child,
-            middleware=self.middleware,
-            set_up=self.worker_set_up,
-            tear_down=self.worker_tear_down,
-            history=self.history,
         )
 
     def _exchange(self, spec: HandlerSpec, dispatcher: Dispatcher, pace: Pace | None) -> Exchange:
         if isinstance(spec, BatchSpec):
-            spec.check_backlog(self.settings)
+            spec.check_backlog(self.app.settings)
             return BatchExchange(dispatcher, time.monotonic, spec.limits())
         return Exchange(dispatcher, time.monotonic, pace)
 
@@ -154,77 +148,100 @@ class Assembly:
             retry=spec.retry,
             emit=self.bus.emit,
             fatal=self.fail,
-            ask=self.on_error,
+            ask=self.app.on_error,
             raw=spec.raw,
             make_record=make_record,
-            group=self.settings.group,
+            group=self.app.settings.group,
             letters=letters.sender(spec.on_failure, exchange.complete),
             finished_records=exchange.count_finished,
-            history=self.history,
+            history=self.app.history,
             words=self.stop_words,
         )
 
-    def context(self, specs: Sequence[HandlerSpec], hooks: PartitionHooks) -> IntakeContext:
-        """Return the poll thread's collaborators."""
-        settings, bus = self.settings, self.bus
-        is_event_hubs = self.endpoint.is_event_hubs
+    def context(
+        self,
+        logs: LogIdentity,
+        mirroring: Mirroring,
+        beyond: Callable[[IsDisproved], IsDisproved] | None = None,
+    ) -> IntakeContext:
+        """Return the poll thread's collaborators. `beyond` may disprove more than the watch over the logs."""
+        app, settings, bus = self.app, self.app.settings, self.bus
+        is_event_hubs = app.endpoint.is_event_hubs
         ledger = CommitLedger(commit_pacing(settings, is_event_hubs=is_event_hubs))
         bytes_max = metadata_bytes_max(settings, is_event_hubs=is_event_hubs)
         saver = ProgressSaver(bytes_max, bus.emit, time.monotonic)
-        check_start_topics(settings.start, [topic for spec in specs for topic in spec.topics])
-        starts = {t: spec.start for spec in specs for t in spec.topics if spec.start is not None}
-        limits = FlowLimits(
-            settings.backlog_records_max,
-            settings.backlog_bytes_max,
-            settings.consume_records_max,
-            settings.parked_records_max,
-            settings.parked_bytes_max,
+        owned = OwnedPartitions(saver)
+        log_watch = logs.watch(owned, time.monotonic)
+        committer = Committer(
+            ledger, clock=time.monotonic, emit=bus.emit, fatal=self.fail, history=app.history, saver=saver
         )
+        mirror = mirroring.join(logs, committer)
         return IntakeContext(
             clock=time.monotonic,
             emit=bus.emit,
             count=bus.count,
             fatal=self.fail,
             exit_now=self.exit_now,
-            flow=FlowControl(limits),
+            flow=FlowControl(_flow_limits(settings)),
             ledger=ledger,
-            committer=Committer(
-                ledger,
-                clock=time.monotonic,
-                emit=bus.emit,
-                fatal=self.fail,
-                history=self.history,
-                saver=saver,
-            ),
+            committer=committer,
             positions=PositionFinder(
-                lambda topic: starts.get(topic, settings.start),
+                _start_of(app),
                 emit=bus.emit,
                 count=bus.count,
                 on_out_of_range=settings.on_out_of_range,
+                lookups=Lookups(
+                    disproved=log_watch.disproved if beyond is None else beyond(log_watch.disproved),
+                    evidence=mirror.evidence,
+                    without_commit=mirror.start.find,
+                    facts_of_copies=mirror.start.facts,
+                ),
             ),
             on_out_of_range=settings.on_out_of_range,
             on_parked_full=settings.on_parked_full,
-            ages=self._age_limits(specs),
+            ages=self._age_limits(),
+            log_watch=log_watch,
             hook_threads=HookThreads(self.user_code_failed, bus.emit),
-            hooks=hooks,
+            hooks=app.partition_hooks,
             throttle=Throttle(time.monotonic, bus.emit),
             contact=Contact(time.monotonic, settings.unreachable_s),
-            drain_s=settings.drain_s,
+            # A drain that outlives the poll interval would make the group drop this member in mid-revoke.
+            drain_s=settings.drain_used_s(int(app.consumer_properties()["max.poll.interval.ms"])),
             idle_s=settings.idle_s,
             cooperative=settings.assignor == "cooperative-sticky",
-            history=self.history,
-            restore=Restore(bus.emit, on_foreign=settings.on_foreign_metadata),
-            owned=OwnedPartitions(saver),
+            history=app.history,
+            restore=Restore(bus.emit, on_foreign=settings.on_foreign_metadata, sources=mirror.ranges),
+            on_epoch_begin=mirror.on_epoch_begin,
+            on_epoch_end=mirror.on_epoch_end,
+            owned=owned,
         )
 
-    def _age_limits(self, specs: Sequence[HandlerSpec]) -> AgeLimits | None:
+    def _age_limits(self) -> AgeLimits | None:
         limits = {
             topic: limit.total_seconds()
-            for spec in specs
+            for spec in self.app.specs
             for topic in spec.topics
-            if (limit := spec.max_age or self.settings.max_age) is not None
+            if (limit := spec.max_age or self.app.settings.max_age) is not None
         }
         return AgeLimits(limits, emit=self.bus.emit, count=self.bus.count) if limits else None
+
+
+def _start_of(app: AppOptions) -> Callable[[str], Start]:
+    """Return where a topic's partitions without a commit begin. Raises `ConfigurationError`."""
+    start = app.settings.start
+    check_start_topics(start, app.topics)
+    starts = {topic: spec.start for spec in app.specs for topic in spec.topics if spec.start is not None}
+    return lambda topic: starts.get(topic, start)
+
+
+def _flow_limits(settings: Settings) -> FlowLimits:
+    return FlowLimits(
+        settings.backlog_records_max,
+        settings.backlog_bytes_max,
+        settings.consume_records_max,
+        settings.parked_records_max,
+        settings.parked_bytes_max,
+    )
 
 
 def _pace(spec: HandlerSpec) -> Pace | None:

@@ -23,32 +23,27 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
     from confluent_kafka.admin import AdminClient
 
-    from ehkafka.endpoint import Endpoint
-    from ehkafka.intake.context import IntakeContext
-    from ehkafka.settings import Settings
+    from ehkafka.intake.owned import OwnedPartitions
+    from ehkafka.run.options import AppOptions
     from ehkafka.telemetry.bus import EventBus
 
 
 class LogIdentity:
     """Whose logs a run reads. `asker` is for others who have to know, such as the mirror's start."""
 
-    def __init__(
-        self, endpoint: Endpoint, settings: Settings, bus: EventBus, on_death: Callable[[BaseException], None]
-    ) -> None:
-        self._endpoint = endpoint
-        self._settings = settings
+    def __init__(self, app: AppOptions, bus: EventBus, on_death: Callable[[BaseException], None]) -> None:
+        self._endpoint = app.endpoint
+        self._settings = app.settings
         self._bus = bus
         # The embedded broker never answers.
-        ids = TopicIds(None if endpoint.kind == "embedded" else self._open_admin)
+        ids = TopicIds(None if app.endpoint.kind == "embedded" else self._open_admin)
         self.asker = LogAsker(ids, self.open_consumer, on_death)
         self._watch: LogWatch | None = None
 
-    def attach(self, context: IntakeContext) -> None:
-        """Connect with the poll thread's parts, before there is a poll thread."""
-        watch = self._watch = context.log_watch = LogWatch(
-            OwnedLogs(context.owned), self.asker, context.clock
-        )
-        context.positions.disproved = watch.disproved
+    def watch(self, owned: OwnedPartitions, clock: Callable[[], float]) -> LogWatch:
+        """Return the watch over the logs of what a run owns. Once, before there is a poll thread."""
+        self._watch = LogWatch(OwnedLogs(owned), self.asker, clock)
+        return self._watch
 
     def use(self, properties: Mapping[str, Any]) -> None:
         """Take the properties of the run's consumer, before there is a poll thread."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.checkpoints.layout import Layout, namespace_of
 from ehkafka.checkpoints.mirror.mirror import Mirror
@@ -20,16 +20,15 @@ from ehkafka.progress.read_back import ReadBack
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from ehkafka.checkpoints.checkpoint import MirrorState
-    from ehkafka.checkpoints.store_mirror import MirrorChoice
-    from ehkafka.endpoint import Endpoint
-    from ehkafka.intake.context import IntakeContext
+    from ehkafka.positions.finder import Evidence
+    from ehkafka.progress.committer import Committer
     from ehkafka.progress.position import Progress
     from ehkafka.records import TopicPartition
     from ehkafka.run.log_identity import LogIdentity
-    from ehkafka.settings import Settings
+    from ehkafka.run.options import AppOptions
     from ehkafka.telemetry.bus import EventBus
 
 # The least that a stop gives the mirror, and the most: a store that is away must not hold up a restart.
@@ -39,36 +38,41 @@ FLUSH_MOST_S = 5.0
 READ_BACK_S = 1.0
 
 
-class Mirroring:
-    """The mirror of one run, or its absence: without `choice` there is only `on_no_group_offsets`."""
+class MirrorParts(NamedTuple):
+    """What a run asks its mirror, and what it tells it; without a mirror, `start` alone knows something."""
 
-    def __init__(
-        self,
-        choice: MirrorChoice | None,
-        endpoint: Endpoint,
-        settings: Settings,
-        topics: Collection[str],
-        bus: EventBus,
-    ) -> None:
+    start: MirrorStart
+    evidence: Evidence = lambda _commits: {}
+    ranges: tuple[MirrorRanges, ...] = ()
+    on_epoch_begin: Callable[[TopicPartition, int, int | None], None] = lambda _partition, _epoch, _at: None
+    on_epoch_end: Callable[[TopicPartition, int], None] = lambda _partition, _epoch: None
+
+
+class Mirroring:
+    """The mirror of one run, or its absence: without one there is only `on_no_group_offsets`."""
+
+    def __init__(self, app: AppOptions, bus: EventBus) -> None:
         """Raise `ConfigurationError` for what cannot be mirrored."""
-        self._endpoint = endpoint
-        self._settings = settings
+        self._settings = app.settings
         self._bus = bus
         self._mirror: Mirror | None = None
         self._read_back: ReadBack | None = None
-        if choice is not None:
-            layout = Layout(choice.namespace or namespace_of(endpoint.name), settings.group)
-            check_topics(layout, topics)
+        if app.mirror is not None:
+            layout = Layout(app.mirror.namespace or namespace_of(app.endpoint.name), app.settings.group)
+            check_topics(layout, app.topics)
             self._mirror = Mirror(
-                choice.open_store(),
+                app.mirror.open_store(),
                 layout,
                 owner=run_name(),
-                interval_s=choice.interval_s,
+                interval_s=app.mirror.interval_s,
                 emit=bus.emit,
             )
 
-    def attach(self, context: IntakeContext, logs: LogIdentity) -> None:
-        """Connect with the poll thread's parts, before there is a poll thread."""
+    def join(self, logs: LogIdentity, committer: Committer) -> MirrorParts:
+        """Have the mirror hear of each acknowledged commit; return what a run asks and tells it.
+
+        Once, before the first commit.
+        """
         mirror, settings = self._mirror, self._settings
         start = MirrorStart(
             settings.on_no_group_offsets,
@@ -77,11 +81,9 @@ class Mirroring:
             mirror=mirror,
             prove=logs.asker.prove,
         )
-        context.positions.without_commit = start.find
-        context.positions.facts_of_copies = start.facts
         if mirror is None:
-            return
-        committer, ranges = context.committer, MirrorRanges(mirror, self._bus.emit)
+            return MirrorParts(start)
+        ranges = MirrorRanges(mirror, self._bus.emit)
         read_back = self._read_back = ReadBack(logs.open_consumer, mirror.metadata_returned)
 
         def on_acknowledged(stored: Mapping[TopicPartition, tuple[int, Progress]]) -> None:
@@ -93,11 +95,7 @@ class Mirroring:
             mirror.assigned(partition, epoch, committed, is_ours=ranges.is_ours(partition))
 
         committer.listen(on_acknowledged)
-        context.owned.saver.is_mirrored = True
-        context.restore.sources.append(ranges)
-        context.positions.evidence = MirrorEvidence(mirror).facts
-        context.on_epoch_begin = on_epoch_begin
-        context.on_epoch_end = mirror.ended
+        return MirrorParts(start, MirrorEvidence(mirror).facts, (ranges,), on_epoch_begin, mirror.ended)
 
     def start(self) -> None:
         """Start the mirror's thread."""

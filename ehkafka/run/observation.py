@@ -17,8 +17,8 @@ def snapshot_of(runtime: Runtime, state: str) -> Snapshot:
     """Return an immutable picture of a run as it is now. Takes microseconds per live lane."""
     throttle, contact = runtime.context.throttle, runtime.context.contact
     return Snapshot(
-        group=runtime.settings.group,
-        endpoint=runtime.endpoint.name,
+        group=runtime.app.settings.group,
+        endpoint=runtime.app.endpoint.name,
         state=state,
         taken_at_s=time.time(),
         uptime_s=time.monotonic() - runtime.started_s,
@@ -41,8 +41,8 @@ def health_of_run(runtime: Runtime, snapshot: Snapshot) -> Health:
     """Return whether all is well with a run, else the reasons."""
     return health_of(
         snapshot,
-        stuck_s=runtime.settings.stuck_s,
-        unreachable_s=runtime.settings.unreachable_s,
+        stuck_s=runtime.app.settings.stuck_s,
+        unreachable_s=runtime.app.settings.unreachable_s,
         poll_silence_s=time.monotonic() - runtime.loop.last_turn_s,
         failure=str(runtime.failure) if runtime.failure is not None else None,
         commit_problem=commit_problem(runtime),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.events import UserCodeFailed
 from ehkafka.handlers.batch import BatchCall, BatchSpec
@@ -25,16 +25,16 @@ from ehkafka.workers.tasks.workers import AsyncioWorkers
 from ehkafka.workers.threads import ThreadWorkers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from ehkafka.events import Event
-    from ehkafka.events.history import History
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.order import KeyReader
     from ehkafka.records import Record
     from ehkafka.recovery.failures import Failures
     from ehkafka.recovery.pending import PendingAnswers
+    from ehkafka.run.options import AppOptions
     from ehkafka.settings import Drain
     from ehkafka.workers.exchange import Exchange
     from ehkafka.workers.protocol import Workers
@@ -63,19 +63,16 @@ class Pool(NamedTuple):
 class Pools:
     """What the pools of one run have in common. Each way to make one raises `ConfigurationError`."""
 
+    app: AppOptions
     emit: Callable[[Event], None]
     worker_died: Callable[[BaseException], None]
     stop_from_child: Callable[[Drain | bool | None, float | None], None]
-    middleware: Sequence[Any]
-    set_up: Callable[[], None] | None
-    tear_down: Callable[[], None] | None
-    history: History | None
 
     def pool(self, spec: HandlerSpec, parts: HandlerParts) -> Pool:
         """Return the handler's workers, none of them started."""
         if spec.is_async and not isinstance(spec, BatchSpec):
             return self._tasks(spec, parts)
-        must_run_in_threads(spec, self.set_up, self.tear_down)
+        must_run_in_threads(spec, self.app.worker_set_up, self.app.worker_tear_down)
         if isinstance(spec, BatchSpec):
             return Pool(self._batches(spec, parts))
         if isinstance(spec.workers, Processes):
@@ -83,7 +80,7 @@ class Pools:
         return self._threads(spec, parts)
 
     def _threads(self, spec: HandlerSpec, parts: HandlerParts) -> Pool:
-        called = (spec, self.middleware, self.history, parts.make_record)
+        called = (spec, self.app.middleware, self.app.history, parts.make_record)
         invoke = make_invoke(*called)
         attempts = None
         if spec.deadline_s is not None:
@@ -95,14 +92,14 @@ class Pools:
             run_chunk = make_run_chunk(*called, parts.keys)
         workers = ThreadWorkers(
             parts.exchange,
-            self._options(spec, parts, self._guarded_tear_down()),
+            self._options(spec, parts, size_of(spec), self._guarded_tear_down()),
             invoke=invoke,
             run_chunk=run_chunk,
         )
         return Pool(workers, attempts)
 
     def _tasks(self, spec: HandlerSpec, parts: HandlerParts) -> Pool:
-        called = (spec, self.middleware, self.history, parts.make_record)
+        called = (spec, self.app.middleware, self.app.history, parts.make_record)
         invoke = make_invoke_async(*called, deadline_s=spec.deadline_s)
         attempts = None
         if spec.deadline_s is not None:
@@ -110,7 +107,7 @@ class Pools:
             invoke = attempts.timed_async(invoke)
         workers = AsyncioWorkers(
             parts.exchange,
-            self._options(spec, parts, self._guarded_loop_tear_down()),
+            self._options(spec, parts, size_of(spec), self._guarded_loop_tear_down()),
             invoke=invoke,
         )
         return Pool(workers, attempts)
@@ -120,58 +117,56 @@ class Pools:
         loop = BatchLoop(spec.name, self.worker_died) if spec.is_async else None
         call = BatchCall(
             spec,
-            self.middleware,
+            self.app.middleware,
             make_record=parts.make_record,
             emit=self.emit,
-            history=self.history,
+            history=self.app.history,
             loop=loop,
         )
         return BatchWorkers(
             parts.exchange,
-            self._options(spec, parts, self._guarded_tear_down()),
+            self._options(spec, parts, size_of(spec), self._guarded_tear_down()),
             call=call,
             emit=self.emit,
             loop=loop,
         )
 
     def _processes(self, spec: HandlerSpec, settings: Processes, parts: HandlerParts) -> ProcessWorkers:
-        middleware = {f"middleware {number}": one for number, one in enumerate(self.middleware, 1)}
+        middleware = {f"middleware {number}": one for number, one in enumerate(self.app.middleware, 1)}
         return ProcessWorkers(
             parts.exchange,
             settings,
-            name=spec.name,
-            call=make_call(spec, self.middleware, parts.make_record),
+            options=self._options(spec, parts, settings.size, self.app.worker_tear_down),
+            call=make_call(spec, self.app.middleware, parts.make_record),
             parts={f"handler {spec.name!r}": spec.function, **middleware},
-            on_failure=parts.failures,
-            on_death=self.worker_died,
             on_tear_down_error=self._tear_down_failed,
             on_stop=self.stop_from_child,
             emit=self.emit,
-            set_up=self.set_up,
-            tear_down=self.tear_down,
-            history=self.history,
+            history=self.app.history,
             deadline_s=spec.deadline_s,
-            one_record_turns=spec.rate_limit is not None,
         )
 
     def _options(
-        self, spec: HandlerSpec, parts: HandlerParts, tear_down: Callable[[], object] | None
+        self,
+        spec: HandlerSpec,
+        parts: HandlerParts,
+        size: int,
+        tear_down: Callable[[], object] | None,
     ) -> PoolOptions:
-        """Return what pools in this process are all given."""
-        assert isinstance(spec.workers, int)  # `Processes` have options of their own
+        """Return what all pools are given."""
         return PoolOptions(
             name=spec.name,
-            size=spec.workers,
+            size=size,
             on_failure=parts.failures,
             on_death=self.worker_died,
-            set_up=self.set_up,
+            set_up=self.app.worker_set_up,
             tear_down=tear_down,
             deferrals=parts.deferrals,
             turn_records_max=TURN_RECORDS_MAX if spec.rate_limit is None else 1,
         )
 
     def _guarded_tear_down(self) -> Callable[[], None] | None:
-        tear_down = self.tear_down
+        tear_down = self.app.worker_tear_down
         if tear_down is None:
             return None
 
@@ -184,7 +179,7 @@ class Pools:
         return guarded
 
     def _guarded_loop_tear_down(self) -> Callable[[], object] | None:
-        tear_down: Callable[[], object] | None = self.tear_down
+        tear_down: Callable[[], object] | None = self.app.worker_tear_down
         if tear_down is None:
             return None
 
@@ -199,3 +194,9 @@ class Pools:
 
     def _tear_down_failed(self, error: BaseException) -> None:
         self.emit(UserCodeFailed.of("on_worker_stop", error))
+
+
+def size_of(spec: HandlerSpec) -> int:
+    """Return how many workers a handler in this process has."""
+    assert isinstance(spec.workers, int)
+    return spec.workers

@@ -14,7 +14,6 @@ from ehkafka.endpoint.broker_errors import missing_topics, unreachable
 from ehkafka.endpoint.client import open_consumer
 from ehkafka.endpoint.client_log import ClientLog
 from ehkafka.endpoint.properties.advice import consumer_advice
-from ehkafka.endpoint.properties.layers import consumer_properties
 from ehkafka.errors import EndpointError
 
 if TYPE_CHECKING:
@@ -22,9 +21,8 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Consumer, KafkaError
 
-    from ehkafka.endpoint import Endpoint
     from ehkafka.events import Event
-    from ehkafka.settings import Settings
+    from ehkafka.run.options import AppOptions
 
 T = TypeVar("T")
 
@@ -35,18 +33,11 @@ SLICE_S = 0.5
 class Reach:
     """One start's way to the broker. `letters` are topics that need to be there as well, to be written to."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        settings: Settings,
-        *,
-        topics: set[str],
-        letters: set[str],
-        emit: Callable[[Event], None],
-    ) -> None:
-        self._endpoint = endpoint
-        self._settings = settings
-        self._topics = topics
+    def __init__(self, app: AppOptions, *, letters: set[str], emit: Callable[[Event], None]) -> None:
+        self._app = app
+        self._endpoint = app.endpoint
+        self._settings = app.settings
+        self._topics = set(app.topics)
         self._letters = letters
         self._emit = emit
         # True while it waits for a token or the broker. Written by the starting thread, read by any.
@@ -56,14 +47,7 @@ class Reach:
 
     def properties(self) -> dict[str, Any]:
         """Return the consumer's, having reported what speaks against them. Raises `ConfigurationError`."""
-        settings = self._settings
-        properties = consumer_properties(
-            self._endpoint,
-            settings.group,
-            settings.consumer,
-            assignor=settings.assignor,
-            instance_id=settings.instance_id,
-        )
+        properties = self._app.consumer_properties()
         for advice in consumer_advice(self._endpoint, properties):
             self._emit(advice)
         return properties

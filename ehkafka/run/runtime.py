@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ehkafka.endpoint.broker_errors import ALL_BROKERS_DOWN
 from ehkafka.endpoint.client import check_client_version
 from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.errors import EhkafkaError, EndpointError, EngineError
 from ehkafka.events import AppStarted, AppStopped, ConnectionProblem, HandlerResized, UserCodeFailed
-from ehkafka.intake.context import PartitionHooks
 from ehkafka.intake.poll_loop import PollLoop
 from ehkafka.intake.watch import ProgressWatch
 from ehkafka.progress.pacing import pace_bound
@@ -33,17 +32,13 @@ from ehkafka.settings import drain_of
 from ehkafka.telemetry.bus import EventBus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from confluent_kafka import Consumer, KafkaError
 
-    from ehkafka.checkpoints.store_mirror import MirrorChoice
-    from ehkafka.endpoint import Endpoint
-    from ehkafka.events import Hook
-    from ehkafka.events.history import History
-    from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.intake.route import Route
-    from ehkafka.settings import Drain, Settings
+    from ehkafka.run.options import AppOptions
+    from ehkafka.settings import Drain
     from ehkafka.workers.attempt_clock import OverdueAttempt
 
 # Letters that are not acknowledged by then belong to records that are redelivered.
@@ -53,25 +48,9 @@ LETTERS_S = 0.5
 class Runtime:
     """Threads and parts of one run. `start` once, then `request_stop` and `wait`."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        settings: Settings,
-        specs: Sequence[HandlerSpec],
-        *,
-        middleware: Sequence[Any] = (),
-        hooks: PartitionHooks | None = None,
-        on_error: Callable[..., Any] | None = None,
-        worker_set_up: Callable[[], None] | None = None,
-        worker_tear_down: Callable[[], None] | None = None,
-        event_hooks: Sequence[Hook] = (),
-        history: History | None = None,
-        mirror: MirrorChoice | None = None,
-    ) -> None:
-        self.settings = settings
-        self.endpoint = endpoint
-        self._on_error = on_error
-        self.bus = EventBus(event_hooks)
+    def __init__(self, app: AppOptions) -> None:
+        self.app = app
+        self.bus = EventBus(app.event_hooks)
         self.started_s = time.monotonic()
         self._lock = threading.Lock()
         # Under the lock: the first fatal error, and the request to stop.
@@ -82,40 +61,29 @@ class Runtime:
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
         assembly = Assembly(
-            endpoint=endpoint,
-            settings=settings,
+            app=app,
             bus=self.bus,
             fail=self.fail,
             worker_died=self._worker_died,
             user_code_failed=self._user_code_failed,
             exit_now=self._exit_now.is_set,
             stop_from_child=self._stop_from_child,
-            middleware=middleware,
-            on_error=on_error,
-            worker_set_up=worker_set_up,
-            worker_tear_down=worker_tear_down,
-            history=history,
         )
-        self._letters = assembly.letters(specs)
-        self._routes = [assembly.route(spec, self._letters) for spec in specs]
-        self.context = assembly.context(specs, hooks or PartitionHooks())
-        topics = {topic for spec in specs for topic in spec.topics}
-        self.mirroring = Mirroring(mirror, endpoint, settings, topics, self.bus)
-        self._logs = LogIdentity(endpoint, settings, self.bus, on_death=self._worker_died)
-        self._logs.attach(self.context)
-        self.mirroring.attach(self.context, self._logs)
-        self._watch = ProgressWatch(self.context, self._routes, settings.stuck_s)
+        self._letters = assembly.letters()
+        self._routes = [assembly.route(spec, self._letters) for spec in app.specs]
+        self._logs = LogIdentity(app, self.bus, on_death=self._worker_died)
+        self.mirroring = Mirroring(app, self.bus)
+        self.context = assembly.context(self._logs, self.mirroring)
+        self._watch = ProgressWatch(self.context, self._routes, app.settings.stuck_s)
         by_topic = {topic: route for route in self._routes for topic in route.topics}
-        self._credential = CredentialWatch(endpoint.credential, self.bus.emit)
+        self._credential = CredentialWatch(app.endpoint.credential, self.bus.emit)
         self._connection = ConnectionErrors(time.monotonic, self._report_connection_error)
         self._stop_hearing_of_tokens: Callable[[], None] = lambda: None
         self.loop = PollLoop(
             self.context, by_topic, on_error=self._on_connection_error, slow_check=self._check_slowly
         )
         self.shutdown = Shutdown(self.context, self.loop, self._routes)
-        self._reach = Reach(
-            endpoint, settings, topics=set(by_topic), letters=self._letters.topics, emit=self.bus.emit
-        )
+        self._reach = Reach(app, letters=self._letters.topics, emit=self.bus.emit)
 
     def start(self, on_reached: Callable[[], object] = lambda: None) -> None:
         """Reach the broker, call `on_reached`, start the workers, subscribe.
@@ -124,8 +92,8 @@ class Runtime:
         """
         check_client_version()
         self.bus.start()
-        if self.endpoint.tokens is not None:
-            self._stop_hearing_of_tokens = self.endpoint.tokens.listen(self.bus.emit)
+        if self.app.endpoint.tokens is not None:
+            self._stop_hearing_of_tokens = self.app.endpoint.tokens.listen(self.bus.emit)
         try:
             consumer = self._open()
             try:
@@ -154,8 +122,8 @@ class Runtime:
 
         What is not said is taken from the settings. Raises `ConfigurationError` for an unknown `drain`.
         """
-        drain = drain_of(self.settings.drain if drain is None else drain)
-        timeout_s = self.settings.stop_s if timeout_s is None else timeout_s
+        drain = drain_of(self.app.settings.drain if drain is None else drain)
+        timeout_s = self.app.settings.stop_s if timeout_s is None else timeout_s
         if self._request is None:
             deadline_s = time.monotonic() + timeout_s
             self._request = StopRequest(reason, drain=drain, timeout_s=timeout_s, deadline_s=deadline_s)
@@ -177,8 +145,8 @@ class Runtime:
         """Tell whether a thread is one of this run's: it must not wait for the run's end."""
         ours = [self.context.hook_threads.owns, self.bus.owns, self._letters.owns, self.mirroring.owns]
         ours += [self._credential.owns, *(route.workers.owns for route in self._routes)]
-        if self.endpoint.tokens is not None:
-            ours.append(self.endpoint.tokens.owns)
+        if self.app.endpoint.tokens is not None:
+            ours.append(self.app.endpoint.tokens.owns)
         return thread is self._thread or any(owns(thread) for owns in ours)
 
     @property
@@ -219,7 +187,7 @@ class Runtime:
         """Yield what is wrong with the connection and with the credential, while it lasts."""
         if self.is_done:
             return
-        tokens = self.endpoint.tokens
+        tokens = self.app.endpoint.tokens
         of_tokens = tokens.problem if tokens else None
         found = (self._connection.problem, self._credential.problem, of_tokens, self.mirroring.problem)
         yield from (problem for problem in found if problem is not None)
@@ -238,8 +206,6 @@ class Runtime:
     def _open(self) -> Consumer:
         properties = self._reach.properties()
         self._logs.use(properties)
-        # A drain that outlives the poll interval would make the group drop this member in mid-revoke.
-        self.context.drain_s = self.settings.drain_used_s(int(properties["max.poll.interval.ms"]))
         take_statistics = self.context.contact.with_statistics(properties)
         return self._reach.open(
             properties,
@@ -253,7 +219,7 @@ class Runtime:
         """Take the group back, before this run is a member of it."""
         topics = [topic for route in self._routes for topic in route.topics]
         start_of = self.context.positions.start_of
-        reset_group(self.endpoint, self.settings, topics, start_of, self.bus.emit)
+        reset_group(self.app.endpoint, self.app.settings, topics, start_of, self.bus.emit)
 
     def _on_client(self, consumer: Consumer, error: KafkaError) -> bool:
         if self._thread is None:
@@ -291,8 +257,8 @@ class Runtime:
             on_revoke=membership.on_revoke,
             on_lost=membership.on_lost,
         )
-        self.bus.emit(AppStarted(self.settings.group, tuple(topics)))
-        if (bound := pace_bound(self.settings, self.context.ledger.pacing)) is not None:
+        self.bus.emit(AppStarted(self.app.settings.group, tuple(topics)))
+        if (bound := pace_bound(self.app.settings, self.context.ledger.pacing)) is not None:
             self.bus.emit(bound)
         self.loop.run(consumer, lambda: self._request is not None)
 
@@ -331,7 +297,7 @@ class Runtime:
         context.contact.check(context.committer.acknowledged, context.throttle.total_s)
         if context.contact.is_newly_unreachable():
             text = (
-                f"no broker of {self.endpoint.name} has answered for {context.contact.silence_s:.0f} s: "
+                f"no broker of {self.app.endpoint.name} has answered for {context.contact.silence_s:.0f} s: "
                 "check that the brokers run and that this host still reaches them"
             )
             self.bus.emit(ConnectionProblem("silence", text, fatal=False))
@@ -346,12 +312,12 @@ class Runtime:
         self._connection.on_error(error)
 
     def _report_connection_error(self, error: KafkaError) -> None:
-        if self._on_error is None:
+        if self.app.on_error is None:
             return
 
         def ask() -> None:
-            assert self._on_error is not None
-            if self._on_error("connection", None, None, error) == STOP:
+            assert self.app.on_error is not None
+            if self.app.on_error("connection", None, None, error) == STOP:
                 self.fail(EndpointError(f"on_error stopped the app: {error.str()}"))
 
         # The user's code may block: not on the poll thread.

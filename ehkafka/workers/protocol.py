@@ -41,7 +41,7 @@ class Failures(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolOptions:
-    """What threads, asyncio tasks and batches are all given: `size` workers for the handler `name`.
+    """What threads, tasks, batches and processes are all given: `size` workers for the handler `name`.
 
     `set_up` and `tear_down` run in each thread, or once on the loop. `deferrals` are the handler's deferred
     records; None: it cannot defer any. `on_death` hears what a worker died of.

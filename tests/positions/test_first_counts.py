@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from ehkafka.positions.finder import COPIES_MAX, PositionFinder
+from ehkafka.positions.finder import COPIES_MAX, Lookups, PositionFinder
 from ehkafka.progress.metadata import LogFacts, encode, moved
 from ehkafka.records import TopicPartition
 
@@ -42,9 +42,9 @@ class Broker:
         return [KafkaPartition(one.topic, one.partition, ends.get(one.offset, MOMENT)) for one in asked]
 
 
-def finder(start: Any = "latest", partitions: int = 8) -> PositionFinder:
+def finder(start: Any = "latest", partitions: int = 8, lookups: Lookups | None = None) -> PositionFinder:
     """Return one of a run that found so many partitions as it began."""
-    found = PositionFinder(lambda _topic: start, emit=lambda _: None, count=lambda *_: None)
+    found = PositionFinder(lambda _topic: start, emit=lambda _: None, count=lambda *_: None, lookups=lookups)
     found.first_counts.begin({"t": partitions})
     return found
 
@@ -126,10 +126,11 @@ def test_copies_say_it_where_the_commits_are_gone() -> None:
         asked.append([one.partition for one in partitions])
         return {one: LogFacts(4, reset="june") for one in partitions if one.partition < 4}
 
-    positions = finder(partitions=32)
-    positions.facts_of_copies = copies
+    mirrored_at: dict[TopicPartition, int] = {}
+    lookups = Lookups(facts_of_copies=copies, without_commit=lambda _partitions: mirrored_at)
+    positions = finder(partitions=32, lookups=lookups)
     assert begins(positions, Broker(), 30)[30].offset == LOG_START
     assert asked == [[30], list(range(COPIES_MAX))]
-    positions.without_commit = lambda _partitions: {TopicPartition("t", 1): 60}
+    mirrored_at[TopicPartition("t", 1)] = 60
     mirrored = begins(positions, Broker(), 1)[1]
     assert (mirrored.offset, mirrored.is_new, mirrored.facts) == (60, False, LogFacts(4, reset="june"))

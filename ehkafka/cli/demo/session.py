@@ -153,7 +153,7 @@ class Session:
             self._feed.allow(self._picture.snapshot)
             self._ended_by = self._end_of_producing()
             self._stop_asked.wait(0 if self._ended_by else CHECK_EVERY_S)
-        self._feed.tell(None)
+        self._feed.send(None)
         asked = int(self._ended_by == "interrupt")
         while not (self._feed.done and self._picture.snapshot.finished_records >= self._feed.stored_records):
             self._stop_asked.clear()

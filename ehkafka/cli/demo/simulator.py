@@ -73,10 +73,10 @@ class Feed:
                 start_new_session=True,  # Ctrl-C is for the demo; it then tells the simulator to stop
             )
         # By the pipe, for an address may come with credentials, and arguments are public.
-        self.tell((plan.endpoint.client_properties(), plan.topic, partitions, plan.records or float("inf")))
-        self.tell([UNREAD_RECORDS_MAX] * partitions)
+        self.send((plan.endpoint.client_properties(), plan.topic, partitions, plan.records or float("inf")))
+        self.send([UNREAD_RECORDS_MAX] * partitions)
 
-    def tell(self, order: object) -> None:
+    def send(self, order: object) -> None:
         """Give limits, or None to ask for no more readings."""
         with contextlib.suppress(ConnectionError):  # it is gone; `listen` says so
             self.pipe.send(order)
@@ -102,7 +102,7 @@ class Feed:
             below = (one.watermark or 0) - self.stored.get(number, range(0)).start
             self._passed[number] = max(self._passed[number], one.received_records, below)
         if self.stored_records - snapshot.finished_records <= UNFINISHED_RECORDS_MAX:
-            self.tell([count + UNREAD_RECORDS_MAX for count in self._passed])
+            self.send([count + UNREAD_RECORDS_MAX for count in self._passed])
 
     @property
     def stored_records(self) -> int:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from ehkafka.spark.engine.app_parts import AppParts
+    from ehkafka.run.options import AppOptions
     from ehkafka.spark.engine.run import SparkRun
 
 _WAIT_S = 0.5
@@ -37,7 +37,7 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 class AnApp(Protocol):
     """What a command needs of an `App`."""
 
-    def _parts_for_spark(self) -> AppParts: ...
+    def _options(self) -> AppOptions: ...
 
     @property
     def run_on_spark(self) -> Callable[..., SparkRun]:
@@ -56,11 +56,11 @@ def run_until_stopped(
     # What is wrong is reported before Spark has started, which takes seconds.
     SparkChoices(**choices)
     check_version()
-    parts = app._parts_for_spark()  # noqa: SLF001 - as `App.run_on_spark`, which does it again
-    check_app(parts)
+    given_app = app._options()  # noqa: SLF001 - as `App.run_on_spark`, which does it again
+    check_app(given_app)
     given = choices.get("source_options") or {}
-    reach_options(parts.endpoint, given, consumer=parts.settings.consumer, advice=ADVICE_FOR_COMMAND)
-    pack(Shipment.of(parts))
+    reach_options(given_app.endpoint, given, consumer=given_app.settings.consumer, advice=ADVICE_FOR_COMMAND)
+    pack(Shipment.of(given_app))
     with session(master, conf) as spark:
         for file in files:
             spark.sparkContext.addPyFile(str(file))

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ehkafka.handlers.spec import HandlerSpec
+    from ehkafka.run.options import AppOptions
     from ehkafka.settings import Settings
-    from ehkafka.spark.engine.app_parts import AppParts
     from ehkafka.spark.source.options import SourceOptions
 
 _PROGRESS_KEPT = "spark.sql.streaming.numRecentProgressUpdates"
@@ -37,14 +37,14 @@ def check_version() -> None:
         )
 
 
-def check_app(parts: AppParts) -> None:
+def check_app(app: AppOptions) -> None:
     """Refuse what cannot run on Spark. Raises `ConfigurationError` that names it and the fix."""
-    if not parts.specs:
+    if not app.specs:
         raise ConfigurationError("The app has no handler; register one with @app.handler('topic').")
-    for spec in parts.specs:
+    for spec in app.specs:
         for reason in _reasons(spec):
             raise ConfigurationError(f"On Spark, handler {spec.name!r}: {reason}")
-    for reason in (*_setting_reasons(parts.settings), *_hook_reasons(parts)):
+    for reason in (*_setting_reasons(app.settings), *_hook_reasons(app)):
         raise ConfigurationError(f"On Spark, {reason}")
 
 
@@ -144,11 +144,11 @@ def _setting_reasons(settings: Settings) -> Iterator[str]:
         )
 
 
-def _hook_reasons(parts: AppParts) -> Iterator[str]:
-    if parts.partition_hooks.on_idle is not None:
+def _hook_reasons(app: AppOptions) -> Iterator[str]:
+    if app.partition_hooks.on_idle is not None:
         yield (
             "on_idle is never called: a batch has records, or there is none. Leave it out, or look at "
             "SparkRun.query.lastProgress."
         )
-    if parts.history is not None:
+    if app.history is not None:
         yield "history= is for tests in one process. Leave it out."

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.records import TopicPartition
-    from ehkafka.spark.engine.app_parts import AppParts
+    from ehkafka.run.options import AppOptions
     from ehkafka.spark.engine.choices import SparkChoices
     from ehkafka.spark.engine.group.group import Claimed
 
@@ -55,21 +55,21 @@ _LOG = logging.getLogger("ehkafka.spark")
 _WAIT_S = 0.1
 
 
-def start_on_spark(parts: AppParts, spark: SparkSession, choices: SparkChoices) -> SparkRun:
+def start_on_spark(app: AppOptions, spark: SparkSession, choices: SparkChoices) -> SparkRun:
     """Start the query and return at once. Raises what is wrong; then nothing runs."""
     check_version()
-    check_app(parts)
+    check_app(app)
     check_session(spark)
     given = dict(choices.source_options or {})
-    options = reach_options(parts.endpoint, given, consumer=parts.settings.consumer) | given
+    options = reach_options(app.endpoint, given, consumer=app.settings.consumer) | given
     # What is wrong with them is reported here, and not by Spark's planning process.
-    source = options_from({**options, "subscribe": ",".join(parts.topics)})
+    source = options_from({**options, "subscribe": ",".join(app.topics)})
     check_source(source)
     source.endpoint.endpoint()
     check_workers_python(spark)  # last: it asks a process
-    packed = pack(Shipment.of(parts), choices.folders)
+    packed = pack(Shipment.of(app), choices.folders)
     with ExitStack() as undo:
-        run = _Start(parts, spark, choices, undo).start(options, packed)
+        run = _Start(app, spark, choices, undo).start(options, packed)
         undo.pop_all()
     return run
 
@@ -82,8 +82,8 @@ def _is_over(context: SparkContext) -> bool:
 class _Start:
     """One start; what it opened is closed by `undo` if it fails."""
 
-    def __init__(self, parts: AppParts, spark: SparkSession, choices: SparkChoices, undo: ExitStack) -> None:
-        self._parts = parts
+    def __init__(self, app: AppOptions, spark: SparkSession, choices: SparkChoices, undo: ExitStack) -> None:
+        self._app = app
         self._spark = spark
         self._choices = choices
         self._undo = undo
@@ -92,18 +92,18 @@ class _Start:
         self._folder = Path(tempfile.mkdtemp(prefix="ehkafka-spark-"))
         self._undo_later(partial(shutil.rmtree, self._folder, ignore_errors=True))
         self._on_stop = ExitStack()
-        self._bus = EventBus(parts.event_hooks)
+        self._bus = EventBus(app.event_hooks)
         self._bus.start()
         self._undo_later(partial(self._bus.close, 1.0))
         self._batches = Batches()
-        self._group = Group(parts, self._bus, self._fail)
-        self._wanted = (parts.endpoint.name, self._group.name, parts.topics, self._group.run)
+        self._group = Group(app, self._bus, self._fail)
+        self._wanted = (app.endpoint.name, self._group.name, app.topics, self._group.run)
         self._follower = Follower(
             self._batches,
             self._group,
             stop_file=self._folder / "stop",
             is_session_over=partial(_is_over, spark.sparkContext),
-            stop_s=parts.settings.stop_s,
+            stop_s=app.settings.stop_s,
             emit=self._bus.emit,
             on_stop=self._on_stop.close,
             on_end=self._end,
@@ -111,7 +111,7 @@ class _Start:
 
     def start(self, options: Mapping[str, str], packed: bytes) -> SparkRun:
         """Reach the broker, say where to begin, run the on_start functions, start the query."""
-        parts, group = self._parts, self._group
+        app, group = self._app, self._group
         self._undo_later(partial(give_back, *self._wanted))  # before: a signal may come in between
         reserve(*self._wanted)
         self._undo_later(partial(group.close, deadline_s=0.0))
@@ -123,17 +123,17 @@ class _Start:
         start_query = self._prepare(packed, {**options, **self._own_options(options, starts)}, checkpoint)
         self._raise_failure()
         self._thread.call(partial(self._follower.begin, start_query))
-        self._bus.emit(AppStarted(parts.settings.group, parts.topics))
+        self._bus.emit(AppStarted(app.settings.group, app.topics))
         self._thread.leave_to(self._follower.run)
         return SparkRun(self._follower)
 
     def _take(self) -> tuple[str, dict[TopicPartition, int]]:
         """Take the group; return Spark's checkpoint, and where the query begins without what is in there."""
-        parts, group, where = self._parts, self._group, self._choices.checkpoint_folder
+        app, group, where = self._app, self._group, self._choices.checkpoint_folder
         if where is None:
             # Its scheme says that it is this machine's: a path alone may be the cluster's.
             return (self._folder / "checkpoint").as_uri(), self._claim(group.begin()).starts
-        identity = Identity(parts.settings.group, parts.topics, parts.endpoint.name)
+        identity = Identity(app.settings.group, app.topics, app.endpoint.name)
         checkpoint = CheckpointFolder(self._spark, where, identity)
         standing = checkpoint.standing()
         if self._choices.new_checkpoint:
@@ -163,10 +163,10 @@ class _Start:
     ) -> dict[str, str]:
         return {
             "tasks": options.get("tasks", str(self._spark.sparkContext.defaultParallelism)),
-            "subscribe": ",".join(self._parts.topics),
+            "subscribe": ",".join(self._app.topics),
             "startingOffsets": encode(starts),
             "maxOffsetsPerTrigger": str(self._choices.max_records_per_batch),
-            "failOnDataLoss": str(self._parts.settings.on_out_of_range == "stop").lower(),
+            "failOnDataLoss": str(self._app.settings.on_out_of_range == "stop").lower(),
         }
 
     def _prepare(
@@ -196,9 +196,9 @@ class _Start:
 
     def _call_on_start(self) -> None:
         """Run the on_start functions; once all have run, the on_stop functions will."""
-        for function in self._parts.on_start:
+        for function in self._app.on_start:
             function()
-        for function in self._parts.on_stop:
+        for function in self._app.on_stop:
             self._on_stop.callback(function)
 
     def _raise_failure(self) -> None:

@@ -162,7 +162,7 @@ class Log:
         for topic in sorted({one.topic for one in partitions}):
             with GroupOffsets(Target(endpoint=endpoint, group=group), topic) as offsets:
                 commits = offsets.commits()
-            counts.on_error(
+            counts.note(
                 {
                     TopicPartition(topic, number): facts_of(offset, metadata)
                     for number, (offset, metadata) in commits.items()

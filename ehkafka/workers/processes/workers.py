@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ehkafka.workers.exchange import Exchange
     from ehkafka.workers.processes.option import Processes
     from ehkafka.workers.processes.pipe import Frame
-    from ehkafka.workers.protocol import Failures
+    from ehkafka.workers.protocol import PoolOptions
 
 # For children that were killed: their threads need a moment to see it.
 LET_GO_S = 1.0
@@ -45,19 +45,14 @@ class ProcessWorkers:
         exchange: Exchange,
         settings: Processes,
         *,
-        name: str,
+        options: PoolOptions,
         call: Any,
         parts: Mapping[str, Any],
-        on_failure: Failures,
-        on_death: Callable[[BaseException], None],
         on_tear_down_error: Callable[[BaseException], None],
         on_stop: Callable[[Any, float | None], None],
         emit: Callable[[Event], None],
-        set_up: Callable[[], Any] | None = None,
-        tear_down: Callable[[], Any] | None = None,
         history: History | None = None,
         deadline_s: float | None = None,
-        one_record_turns: bool = False,
     ) -> None:
         """`call.bind()`, in the child, gives what is called with a message and its attempt.
 
@@ -65,17 +60,17 @@ class ProcessWorkers:
 
         `parts` names what `call` is made of. Raises `ConfigurationError` for what cannot be pickled.
         """
-        self.boot = boot_bytes(call, parts=parts, set_up=set_up, tear_down=tear_down)
+        self.boot = boot_bytes(call, parts=parts, set_up=options.set_up, tear_down=options.tear_down)
         self.exchange = exchange
         self.settings = settings
-        self.name = f"ehkafka-{name}"
-        self.on_failure = on_failure
-        self.on_death = on_death
+        self.name = f"ehkafka-{options.name}"
+        self.on_failure = options.on_failure
+        self.on_death = options.on_death
         self.on_tear_down_error = on_tear_down_error
         self._on_stop = on_stop
         self.history = history
         self.deadline_s = deadline_s
-        self.one_record_turns = one_record_turns
+        self.one_record_turns = options.turn_records_max == 1
         self._emit = emit
         # Set once; `closing` cuts waits short, `is_given_up` says that nobody waits for results any more.
         self.closing = threading.Event()

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from ehkafka.spark.engine.app_parts import AppParts
+    from ehkafka.run.options import AppOptions
 
 KEYS = 7
 
@@ -57,9 +57,9 @@ def make_app(**settings: Any) -> ehkafka.App:
     )
 
 
-def parts_of(app: ehkafka.App) -> AppParts:
+def parts_of(app: ehkafka.App) -> AppOptions:
     """Return what `App.run_on_spark` hands over."""
-    return app._parts_for_spark()
+    return app._options()
 
 
 def log_of(

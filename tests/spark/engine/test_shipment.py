@@ -75,7 +75,7 @@ import ehkafka, shop_of_tests
 from ehkafka.spark.engine.tasks.shipment import Shipment, pack
 app = ehkafka.App(group="g", start="earliest", endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1"))
 app.handler("t")(shop_of_tests.handle)
-sys.stdout.buffer.write(pack(Shipment.of(app._parts_for_spark()), folders=tuple(sys.argv[1:])))
+sys.stdout.buffer.write(pack(Shipment.of(app._options()), folders=tuple(sys.argv[1:])))
 """
     packed = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
     with pytest.raises(ConfigurationError, match=r"cannot import 'shop_of_tests'.*--py-files"):
@@ -99,7 +99,7 @@ import sys, ehkafka, needy_of_tests
 from ehkafka.spark.engine.tasks.shipment import Shipment, pack
 app = ehkafka.App(group="g", start="earliest", endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1"))
 app.handler("t")(needy_of_tests.handle)
-sys.stdout.buffer.write(pack(Shipment.of(app._parts_for_spark()), folders=(sys.argv[1],)))
+sys.stdout.buffer.write(pack(Shipment.of(app._options()), folders=(sys.argv[1],)))
 """
     environment = {**os.environ, "NEEDY": "yes", "PYTHONPATH": str(tmp_path)}
     command = [sys.executable, "-c", code, str(tmp_path)]

@@ -16,6 +16,7 @@ from ehkafka.records import Record, TopicPartition
 from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.processes.option import Processes
 from ehkafka.workers.processes.workers import ProcessWorkers
+from ehkafka.workers.protocol import TURN_RECORDS_MAX, PoolOptions
 from tests.kit.events import Events
 from tests.kit.simulated.message import SimulatedMessage
 from tests.kit.waiting import wait_until, words_of
@@ -47,11 +48,16 @@ class Crew:
         self.workers = ProcessWorkers(
             self.exchange,
             Processes(count, **settings),
-            name="crew",
+            options=PoolOptions(
+                name="crew",
+                size=count,
+                on_failure=self._failed,
+                on_death=self.deaths.append,
+                **{name: options.pop(name) for name in ("set_up", "tear_down") if name in options},
+                turn_records_max=1 if options.pop("one_record_turns", False) else TURN_RECORDS_MAX,
+            ),
             call=HandlerCall(options.pop("function", handlers.handle), middleware, Record),
             parts={},
-            on_failure=self._failed,
-            on_death=self.deaths.append,
             on_tear_down_error=self.torn.append,
             on_stop=lambda drain, timeout_s: self.stops.append((drain, timeout_s)),
             emit=self.events.append,

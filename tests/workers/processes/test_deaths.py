@@ -133,10 +133,12 @@ from tests.kit.simulated.message import SimulatedMessage
 from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.processes.workers import ProcessWorkers
 from ehkafka.workers.processes.option import Processes
+from ehkafka.workers.protocol import PoolOptions
 dispatcher = Dispatcher()
 exchange = Exchange(dispatcher, time.monotonic)
-names = ("on_failure", "on_death", "on_tear_down_error", "on_stop", "emit")
-pool = ProcessWorkers(exchange, Processes(2), name="p", parts={{}}, **dict.fromkeys(names, print),
+names = ("on_tear_down_error", "on_stop", "emit")
+options = PoolOptions(name="p", size=2, on_failure=print, on_death=print)
+pool = ProcessWorkers(exchange, Processes(2), options=options, parts={{}}, **dict.fromkeys(names, print),
     call=HandlerCall(process_handlers.handle, (), Record))
 pool.start()
 dispatcher.receive(dispatcher.assign(TopicPartition("t", 0), 1), [SimulatedMessage("t", 0, 0, b"k", b"wait")],

@@ -19,6 +19,7 @@ from ehkafka.records import Record
 from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.processes.option import Processes
 from ehkafka.workers.processes.workers import ProcessWorkers
+from ehkafka.workers.protocol import PoolOptions
 from tests.kit.simulated.message import SimulatedMessage
 from tests.kit.unstolen import unstolen_s
 
@@ -202,10 +203,10 @@ def test_what_cannot_be_pickled_is_refused_before_anything_starts(what: str) -> 
         ProcessWorkers(
             Exchange(Dispatcher(), time.monotonic),
             Processes(1),
-            name="x",
+            options=PoolOptions(name="x", size=1, on_failure=print, on_death=print),  # type: ignore[arg-type]
             call=None,
             parts={"handler 'x'": thing},
-            **dict.fromkeys(("on_failure", "on_death", "on_tear_down_error", "on_stop", "emit"), print),
+            **dict.fromkeys(("on_tear_down_error", "on_stop", "emit"), print),
         )
 
 

@@ -18,7 +18,6 @@ from ehkafka.checks.target import Target
 from ehkafka.endpoint.client import check_client_version, describe_error
 from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.errors import EndpointError
-from ehkafka.intake.context import PartitionHooks
 from ehkafka.offsets.members import members_of
 from ehkafka.progress.metadata import LogFacts
 from ehkafka.progress.saving import metadata_bytes_max
@@ -27,6 +26,7 @@ from ehkafka.recovery.policy import DeadLetter
 from ehkafka.run.assembly import Assembly
 from ehkafka.run.log_identity import LogIdentity
 from ehkafka.run.mirroring import Mirroring, run_name
+from ehkafka.run.options import AppOptions
 from ehkafka.run.reach import Reach
 from ehkafka.run.resetting import reset_group
 from ehkafka.spark.engine.group.begins import in_new_logs, inside_the_logs, logs_of, offsets_of
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
     from ehkafka.errors import EhkafkaError
-    from ehkafka.spark.engine.app_parts import AppParts
     from ehkafka.spark.engine.group.begins import Logs
     from ehkafka.spark.engine.group.hand_over import Standing
     from ehkafka.telemetry.bus import EventBus
@@ -65,42 +64,34 @@ class Claimed(NamedTuple):
 class Group:
     """One group while Spark handles its records."""
 
-    def __init__(self, parts: AppParts, bus: EventBus, fail: Callable[[EhkafkaError], None]) -> None:
+    def __init__(self, app: AppOptions, bus: EventBus, fail: Callable[[EhkafkaError], None]) -> None:
         """Raise `ConfigurationError` for what cannot work; nothing is opened."""
-        self._parts = parts
+        self._app = app
         self._bus = bus
         self._fail = fail
-        self.name = parts.settings.group
+        self.name = app.settings.group
         # For errors, and in the marks beside its commits.
         self.run = run_name()
+        # Its thread asks at the start alone: a run on Spark tells logs by its offsets.
+        self._identity = LogIdentity(app, bus, on_death=lambda _error: None)
+        self._mirroring = Mirroring(app, bus)
         assembly = Assembly(
-            endpoint=parts.endpoint,
-            settings=parts.settings,
+            # What is the user's own runs in the tasks.
+            app=AppOptions(endpoint=app.endpoint, settings=app.settings, specs=app.specs, mirror=app.mirror),
             bus=bus,
             fail=self._take_fatal,
             worker_died=lambda _error: None,
             user_code_failed=lambda _where, _error: None,
             exit_now=lambda: False,
-            middleware=(),
-            on_error=None,
-            worker_set_up=None,
-            worker_tear_down=None,
-            history=None,
         )
-        assembly.letters(parts.specs)  # refuses letters that go in a circle
-        self._context = assembly.context(parts.specs, PartitionHooks())
-        self._mirroring = Mirroring(parts.mirror, parts.endpoint, parts.settings, parts.topics, bus)
-        # Its thread asks at the start alone: a run on Spark tells logs by its offsets.
-        self._identity = LogIdentity(parts.endpoint, parts.settings, bus, on_death=lambda _error: None)
-        self._identity.attach(self._context)
-        self._context.positions.disproved = Disproof(
-            self._context.positions.disproved, self._identity.open_consumer
+        assembly.letters()  # refuses letters that go in a circle
+        self._context = assembly.context(
+            self._identity,
+            self._mirroring,
+            lambda by_ids: Disproof(by_ids, self._identity.open_consumer),
         )
-        self._mirroring.attach(self._context, self._identity)
-        self._credential = CredentialWatch(parts.endpoint.credential, bus.emit)
-        self._reach = Reach(
-            parts.endpoint, parts.settings, topics=set(parts.topics), letters=_letters(parts), emit=bus.emit
-        )
+        self._credential = CredentialWatch(app.endpoint.credential, bus.emit)
+        self._reach = Reach(app, letters=_letters(app), emit=bus.emit)
         self._consumer: Consumer | None = None
         self._is_open = False
         self._next_credential_check_s = 0.0
@@ -132,8 +123,8 @@ class Group:
 
     def reset(self) -> None:
         """Take the group back to `start`, if the settings ask for it. Raises `GroupInUseError`."""
-        parts, start_of = self._parts, self._context.positions.start_of
-        reset_group(parts.endpoint, parts.settings, parts.topics, start_of, self._bus.emit)
+        app, start_of = self._app, self._context.positions.start_of
+        reset_group(app.endpoint, app.settings, app.topics, start_of, self._bus.emit)
 
     def begin(self, known_topics: Collection[str] = ()) -> dict[TopicPartition, int]:
         """Return where each partition begins: at the group's commit, else the mirror's, else at `start`.
@@ -150,7 +141,7 @@ class Group:
         self.disproved = frozenset(one.partition for one in begins if one.disproved is not None)
         self._facts = {one.partition: one.facts for one in begins}
         asked = [one.partition for one in begins]
-        self._logs = logs_of(self._opened, asked, self._parts.settings.connect_s)
+        self._logs = logs_of(self._opened, asked, self._app.settings.connect_s)
         return offsets_of(begins, self._logs, known_topics)
 
     def begin_over(self, standing: Standing) -> dict[TopicPartition, int]:
@@ -158,7 +149,7 @@ class Group:
 
         Raises `OffsetGapError` by `on_out_of_range`.
         """
-        reasons = self._context.positions.disproved(
+        reasons = self._context.positions.lookups.disproved(
             {
                 one: LogFacts(topic_id=standing.topic_ids.get(one.topic), witness=standing.witnesses.get(one))
                 for one in standing.finished.keys() & self._logs.keys()
@@ -168,9 +159,9 @@ class Group:
 
     def refuse_members(self) -> None:
         """Raise `GroupInUseError` where the broker tells of members; `claim` is the proof."""
-        target = Target(endpoint=self._parts.endpoint, group=self.name)
-        timeout_s = min(MEMBERS_S, self._parts.settings.connect_s)
-        members = members_of(target, self.name, self._parts.topics[0], timeout_s)
+        target = Target(endpoint=self._app.endpoint, group=self.name)
+        timeout_s = min(MEMBERS_S, self._app.settings.connect_s)
+        members = members_of(target, self.name, self._app.topics[0], timeout_s)
         if members:
             named = ", ".join(f"{member.id or member.client} on {member.host}" for member in members[:_NAMED])
             more = f" and {len(members) - _NAMED} more" if len(members) > _NAMED else ""
@@ -189,11 +180,11 @@ class Group:
         mark = Mark(self.run, checkpoint)
         found = [Mark.read(commit.metadata) for commit in self.committed.values()]
         ownership = GroupWatch(mark, [one for one in found if one is not None], self._whose, self._bus.emit)
-        bytes_max = metadata_bytes_max(self._parts.settings, is_event_hubs=self._parts.endpoint.is_event_hubs)
+        bytes_max = metadata_bytes_max(self._app.settings, is_event_hubs=self._app.endpoint.is_event_hubs)
         self._commits = Commits(
             self._context, self._opened, ownership, whose=self._whose, bytes_max=bytes_max
         )
-        connect_s = self._parts.settings.connect_s
+        connect_s = self._app.settings.connect_s
         keeps_marks = self._commits.take(starts, self.committed, connect_s, facts=self._facts)
         return Claimed(starts, keeps_marks)
 
@@ -234,16 +225,16 @@ class Group:
 
     @property
     def _whose(self) -> str:
-        return f"The group {self.name!r} on {self._parts.endpoint.name}"
+        return f"The group {self.name!r} on {self._app.endpoint.name}"
 
     def _partitions(self) -> list[TopicPartition]:
         try:
-            known = self._opened.list_topics(timeout=self._parts.settings.connect_s).topics
+            known = self._opened.list_topics(timeout=self._app.settings.connect_s).topics
         except KafkaException as error:
             raise EndpointError(f"The broker cannot be reached: {describe_error(error.args[0])}") from error
         return [
             TopicPartition(topic, number)
-            for topic in self._parts.topics
+            for topic in self._app.topics
             for number in sorted(known[topic].partitions)
         ]
 
@@ -254,6 +245,6 @@ class Group:
         self._fail(error)
 
 
-def _letters(parts: AppParts) -> set[str]:
-    policies: Iterable[Any] = (spec.on_failure for spec in parts.specs)
+def _letters(app: AppOptions) -> set[str]:
+    policies: Iterable[Any] = (spec.on_failure for spec in app.specs)
     return {one.to for one in policies if isinstance(one, DeadLetter) and isinstance(one.to, str)}

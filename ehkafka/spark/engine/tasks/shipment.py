@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.errors import ConfigurationError, describe
 from ehkafka.intake.context import PartitionHooks
 from ehkafka.recovery.policy import DeadLetter
+from ehkafka.run.options import AppOptions
 from ehkafka.settings import Settings
 from ehkafka.wording import ended
 from ehkafka.workers.processes.option import Processes
@@ -22,8 +23,8 @@ from ehkafka.workers.processes.option import Processes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ehkafka.endpoint import Endpoint
     from ehkafka.handlers.spec import HandlerSpec
-    from ehkafka.spark.engine.app_parts import AppParts
 
 # What of the settings counts where records are handled. None of it may be secret.
 _SETTINGS = (
@@ -46,23 +47,35 @@ class Shipment:
     settings: dict[str, Any]
 
     @classmethod
-    def of(cls, parts: AppParts) -> Shipment:
+    def of(cls, app: AppOptions) -> Shipment:
         """Return what of an app is shipped."""
         return cls(
-            specs=tuple(map(_as_run_in_a_task, parts.specs)),
-            middleware=parts.middleware,
+            specs=tuple(map(_as_run_in_a_task, app.specs)),
+            middleware=app.middleware,
             partition_hooks=PartitionHooks(
-                on_assigned=parts.partition_hooks.on_assigned, on_revoked=parts.partition_hooks.on_revoked
+                on_assigned=app.partition_hooks.on_assigned, on_revoked=app.partition_hooks.on_revoked
             ),
-            on_error=parts.on_error,
-            worker_set_up=parts.worker_set_up,
-            worker_tear_down=parts.worker_tear_down,
-            settings={name: getattr(parts.settings, name) for name in _SETTINGS},
+            on_error=app.on_error,
+            worker_set_up=app.worker_set_up,
+            worker_tear_down=app.worker_tear_down,
+            settings={name: getattr(app.settings, name) for name in _SETTINGS},
         )
 
     def as_settings(self) -> Settings:
         """Return the settings as the parts of a run take them."""
         return Settings(start="earliest", **self.settings)
+
+    def options(self, endpoint: Endpoint) -> AppOptions:
+        """Return what a task's run is made of."""
+        return AppOptions(
+            endpoint=endpoint,
+            settings=self.as_settings(),
+            specs=self.specs,
+            middleware=self.middleware,
+            on_error=self.on_error,
+            worker_set_up=self.worker_set_up,
+            worker_tear_down=self.worker_tear_down,
+        )
 
     def named_parts(self) -> Iterator[tuple[str, Any]]:
         """Yield what the user wrote, with names for errors."""

@@ -65,23 +65,17 @@ class TaskWork:
         # What of the user's still ran when `run` ended: threads, and records that wait for an answer.
         self.still_running: tuple[str, ...] = ()
         assembly = Assembly(
-            endpoint=endpoint,
-            settings=settings,
+            app=shipment.options(endpoint),
             bus=self._bus,
             fail=self._fail,
             worker_died=lambda error: self._fail(death_of("A worker thread", error)),
             user_code_failed=lambda where, error: self._bus.emit(UserCodeFailed.of(where, error)),
             exit_now=lambda: False,
-            middleware=shipment.middleware,
-            on_error=shipment.on_error,
-            worker_set_up=shipment.worker_set_up,
-            worker_tear_down=shipment.worker_tear_down,
-            history=None,
             stop_words=_STOP_WORDS,
         )
         topics = {piece.topic for piece in pieces}
         specs = [spec for spec in shipment.specs if topics & set(spec.topics)]
-        self._letters = assembly.letters(shipment.specs)
+        self._letters = assembly.letters()
         self._routes = [assembly.route(spec, self._letters) for spec in specs]
         self._ages = _age_limits(shipment, self._bus)
         by_topic = {topic: route for route in self._routes for topic in route.topics}

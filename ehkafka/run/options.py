@@ -1,0 +1,58 @@
+"""What an app was given: its endpoint, settings, handlers and hooks, as one frozen value.
+
+`App` makes it from its decorators when it starts; the runtime, its parts and the engine on Spark read it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.endpoint.properties.layers import consumer_properties
+from ehkafka.intake.context import PartitionHooks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.checkpoints.store_mirror import MirrorChoice
+    from ehkafka.endpoint import Endpoint
+    from ehkafka.events import Hook
+    from ehkafka.events.history import History
+    from ehkafka.handlers.spec import HandlerSpec
+    from ehkafka.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppOptions:
+    """One app. On Spark `on_start` and `on_stop` run on the driver, all other functions on executors."""
+
+    endpoint: Endpoint
+    settings: Settings
+    specs: tuple[HandlerSpec, ...]
+    # Outermost first.
+    middleware: tuple[Any, ...] = ()
+    partition_hooks: PartitionHooks = field(default_factory=PartitionHooks)
+    on_error: Callable[..., Any] | None = None
+    on_start: tuple[Callable[[], Any], ...] = ()
+    on_stop: tuple[Callable[[], Any], ...] = ()
+    worker_set_up: Callable[[], None] | None = None
+    worker_tear_down: Callable[[], None] | None = None
+    event_hooks: tuple[Hook, ...] = ()
+    history: History | None = None
+    mirror: MirrorChoice | None = None
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics of all handlers, sorted."""
+        return tuple(sorted({topic for spec in self.specs for topic in spec.topics}))
+
+    def consumer_properties(self) -> dict[str, Any]:
+        """Return librdkafka's for the run's consumer, with the key of this moment."""
+        settings = self.settings
+        return consumer_properties(
+            self.endpoint,
+            settings.group,
+            settings.consumer,
+            assignor=settings.assignor,
+            instance_id=settings.instance_id,
+        )
