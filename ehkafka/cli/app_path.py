@@ -49,7 +49,7 @@ def _search_first_in(folder: Path) -> None:
 
 def _from_file(file: Path) -> ModuleType:
     if not file.is_file():
-        raise ConfigurationError(f"There is not a file {file} in {Path.cwd()}. {FORMS}")
+        raise ConfigurationError(f"There is no file {file} in {Path.cwd()}. {FORMS}")
     if not file.stem.isidentifier():
         raise ConfigurationError(f"{file} cannot be imported: {file.stem!r} is not a module name. Rename it.")
     _search_first_in(file.resolve().parent)

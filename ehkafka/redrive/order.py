@@ -30,7 +30,7 @@ AHEAD_BYTES_MAX = 8 * 1024 * 1024
 
 
 class MergedLetters:
-    """Takes letters partition by partition and gives them back in one order."""
+    """Takes letters partition by partition and returns them in one order."""
 
     def __init__(self, partitions: Iterable[int]) -> None:
         """`partitions` are those from which something is still to come."""

@@ -50,7 +50,7 @@ class CheckpointFolder:
     def list_blobs(self, prefix: str) -> Iterator[StoredBlob]:
         """Yield the files; links are not followed out of the folder."""
         if not self._folder.is_dir():
-            raise StoreMissingError(f"There is not a folder {self.name}. Correct the path.")
+            raise StoreMissingError(f"There is no folder {self.name}. Correct the path.")
         for path in sorted(self._files()):
             name = path.relative_to(self._folder).as_posix()
             is_own = path.name == LOCK or path.name.startswith(UNFINISHED)

@@ -50,7 +50,7 @@ def read_file(path: Path, *, unasked: bool = False) -> Layer:
 def _layer(path: Path, tables: dict[str, Any]) -> Layer:
     for name in tables:
         if name not in _TABLES:
-            raise ConfigurationError(ended(f"{path}: there is not a table [{name}]{close_to(name, _TABLES)}"))
+            raise ConfigurationError(ended(f"{path}: there is no table [{name}]{close_to(name, _TABLES)}"))
     for name in _TABLES:
         if not isinstance(tables.setdefault(name, {}), dict):
             raise ConfigurationError(f"{path}: {name} is not a table; write [{name}].")
@@ -109,7 +109,7 @@ def _app_settings(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
             raise ConfigurationError(f"{path}: app.consumer is not a setting; write a table [consumer].")
         if name not in TYPES:
             raise ConfigurationError(
-                ended(f"{path}: there is not a setting app.{name}{close_to(name, TYPES)}")
+                ended(f"{path}: there is no setting app.{name}{close_to(name, TYPES)}")
             )
     return {name: checked(name, value, f"{path}: app.{name}", is_text=False) for name, value in table.items()}
 
@@ -119,7 +119,7 @@ def _endpoint_settings(path: Path, table: Mapping[str, Any]) -> dict[str, str]:
         if name not in ENDPOINT_KEYS:
             known = (*ENDPOINT_KEYS, "properties")
             close = close_to(name, known)
-            raise ConfigurationError(ended(f"{path}: there is not a setting endpoint.{name}{close}"))
+            raise ConfigurationError(ended(f"{path}: there is no setting endpoint.{name}{close}"))
         if not isinstance(value, str) or not value:
             raise ConfigurationError(f"{path}: endpoint.{name} must be text, and not empty.")
     return dict(table)

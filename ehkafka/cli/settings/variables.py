@@ -106,7 +106,7 @@ def read_flags(assignments: Iterable[str]) -> Layer:
             continue
         if name not in TYPES:
             raise ConfigurationError(
-                ended(f"--set: there is not a setting {_named(name)}{close_to(name, TYPES)}")
+                ended(f"--set: there is no setting {_named(name)}{close_to(name, TYPES)}")
             )
         layer.settings[name] = checked(name, text, f"--set {name}", is_text=True)
         layer.origins[name] = f"--set {name}"
