@@ -1,6 +1,6 @@
 """One contract for every kind of worker: the same promises, whoever executes the handler.
 
-The handlers are reported what to do by their records and share only files with the test, so that a kind which
+The handlers learn what to do from their records and share only files with the test, so that a kind which
 runs them in another process needs nothing but a line in `KINDS`.
 """
 
