@@ -40,7 +40,7 @@ def read_file(path: Path, *, unasked: bool = False) -> Layer:
     try:
         layer = _layer(path, _tables(path, content))
     except RecursionError:
-        raise ConfigurationError(f"{path}: its tables are nested too deeply for a settings file.") from None
+        raise ConfigurationError(f"{path} is not a settings file: tables are nested too deeply.") from None
     if unasked:
         check_unasked(path, layer)
     _warn_of_secrets(path, layer, mode)
