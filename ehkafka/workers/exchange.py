@@ -8,7 +8,7 @@ worker, or by the holder at that moment, or at the poll thread's next look.
 A worker that finds nothing publishes its gate, looks once more, then sleeps on the gate. Handlers of a
 few microseconds gain nothing from a second thread under the GIL and lose much to the fight for it, so
 who is woken depends on their cost: slow ones let every worker that takes work wake one more; quick ones
-are run by one worker, the *runner*, and the others step back. A runner that is held up by a slow record is
+are run by one worker, the *quick worker*; the others step back. Held up by a slow record it is
 replaced by the poll thread when no record finished between two looks.
 """
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # Handlers cheaper than this run one after another on one thread faster than on two: with 16 workers awake and
 # a handler of a microsecond the fight for the interpreter's lock cost four fifths (70 k/s against 390 k/s).
 QUICK_S = 20e-6
-# A runner that finished nothing for so long while lanes are ready is taken to be held up. Longer than the
+# A quick worker that finished nothing for so long while lanes are ready counts as held up. Longer than the
 # poll thread itself keeps the GIL for a batch.
 PATIENCE_S = 3e-3
 # Records over which the mean time of one is taken.
@@ -72,8 +72,8 @@ class Exchange:
         # pops one must release it.
         self._idle_gates: deque[Gate] = deque()
         # The gate of the worker that runs quick handlers. A worker sets its own and clears it before it
-        # sleeps; the poll thread clears it when the runner is held up. Two at once do no harm for long.
-        self._runner: threading.Lock | None = None
+        # sleeps; the poll thread clears it when that one is held up. Two at once do no harm for long.
+        self._quick_worker: threading.Lock | None = None
         # Whether the dispatcher's chunks run, and how far the last look found which chunk: the chunk, when it
         # was first seen and how far, when it was last seen to move and how far. Poll thread only.
         self._mode = ExpressMode()
@@ -229,7 +229,7 @@ class Exchange:
         if stuck or slow:
             self.note_chunk(now_s - first_s, started - first + 1)
             self.end_early(chunk)
-            self._runner = None
+            self._quick_worker = None
             self._chunk_seen = (None, 0.0, 0, 0.0, 0)
         elif started != last:
             self._chunk_seen = (chunk, first_s, first, now_s, started)
@@ -246,11 +246,11 @@ class Exchange:
             self._watch_chunk(chunk)
         if not self.dispatcher.ready or not (self._pace is None or self._pace.is_open):
             return chunk is not None
-        if self.cost_s >= QUICK_S or self._runner is None:
+        if self.cost_s >= QUICK_S or self._quick_worker is None:
             self.wake_one()
             return chunk is not None or bool(self._idle_gates)
         if not self._progressed():
-            self._runner = None  # held up: whoever wakes takes over
+            self._quick_worker = None  # held up: whoever wakes takes over
             self.wake_one()
         return True
 
@@ -266,17 +266,17 @@ class Exchange:
         return done != finished
 
     def steps_back(self, gate: threading.Lock) -> bool:
-        """Tell a worker, by its gate, to leave the work to the runner; without one it becomes it."""
+        """Tell a worker, by its gate, to leave the work to the quick worker; without one it becomes it."""
         if self.cost_s >= QUICK_S:
             return False
-        if self._runner is None:
-            self._runner = gate
-        return self._runner is not gate
+        if self._quick_worker is None:
+            self._quick_worker = gate
+        return self._quick_worker is not gate
 
     def sleep(self, gate: threading.Lock) -> None:
         """Sleep until woken, unless work came meanwhile. `gate` is the worker's own, locked."""
-        if self._runner is gate:
-            self._runner = None
+        if self._quick_worker is gate:
+            self._quick_worker = None
         if self.publish(gate):
             gate.acquire()
 
@@ -287,11 +287,11 @@ class Exchange:
         """
         self._idle_gates.append(gate)
         # Published first, looked after: work that came before is seen here, work that comes later wakes.
-        # A runner gives the role up before it looks, so of two that go to sleep the later one sees both.
-        left_to_runner = self.cost_s < QUICK_S and self._runner is not None
+        # A quick worker gives that up before it looks, so of two that go to sleep the later one sees both.
+        left_to_quick_worker = self.cost_s < QUICK_S and self._quick_worker is not None
         # What the rate limit keeps ready is no work yet: the poll thread wakes somebody when it is.
         ready = self.dispatcher.ready and (self._pace is None or self._pace.is_open)
-        if self.closed or ((ready or self.returned) and not left_to_runner):
+        if self.closed or ((ready or self.returned) and not left_to_quick_worker):
             try:
                 self._idle_gates.remove(gate)
             except ValueError:
@@ -314,9 +314,9 @@ class Exchange:
         self.wake_all()
 
     def retire(self, gate: threading.Lock) -> None:
-        """Let a worker leave for good: it may be the runner, or may have been woken for what is ready now."""
-        if self._runner is gate:
-            self._runner = None
+        """Let a worker leave for good: it may be the quick worker, or woken for what is ready now."""
+        if self._quick_worker is gate:
+            self._quick_worker = None
         self.wake_one()
 
     def _wake_one(self) -> bool:

@@ -36,6 +36,7 @@ REPLACED = {
     r"letter_?box": "LetterSender",
     r"(?-i:way_in)(?![a-z])": "reach",
     r"left_behind": "returned",
+    r"(?<![a-z])_runner(?![a-z])": "_quick_worker",
     r"(?<!\w)_?said\(": "describe",
     r"members\.(?:turns|guarded|parts|choices|telling|asks)(?![a-z])": "access, callbacks, members, …",
 }
@@ -69,7 +70,8 @@ def _sources() -> list[Path]:
     found = [path for room in ROOMS for path in (ROOT / room).rglob("*")]
     found += [ROOT / "README.md", ROOT / "DESIGN.md"]
     found.remove(Path(__file__))
-    return [path for path in found if path.suffix in {".py", ".md", ".toml", ".html"} and path.is_file()]
+    kinds = {".py", ".md", ".toml", ".html", ".js"}
+    return [path for path in found if path.suffix in kinds and path.is_file()]
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

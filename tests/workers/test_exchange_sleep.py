@@ -97,15 +97,15 @@ def test_mutant_a_worker_falls_asleep_without_a_second_look(mutate: Callable[...
     mutate(
         Exchange,
         "publish",
-        "if self.closed or ((ready or self.returned) and not left_to_runner):",
+        "if self.closed or ((ready or self.returned) and not left_to_quick_worker):",
         "if self.closed:",
     )
     assert falls_asleep_on_work(quick=quick)
 
 
-def test_mutant_a_runner_keeps_its_role_while_it_falls_asleep(mutate: Callable[..., None]) -> None:
-    """A worker that leaves the work to a runner which is itself, asleep, leaves it to nobody."""
-    mutate(Exchange, "sleep", "if self._runner is gate:", "if False:")
+def test_mutant_a_quick_worker_keeps_its_role_while_it_falls_asleep(mutate: Callable[..., None]) -> None:
+    """A worker that leaves the work to a quick worker which is itself, asleep, leaves it to nobody."""
+    mutate(Exchange, "sleep", "if self._quick_worker is gate:", "if False:")
     dispatcher = Dispatcher()
     exchange = Exchange(dispatcher, time.monotonic)
     exchange.cost_s = QUICK_S / 4

@@ -292,8 +292,8 @@ def test_mutant_a_chunk_is_ended_before_its_first_record(
 def test_mutant_nobody_is_woken_for_what_was_taken(
     pool: Callable[..., Any], mutate: Callable[..., None]
 ) -> None:
-    """The runner is the one that is held up: without a new one the rest waits behind the slow record."""
-    mutate(Exchange, "_watch_chunk", "self._runner = None", "pass")
+    """The quick worker is held up: without a new one the rest waits behind the slow record."""
+    mutate(Exchange, "_watch_chunk", "self._quick_worker = None", "pass")
     assert is_stolen(pool, begun=True) == (True, False)
 
 

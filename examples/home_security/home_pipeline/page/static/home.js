@@ -79,7 +79,7 @@ function state(answer) {
 
 function show(answer) {
   latest = answer;
-  notice(answer.trouble);
+  notice(answer.problem);
   freshness(answer);
   at("nothing").hidden = answer.kinds.length > 0 || !answer.as_of_s;
   state(answer);

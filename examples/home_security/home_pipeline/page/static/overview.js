@@ -85,7 +85,7 @@ function whole(answer) {
 
 function show(answer) {
   latest = whole(answer);
-  notice(answer.trouble);
+  notice(answer.problem);
   freshness(answer);
   tiles(answer);
   legend(answer);

@@ -57,8 +57,8 @@ export function repeat(ask, show) {
 }
 
 export function notice(text) {
-  at("trouble").hidden = !text;
-  at("trouble").textContent = text || "";
+  at("problem").hidden = !text;
+  at("problem").textContent = text || "";
 }
 
 export function freshness(answer) {

@@ -33,7 +33,7 @@ class Bench:
         self.workers = ThreadWorkers(
             self.exchange,
             PoolOptions(
-                name="runner",
+                name="quick",
                 size=workers,
                 on_failure=lambda lane, error: pytest.fail(f"{lane.key!r}: {error}"),
                 on_death=lambda error: pytest.fail(f"a worker died: {error!r}"),
@@ -79,7 +79,7 @@ def bench() -> Any:
     made.close()
 
 
-def test_a_runner_that_blocks_is_replaced(bench: Bench) -> None:
+def test_a_quick_worker_that_blocks_is_replaced(bench: Bench) -> None:
     """Quick handlers, one record blocks its worker: the others finish all the rest."""
     bench.receive(b"slow", *(b"k%d" % n for n in range(500)))
     bench.watch_until(500)
@@ -98,7 +98,7 @@ def test_all_but_one_blocked_still_leaves_one_to_work(bench: Bench) -> None:
 
 
 def test_quick_handlers_are_run_by_few_workers(bench: Bench) -> None:
-    """While nothing blocks, the runner does nearly all: the others would only fight for the GIL."""
+    """While nothing blocks, the quick worker does nearly all: the others would only fight for the GIL."""
     for number in range(50):
         bench.receive(*(b"k%d-%d" % (number, n) for n in range(100)))
         bench.watch_until(100 * (number + 1))
