@@ -30,6 +30,7 @@ pytestmark = pytest.mark.timeout(900)
 # For so long a handler that hangs notes that it runs: longer than anything else in a test takes.
 HANGS_S = 200.0
 BEAT_S = 0.01
+REFUSED_AFTER_S = 3.0
 TASKS_END_S = 60.0
 
 
@@ -88,16 +89,19 @@ def test_a_task_that_is_tried_again_meets_no_call_of_the_attempt_before(
     spark: SparkSession, broker: EmbeddedBroker, app_at: Any, journal: Any, tmp_path: Path
 ) -> None:
     """Spark tries a task again whose broker refused; what its first attempt left running has ended."""
-    # Two answers of the broker: the first one's record hangs, the second one is an error.
+    # The driver reads a record, then the task the first one, which hangs when the refusal comes.
     broker.produce("u", [(b"k", b"0")])
     broker.produce("u", [(b"k", b"1")])
-    broker.fail_next(ApiKey.FETCH, 0, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    broker.delay_next(ApiKey.FETCH, 0.0, times=2)
+    broker.delay_next(ApiKey.FETCH, REFUSED_AFTER_S, code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
     app = app_at(stop_s=0.2)
     app.handler("u")(_hanging_once(journal.note, tmp_path / "first"))
     run = app.run_on_spark(spark, available_now=True)
     assert run.wait(400)
     assert run.counts["finished"] == 2
     assert {line[2] for line in journal.lines() if line[0] == "hangs"} == {"0"}
+    again = [line[2] for line in journal.lines() if line[0] == "later"]
+    assert again[0] == "0", "the task was not tried again"
     _assert_apart(journal)
 
 
