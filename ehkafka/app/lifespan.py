@@ -33,13 +33,13 @@ async def start_unless_cancelled(start: Callable[[], None], stop: Callable[[], N
         await asyncio.shield(starting)
     except asyncio.CancelledError:
         cancelled.set()
-        starting.add_done_callback(_check_at)
+        starting.add_done_callback(_retrieve_error)
         await asyncio.wait([starting])
         await asyncio.to_thread(stop)  # once more: the cancellation may have come just after the start
         raise
 
 
-def _check_at(done: asyncio.Future[None]) -> None:
+def _retrieve_error(done: asyncio.Future[None]) -> None:
     # What a cancelled start raised is nobody's to handle; asyncio would complain of it at some later time.
     if not done.cancelled():
         done.exception()

@@ -209,7 +209,7 @@ def _reader(value: Any) -> Callable[[], Secret]:
         path = Path(value)
         return lambda: Secret(_contents(path))
     if callable(value):
-        return lambda: Secret(_reported(value))
+        return lambda: Secret(_called(value))
     raise ConfigurationError(
         "BlobMirror.connection_string: give the string, the Path of a file that holds it, or a callable that "
         f"returns it, not {type(value).__name__}."
@@ -226,7 +226,7 @@ def _contents(path: Path) -> str:
         ) from None
 
 
-def _reported(value: Callable[[], str]) -> str:
+def _called(value: Callable[[], str]) -> str:
     try:
         text = value()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What a program wants to be committed: its arguments, or what it has been given, as an `CommitRequest`.
+"""What a program wants to be committed: its arguments, or what it has been given, as a `CommitRequest`.
 
 Says None where the arguments are none that it understands: confluent-kafka then says what is wrong with
 them. Any thread.

@@ -36,7 +36,7 @@ class CarriedFacts:
         # The last record that was returned of a log that is gone.
         self._stale: dict[TopicPartition, WitnessRecord | None] = {}
         # The broker takes metadata. Any thread.
-        self._is_readable = True
+        self._takes_metadata = True
 
     def begun(self, partitions: Iterable[TopicPartition]) -> None:
         """Begin an epoch, in which nothing is known yet."""
@@ -87,8 +87,8 @@ class CarriedFacts:
 
     def refused(self) -> bool:
         """The broker found a commit's metadata too long: say nothing any more; False: nothing was said."""
-        was_readable, self._is_readable = self._is_readable, False
-        return was_readable
+        was_taken, self._takes_metadata = self._takes_metadata, False
+        return was_taken
 
     def dressed(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
         """Return positions with what their commits say; what the program has given itself stays."""
@@ -105,7 +105,9 @@ class CarriedFacts:
         if facts.witness is not None and facts.witness[0] >= position.next_offset:
             facts = facts._replace(witness=None)
         text = (
-            encode(position.next_offset, facts, (), None, _TEXT_BYTES_MAX).text if self._is_readable else None
+            encode(position.next_offset, facts, (), None, _TEXT_BYTES_MAX).text
+            if self._takes_metadata
+            else None
         )
         return position._replace(metadata=text, facts=facts)
 
@@ -136,5 +138,5 @@ def without_metadata(partition: KafkaPartition) -> KafkaPartition:
 
 
 def _is_ours(partition: KafkaPartition) -> bool:
-    shown = partition.metadata
-    return bool(shown) and not isinstance(decode(shown or "", partition.offset), Unusable)
+    text = partition.metadata
+    return bool(text) and not isinstance(decode(text or "", partition.offset), Unusable)

@@ -1,4 +1,4 @@
-"""Where the drop-in does something else than confluent-kafka: the catalogue, and who has been reported.
+"""Where the drop-in does something else than confluent-kafka: the catalogue, and which were logged.
 
 Values, and one set per consumer. Each deviation is logged once, when it first matters; each has a name under
 which `Consumer(as_confluent=…)` switches it off.
@@ -41,7 +41,7 @@ DEVIATIONS: Mapping[Deviation, str] = MappingProxyType(
 
 
 class Deviating:
-    """Which deviations one consumer has, and which of them were reported."""
+    """Which deviations one consumer has, and which of them were logged."""
 
     def __init__(self, as_confluent: Collection[Deviation], emit: Callable[[Event], None]) -> None:
         known = get_args(Deviation)

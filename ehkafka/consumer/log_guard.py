@@ -1,4 +1,4 @@
-"""Sees to it that a drop-in's positions belong to the logs that it reads: one topic, recreated, is reported.
+"""Sees to it that a drop-in's positions belong to the logs that it reads: a recreated topic is reported.
 
 librdkafka goes on in the middle of a topic that was deleted and recreated under its name. confluent-kafka's
 contract stays: the program hears of it by the log, and its position stays where it is. Where the program has

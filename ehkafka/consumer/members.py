@@ -139,7 +139,7 @@ class Members:
         spacing_s = COMMIT_INTERVAL_S_MIN if self.is_event_hubs else 0.0
         ledger = CommitLedger(CommitPacing(spacing_s, spacing_s=spacing_s))
         committer = Committer(
-            ledger, clock=time.monotonic, emit=self.log_lines.emit, fatal=lambda _reported_by_the_answer: None
+            ledger, clock=time.monotonic, emit=self.log_lines.emit, fatal=lambda _is_in_the_answer: None
         )
         self.log_guard.use(self.properties)
         self.anew = Anew(bare, self, begin_anew)
@@ -222,7 +222,7 @@ class Members:
         on_commit = result.get("on_commit")
         self.on_commit = on_commit if callable(on_commit) else None
         if self.deviating.has("coalescing") and ("on_commit" not in result or callable(on_commit)):
-            result["on_commit"] = self._on_error
+            result["on_commit"] = self._on_answer
         if self.deviating.has("callbacks"):
             for name in _CALLBACKS:
                 if callable(result.get(name)):
@@ -232,7 +232,7 @@ class Members:
             result["error_cb"] = _overheard(self.log_guard.hears, result["error_cb"])
         return result
 
-    def _on_error(self, error: KafkaError | None, partitions: list[Any]) -> None:
+    def _on_answer(self, error: KafkaError | None, partitions: list[Any]) -> None:
         """Take librdkafka's answer to an asynchronous commit, inside `poll`, `consume` or `close`."""
         commits = self.commits
         assert commits is not None

@@ -1,6 +1,6 @@
 """The mirror of one drop-in consumer, or its absence.
 
-Reported of what the broker acknowledged, by whoever sent the commit; asked at an assignment, by the polling
+Hears from whoever sent the commit what the broker acknowledged; is asked at an assignment, by the polling
 thread, where partitions begin that the group has no commit for. The same rooms as an app's.
 """
 

@@ -46,13 +46,13 @@ class Passed:
         try:
             if not access.is_sending:
                 for partition in partitions:
-                    self._check_at(partition, returned)
+                    self._raise_to_client(partition, returned)
         finally:
             access.poller = before
             if before is None and access.waiting_threads:
                 access.poll_is_over()
 
-    def _check_at(self, partition: TopicPartition, returned: Returned) -> None:
+    def _raise_to_client(self, partition: TopicPartition, returned: Returned) -> None:
         last = returned.last(partition)
         found = self._positions.beyond(self._consumer, partition, last)
         if found is not None:

@@ -2,6 +2,6 @@
 
 `broker` is the cluster that users see, `mock_cluster` over `mock_api` librdkafka's own that it runs on,
 `topics` reads and writes its records, `requests` and `answers` look at what clients asked and delay what they
-are reported; `shared` is one broker for all who hold an endpoint. A ground room: it knows errors alone, and
+get; `shared` is one broker for all who hold an endpoint. A ground room: it knows errors alone, and
 nothing is loaded before it is asked for.
 """

@@ -42,7 +42,7 @@ _DENIED = {
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 }
 ALL_BROKERS_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001
-# Connection errors that librdkafka keeps trying to fix for as long as it takes; the app is reported.
+# Connection errors that librdkafka keeps trying to fix for as long as it takes; the app hears of them.
 MAY_RECOVER = {
     ALL_BROKERS_DOWN,
     KafkaError._AUTHENTICATION,  # noqa: SLF001

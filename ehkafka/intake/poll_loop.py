@@ -55,7 +55,7 @@ class PollLoop:
         on_error: Callable[[KafkaError], None],
         slow_check: Callable[[], None],
     ) -> None:
-        """`routes` by topic. `on_error` hears of connection errors; `slow_look` runs twice a second."""
+        """`routes` by topic. `on_error` hears of connection errors; `slow_check` runs twice a second."""
         self._context = context
         self._routes = routes
         self._distinct = list({route.name: route for route in routes.values()}.values())

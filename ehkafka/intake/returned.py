@@ -92,8 +92,8 @@ class ReturnedRecords(NamedTuple):
         if committed.metadata is None:
             return since + above
         decoded = decode(committed.metadata, committed.next_offset)
-        reported = count_offsets(decoded.ranges.finished) if isinstance(decoded, CommitMetadata) else 0
-        return max(0, since + above - reported)
+        in_metadata = count_offsets(decoded.ranges.finished) if isinstance(decoded, CommitMetadata) else 0
+        return max(0, since + above - in_metadata)
 
 
 def still_unfinished(owned: Collection[OwnedPartition]) -> ReturnedRecords:

@@ -23,7 +23,7 @@ class ProgressWatch:
         self._context = context
         self._routes = routes
         self._stuck = StuckWatch(routes, stuck_s, self._owned, context.emit, context.clock())
-        # Per partition: what was received at the last look, since when, and whether on_idle was reported.
+        # Per partition: what was received at the last look, since when, and whether on_idle was called.
         self._idle: dict[TopicPartition, tuple[int, float, bool]] = {}
 
     def check(self) -> None:

@@ -113,11 +113,11 @@ class Chunk:
 
 
 def left_in(iterator: Iterator[Any]) -> int:
-    """Return how many items a list's iterator has left: exact in CPython, see `can_report`."""
+    """Return how many items a list's iterator has left: exact in CPython, see `has_exact_iterators`."""
     return operator.length_hint(iterator)
 
 
-def can_report() -> bool:
+def has_exact_iterators() -> bool:
     """Tell whether chunks work on this interpreter: exact iterators, emptied in one step under a lock."""
     if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return False

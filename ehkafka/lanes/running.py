@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def is_running(dispatcher: Dispatcher, message: Message, key: Hashable) -> bool | None:
     """Tell whether a record is with its handler, by the very message; `key` is where it is looked for first.
 
-    None where that cannot be reported: a record of an assignment that has ended may be, or be another app's.
+    None where that is not known: a record of an assignment that has ended may be, or be another app's.
     """
     topic = message.topic()
     # A handler of messages may have set any.

@@ -26,8 +26,8 @@ class Compared:
     @property
     def differs(self) -> bool:
         """Whether those that say something do not say the same."""
-        text = {offset for offset in (self.view.committed, self.mirror, self.other) if offset is not None}
-        return len(text) > 1
+        offsets = {offset for offset in (self.view.committed, self.mirror, self.other) if offset is not None}
+        return len(offsets) > 1
 
     @property
     def note(self) -> str:

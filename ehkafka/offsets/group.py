@@ -221,12 +221,12 @@ class GroupOffsets:
                 f" members ({error.name()}). They keep what they had. Stop all consumers of the group, wait"
                 " until their session has ended, and try again."
             )
-        decoded = self._inspection.cleaner.text(describe_error(error))
-        return EndpointError(f"{self.where}: the broker did not commit partitions {numbers}: {decoded}")
+        text = self._inspection.cleaner.text(describe_error(error))
+        return EndpointError(f"{self.where}: the broker did not commit partitions {numbers}: {text}")
 
     def _unreadable(self, what: str, error: KafkaException) -> EndpointError:
-        decoded = self._inspection.cleaner.text(describe_error(error.args[0]))
-        return EndpointError(f"{self.where}: the broker does not tell {what}: {decoded}")
+        text = self._inspection.cleaner.text(describe_error(error.args[0]))
+        return EndpointError(f"{self.where}: the broker does not tell {what}: {text}")
 
 
 def _offset(commit: KafkaPartition) -> int | None:

@@ -70,8 +70,10 @@ class Plan:
 
     def refusal(self) -> str:
         """Say what is refused: partitions and reasons."""
-        seen = [f"partition {move.partition}: {move.note}" for move in self.refused]
-        return "; ".join(seen[:_NAMED]) + (f"; and {len(seen) - _NAMED} more" if len(seen) > _NAMED else "")
+        reasons = [f"partition {move.partition}: {move.note}" for move in self.refused]
+        return "; ".join(reasons[:_NAMED]) + (
+            f"; and {len(reasons) - _NAMED} more" if len(reasons) > _NAMED else ""
+        )
 
 
 def planned(
@@ -125,7 +127,7 @@ def _move(
     if not far:
         return Move(number, view.log, view.committed, wanted, note)
     if not clamp:
-        seen = f"{wanted} is {far} ({view.log.start}–{view.log.end})"
-        return Move(number, view.log, view.committed, None, seen, is_refused=True)
+        text = f"{wanted} is {far} ({view.log.start}–{view.log.end})"
+        return Move(number, view.log, view.committed, None, text, is_refused=True)
     nearest = min(max(wanted, view.log.start), view.log.end)
     return Move(number, view.log, view.committed, nearest, f"clamped: {wanted} is {far}")

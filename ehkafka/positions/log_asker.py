@@ -129,7 +129,7 @@ class LogAsker:
     def prove(self, checkpoints: Mapping[TopicPartition, Checkpoint]) -> Mapping[TopicPartition, Judgement]:
         """Return of each checkpoint whether its log is still its own. Waits for the broker, within bounds.
 
-        Raises `EndpointError` where that cannot be reported.
+        Raises `EndpointError` where that cannot be found out.
         """
         proof = _Proof(checkpoints)
         if any(one.topic_id is not None for one in checkpoints.values()):

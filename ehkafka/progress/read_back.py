@@ -44,13 +44,13 @@ class ReadBack:
         """Ask for one of these commits, unless that is being done, or is known."""
         if self._is_answered or not self._tries_left or self._is_asking:
             return
-        reported = next((p for p, (_, progress) in stored.items() if progress.has_metadata), None)
-        if reported is None:
+        partition = next((p for p, (_, progress) in stored.items() if progress.has_metadata), None)
+        if partition is None:
             return
         self._tries_left -= 1
-        next_offset = stored[reported][1].next_offset
+        next_offset = stored[partition][1].next_offset
         self._thread = threading.Thread(
-            target=self._ask, args=(reported, next_offset), name="ehkafka-read-back", daemon=True
+            target=self._ask, args=(partition, next_offset), name="ehkafka-read-back", daemon=True
         )
         self._thread.start()
 

@@ -120,10 +120,8 @@ class Failures:
             )
         if delay_s is not None:
             is_asked = isinstance(error, RetryLater)
-            reported = {} if is_asked else raised(error)
-            self.emit(
-                RecordRetried(*self._where(lane), lane.attempts + 1, describe(error), delay_s, **reported)
-            )
+            stack = {} if is_asked else raised(error)
+            self.emit(RecordRetried(*self._where(lane), lane.attempts + 1, describe(error), delay_s, **stack))
             return RetryHead(delay_s, describe(error), is_asked=is_asked)
         return self._give_up(lane, error)
 
@@ -191,8 +189,8 @@ class Failures:
 
     def _skip(self, lane: Lane, reason: str, error: Exception | None = None) -> Decision:
         partition, offset, key = self._where(lane)
-        reported = {} if error is None else raised(error)
-        self.emit(RecordSkipped(partition, offset, key, lane.attempts + 1, reason, **reported))
+        stack = {} if error is None else raised(error)
+        self.emit(RecordSkipped(partition, offset, key, lane.attempts + 1, reason, **stack))
         if self.history is not None:
             epoch = lane.assignment.epoch
             its_key = users_key(lane.key)

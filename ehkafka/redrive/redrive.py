@@ -126,11 +126,11 @@ class Redrive:
 
     def run(
         self,
-        reported: Callable[[RedriveCount], object] = lambda _count: None,
+        report: Callable[[RedriveCount], object] = lambda _count: None,
         *,
         planned: RedriveCount | None = None,
     ) -> RedriveCount:
-        """Bring home what the filter takes; `reported` hears now and then how far it is.
+        """Bring home what the filter takes; `report` is called now and then with how far it is.
 
         Writes nothing where a home is not there. `planned` is what `plan` returned, if it was asked already:
         else the letters are read twice. Raises `EndpointError`, `TopicNotFoundError` or `ConfigurationError`.
@@ -138,7 +138,7 @@ class Redrive:
         self.check_homes((planned or self.plan()).to)
         refuse_if_joined(self.target, self.group_name, self.timeout_s)
         with self._consumer() as consumer:
-            run = RedriveRun(self, consumer, reported)
+            run = RedriveRun(self, consumer, report)
             run.join(self._partitions(consumer))
             return run.bring_home()
 

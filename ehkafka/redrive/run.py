@@ -51,11 +51,11 @@ class RedriveRun:
     """The state of one run."""
 
     def __init__(
-        self, redrive: Redrive, consumer: Consumer, reported: Callable[[RedriveCount], object]
+        self, redrive: Redrive, consumer: Consumer, report: Callable[[RedriveCount], object]
     ) -> None:
         self._redrive = redrive
         self._consumer = consumer
-        self._reported = reported
+        self._report = report
         self._record = record_type("auto", event_hubs=redrive.target.endpoint.is_event_hubs)
         self._count = RedriveCount()
         self._assigned: set[int] = set()
@@ -80,7 +80,7 @@ class RedriveRun:
                     f"The group {self._redrive.group_name!r} assigned this redrive nothing within "
                     f"{JOIN_S:.0f} s. Is another redrive running?"
                 )
-            self._on_error(self._consumer.consume(1, POLL_S))
+            self._take(self._consumer.consume(1, POLL_S))
         self._refuse_company(len(numbers))
         self._begin(self._redrive.logs(self._consumer, numbers))
 
@@ -123,7 +123,7 @@ class RedriveRun:
         return self._count
 
     def _turn(self, writer: HomeWriter) -> None:
-        self._on_error(self._consumer.consume(BATCH_RECORDS, POLL_S))
+        self._take(self._consumer.consume(BATCH_RECORDS, POLL_S))
         self._refuse_company(len(self._assigned))
         for record, origin in self._merged.take():
             self._take_up(writer, record, origin)
@@ -131,7 +131,7 @@ class RedriveRun:
         writer.serve(0.0)
         self._commit_if_due()
 
-    def _on_error(self, messages: list[Message]) -> None:
+    def _take(self, messages: list[Message]) -> None:
         for message in messages:
             error = message.error()
             if error is None:
@@ -195,7 +195,7 @@ class RedriveRun:
         while writer.in_flight > in_flight_max:
             writer.serve(SLOW_DOWN_S)
             if writer.in_flight > in_flight_max:
-                self._on_error(self._consumer.consume(1, 0.0))
+                self._take(self._consumer.consume(1, 0.0))
             self._refuse_company(len(self._assigned))
             self._commit_if_due()
         writer.raise_refused()
@@ -204,14 +204,14 @@ class RedriveRun:
         writer.finish(EXIT_S)
         if not self._is_disturbed:
             self._commit()
-        self._reported(self._count)
+        self._report(self._count)
 
     def _commit_if_due(self) -> None:
         now_s = time.monotonic()
         if now_s >= self._next_commit_s:
             self._next_commit_s = now_s + COMMIT_S
             self._commit()
-            self._reported(self._count)
+            self._report(self._count)
 
     def _commit(self) -> None:
         if moved := self._safe.changed():

@@ -1,8 +1,9 @@
 """Errors of the connection that librdkafka keeps trying to fix: who hears of them, and how often.
 
 A refused client reports the same error several times a second for as long as it lasts. The user's
-`on_error` gets each kind of it now and then; `problem` is for `App.health`. Errors come on the poll thread
-inside `consume()` and calls no user code itself; `problem` is read from any thread.
+`on_error` gets each kind of it now and then; `problem` is for `App.health`. The method
+`on_error` runs on the poll thread inside `consume()` and calls no user code itself; `problem` is read from
+any thread.
 """
 
 from __future__ import annotations

@@ -95,8 +95,8 @@ class Shutdown:
             commit_s=EXIT_S if may_commit else 0.0,
             hooks_end_s=ends_s,
         )
-        if (reported := left.event(self.returned_records)) is not None:
-            context.emit(reported)
+        if (event := left.event(self.returned_records)) is not None:
+            context.emit(event)
         not_committed = sorted({*released.uncommitted, *self._refused})
         words = [left.still_running(), left.uncommitted(not_committed, released, context.committer.problem)]
         if not context.owned.saver.is_mirrored:

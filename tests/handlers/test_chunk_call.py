@@ -71,7 +71,7 @@ def test_handlers_whose_keys_are_needed_may_not(spec: HandlerSpec, monkeypatch: 
 
 def test_an_interpreter_without_exact_iterators_has_no_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commits must not rest on a hint."""
-    monkeypatch.setattr("ehkafka.handlers.chunk_call.can_report", lambda: False)
+    monkeypatch.setattr("ehkafka.handlers.chunk_call.has_exact_iterators", lambda: False)
     assert not may_express(spec_of(plain))
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from ehkafka.lanes.chunk import Chunk, can_report, left_in
+from ehkafka.lanes.chunk import Chunk, has_exact_iterators, left_in
 from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.express import READY_LANES_MIN
@@ -67,7 +67,7 @@ def waiting(assignment: Assignment) -> list[list[int]]:
 
 def test_this_interpreter_tells_exactly_how_far_a_list_iterator_is() -> None:
     """Commits rest on it: never an estimate, and emptied in one step."""
-    assert can_report()
+    assert has_exact_iterators()
     items = list(range(1_000))
     iterator = iter(items)
     for number in range(1_000):
@@ -80,7 +80,7 @@ def test_this_interpreter_tells_exactly_how_far_a_list_iterator_is() -> None:
 def test_an_interpreter_that_cannot_tell_gets_no_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Elsewhere plain lanes."""
     monkeypatch.setattr("ehkafka.lanes.chunk.sys._is_gil_enabled", lambda: False, raising=False)
-    assert not can_report()
+    assert not has_exact_iterators()
 
 
 def test_a_chunk_runs_in_order_and_is_counted_once(bench: LaneBench) -> None:

@@ -97,7 +97,7 @@ def test_mutant_a_worker_falls_asleep_without_a_second_look(mutate: Callable[...
     mutate(
         Exchange,
         "publish",
-        "if self.closed or ((ready or self.returned) and not left_to_quick_worker):",
+        "if self.closed or (ready and not left_to_quick_worker):",
         "if self.closed:",
     )
     assert falls_asleep_on_work(quick=quick)
@@ -120,3 +120,100 @@ def test_mutant_a_quick_worker_keeps_its_role_while_it_falls_asleep(mutate: Call
     assert worker.is_alive()
     gate.release()
     worker.join(LIMIT_S)
+
+
+def slept_and_woken(by: str, monkeypatch: pytest.MonkeyPatch) -> tuple[bool, bool]:
+    """Hand in a lane with one record more while `by` has the lock; tell whether its worker slept and woke."""
+    dispatcher = Dispatcher()
+    exchange = Exchange(dispatcher, time.monotonic)
+    assignment = dispatcher.assign(PARTITION, 1)
+    keys = [b"a", b"b", b"b"]
+    batch = [SimulatedMessage("t", 0, offset, key) for offset, key in enumerate(keys)]
+    dispatcher.receive(assignment, batch, keys, 0.0)
+    first, second = dispatcher.begin(), dispatcher.begin()
+    assert first is not None
+    assert second is not None
+    gate, slept = threading.Lock(), list[bool]()
+    gate.acquire()
+
+    def hand_in() -> None:
+        second.advance()
+        exchange.returned.append(second)
+        exchange.settle()
+        slept.append(exchange.publish(gate))
+
+    def hand_in_beside() -> None:
+        worker = threading.Thread(target=hand_in)
+        worker.start()
+        worker.join(LIMIT_S)
+
+    if by == "poll thread":
+        with exchange.locked():
+            hand_in_beside()
+    else:
+        settle, beside = dispatcher.settle, [hand_in_beside]
+
+        def interrupted(lanes: Any, now_s: float) -> None:
+            settle(lanes, now_s)
+            if beside:
+                beside.pop()()
+
+        monkeypatch.setattr(dispatcher, "settle", interrupted)
+        first.advance()
+        exchange.returned.append(first)
+        exchange.settle()
+    return slept == [True], gate.acquire(timeout=0.2)
+
+
+@pytest.mark.parametrize("by", ["poll thread", "worker"])
+def test_a_worker_sleeps_while_another_settles_and_is_woken_for_what_that_made_ready(
+    by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock's holder may be preempted: a hundred workers that stayed awake for it would spin for long."""
+    assert slept_and_woken(by, monkeypatch) == (True, True)
+
+
+@pytest.mark.parametrize("by", ["poll thread", "worker"])
+def test_mutant_a_worker_stays_awake_for_what_is_not_settled(
+    mutate: Callable[..., None], by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would look again and again until the lock's holder runs."""
+    mutate(Exchange, "publish", "(ready and not left", "((ready or self.returned) and not left")
+    assert not slept_and_woken(by, monkeypatch)[0]
+
+
+def test_mutant_who_settles_wakes_nobody(
+    mutate: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was handed in meanwhile is ready, and whoever handed it in is asleep."""
+    mutate(Exchange, "_wake_for_settled", "self.wake_one()", "pass")
+    assert slept_and_woken("worker", monkeypatch) == (True, False)
+
+
+def woken_for_what_was_settled_first() -> bool:
+    """Hand in and fall asleep, then let the poll thread take the lock; tell whether the worker is woken."""
+    dispatcher = Dispatcher()
+    exchange = Exchange(dispatcher, time.monotonic)
+    batch = [SimulatedMessage("t", 0, offset, b"a") for offset in range(2)]
+    dispatcher.receive(dispatcher.assign(PARTITION, 1), batch, [b"a", b"a"], 0.0)
+    lane, gate = dispatcher.begin(), threading.Lock()
+    assert lane is not None
+    gate.acquire()
+    lane.advance()
+    exchange.returned.append(lane)
+    assert exchange.publish(gate)
+    with exchange.locked():
+        pass
+    assert dispatcher.ready
+    return gate.acquire(timeout=0.2)
+
+
+def test_the_poll_thread_wakes_a_worker_for_what_it_settled_first() -> None:
+    """What it settles before its own work is not handed in any more when it leaves."""
+    assert woken_for_what_was_settled_first()
+
+
+def test_mutant_the_poll_thread_wakes_nobody_for_what_it_settled_first(mutate: Callable[..., None]) -> None:
+    """Only `settle` would wake, and it finds nothing to settle."""
+    mutate(Exchange, "locked", "self._wake_for_settled()", "pass")
+    assert not woken_for_what_was_settled_first()

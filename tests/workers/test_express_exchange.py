@@ -324,4 +324,5 @@ def test_a_settle_that_makes_work_wakes_somebody(pool: Callable[..., Any]) -> No
 def test_mutant_a_settle_wakes_nobody(pool: Callable[..., Any], mutate: Callable[..., None]) -> None:
     """Then the next record of the key lies there until the poll thread looks."""
     mutate(Exchange, "complete", "self.wake_one()", "pass")
+    mutate(Exchange, "_wake_for_settled", "self.wake_one()", "pass")
     assert not wakes_for_an_answer(pool)

@@ -78,7 +78,7 @@ class _Entry:
     is_overruled: bool = False
     # Whether the blob has ranges and does not say yet what was found out about the service.
     owes_answer: bool = False
-    # An owner's name that was reported: two apps that take turns are informed of once.
+    # An owner's name that was reported: two apps that take turns are reported once.
     reported_of: str | None = None
 
 
@@ -233,7 +233,7 @@ class MirrorBook:
         entry.seen = None
         return entry.epoch
 
-    def events_of(self, partition: TopicPartition, owner: str) -> bool:
+    def is_news(self, partition: TopicPartition, owner: str) -> bool:
         """Tell whether another owner's name is news in this epoch."""
         entry = self._entries.get(partition)
         if entry is None or owner in (entry.reported_of, self.owner):

@@ -82,7 +82,7 @@ class OwnerBook:
             entry.is_tried = True
 
     def written(self, claim: Claim, version: Version, now_s: float) -> None:
-        """Take that it was said."""
+        """Take that it was written."""
         entry = self._current(claim)
         if entry is None:
             return

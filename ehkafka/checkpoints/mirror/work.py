@@ -74,9 +74,9 @@ class MirrorWork:
 
     def read(self, partition: TopicPartition) -> Checkpoint | Foreign | None:
         """Return what the store has of a partition, None if nothing."""
-        return self._distinguished(partition, self._store.read(self._layout.name(*partition)))
+        return self._checkpoint_in(partition, self._store.read(self._layout.name(*partition)))
 
-    def _distinguished(
+    def _checkpoint_in(
         self, partition: TopicPartition, blob: StoredBlob | None
     ) -> Checkpoint | Foreign | None:
         return None if blob is None else checkpoint_in(blob, self._layout.group, partition.topic)
@@ -120,18 +120,18 @@ class MirrorWork:
     def _check(self, partition: TopicPartition, epoch: int) -> Seen:
         """Read a partition's blob into the book."""
         blob = self._store.read(self._layout.name(*partition))
-        there = self._distinguished(partition, blob)
+        there = self._checkpoint_in(partition, blob)
         checkpoint = None if isinstance(there, Foreign) else there
         seen = Seen(blob.version if blob else None, checkpoint, self._clock())
         with self._lock:
             self._book.was_read(partition, epoch, seen)
         if isinstance(there, Foreign):
-            self._report_of_foreign(partition, there)
+            self._report_foreign(partition, there)
         return seen
 
-    def _report_of_foreign(self, partition: TopicPartition, foreign: Foreign) -> None:
+    def _report_foreign(self, partition: TopicPartition, foreign: Foreign) -> None:
         with self._lock:
-            is_news = self._book.events_of(partition, FOREIGN)
+            is_news = self._book.is_news(partition, FOREIGN)
         if is_news:
             self._emit(MirrorForeign(partition, f"{self._store.name}/{foreign.blob}", foreign.reason))
 
@@ -148,7 +148,7 @@ class MirrorWork:
                 epoch = self._book.was_refused(partition)
         if epoch is None:
             return None
-        self._events_of(partition, self._check(partition, epoch))
+        self._report_owner(partition, self._check(partition, epoch))
         return self._write_once(partition)
 
     def _write_once(self, partition: TopicPartition) -> int | None:
@@ -166,12 +166,12 @@ class MirrorWork:
             self._book.was_written(partition, write, version, self._clock())
         return write.checkpoint.next_offset
 
-    def _events_of(self, partition: TopicPartition, seen: Seen) -> None:
+    def _report_owner(self, partition: TopicPartition, seen: Seen) -> None:
         there = seen.checkpoint
         if there is None:
             return
         with self._lock:
-            if not self._book.events_of(partition, there.owner):
+            if not self._book.is_news(partition, there.owner):
                 return
             ours = self._book.owed_offset(partition)
         name = f"{self._store.name}/{self._layout.name(*partition)}"
@@ -212,7 +212,7 @@ class MirrorWork:
         foreign = None if blob is None else foreign_owner(blob, self._layout.group, claim.partition.topic)
         if foreign is None:
             return False
-        self._report_of_foreign(claim.partition, foreign)
+        self._report_foreign(claim.partition, foreign)
         with self._lock:
             self._owners.left_alone(claim, self._clock())
         return True

@@ -104,11 +104,11 @@ def _redrive(redrive: Redrive, planned: RedriveCount) -> RedriveCount:
     try:
         with _bar(planned.seen) as move:
 
-            def reported(count: RedriveCount) -> None:
+            def report(count: RedriveCount) -> None:
                 last[:] = [count]
                 move(count.seen)
 
-            return redrive.run(reported, planned=planned)
+            return redrive.run(report, planned=planned)
     except KeyboardInterrupt:
         if last:
             notice(f"interrupted; {dlq_text.count_as_text(last[0], yes=True)}")

@@ -143,15 +143,15 @@ def _after(move: Move) -> object:
 
 
 def _effect(move: Move) -> str:
-    seen = []
+    notes = []
     if move.after is not None and not move.changes:
-        seen.append("unchanged")
+        notes.append("unchanged")
     elif move.after is not None and move.before is None:
-        seen.append("first commit")
+        notes.append("first commit")
     elif move.skipped_records > 0:
-        seen.append(f"skips {move.skipped_records}")
+        notes.append(f"skips {move.skipped_records}")
     elif move.skipped_records < 0:
-        seen.append(f"{-move.skipped_records} again")
+        notes.append(f"{-move.skipped_records} again")
     if move.note:
-        seen.append(move.note)
-    return "; ".join(seen)
+        notes.append(move.note)
+    return "; ".join(notes)

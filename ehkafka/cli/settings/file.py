@@ -108,9 +108,7 @@ def _app_settings(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
         if name == "consumer":
             raise ConfigurationError(f"{path}: app.consumer is not a setting; write a table [consumer].")
         if name not in TYPES:
-            raise ConfigurationError(
-                ended(f"{path}: there is no setting app.{name}{close_to(name, TYPES)}")
-            )
+            raise ConfigurationError(ended(f"{path}: there is no setting app.{name}{close_to(name, TYPES)}"))
     return {name: checked(name, value, f"{path}: app.{name}", is_text=False) for name, value in table.items()}
 
 

@@ -11,7 +11,7 @@ DELAY_S_MAX = 30.0
 # repeats an answer of 5xx by itself for 5 s, librdkafka looks once a second and then connects anew.
 DELAY_WITHOUT_TOKEN_S_MAX = 1.5
 LIBRDKAFKA_ASKS_AT = 0.8
-# librdkafka asks at 80 % of the life that it was reported. A token is due before, so that a client which was
+# librdkafka asks at 80 % of the life that it was given. A token is due before, so that a client which was
 # made later than the others, and asks at another time, gets a new one as well.
 DUE_AT = 0.7
 # Apache Kafka takes a re-authentication only if the last one is a second old, and a session ends with its

@@ -130,7 +130,7 @@ class TokenSource:
         Raises `EndpointError` when that fails or takes longer.
         """
         give_up_s = self._clock() + timeout_s
-        reported: list[Event] = []
+        events: list[Event] = []
         with self._changed:
             failures_before = self._ended_badly
             while self._remaining_s() <= 0 and self._ended_badly == failures_before:
@@ -138,14 +138,14 @@ class TokenSource:
                 if now_s >= give_up_s:
                     break
                 if self._begun_s:
-                    reported += self._overtake_if_overdue(now_s)
+                    events += self._overtake_if_overdue(now_s)
                 else:
                     self._begin()
                 self._changed.wait(min(give_up_s - now_s, OVERTAKEN_AFTER_S))
             if self._remaining_s() > 0:
                 return
             problem = self._problem if self._ended_badly != failures_before else ""
-        for event in reported:
+        for event in events:
             self._report(event)
         # Outside of any handler: the credential's own error may hold a token, so it is no cause or context.
         problem = problem or (
@@ -158,9 +158,9 @@ class TokenSource:
         """Answer librdkafka's question: the token, and until when (epoch seconds) not to ask again."""
         try:
             with self._changed:
-                reported = self._refresh_if_due()
+                events = self._refresh_if_due()
                 answer = self._answer()
-            for event in reported:
+            for event in events:
                 self._report(event)
             return answer  # noqa: TRY300 - an answer that cannot be made is an error as well
         except BaseException as error:  # an error would keep librdkafka from ever asking again
@@ -184,19 +184,19 @@ class TokenSource:
 
     def _refresh_if_due(self) -> list[Event]:
         """Begin an attempt when one is due and wait a moment for it, so that its token is the answer."""
-        reported: list[Event] = []
+        events: list[Event] = []
         give_up_s = self._clock() + ANSWER_S_MAX
         while self._is_due():
             now_s = self._clock()
             if self._begun_s:
-                reported += self._overtake_if_overdue(now_s)
+                events += self._overtake_if_overdue(now_s)
             elif now_s >= self._next_attempt_s:
                 self._begin()
             wait_until_s = give_up_s if self._begun_s else self._next_attempt_s
             if now_s >= give_up_s or wait_until_s > give_up_s:
                 break
             self._changed.wait(max(wait_until_s - now_s, 0.0))
-        return reported
+        return events
 
     def _overtake_if_overdue(self, now_s: float) -> list[Event]:
         """Ask again beside an attempt that takes too long, and tell of it: that one cannot."""

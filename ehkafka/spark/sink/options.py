@@ -37,7 +37,7 @@ _SIGNS_OF_SECRET = ("accountkey=", "sharedaccess", "sig=", "password=")
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """What the sink was reported. `path` is a folder of the container, without slashes at its ends."""
+    """What the sink was given. `path` is a folder of the container, without slashes at its ends."""
 
     place: Place
     path: str

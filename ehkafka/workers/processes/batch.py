@@ -65,7 +65,7 @@ class Batch:
         self._parts.append(_Part(lane, self.records))
 
     def refuse(self, lane: Lane, error: BaseException) -> None:
-        """Let a lane's head fail without running: its key could not be reported."""
+        """Let a lane's head fail without running: its key could not be computed."""
         self._report("started", lane)
         self._report("finished", lane, "failed")
         lane.decision = self._on_failure(lane, error)

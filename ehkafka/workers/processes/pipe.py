@@ -92,7 +92,7 @@ def unpack_batch(frame: Frame) -> Any:
 
 
 class FrameReader:
-    """Collects frames from a pipe without ever waiting longer than it is reported."""
+    """Collects frames from a pipe without ever waiting longer than it is asked to."""
 
     def __init__(self, fd: int) -> None:
         os.set_blocking(fd, False)

@@ -90,7 +90,7 @@ def test_mutant_a_loop_falls_asleep_without_a_second_look(
     pool: Callable[..., Pool], mutate: Callable[..., None]
 ) -> None:
     """Without the look after publishing the gate, the record is left lying."""
-    old = "if self.closed or ((ready or self.returned) and not left_to_quick_worker):"
+    old = "if self.closed or (ready and not left_to_quick_worker):"
     mutate(Exchange, "publish", old, "if self.closed:")
     made = pool(4, exchange=LateExchange)
     assert is_left_lying(made)
