@@ -49,7 +49,7 @@ class CheckpointFolder:
         self._identity = identity
         jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - the way to Spark's file systems from Python
         self._jvm = jvm
-        with self._reported():
+        with self._explained():
             root = jvm.org.apache.hadoop.fs.Path(self.location)
             self._files = root.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001
             self._written = self._read_description()
@@ -87,7 +87,7 @@ class CheckpointFolder:
         }
         if content == self._written:
             return
-        with self._reported():
+        with self._explained():
             self._write(json.dumps(content, indent=1))
         self._written = content
 
@@ -96,7 +96,7 @@ class CheckpointFolder:
 
         Raises `ConfigurationError` for a checkpoint of another source.
         """
-        with self._reported():
+        with self._explained():
             planned = self._numbers(f"{self.path}/offsets")
             done = self._numbers(f"{self.path}/commits")
             ends = {number: self._offset(f"{self.path}/offsets/{number}") for number in planned}
@@ -110,7 +110,7 @@ class CheckpointFolder:
         return Standing(last.positions, (*starts, *positions), last.topic_ids, last.witnesses)
 
     @contextmanager
-    def _reported(self) -> Iterator[None]:
+    def _explained(self) -> Iterator[None]:
         """Tell in one sentence what a file system refuses."""
         try:
             yield

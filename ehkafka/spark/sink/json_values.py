@@ -44,7 +44,7 @@ def json_values(array: pa.Array) -> list[Any]:
     try:
         values: list[Any] = array.to_pylist()
     except (UnicodeDecodeError, OverflowError):
-        return _reported(array)
+        return _as_text(array)
     return values
 
 
@@ -111,7 +111,7 @@ def _number(value: float | None) -> float | str | None:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def _reported(array: pa.Array) -> list[Any]:
+def _as_text(array: pa.Array) -> list[Any]:
     """Return a column of which Python cannot say some values: all of it as text."""
     kind = array.type
     if pa.types.is_date32(kind):
