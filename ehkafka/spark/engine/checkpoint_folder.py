@@ -130,7 +130,7 @@ class CheckpointFolder:
             found = self._named(_NEXT, is_whole=False)
         if found is None and {*self._names(self.location)} - {_NEXT}:
             raise ConfigurationError(
-                f"checkpoint={self.location!r} is no folder of ehkafka's: it is not empty and has no "
+                f"checkpoint={self.location!r} is not a folder of ehkafka's: it is not empty and has no "
                 f"{_IDENTITY}. Give a folder of its own to each app."
             )
         return found or {}
@@ -170,7 +170,7 @@ class CheckpointFolder:
         lines = (self._read(path) or "").splitlines()
         # A version, the query's settings, then a line for each source.
         if len(lines) != 3:
-            raise ConfigurationError(f"{path} is no offset of one source: give another checkpoint folder.")
+            raise ConfigurationError(f"{path} has no offset of one source: give another checkpoint folder.")
         return offsets.read(lines[2])
 
     def _numbers(self, path: str) -> list[int]:

@@ -1,7 +1,7 @@
 """Arrow columns as Python values that `json_lines` has a form for, at any depth. Pure.
 
 Maps become dictionaries. What Python or JSON cannot say becomes text in the form that Spark's `to_json` has:
-NaN and the infinities, days and times outside the years 1 to 9999, text that is no UTF-8. Nothing raises for
+NaN and the infinities, days and times outside the years 1 to 9999, text that is not UTF-8. Nothing raises for
 what a row holds, because that would end a query for what a producer wrote; and no entry of a map is lost:
 of two names that look alike the second one gets a number.
 """
