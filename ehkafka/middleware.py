@@ -162,7 +162,9 @@ class _Guarding(Around):
         if type(error) not in self._reported:
             self._reported.add(type(error))
             name = getattr(self.function, "__name__", type(self.function).__name__)
-            logger.error("%s failed in middleware; the record goes on. Fix it.", name, exc_info=error)
+            logger.error(
+                "%s failed in middleware; the record is handled all the same. Fix it.", name, exc_info=error
+            )
 
 
 class TimeAttempts(_Guarding):

@@ -97,7 +97,7 @@ class App(Registration, Configurable):
     def run(self, *, gc_freeze: bool = False, gc_threshold: int | None = None) -> None:
         """Start, wait until the end, and raise what ended the app, if it was an error.
 
-        In the main thread SIGINT and SIGTERM stop it: the first drains, the second leaves at once. One that
+        In the main thread SIGINT and SIGTERM stop it: the first drains, the second exits at once. One that
         comes during the start lets that end first, and a second one raises `KeyboardInterrupt`; so does the
         first while the broker or a token is waited for.
 
@@ -194,7 +194,7 @@ class App(Registration, Configurable):
         self._finish()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until the app has ended by itself; True when it has. `stop` then tells of what it died."""
+        """Wait until the app has ended by itself; True when it has. `stop` then raises what ended it."""
         check_timeout(timeout_s, "wait")
         runtime = self._runtime
         # A start that failed leaves a runtime that never ran.
@@ -394,6 +394,6 @@ class App(Registration, Configurable):
                 self._process_id = os.getpid()
             else:
                 raise ConfigurationError(
-                    "The process forked after the app was started: its threads and sockets did not come "
-                    "along. Make the app in the child, or start it after the fork."
+                    "The process forked after the app was started, so the child has none of its threads and "
+                    "sockets. Make the app in the child, or start it after the fork."
                 )

@@ -106,7 +106,7 @@ class Registration:
 
         Failure
 
-        - `retry` (default `Retry(attempts=1)`): when a record whose handler raised is tried again. Its key
+        - `retry` (default `Retry(attempts=1)`): when a record whose handler raised is retried. Its key
           waits meanwhile, others do not.
         - `on_failure` (default `None`): what happens when no attempt is left: `Stop()`, `Hold()`, `Skip()` or
           `DeadLetter(…)`. `None`: `Stop()`.
@@ -223,7 +223,7 @@ class Registration:
 
         Failure
 
-        - `retry` (default `Retry(attempts=1)`): when a record that failed is tried again. Its key waits
+        - `retry` (default `Retry(attempts=1)`): when a record that failed is retried. Its key waits
           meanwhile, others do not.
         - `on_failure` (default `None`): what happens when no attempt is left: `Stop()`, `Hold()`, `Skip()` or
           `DeadLetter(…)`. `None`: `Stop()`.

@@ -269,4 +269,4 @@ def _seconds(text: str | None, name: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ConfigurationError(f"{name} is no number of seconds.") from None
+        raise ConfigurationError(f"{name} is not a number of seconds.") from None

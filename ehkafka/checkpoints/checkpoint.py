@@ -52,7 +52,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """Who said when that a partition was theirs; `is_released` once they gave it back.
+    """Who said when that a partition was theirs; `is_released` once they released it.
 
     `group` and `topic` as in `Checkpoint`.
     """

@@ -22,7 +22,7 @@ _TOKEN = re.compile(r"eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
 
 
 def printable(text: str) -> str:
-    """Return the text with every character that is no letter, sign or plain space as an escape.
+    """Return the text with every character that is not a letter, sign or plain space as an escape.
 
     Control characters, line ends, and the marks that turn the direction of writing among them.
     """

@@ -141,7 +141,7 @@ def _refuse_outside(rows: list[dict[str, Any]]) -> None:
     if ahead:
         raise Problem(
             f"the group's commit is beyond the end of the log: {_named(ahead)}",
-            "The topic was made anew, or the namespace failed over: decide where the group goes on, and set"
+            "The topic was recreated, or the namespace failed over: decide where the group continues, and set"
             " its offsets or use a new group.",
             facts=facts,
         )
@@ -149,7 +149,7 @@ def _refuse_outside(rows: list[dict[str, Any]]) -> None:
         gone = sum(row["start"] - row["committed"] for row in behind)
         raise Problem(
             f"the group's commit is before the start of the log: {_named(behind)}; {gone} offsets are gone",
-            "Retention was quicker than the group: decide where it goes on, and set its offsets or use a new"
+            "Retention was quicker than the group: decide where it continues, set its offsets or use a new"
             " group.",
             facts=facts,
         )

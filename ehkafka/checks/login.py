@@ -191,7 +191,7 @@ def _refused(inspection: Inspection, reason: KafkaError | None, refusal: KafkaEr
     if reason is None:
         return Problem(
             f"a Kafka broker is there, but does not answer this client: {refusal.name()} ({refusal.str()})",
-            f"It may ask for another way in than security.protocol={inspection.protocol}"
+            f"It may need other settings than security.protocol={inspection.protocol}"
             f" and sasl.mechanisms={inspection.mechanism or 'none'}: correct them.",
         )
     what = f"{inspection.mechanism} was refused" if inspection.mechanism else "the client cannot connect"
@@ -208,7 +208,7 @@ def _unreachable(inspection: Inspection, refusal: KafkaError) -> Problem:
     addresses = ", ".join(inspection.addresses)
     return Problem(
         f"{addresses} cannot be reached, or does not answer this client: {shown.name()} ({shown.str()})",
-        "Run: ehkafka check. It goes the way step by step and says where it ends.",
+        "Run: ehkafka check. It tries each step of the connection and says which one fails.",
     )
 
 

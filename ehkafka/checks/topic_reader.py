@@ -168,13 +168,13 @@ class TopicReader:
     def _on_error(self, error: KafkaError, message: Message) -> None:
         if error.code() in _OUT_OF_LOG:
             raise OffsetGapError(
-                f"{message.topic()}[{message.partition()}]: what was to be read next is no longer in the log."
+                f"{message.topic()}[{message.partition()}]: the next record to read is no longer in the log."
                 " Retention was quicker: start again, with --from earliest or a later place."
             )
         self._inspection.heard.append(error)
 
     def _report_heard(self, *, is_reading: bool) -> None:
-        """Tell each problem once until records come again: librdkafka goes on trying by itself."""
+        """Report each problem once until records arrive; librdkafka keeps retrying."""
         if is_reading:
             self._reported.clear()
         for error in self._inspection.heard:

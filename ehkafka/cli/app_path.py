@@ -51,7 +51,7 @@ def _from_file(file: Path) -> ModuleType:
     if not file.is_file():
         raise ConfigurationError(f"There is no file {file} in {Path.cwd()}. {FORMS}")
     if not file.stem.isidentifier():
-        raise ConfigurationError(f"{file} cannot be imported: {file.stem!r} is no module name. Rename it.")
+        raise ConfigurationError(f"{file} cannot be imported: {file.stem!r} is not a module name. Rename it.")
     _search_first_in(file.resolve().parent)
     # By its name and not by its path alone: what is defined there can then be found again by others.
     module = _import(file.stem)
@@ -110,5 +110,5 @@ def _app_in(module: ModuleType, name: str) -> App:
     found = getattr(module, name)
     if not isinstance(found, App):
         kind = "a function; assign its result to a name" if callable(found) else f"a {type(found).__name__}"
-        raise ConfigurationError(f"{module.__name__}:{name} is no ehkafka.App but {kind}: {hint}.")
+        raise ConfigurationError(f"{module.__name__}:{name} is not an ehkafka.App but {kind}: {hint}.")
     return found

@@ -1,6 +1,6 @@
 """What `check` and `tail` look at: an app's endpoint, an address, or what environment and file say.
 
-Called once, on the main thread. A connection string is never an option: the command line is no place for a
+Called once, on the main thread. A connection string is never an option: the command line is not a place for a
 key, and the endpoint's own parser refuses it there without repeating it.
 """
 

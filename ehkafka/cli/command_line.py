@@ -116,7 +116,7 @@ def _problem(name: str, value: Any) -> str:
     if "\0" in value and name not in _KEYS:
         return "the text has a NUL character in it, which neither a name nor a path has"
     if name not in _PATHS and any("\ud800" <= one <= "\udfff" for one in value):
-        return "the text is no UTF-8, which every broker wants"
+        return "the text is not UTF-8, which every broker wants"
     if len(value.encode(errors="replace")) > TEXT_BYTES_MAX and name not in _KEYS:
         return f"the text is longer than {TEXT_BYTES_MAX} bytes"
     return ""

@@ -42,8 +42,8 @@ GC_THRESHOLD = 50_000
 
 RUN_HELP = """Run an app until a signal stops it or an error ends it.
 
-The first Ctrl-C (or SIGTERM) stops the intake, finishes what is started (--set drain=all: what was received)
-and commits. The second leaves at once and names what will be handled again.
+The first Ctrl-C (or SIGTERM) stops receiving, finishes the records that have started (with --set drain=all,
+all that were received) and commits. The second stops at once and names what will be handled again.
 
 \b
 Examples:
@@ -64,7 +64,7 @@ and a checker judges every step. It ends with the checker's verdict.
 Examples:
   ehkafka demo                            20 seconds, live view
   ehkafka demo --records 500000 --json    the summary as JSON and nothing else
-  ehkafka demo --endpoint localhost:9092  another broker; the topic is made if it is missing
+  ehkafka demo --endpoint localhost:9092  another broker; a missing topic is created
 
 """
 
@@ -98,7 +98,7 @@ def run(
     app: Annotated[str, typer.Argument(metavar="MODULE:APP", help="The ehkafka.App to run.")],
     *,
     log_level: Annotated[
-        LogLevel, typer.Option(help="From which level on lines are logged, to stderr.")
+        LogLevel, typer.Option(help="The lowest level of log lines, which go to stderr.")
     ] = LogLevel.INFO,
     config: Config = None,
     assignments: Assignments = None,
@@ -106,7 +106,7 @@ def run(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Take the group back to start= first, once under this name. It must have no members.",
+            help="Move the group to start= first, once for each NAME. It must have no members.",
         ),
     ] = None,
     tune_gc: Annotated[
@@ -156,7 +156,9 @@ def demo(
     seconds: Annotated[
         float | None, typer.Option(min=0.5, help="How long to produce.", show_default="20")
     ] = None,
-    records: Annotated[int | None, typer.Option(min=1, help="How many readings, however long.")] = None,
+    records: Annotated[
+        int | None, typer.Option(min=1, help="How many readings to produce, however long it takes.")
+    ] = None,
     endpoint: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="A broker's bootstrap address, or embedded.")
     ] = "embedded",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CODES: Final = """\
-0   stopped as asked, nothing that was started is left undone
+0   stopped as asked; every record that was started is finished
 1   a handler failed, or the demo's checker found a violation
 2   a setting, an argument or the app's code is wrong; nothing was started
 3   the broker cannot be reached, refuses, or lacks the topic or offset

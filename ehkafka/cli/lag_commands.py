@@ -12,20 +12,21 @@ from ehkafka.cli.options import ClientId, Credential, Mirror, Topic
 
 LAG_HELP = """Show how far a group is behind: committed, end and lag of each partition, and the sum.
 
-Asks for commits and log ends only, so it works for a group that nobody lists or that has no members. A
-partition without a commit counts with its whole log.
+It reads only commits and log ends, so it works for a group without members, too. A partition without a
+commit counts with its whole log.
 
 \b
 Examples:
   ehkafka lag readings --app shop.readings:app
   ehkafka lag readings --group shop --endpoint localhost:9092 --watch
   ehkafka lag readings --group shop --fail-over 10000     exit code 6 when it is more
-  ehkafka lag readings --group shop --watch --json        a line of JSON for each look
+  ehkafka lag readings --group shop --watch --json        a line of JSON each time
 
 """
-OWNERS_HELP = """Show who has which partition, when they last said so, and how far each is behind.
+OWNERS_HELP = """Show who owns which partition, when they last reported it, and how far each is behind.
 
-Owners write beside the mirror, of idle partitions, too. Without a mirror, what the broker tells of the group.
+Owners report beside the mirror, even for idle partitions. Without a mirror, the broker's list of members is
+shown.
 
 \b
 Examples:
@@ -43,9 +44,10 @@ Environment:
 def lag(
     topic: Topic,
     *,
-    watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Repeat until Ctrl-C.")] = False,
     every_s: Annotated[
-        float, typer.Option("--every", min=0.2, max=3600.0, help="Seconds between two looks of --watch.")
+        float,
+        typer.Option("--every", min=0.2, max=3600.0, help="Seconds between two repetitions of --watch."),
     ] = 2.0,
     fail_over: Annotated[
         int | None,

@@ -24,8 +24,8 @@ from ehkafka.cli.settings.given import Given
 
 CHECK_HELP = """Check the way to a broker step by step: name, port, TLS, credential, topic, group, offsets.
 
-Each step that fails says why and what to do. Nothing of yours is changed: it joins no group, commits only in
-a group of its own, ehkafka-check, and writes into a mirror only a blob of its own, ehkafka/check.
+Each step that fails says why and what to do. It changes nothing of yours: it joins no group, commits only in
+its own group ehkafka-check, and writes only its own blob ehkafka/check into a mirror.
 
 \b
 Examples:
@@ -46,8 +46,8 @@ Environment:
 CONFIG_HELP = """Show every setting in effect: its value, where it came from, and what it decides.
 
 The first of these that has a value decides: a flag (--set), a variable (EHKAFKA_DRAIN_S), the file
-(ehkafka.toml), the app's code, ehkafka's default. An app's own endpoint is never replaced; one made
-without takes it from variables or file. Secrets are shown as ***.
+(ehkafka.toml), the app's code, ehkafka's default. An endpoint in the app's code is never replaced; an app
+without one takes it from variables or file. Secrets are shown as ***.
 
 \b
 Examples:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class StopNotice:
-    """Says how to leave at once; counts down where the log level hides the log's own countdown."""
+    """Says how to exit at once; counts down where the log level hides the log's own countdown."""
 
     def __init__(self, log_level: int) -> None:
         self._log_shows_it = log_level <= logging.INFO
@@ -27,7 +27,9 @@ class StopNotice:
         """Write a line for the two events that matter here."""
         if isinstance(event, AppStopping) and event.drain != "running" and event.reason == "SIGINT":
             what = "received" if event.drain == "all" else "started"
-            typer.echo(f"Finishing what was {what}; press Ctrl-C again to leave at once.", err=True)
+            typer.echo(
+                f"Finishing the records that were {what}; press Ctrl-C again to stop at once.", err=True
+            )
         elif isinstance(event, Draining) and not self._log_shows_it:
             typer.echo(
                 f"Draining: {counted(event.unfinished_records, 'record')} unfinished, "

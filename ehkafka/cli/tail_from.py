@@ -34,5 +34,5 @@ def parse_from(text: str, *, option: str = "--from") -> str | int | datetime | t
         if isinstance(place, timedelta):
             _ = datetime.now(UTC) - place  # further back than there are dates?
     except (ValueError, OverflowError):
-        raise ConfigurationError(f"{option} {text!r} is no place to begin; give {FORMS}.") from None
+        raise ConfigurationError(f"{option} {text!r} is not a place to begin; give {FORMS}.") from None
     return place

@@ -90,7 +90,7 @@ def plain(value: Any) -> Any:
         text = _decoded(value)
         return {"base64": base64.b64encode(value).decode()} if text is None else text
     if isinstance(value, str):
-        return value.encode(errors="backslashreplace").decode()  # a lone surrogate is no UTF-8
+        return value.encode(errors="backslashreplace").decode()  # a lone surrogate is not UTF-8
     if isinstance(value, Mapping):
         return {str(plain(name)): plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

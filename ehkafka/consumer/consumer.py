@@ -74,7 +74,7 @@ class Consumer(PollingConsumer):
     - `callbacks`: an exception in a callback comes out of `poll` or `consume`, after at most 0.2 s, and the
       records that were about to be returned are returned by the next call. A `close()` in a callback is
       done when that call ends.
-    - `replaced_logs`: whether a topic was deleted and made again under its name is asked on a thread of its
+    - `replaced_logs`: whether a topic was deleted and recreated under its name is asked on a thread of its
       own, at an assignment and every five minutes, and logged (`LogReplaced`); commits carry by what to tell
       it as their metadata, which `committed()` leaves out. The position stays, but with `contiguous=True` or
       `mirror=` such a partition begins anew as `auto.offset.reset` says; `latest`, which would skip more,

@@ -30,8 +30,8 @@ DEVIATIONS: Mapping[Deviation, str] = MappingProxyType(
         "confluent-kafka commits, at close too, what may still be in the hands of the program",
         "callbacks": "an exception in a callback comes out of poll() or consume(), and the records that "
         "were about to be returned are returned by the next call; confluent-kafka drops them. close() in a "
-        "callback waits for the end of the call; confluent-kafka may stand still",
-        "replaced_logs": "whether a topic was deleted and made again under its name is asked on a thread of "
+        "callback waits for the end of the call; confluent-kafka may hang",
+        "replaced_logs": "whether a topic was deleted and recreated under its name is asked on a thread of "
         "its own and logged, and commits carry by what to tell it; contiguous=True or a mirror begin such a "
         "partition anew, as auto.offset.reset=earliest or error says. confluent-kafka goes on in its middle",
         "settings": "on Event Hubs, settings that the service needs are added and those that it does not "

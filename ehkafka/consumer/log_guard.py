@@ -1,6 +1,6 @@
-"""Sees to it that a drop-in's positions belong to the logs that it reads: a topic made anew is reported.
+"""Sees to it that a drop-in's positions belong to the logs that it reads: a recreated topic is reported.
 
-librdkafka goes on in the middle of a topic that was deleted and made again under its name. confluent-kafka's
+librdkafka goes on in the middle of a topic that was deleted and recreated under its name. confluent-kafka's
 contract stays: the program hears of it by the log, and its position stays where it is. Where the program has
 asked for a guard of ours, the contiguous one or a mirror, the partition begins anew, as `auto.offset.reset`
 says; but `latest` would skip more than to go on does, so it moves nothing.

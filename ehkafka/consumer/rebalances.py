@@ -189,7 +189,7 @@ class Rebalances:
         try:
             found = _committed(consumer, asked, timeout=COMMITTED_S)
         except KafkaException:
-            return {}, {}  # the asking thread tries again
+            return {}, {}  # the asking thread retries
         return {TopicPartition(p.topic, p.partition): p for p in found if p.offset >= 0 and not p.error}, {}
 
     def _forget(self, names: list[TopicPartition]) -> None:

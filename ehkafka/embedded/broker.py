@@ -302,7 +302,7 @@ def check_topic(name: Any, partitions: Any) -> None:
 
 
 def check_count(partitions: Any, what: str) -> None:
-    """Refuse what is no number of partitions. Raises `ConfigurationError`."""
+    """Refuse what is not a number of partitions. Raises `ConfigurationError`."""
     if (
         isinstance(partitions, bool)
         or not isinstance(partitions, int)

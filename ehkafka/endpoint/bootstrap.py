@@ -1,6 +1,6 @@
 """Reads a list of bootstrap servers. Pure; called while an `Endpoint` is made.
 
-An entry that is no address is never repeated in the error: people paste connection strings here.
+An entry that is not an address is never repeated in the error: people paste connection strings here.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def bootstrap_addresses(bootstrap: str) -> tuple[tuple[str, int], ...]:
 def hosts_in(servers: object) -> tuple[str, ...]:
     """Return the hosts that librdkafka would find in a text, which takes more than we do: empty entries, say.
 
-    An entry that cannot be read stands for itself: it is no address of this machine.
+    An entry that cannot be read stands for itself: it is not an address of this machine.
     """
     entries = [entry.strip() for entry in str(servers).split(",")]
     found = ((_ENTRY.fullmatch(entry), entry) for entry in entries if entry)

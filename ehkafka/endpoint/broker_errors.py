@@ -69,7 +69,7 @@ def ends_app(consumer: Consumer, error: KafkaError, topics: set[str]) -> Ehkafka
     if code in _DENIED:
         return EndpointError(f"The broker refuses access: {describe_error(error)}")
     if error.fatal():
-        return EndpointError(f"The client cannot go on: {describe_error(error)}")
+        return EndpointError(f"The client cannot recover: {describe_error(error)}")
     return None
 
 

@@ -21,7 +21,7 @@ _REJECTED = (
     " local authentication of the namespace refuses every key"
 )
 _LEADER_MOVES = (
-    "the partition's leader is moving or coming back, which takes seconds: it is asked again; if it lasts,"
+    "the partition's leader is moving or coming back, which takes seconds: this is retried; if it lasts,"
     " look for brokers that are down or overloaded"
 )
 _WRONG_GENERATION = (
@@ -81,7 +81,7 @@ CAUSES: Mapping[str, str] = {
         "no answer in time: the broker is slow, throttling or not reachable; if this is the first request,"
         " check host, port and firewall"
     ),
-    "REQUEST_TIMED_OUT": "the broker did not finish in time: overloaded or throttling; it is tried again",
+    "REQUEST_TIMED_OUT": "the broker did not finish in time: overloaded or throttling; it is retried",
     "THROTTLING_QUOTA_EXCEEDED": "the broker throttles: raise throughput units or quota, or lower the load",
     "FENCED_INSTANCE_ID": (
         "another process is in the group with the same group.instance.id: give each process its own,"
@@ -110,10 +110,10 @@ CAUSES: Mapping[str, str] = {
         "the group no longer knows this member: its session ran out, or somebody commits into a group"
         " that has live members"
     ),
-    "REBALANCE_IN_PROGRESS": "the group is rebalancing; it is tried again when that ends",
+    "REBALANCE_IN_PROGRESS": "the group is rebalancing; it is retried when that ends",
     "OFFSET_METADATA_TOO_LARGE": "the commit's metadata is too long: Event Hubs takes 1024 bytes",
     "OFFSET_OUT_OF_RANGE": (
-        "the log no longer (or not yet) has this offset: retention removed it, or the topic was created anew"
+        "the log no longer (or not yet) has this offset: retention removed it, or the topic was recreated"
     ),
     "_AUTO_OFFSET_RESET": (
         "there is no valid position to read from: nothing was committed, or retention removed it; say with"
@@ -133,7 +133,7 @@ CAUSES: Mapping[str, str] = {
         "the broker does not know this request: it is too old for it, or (Event Hubs) lacks the feature"
     ),
     "_UNSUPPORTED_FEATURE": "the broker or this build of the client lacks the feature: check both versions",
-    "_FATAL": "the client cannot go on: the process must be restarted; the reason is in its text",
+    "_FATAL": "the client cannot recover: restart the process; the error's text has the reason",
 }
 """librdkafka's name of the error → its usual cause and the next step."""
 

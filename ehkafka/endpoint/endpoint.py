@@ -259,7 +259,7 @@ class Endpoint(NeverPickled):
     def prepare_topics(self, topics: Iterable[str]) -> None:
         """Create what is missing of these topics on an embedded broker; elsewhere do nothing.
 
-        Raises `ConfigurationError` for what is no topic's name.
+        Raises `ConfigurationError` for what is not a topic's name.
         """
         if self._broker is not None:
             self._broker.prepare(topics)

@@ -1,6 +1,6 @@
 """Where an endpoint's secret can be found by another process, so that the secret itself need not travel.
 
-Called when an endpoint is to be made again elsewhere. Reads the environment that it is given and never
+Called when an endpoint is to be made in another process. Reads the environment that it is given and never
 repeats a value of it. Opens nothing; asking an embedded broker for its address may start it.
 """
 

@@ -45,7 +45,7 @@ class RecordDeadLettered(Event):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterFailed(Failure):
-    """A dead letter could not be written. It is tried again after `retry_s`; `None`: its record is held.
+    """A dead letter could not be written. It is retried after `retry_s`; `None`: its record is held.
 
     `retry_s` is 0 where nobody has refused it: it has not been acknowledged for 10 s, and is waited for.
     """

@@ -88,7 +88,7 @@ class OffsetGap(Event):
     """The log no longer holds, or does not hold yet, the offset that was to be read next.
 
     `log_start` and `log_end` are what the log holds now; a wanted offset above the end means that the log
-    was cut or made anew. `lost_records` counts the offsets that are never read, those that `latest` skips
+    was cut or recreated. `lost_records` counts the offsets that are never read, those that `latest` skips
     included (holes of compaction and transactions count as well). `action` is the policy
     `on_out_of_range`; `resumed_at` is None when it stops the app.
     """
@@ -124,7 +124,7 @@ class OffsetGap(Event):
 
 @dataclass(frozen=True, slots=True)
 class LogReplaced(Event):
-    """A partition's log is another one than its position belongs to: its topic was made anew.
+    """A partition's log is another one than its position belongs to: its topic was recreated.
 
     `reason` says what tells them apart: the topic's id, or the timestamp of a record. `next_offset` is the
     position of the old log, which lies inside of the new one by chance: it does not decide, the policy

@@ -1,4 +1,4 @@
-"""What becomes of a record other than being finished: failed, tried again, skipped, dropped."""
+"""What becomes of a record other than being finished: failed, retried, skipped, dropped."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def adapt(handler: Callable[[Any], Any]) -> Callable[[Record], Any]:
     """
     if not callable(handler) or inspect.isclass(handler):
         raise ConfigurationError(
-            f"adapt: {handler!r} is no function; give the function that takes a confluent_kafka.Message."
+            f"adapt: {handler!r} is not a function; give the function that takes a confluent_kafka.Message."
         )
     # An object may be called by a coroutine function of its class.
     if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):

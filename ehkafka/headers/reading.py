@@ -65,7 +65,7 @@ def partition_key(message: Headed) -> str | bytes | None:
 
 
 def content_type(message: Headed) -> str | None:
-    """Return the last `content-type` header in any case of letters; `None` if there is none or it is no text.
+    """Return the last `content-type` header in any case of letters; `None` if there is none, or not as text.
 
     The service and Kafka producers write it as UTF-8; an AMQP string is understood, too.
     """

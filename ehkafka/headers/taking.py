@@ -35,7 +35,7 @@ class Headed(Protocol):
 def take_headers(message: Headed) -> Headers:
     """Return the headers in order, an empty list when there are none.
 
-    A name that is no UTF-8 has U+FFFD for what cannot be read. Where a message has several such names, the
+    A name that is not UTF-8 has U+FFFD for what cannot be read. Where a message has several such names, the
     error does not tell them, and each is U+FFFD alone.
     """
     try:

@@ -152,7 +152,7 @@ class FlowControl:
             and (
                 load.partition not in self.parked_full
                 or (
-                    # Backlog and all: a lane whose head is being tried again is parked no longer, and would
+                    # Backlog and all: a lane whose head is being retried is parked no longer, and would
                     # let the partition go on for the length of each attempt.
                     load.backlog_records + load.parked_records <= parked // 2
                     and load.backlog_bytes + load.parked_bytes <= parked_size // 2

@@ -118,7 +118,7 @@ class HookThreads:
             ]
         if not hanging:
             return None
-        return f"{', '.join(hanging)}: what its partition waits for does not happen before it returns."
+        return f"{', '.join(hanging)}: its partition waits until it returns."
 
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether it is one of these. From any thread."""

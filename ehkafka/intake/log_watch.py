@@ -1,6 +1,6 @@
 """Sees to it that each partition's log is still the one that its position belongs to. Poll thread only.
 
-A topic that is deleted and made again under its name has other records at the same offsets, and librdkafka
+A topic that is deleted and recreated under its name has other records at the same offsets, and librdkafka
 goes on in the middle of them. It tells nobody, so the broker is asked: when partitions are assigned, when
 something has happened that may hide a new log, and each time the client refreshes its metadata. `LogAsker`
 asks; here nothing waits but the assign callback, and that only where a commit carries a topic's id.
@@ -182,7 +182,7 @@ class LogWatch:
             self._again_s = min(2 * self._again_s, max(self.refresh_s, _AGAIN_S))
 
     def _went_down(self) -> bool:
-        """Tell whether an older leader's records came behind a newer one's, as in a log made anew."""
+        """Tell whether an older leader's records came behind a newer one's, as in a log recreated."""
         went_down = False
         for partition, log in self._logs.now().items():
             if log.leader_epoch is None:

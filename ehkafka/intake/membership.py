@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ehkafka.progress.saving import Sample
 
 DRAIN_CHECK_S = 1e-3
-# What the hooks of a revoke get at least, and how often a wish to leave at once is looked for meanwhile.
+# What the hooks of a revoke get at least, and how often a wish to exit at once is looked for meanwhile.
 HOOKS_S = 1.0
 HOOKS_CHECK_S = 50e-3
 # Between two looks whether what a drain has to finish still fits into its time, and what they may take of it.
@@ -45,7 +45,7 @@ CUT_SHARE = 0.05
 
 
 class Released(NamedTuple):
-    """What is committed of partitions that were given back, and of which ones the last position is not."""
+    """What is committed of partitions that were released, and of which ones the last position is not."""
 
     uncommitted: list[TopicPartition]
     committed: dict[TopicPartition, Position | None]

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 # Between two looks at the ends of the logs, at idle partitions and at stuck work.
 SLOW_CHECK_S = 0.5
-REFUTED = "the log was cut and written anew there"
+REFUTED = "the log was truncated and written again there"
 
 
 class PollLoop:

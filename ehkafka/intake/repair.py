@@ -5,7 +5,7 @@ partition and will not `seek` it (it answers `_STATE`); it goes on only when it 
 knows nothing of that: the member keeps its partitions, and librdkafka keeps their pauses.
 
 A gap ahead leaves the epoch as it is: the position jumps, the watermark follows as over a hole. A position
-before the old one begins a new epoch, because offsets come again that were received before; that waits
+before the old one begins a new epoch, because offsets are received a second time; that waits
 until what is left of the old log has its outcome. So does any position in another log of the same name,
 which librdkafka would go on reading: such a partition is halted until then.
 """
@@ -134,7 +134,7 @@ class GapRepair:
         if wanted is None:
             wanted = log.start  # `earliest`, which moved on before it could be read
         if log.hold(wanted) and not stuck.truncated:
-            # A leader that lagged, or a position that was left behind meanwhile: there is no gap.
+            # A leader that lagged, or a position that fell back meanwhile: there is no gap.
             stuck.resume_at = wanted
             self._context.emit(ConnectionProblem("_AUTO_OFFSET_RESET", stuck.reason, fatal=False))
             return

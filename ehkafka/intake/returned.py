@@ -51,7 +51,7 @@ class ReturnedRecords(NamedTuple):
             return ""
         shown = ", ".join(self.running[:NAMED_MAX]) + (" …" if len(self.running) > NAMED_MAX else "")
         return (
-            "The app left while handlers were running; their records were not committed, so they are "
+            "The app stopped while handlers were running; their records were not committed, so they are "
             f"handled again: {shown}."
         )
 

@@ -1,6 +1,6 @@
 """Chunks or lanes: decided by what records cost. Pure; time comes in as an argument.
 
-Chunks are left when the mean cost of their records is no longer small, and tried again when a worker has
+Chunks are left when the mean cost of their records is no longer small, and retried when a worker has
 seen cheap records in lanes. A trial that soon ends costs something, so each makes the next one come later.
 """
 

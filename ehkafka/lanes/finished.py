@@ -22,7 +22,7 @@ class FinishedBefore:
     """Ranges that an earlier epoch finished above its commit: their records are received, and no more.
 
     `leader_epoch` is the newest among those records, where known. A record of a newer one cannot be what
-    was finished: the log was cut there and written anew.
+    was finished: the log was cut there and written again.
     """
 
     __slots__ = ("_ends", "_starts", "leader_epoch")

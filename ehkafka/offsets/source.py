@@ -152,7 +152,7 @@ def _is_url(where: str) -> bool:
         # Not repeated: it may be a SAS or a key.
         raise ConfigurationError(
             "The place of the checkpoints has a '?' or an '@' in its URL, or a key. A SAS is a secret, as a"
-            " key is, and the command line is no place for it: put the connection string (for a SAS"
+            " key is, and the command line is not a place for it: put the connection string (for a SAS"
             " SharedAccessSignature=… and BlobEndpoint=…) into"
             f" {CONNECTION_STRING}, and give the container's name."
         )

@@ -49,9 +49,7 @@ class Watch(NamedTuple):
             return cls(seconds, "as asked")
         if is_reported and not is_event_hubs:
             return cls(NO_MEMBERS_S, "a client that is no member of its group commits every 5 s by default")
-        reported = (
-            "what Event Hubs tells of a group is no proof" if is_event_hubs else "the broker does not tell"
-        )
+        reported = "Event Hubs may not report" if is_event_hubs else "the broker does not report"
         return cls(UNREPORTED_S, f"{reported} who is in the group, and the slowest clients commit every 60 s")
 
     def describe(self) -> str:

@@ -67,6 +67,6 @@ class AnotherLog(NamedTuple):
         """Return what ends an app whose policy is to stop; `step` is what can be done."""
         return OffsetGapError(
             f"{self.partition}: position {self.next_offset} belongs to another log than there is now: "
-            f"{ended(self.reason)} The topic was deleted and made again under its name; the log holds "
-            f"{self.log.start} to {self.log.end}, and to go on by number could skip some of it. {step}"
+            f"{ended(self.reason)} The topic was deleted and recreated under its name; the log holds "
+            f"{self.log.start} to {self.log.end}, and reading on by offset could skip some of it. {step}"
         )

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A look-up that failed is tried again so many times; all together stay well inside max.poll.interval.ms.
+# A look-up that failed is retried so many times; all together stay well inside max.poll.interval.ms.
 LOOKUP_TRIES = 7
 # The wait after the first refusal, doubled after each, 6 s in all: the leader of a topic that was just made
 # may not know it yet, and one that comes back needs seconds.

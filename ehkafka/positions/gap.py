@@ -48,7 +48,7 @@ class Gap(NamedTuple):
         """Return how many offsets are never read: deleted, and with `latest` those skipped as well.
 
         Of a log that ends before the wanted offset nobody knows whether what it holds was handled before
-        (it was cut) or not (it was made anew): `latest` counts all of it.
+        (it was cut) or not (it was recreated): `latest` counts all of it.
         """
         if self.wanted_offset > self.log.end:
             return self.log.end - self.log.start if action == "latest" else 0
@@ -94,5 +94,5 @@ class Gap(NamedTuple):
             missing = log.start - wanted
             return f", so {counted(missing, 'record')} {'is' if missing == 1 else 'are'} gone"
         if wanted > log.end:
-            return f", which ends {wanted - log.end} before it: it was cut, or its topic was made anew"
+            return f", which ends {wanted - log.end} before it: it was truncated, or its topic was recreated"
         return ", with other records there than before: it was cut and written again"

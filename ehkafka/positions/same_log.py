@@ -1,6 +1,6 @@
 """Whether a log is the one that a position was written for, by its topic's id or by one record.
 
-A topic that was deleted and made again, or a namespace that failed over, has the same names and other
+A topic that was deleted and recreated, or a namespace that failed over, has the same names and other
 records: to go on there by number would skip some. Pure: `topic_ids` and `witness` ask the broker.
 """
 

@@ -55,7 +55,7 @@ _EXPLANATION = (
 
 
 def check_start(start: Any) -> None:
-    """Refuse what is no start position. Raises `ConfigurationError`."""
+    """Refuse what is not a start position. Raises `ConfigurationError`."""
     if start is None:
         raise ConfigurationError(
             f"start is missing: say where a group without a committed offset begins, {_EXPLANATION}."
@@ -63,7 +63,7 @@ def check_start(start: Any) -> None:
     if isinstance(start, Mapping):
         _check_mapping(start)
     elif not callable(start) and not _is_fixed(start):
-        raise ConfigurationError(f"start={quoted(start)} is no start position; give {_EXPLANATION}.")
+        raise ConfigurationError(f"start={quoted(start)} is not a start position; give {_EXPLANATION}.")
     elif callable(start):
         if inspect.iscoroutinefunction(start):
             raise ConfigurationError(
@@ -131,7 +131,7 @@ def _check_mapping(start: StartByPartition) -> None:
                 f"start has the key {key!r}; use a partition's number, (topic, number), or '*' for the rest."
             )
         if not _is_fixed(position):
-            raise ConfigurationError(f"start[{key!r}]={position!r} is no start position; give {_ONE}.")
+            raise ConfigurationError(f"start[{key!r}]={position!r} is not a start position; give {_ONE}.")
 
 
 def _is_number(key: Any) -> bool:
@@ -153,7 +153,7 @@ def _fixed(start: Start, partition: TopicPartition) -> FixedStart:
         raise ConfigurationError(f"The start callable failed for {partition}: {error!r}.") from error
     if not _is_fixed(position):
         raise ConfigurationError(
-            f"The start callable failed for {partition}: {position!r} is no start position; give {_ONE}."
+            f"The start callable failed for {partition}: {position!r} is not a start position; give {_ONE}."
         )
     return position
 

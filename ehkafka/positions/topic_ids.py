@@ -22,7 +22,7 @@ ASK_S: Final = 5.0
 
 _CHECK_S = 0.05
 _HALF, _HALF_BYTES = 2**64 - 1, 8
-# The broker answers, but not about this one: it is just being made anew, or is not ours to see.
+# The broker answers, but not about this one: it is just being recreated, or is not ours to see.
 _ABOUT_ONE_TOPIC = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED}
 
 

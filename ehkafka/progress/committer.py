@@ -303,7 +303,7 @@ def _late(waited_s: float) -> KafkaError:
     return KafkaError(KafkaError._TIMED_OUT, f"no answer within {seconds(waited_s)}")  # noqa: SLF001
 
 
-# A synchronous commit is tried again for metadata that was too long: once without it.
+# A synchronous commit is retried for metadata that was too long: once without it.
 _TRIES_NOW = 2
 _TRANSIENT = {CommitError.RETRY, CommitError.REJOIN, CommitError.METADATA}
 

@@ -1,4 +1,4 @@
-"""Finds out whether the broker gives back what commits say beside their offsets.
+"""Finds out whether the broker returns what commits say beside their offsets.
 
 Nobody has stated it of Event Hubs. The first commit that says something is read back once, with a consumer
 of its own that joins no group, on a thread of its own: the poll thread must not wait for it. `acknowledged`

@@ -38,7 +38,7 @@ class Batch(Sequence["Record"]):
     """Records of many keys; those of one key stand in order, with nothing of theirs missing in between.
 
     What the handler does not name is finished when it returns. `fail` gives a record back, and with it the
-    later ones of its key, whatever was done with them: they come again, in order, behind it. A handler
+    later ones of its key, whatever was done with them: they are passed again, in order, behind it. A handler
     that raises has finished nothing, and what it said before counts for nothing.
     """
 

@@ -52,7 +52,7 @@ class Record:
     def message(self) -> Any:
         """A `confluent_kafka.Message` of the record's own: whatever is set in it is seen by this call alone.
 
-        Made when it is first asked for. What is tried again or dead-lettered is what was received.
+        Made when it is first asked for. What is retried or dead-lettered is what was received.
         """
         self._message = message = own_copy(self._message)
         return message

@@ -115,7 +115,9 @@ class Failures:
             delay_s = self._delay_s(lane, error)
         except BaseException as wish:  # sys.exit() and the like in the user's function: an answer too
             self.emit(UserCodeFailed.of("retry", wish))
-            return self._stop(lane, error, because=f"The retry function asked to leave: {describe(wish)}")
+            return self._stop(
+                lane, error, because=f"The retry function tried to end the process: {describe(wish)}"
+            )
         if delay_s is not None:
             is_asked = isinstance(error, RetryLater)
             stack = {} if is_asked else raised(error)
@@ -218,7 +220,7 @@ class Failures:
     def _leave(self, lane: Lane, error: Exception) -> Decision:
         """Decide nothing: the record's assignment has ended, and its next owner handles it again."""
         if not isinstance(error, SkipRecord | RetryLater):
-            self._report(lane, error, "it belongs to another member by now")
+            self._report(lane, error, "it belongs to another member now")
         return HoldHead(describe(error))
 
     def _report(self, lane: Lane, error: BaseException, decision: str) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 AWAITED = "deferred: nobody has called finish() or fail() yet"
 _WHY_LATE: dict[State, str] = {
-    "void": "the handler raised after it had deferred the record, and that counted",
+    "void": "the handler had raised after it deferred the record, so the attempt failed",
     "expired": "its deadline had passed, and the attempt had failed",
 }
 

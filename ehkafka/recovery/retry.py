@@ -1,4 +1,4 @@
-"""When a failed record is tried again: a schedule as a value, or the user's own function.
+"""When a failed record is retried: a schedule as a value, or the user's own function.
 
 Pure: chance comes in as an argument. Called by `Failures` on the worker's thread.
 """

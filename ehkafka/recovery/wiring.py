@@ -31,7 +31,7 @@ class Recovering(Protocol):
 
     @property
     def retry(self) -> Any:
-        """When a failed record is tried again."""
+        """When a failed record is retried."""
 
     @property
     def on_failure(self) -> FailurePolicy:

@@ -42,6 +42,6 @@ def refuse_if_joined(target: Target, group: str, timeout_s: float) -> None:
         raise EndpointError(f"Cannot find out whether another redrive runs: {text}") from None
     if members := len(found.members):
         raise ConfigurationError(
-            f"The group {group!r} has {members} member(s): another redrive runs. Wait for its end, or name"
+            f"The group {group!r} has {members} member(s): another redrive runs. Wait until it ends, or name"
             " another group, which begins at the first letter."
         )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ehkafka.records import Record
     from ehkafka.recovery.letters.origin import LetterOrigin
 
-    # What is no letter has no origin.
+    # What is not a letter has no origin.
     Letter = tuple[Record, LetterOrigin | None]
     from ehkafka.records import TopicPartition
 
@@ -30,7 +30,7 @@ AHEAD_BYTES_MAX = 8 * 1024 * 1024
 
 
 class MergedLetters:
-    """Takes letters partition by partition and gives them back in one order."""
+    """Takes letters partition by partition and returns them in one order."""
 
     def __init__(self, partitions: Iterable[int]) -> None:
         """`partitions` are those from which something is still to come."""

@@ -84,9 +84,9 @@ class Redrive:
         for number, offset in committed.items():
             if offset > logs[number].end:
                 raise ConfigurationError(
-                    f"The group {self.group_name!r} has come further than there are letters: its commit of "
+                    f"The group {self.group_name!r} is ahead of the letters: its commit of "
                     f"{self.topic}[{number}] is {offset}, and the log ends at {logs[number].end}. The topic "
-                    "was made anew since, it seems; another --group begins at its first letter."
+                    "was probably recreated; another --group begins at its first letter."
                 )
         return {number: max(log.start, committed.get(number, 0)) for number, log in logs.items()}
 

@@ -77,8 +77,8 @@ class RedriveRun:
         while not self._assigned:
             if time.monotonic() > deadline_s:
                 raise EndpointError(
-                    f"The group {self._redrive.group_name!r} gave this redrive nothing within {JOIN_S:.0f} s."
-                    " Is another redrive running?"
+                    f"The group {self._redrive.group_name!r} assigned this redrive nothing within "
+                    f"{JOIN_S:.0f} s. Is another redrive running?"
                 )
             self._take(self._consumer.consume(1, POLL_S))
         self._refuse_company(len(numbers))
@@ -104,7 +104,7 @@ class RedriveRun:
         if self._is_disturbed or len(self._assigned) < partitions:
             raise ConfigurationError(
                 f"The group {self._redrive.group_name!r} has another member: another redrive of"
-                f" {self._redrive.topic!r} runs. Wait for its end: what it brings home is not brought again."
+                f" {self._redrive.topic!r} runs. Wait for its end: what it writes back is not written again."
             )
 
     def bring_home(self) -> RedriveCount:

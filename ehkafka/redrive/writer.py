@@ -126,7 +126,7 @@ class HomeWriter:
                 f"The letter {oldest.letter} could not be written to {oldest.home}, whichever of "
                 f"{REPLACED_MAX + 1} producers tried: {ended(str(self._producer.problem))} All before it is "
                 "safe; start "
-                "the redrive again to go on with it."
+                "the redrive again to continue with it."
             )
         self._producer.replace()
         self._has_failed = False

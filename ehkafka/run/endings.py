@@ -10,7 +10,7 @@ def death_of(what: str, error: BaseException) -> EhkafkaError:
     """Return what ends a run whose thread died: the error itself, if it says what to do."""
     if isinstance(error, EhkafkaError):
         return error
-    failure = EngineError(f"{what} died of {error!r}. Please report it.")
+    failure = EngineError(f"{what} failed: {error!r}. Please report it.")
     failure.__cause__ = error
     return failure
 
@@ -23,7 +23,7 @@ def fatal_in_user_code(where: str, error: BaseException) -> EhkafkaError | None:
         )
     elif not isinstance(error, Exception):
         failure = EhkafkaError(
-            f"{where} asked to leave: {ended(describe(error))} App.stop() ends an app in good order."
+            f"{where} tried to end the process: {ended(describe(error))} Call App.stop() to stop an app."
         )
     else:
         return None

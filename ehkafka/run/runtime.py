@@ -134,7 +134,7 @@ class Runtime:
 
     def exit_now(self) -> None:
         """Wait for nothing any more: commit what is finished and leave."""
-        self.request_stop("asked to leave at once", drain="running", timeout_s=0.0)
+        self.request_stop("asked to stop at once", drain="running", timeout_s=0.0)
         self._exit_now.set()
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -167,7 +167,7 @@ class Runtime:
     def fail(self, error: EhkafkaError) -> None:
         """End the run with an error, without a drain: what runs ends, what is queued is redelivered."""
         with self._lock:
-            # What fails after the end, such as a hook that was left behind, changes nothing any more.
+            # What fails after the end, such as a hook that was left running, changes nothing any more.
             if self.failure is None and not self._has_ended:
                 self.failure = error
         self.request_stop(f"{type(error).__name__}", drain="running")

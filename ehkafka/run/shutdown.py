@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 EXIT_S = 0.8
 # Between two tries of the last commit.
 COMMIT_AGAIN_S = 0.5
-# Between two looks whether threads have ended or the user wants to leave at once.
+# Between two looks whether threads have ended or the user wants to exit at once.
 THREADS_CHECK_S = 50e-3
 # What the client has to say before it is closed.
 LAST_POLLS = 3
@@ -150,7 +150,7 @@ class Shutdown:
         return True
 
     def _end_threads(self, ends_s: float) -> list[str]:
-        """Wait for hooks and workers; return what still runs at `ends_s` or when the user leaves at once."""
+        """Wait for hooks and workers; return what still runs at `ends_s` or when the user exits at once."""
         while True:
             hooks = self._context.hook_threads.close(THREADS_CHECK_S)
             workers = [name for route in self._routes for name in route.workers.stop(THREADS_CHECK_S)]
@@ -186,7 +186,7 @@ class Shutdown:
         closing.start()
         closing.join(CLOSE_TIMEOUT_S)
         if closing.is_alive():
-            text = f"the client did not close within {CLOSE_TIMEOUT_S:.0f} s and is left to the process's end"
+            text = f"the client did not close within {CLOSE_TIMEOUT_S:.0f} s; the process's end closes it"
             self._context.emit(ConnectionProblem("close", text, fatal=True))
 
     def _cut(self, consumer: Consumer, request: StopRequest) -> bool:

@@ -1,4 +1,4 @@
-"""Signals: the first asks for a stop as the settings have it, the second to leave at once.
+"""Signals: the first asks for a stop as the settings have it, the second to exit at once.
 
 Taken only by `App.run` in the main thread; an app inside another framework's lifespan leaves them alone.
 """

@@ -234,7 +234,7 @@ def drain_of(drain: object) -> Drain:
 
 
 def check_timeout(timeout_s: object, call: str) -> None:
-    """Refuse what is no time to wait. Raises `ConfigurationError`."""
+    """Refuse what is not a time to wait. Raises `ConfigurationError`."""
     is_number = isinstance(timeout_s, int | float) and not isinstance(timeout_s, bool)
     if timeout_s is not None and not (is_number and 0 <= timeout_s <= _SECONDS_MAX):  # type: ignore[operator]
         raise ConfigurationError(

@@ -42,7 +42,7 @@ def _reasons(
     elif snapshot.state != "running":
         yield f"The app is {snapshot.state}."
     elif poll_silence_s > POLL_SILENCE_S:
-        yield f"The poll loop has not come round for {poll_silence_s:.0f} s."
+        yield f"The poll loop has not run for {poll_silence_s:.0f} s."
     if commit_problem is not None:
         yield f"The last commit failed: {commit_problem}"
     yield from map(_overdue_reason, snapshot.overdue)
@@ -56,7 +56,7 @@ def _group_reasons(snapshot: Snapshot, unreachable_s: float) -> Iterator[str]:
         yield (
             f"No broker of {snapshot.endpoint} has answered since {since}, for "
             f"{snapshot.broker_silence_s:.0f} s (limit unreachable_s={unreachable_s:g}). Check that the "
-            "brokers run and that this host still reaches them; the app goes on by itself when one answers."
+            "brokers run and that this host still reaches them; the app recovers when one answers."
         )
     lost_s = snapshot.lost_s
     if lost_s is not None and lost_s >= unreachable_s:

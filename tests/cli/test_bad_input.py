@@ -96,8 +96,12 @@ MODULES = {
     ),
     "no app": ("nothing = 1", 2, ["has no 'app'", "no ehkafka.App at its top level"]),
     "an app of another name": ("shop = make()", 2, ["has no 'app'", "apps there: shop."]),
-    "an app factory": ("def app(): return make()", 2, ["no ehkafka.App but a function", "assign its result"]),
-    "something else": ("app = 42", 2, ["no ehkafka.App but a int"]),
+    "an app factory": (
+        "def app(): return make()",
+        2,
+        ["not an ehkafka.App but a function", "assign its result"],
+    ),
+    "something else": ("app = 42", 2, ["not an ehkafka.App but a int"]),
 }
 # What is named instead of a module that is there.
 PATHS = {
@@ -106,7 +110,7 @@ PATHS = {
     "a file that is not there": ("no/such/file.py", ["no file no/such/file.py", "path/to/file.py:app"]),
     "no module": (":app", ["names no module", "module:app"]),
     "a file that hides behind another": ("json.py", ["hidden by another module named 'json'", "Rename"]),
-    "a file without a module's name": ("my-app.py", ["no module name", "Rename"]),
+    "a file without a module's name": ("my-app.py", ["not a module name", "Rename"]),
 }
 
 

@@ -198,7 +198,7 @@ def test_a_group_ahead_of_the_log(broker: EmbeddedBroker) -> None:
     code, output = check(broker)
     assert code == 3
     assert "beyond the end of the log: partition 0 at 99 (log 0–4)" in the_failure(output)
-    assert "made anew" in the_failure(output)
+    assert "recreated" in the_failure(output)
 
 
 def test_without_topic_and_group_the_rest_is_checked(broker: EmbeddedBroker) -> None:

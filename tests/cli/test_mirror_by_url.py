@@ -138,7 +138,7 @@ def test_an_identity_that_is_refused_is_reported_in_a_line(place: Place) -> None
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("{url}?sv=1&sig=c2VjcmV0", *ENTRA), "the command line is no place for it"),
+        (("{url}?sv=1&sig=c2VjcmV0", *ENTRA), "the command line is not a place for it"),
         (("{url}", "--credential", "c2VjcmV0"), "none of default, managed_identity"),
         (("https://user:c2VjcmV0@me.blob.core.windows.net/checkpoints",), "a '?' or an '@'"),
     ],

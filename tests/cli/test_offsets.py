@@ -212,7 +212,7 @@ def test_commits_that_move_while_watched_refuse(
     monkeypatch.setattr("ehkafka.offsets.watch._pause", lambda _s: commit_from_outside(broker, 1, 3))
     code, _text, error = ehkafka(broker, "offsets", "reset", "t", "--to", "5", "--yes")
     assert code == 5
-    assert "watching for 65 s whether somebody commits: the broker does not tell" in " ".join(error.split())
+    assert "watching for 65 s whether somebody commits: the broker does not report" in " ".join(error.split())
     assert "the commit of partition 1 moved from 2 to 3 while it was watched" in error
     assert committed(broker) == {0: 2, 1: 3, 2: 2}
 

@@ -71,7 +71,7 @@ def test_the_countdown_shows_although_the_log_is_quiet(shop: Path, start_ehkafka
     running = start_ehkafka("run", "shop", "--log-level", "error")
     running.wait_for("orders[0]@9")
     running.process.send_signal(signal.SIGINT)
-    running.wait_for("press Ctrl-C again to leave at once")
+    running.wait_for("press Ctrl-C again to stop at once")
     running.wait_for("Draining: 10 records unfinished")
     (shop / "go").touch()
     assert running.end() == 0
@@ -88,7 +88,7 @@ def test_the_second_signal_leaves_at_once(start_ehkafka: Callable) -> None:
     running.process.send_signal(signal.SIGINT)
     assert running.end() == ehkafka.errors.UnfinishedError.exit_code
     message = running.stderr.splitlines()[-1]
-    assert message.startswith("ehkafka: The app left while handlers were running")
+    assert message.startswith("ehkafka: The app stopped while handlers were running")
     assert "orders[0]@0" in message
     assert "Traceback" not in running.stderr
 

@@ -133,9 +133,9 @@ def test_a_file_has_types_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("[app\n", "ehkafka.toml is no TOML: .*line 1"),
+        ("[app\n", "ehkafka.toml is not TOML: .*line 1"),
         ("[ap]\n", r"no table \[ap\]; did you mean app\?"),
-        ("app = 1", r"app is no table; write \[app\]"),
+        ("app = 1", r"app is not a table; write \[app\]"),
         ("[app]\ndrains_s = 1", "no setting app.drains_s; did you mean drain_s?"),
         ("[app]\ndrain_s = '5'", "ehkafka.toml: app.drain_s='5' is refused: .*valid number"),
         ("[app]\ndrain_s = true", "app.drain_s=True is refused"),
@@ -212,7 +212,7 @@ def test_variables_of_others_are_no_mistake(
     assert caplog.text == ""
     monkeypatch.setenv("EHKAFKA_COLOUR", KEY)
     configured()
-    assert "EHKAFKA_COLOUR is no setting" in caplog.text
+    assert "EHKAFKA_COLOUR is not a setting" in caplog.text
     assert KEY not in caplog.text
 
 

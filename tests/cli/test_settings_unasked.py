@@ -199,12 +199,12 @@ def test_every_command_names_the_file_that_nobody_named(command: list[str], ehka
 @pytest.mark.parametrize(
     ("content", "shown"),
     [
-        (b"[" * 3000, "no TOML"),
+        (b"[" * 3000, "not TOML"),
         (b"[consumer]\na = " + b"[" * 3000 + b"]" * 3000, "nested too deeply"),
         (b"[consumer]\n" + b"a." * 3000 + b"b = 1", "nested too deeply"),
         (b"[app]\ngroup = '\xff'", "not UTF-8"),
-        (b"[app]\ngroup = 'a\0b'", "no TOML"),
-        (b"[app]\ndrain_s = 1\ndrain_s = 2", "no TOML: Cannot overwrite a value"),
+        (b"[app]\ngroup = 'a\0b'", "not TOML"),
+        (b"[app]\ndrain_s = 1\ndrain_s = 2", "not TOML: Cannot overwrite a value"),
         (b"[app]\ndrain_s = " + b"9" * 5000, "too large"),
         (b"#" * (1024 * 1024 + 1), "more than 1048576 bytes"),
     ],

@@ -168,7 +168,7 @@ def test_a_place_outside_of_the_log_is_moved_and_reported(broker: EmbeddedBroker
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["--from", "yesterday"], 2, "no place to begin"),
+        (["--from", "yesterday"], 2, "not a place to begin"),
         (["--partition", "7"], 2, "no partition 7; it has 0 to 1"),
         (["--count", "0"], 2, "--count"),
     ],
@@ -193,7 +193,7 @@ def test_a_wrong_topic_is_explained(broker: EmbeddedBroker) -> None:
 @pytest.mark.parametrize("text", ["", "-", "-5x", "1e3", "10m", "-99999999d", "2026-13-01", "٣"])
 def test_what_is_no_place(text: str) -> None:
     """Every other text is refused in the same way."""
-    with pytest.raises(ConfigurationError, match="no place to begin"):
+    with pytest.raises(ConfigurationError, match="not a place to begin"):
         parse_from(text)
 
 

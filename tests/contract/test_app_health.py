@@ -28,7 +28,7 @@ def test_a_dead_poll_thread_fails_the_app_visibly(
     assert app.wait(10.0)
     assert not app.health()
     assert "out of luck" in app.health().reasons[0]
-    with pytest.raises(ehkafka.errors.EngineError, match="poll thread died") as caught:
+    with pytest.raises(ehkafka.errors.EngineError, match="poll thread failed") as caught:
         app.stop()
     assert caught.value.exit_code == 70
     assert isinstance(caught.value.__cause__, RuntimeError)

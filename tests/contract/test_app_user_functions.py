@@ -96,7 +96,7 @@ def test_an_exit_in_the_retry_function_stops_the_app_in_order(lab: Any, events: 
     app.add_hook(events)
     started_s = time.monotonic()
     app.start()
-    with pytest.raises(ehkafka.errors.HandlerFailedError, match="retry function asked to leave"):
+    with pytest.raises(ehkafka.errors.HandlerFailedError, match="retry function tried to end the process"):
         ended(app)
     assert time.monotonic() - started_s < 8.0  # not the whole time that a stop may take
     assert [e.where for e in events.of(UserCodeFailed)] == ["retry"]

@@ -79,8 +79,8 @@ def test_a_mount_that_moves_its_link_is_followed(connection_string: str, tmp_pat
         (b"", "it is empty"),
         (b" \n", "it is empty"),
         (b"{string}" + b" " * FILE_BYTES_MAX, f"it is larger than {FILE_BYTES_MAX} bytes"),
-        (b"{string}\xff", "it is no UTF-8 text"),
-        (b"\xff\xfe{string}", "it is no UTF-8 text"),
+        (b"{string}\xff", "it is not UTF-8 text"),
+        (b"\xff\xfe{string}", "it is not UTF-8 text"),
         (b"SharedAccessKey={key}", "Endpoint and SharedAccessKeyName are missing"),
         (b"EVENTHUB={string}\nMORE=1", "holds a space, a line break"),
     ],
@@ -105,8 +105,8 @@ def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
     """A pipe would block and is empty the second time; a folder or an impossible path is reported as such."""
     os.mkfifo(tmp_path / "pipe")
     for path, shown in (
-        (tmp_path, "no regular file"),
-        (tmp_path / "pipe", "no regular file"),
+        (tmp_path, "not a regular file"),
+        (tmp_path / "pipe", "not a regular file"),
         (tmp_path / "a\0b", "a character that no path has"),
         (tmp_path / "x" / "y", "does not exist"),
         (tmp_path / ("n" * 300), "too long"),

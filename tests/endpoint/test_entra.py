@@ -138,7 +138,7 @@ class AsyncCredential:
         (SECRET, None, "none of default"),
         ("cli", "an-id", "client_id does not go"),
         (Credential(), "an-id", "client_id belongs"),
-        ("managed_identity", "", "client_id is no id"),
+        ("managed_identity", "", "client_id is not an id"),
     ],
 )
 def test_what_is_no_credential_is_refused_with_the_next_step(

@@ -48,13 +48,13 @@ def test_each_cloud_has_its_own_scope_and_authority(host: str, authority: str) -
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "empty"), (None, "no text"), (b"home", "no text"), ("ho me", "no host name"),
-        ("home\n.servicebus.windows.net", "no host name"), ("home/../x", "no host name"),
-        ("user@home", "no host name"), ("höme", "no host name"), ("home?x=1", "no host name"),
-        ("-home", "no host name"), ("home-", "no host name"), ("home;x", "no host name"),
+        ("", "empty"), (None, "no text"), (b"home", "no text"), ("ho me", "not a host name"),
+        ("home\n.servicebus.windows.net", "not a host name"), ("home/../x", "not a host name"),
+        ("user@home", "not a host name"), ("höme", "not a host name"), ("home?x=1", "not a host name"),
+        ("-home", "not a host name"), ("home-", "not a host name"), ("home;x", "not a host name"),
         ("home.example.com", "domain"), ("home.servicebus.windows.net.evil.com", "domain"),
         ("home.privatelink.servicebus.windows.net", "private endpoint"),
-        ("ftp://home", "no host name"), (f"{PUBLIC}:80", "port"), (f"{PUBLIC}/hub", "no host name"),
+        ("ftp://home", "not a host name"), (f"{PUBLIC}:80", "port"), (f"{PUBLIC}/hub", "not a host name"),
     ],
 )  # fmt: skip
 def test_what_is_no_namespace_is_refused_with_the_reason(text: object, reason: str) -> None:

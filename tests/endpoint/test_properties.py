@@ -127,9 +127,9 @@ ANYWHERE = [
     ({"rebalance_cb": print}, "rebalance_cb is refused"),
     ({"on_revoke": print}, "on_revoke is refused"),
     ({"group.instance.id": "a b"}, "group.instance.id='a b' is refused: brokers take 1 to 249"),
-    ({"session.timeout.ms": "soon"}, "session.timeout.ms='soon' is refused: it is no whole number"),
-    ({"session.timeout.ms": True}, "session.timeout.ms=True is refused: it is no whole number"),
-    ({"session.timeout.ms": 1.5}, "session.timeout.ms=1.5 is refused: it is no whole number"),
+    ({"session.timeout.ms": "soon"}, "session.timeout.ms='soon' is refused: it is not a whole number"),
+    ({"session.timeout.ms": True}, "session.timeout.ms=True is refused: it is not a whole number"),
+    ({"session.timeout.ms": 1.5}, "session.timeout.ms=1.5 is refused: it is not a whole number"),
     ({"session.timeout.ms": None}, "session.timeout.ms is None"),
     ({"max.poll.interval.ms": 30_000}, "max.poll.interval.ms=30000 is refused.*session.timeout.ms=30000"),
     (

@@ -35,7 +35,7 @@ EVERY_WAY = "DefaultAzureCredential failed to retrieve a token.\nAttempted crede
         (ClientAuthenticationError(EVERY_WAY), ["by name", "managed_identity", "One: no Two: no"]),
         (ClientAuthenticationError("AADSTS7000222: expired"), ["AADSTS7000222", "Event Hubs Data Receiver"]),
         (ServiceRequestError("refused"), ["DNS, proxy and firewall"]),
-        (json.JSONDecodeError("Expecting value", "", 0), ["no JSON"]),
+        (json.JSONDecodeError("Expecting value", "", 0), ["not JSON"]),
         (ModuleNotFoundError("No module named 'azure'"), ["install azure-identity"]),
         (UnusableTokenError("the credential returned an empty token"), ["empty token", "identity endpoint"]),
         (RuntimeError("mine"), ["RuntimeError (mine)", "look there"]),

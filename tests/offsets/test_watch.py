@@ -98,10 +98,10 @@ def test_a_client_that_is_no_member_is_seen(
     ("members", "is_event_hubs", "seconds", "words"),
     [
         ([], False, 7.0, "no member"),
-        (None, False, 65.0, "the broker does not tell"),
+        (None, False, 65.0, "the broker does not report"),
         # What Event Hubs answers for a group that lives, nobody has stated.
-        ([], True, 65.0, "no proof"),
-        (None, True, 65.0, "no proof"),
+        ([], True, 65.0, "Event Hubs may not report"),
+        (None, True, 65.0, "Event Hubs may not report"),
     ],
 )
 def test_how_long_it_watches_is_reported(

@@ -53,12 +53,12 @@ def test_every_form_is_taken(start: Any) -> None:
     ("start", "words"),
     [
         (None, "start is missing.*'earliest'"),
-        ("newest", "start='newest' is no start position"),
+        ("newest", "start='newest' is not a start position"),
         (-1, "start=-1"),
         (2**63, "start=9223372036854775808"),
         (True, "start=True"),
         (1.5, "start=1.5"),
-        (datetime(2026, 1, 1), "start=datetime.*no start position"),  # noqa: DTZ001 - the zone is what is missing
+        (datetime(2026, 1, 1), "start=datetime.*not a start position"),  # noqa: DTZ001 - the zone is what is missing
         (timedelta(seconds=-1), "start="),
         ({}, r"start=\{\} names no partition"),
         ({-1: 0}, r"start has the key -1"),

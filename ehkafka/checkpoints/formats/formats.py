@@ -169,7 +169,7 @@ def _in_body(blob: StoredBlob, parts: list[str]) -> Found | Unreadable | None:
     origin, partition = _origin_of(parts, Format.EPH)
     body = read_body(blob.body)
     if body is None:
-        return None if not blob.body else Unreadable(blob.name, origin, partition, "it is no JSON object")
+        return None if not blob.body else Unreadable(blob.name, origin, partition, "it is not a JSON object")
     if body.form not in _FORMATS:
         return Unreadable(blob.name, origin, partition, "its JSON is none of a checkpoint")
     origin, partition = _origin_of(parts, _FORMATS[body.form])

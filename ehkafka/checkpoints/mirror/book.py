@@ -112,7 +112,7 @@ class MirrorBook:
         if before is None or before.owed is None or before.behind_since_s is None:
             return
         owed = before.owed.progress
-        # A commit that says nothing is ours if ours said nothing, or nothing is given back.
+        # A commit that says nothing is ours if ours said nothing, or nothing is returned.
         may_be_that = is_ours or (
             is_ours is None and (owed.has_metadata is False or self.metadata_returned is False)
         )
@@ -219,7 +219,7 @@ class MirrorBook:
         self._drop_hopeless(partition, entry)
 
     def learned(self, now_s: float, *, is_returned: bool) -> None:
-        """Take whether the service gives back what commits say; what has ranges is to say so, too."""
+        """Take whether the service returns what commits say; what has ranges is to say so, too."""
         self.metadata_returned = is_returned
         for entry in self._entries.values():
             entry.owes_answer = entry.seen is not None and self._owes_answer(entry.seen.checkpoint)

@@ -156,7 +156,7 @@ class Mirror:
             self._emit(MirrorBehind(tuple(sorted(behind)), error))
 
     def metadata_returned(self, is_returned: bool) -> None:
-        """Take whether the service gives back what commits say: later starts find it in the blobs."""
+        """Take whether the service returns what commits say: later starts find it in the blobs."""
         with self._changed:
             self._book.learned(self._clock(), is_returned=is_returned)
             self._changed.notify()

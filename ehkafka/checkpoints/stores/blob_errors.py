@@ -44,7 +44,7 @@ def explained(error: Exception, where: str) -> StoreError:
     if status == 400:
         return StoreError(f"{where}: {shown}: the service refuses the request. Please report it.")
     return StoreUnavailableError(
-        f"{where}: {ended(shown)} Look at the network and the account; it is tried again."
+        f"{where}: {ended(shown)} Look at the network and the account; it is retried."
     )
 
 

@@ -139,7 +139,7 @@ class FileStore:
                     raise StoreUnavailableError(
                         f"{self.name}: another process has had {LOCK} for {seconds(LOCK_S)}: look for "
                         "one that was"
-                        " stopped or hangs. It is tried again."
+                        " stopped or hangs. It is retried."
                     ) from None
                 time.sleep(_LOCK_PAUSE_S)
             else:
@@ -166,7 +166,7 @@ class FileStore:
                 raise StoreForbiddenError(f"{ended(text)} Let this user read and write there.") from error
             if error.errno in {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR}:
                 raise StoreError(f"{ended(text)} Choose another group name or folder.") from error
-            raise StoreUnavailableError(f"{ended(text)} Look at the disk; it is tried again.") from error
+            raise StoreUnavailableError(f"{ended(text)} Look at the disk; it is retried.") from error
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -39,7 +39,7 @@ class Homes:
         before = self.readings.get(home, 0)
         if number > before + 1:
             self.swapped.append(home)
-        # One that comes again after a rebalance is no news.
+        # One that is redelivered after a rebalance is no news.
         self.readings[home] = max(before, number)
         if home in SLOW_HOMES:
             time.sleep(SLOW_S)

@@ -143,7 +143,7 @@ def draw(picture: Picture, width: int, height: int, warnings: Sequence[str] = ()
         words = ", ".join(f"{name} {getattr(verdict, name.replace(' ', '_'))}" for name in counts)
         style = "green" if verdict.ok else "bold white on red"
         checker = Text(f"checker: {'' if verdict.ok else 'VIOLATED, '}{words}", style)
-    hint = "Ctrl-C leaves at once" if picture.phase == "finishing" else "Ctrl-C ends it with the summary"
+    hint = "Ctrl-C exits at once" if picture.phase == "finishing" else "Ctrl-C ends it with the summary"
     foot = Text(warnings[-1], "bold yellow") if warnings else Text(hint, "dim")
     for line in (head, rates, oldest, checker, foot):
         line.no_wrap, line.overflow = True, "ellipsis"

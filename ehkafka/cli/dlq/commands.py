@@ -33,15 +33,15 @@ Examples:
   ehkafka dlq show readings.dead 3@1207 --json
 
 """
-REDRIVE_HELP = """Bring dead letters back to the topic and partition that they came from.
+REDRIVE_HELP = """Write dead letters back to the topic and partition that they came from.
 
-Without --yes it only says what it would do. Key, value and own headers are as they were; the letter's
-headers are gone, and ehkafka-redriven counts how often the record came back. The records of one partition
-come back in the order in which they failed. Fix the handler first.
+Fix the handler first. Without --yes it only says what it would do. A record gets its key, value and headers
+back; the headers of the letter are removed, and ehkafka-redriven counts how often the record was redriven.
+The records of one partition are written in the order in which they failed.
 
-The progress is kept as the commits of a group, TOPIC.redrive: an interrupted redrive goes on where it was
-(what was written in its last second may come twice), and one that has ended does nothing when started again.
-Letters that a filter leaves out are passed over for good; with another --group they can be had later.
+The commits of a group, TOPIC.redrive, keep the progress: an interrupted redrive continues where it stopped
+(records of its last second may be written twice), and one that has ended does nothing when started again.
+A letter that a filter leaves out is passed over for good; another --group can take it later.
 
 \b
 Examples:
@@ -52,7 +52,7 @@ Examples:
 
 """
 
-dlq = CommandLine(help="List, show and bring back dead letters.")
+dlq = CommandLine(help="List, show and redrive dead letters.")
 
 Topic = Annotated[
     str, typer.Argument(metavar="TOPIC", help="The topic of the dead letters.", callback=topic_names)
@@ -66,7 +66,7 @@ class Letters:
     key: Annotated[str | None, typer.Option(help="Only letters of this key.")] = None
     error: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Only letters whose error's type or text has this in it."),
+        typer.Option(metavar="TEXT", help="Only letters whose error's type or text contains this."),
     ] = None
     origin_topic: Annotated[
         str | None,
@@ -126,7 +126,7 @@ def redrive_letters(
     to: Annotated[
         str | None,
         typer.Option(
-            metavar="TOPIC", help="Bring them to this topic instead of their own.", callback=topic_names
+            metavar="TOPIC", help="Write them to this topic instead of their own.", callback=topic_names
         ),
     ] = None,
     group: Annotated[
@@ -135,7 +135,7 @@ def redrive_letters(
     yes: Yes = False,
     of: OfEndpoint,
 ) -> None:
-    """Bring dead letters back to the topic and partition that they came from."""
+    """Write dead letters back to the topic and partition that they came from."""
     from ehkafka.cli.check_target import chosen_target  # noqa: PLC0415
     from ehkafka.cli.dlq import dlq as work  # noqa: PLC0415 - `run` needs none of it
     from ehkafka.redrive.redrive import Redrive  # noqa: PLC0415

@@ -46,7 +46,7 @@ def chosen_letters(letters: Letters) -> LetterFilter:
         moment = datetime.now(UTC) - moment
     if moment is not None and not isinstance(moment, datetime):
         raise ConfigurationError(
-            f"--since {since!r} is no time; give -10m for the last 10 minutes (s, m, h, d), or a moment such"
+            f"--since {since!r} is not a time; give -10m for the last 10 minutes (s, m, h, d), or a time such"
             " as 2026-01-31T12:00:00Z."
         )
     return LetterFilter(key=letters.key, error=letters.error, origin_topic=letters.origin_topic, since=moment)
@@ -80,7 +80,7 @@ def show_letter(target: Target, topic: str, place: str, *, timeout_s: float, as_
     """Print one letter. Raises `ConfigurationError` where there is none."""
     found = _PLACE.fullmatch(place)
     if found is None:
-        raise ConfigurationError(f"{place!r} is no place of a letter; give PARTITION@OFFSET, such as 3@1207.")
+        raise ConfigurationError(f"{place!r} names no letter; give PARTITION@OFFSET, such as 3@1207.")
     partition, offset = int(found["partition"]), int(found["offset"])
     reader = TopicReader(
         target, topic, begin=offset, partitions=[partition], timeout_s=timeout_s, notice=notice, to_end=True

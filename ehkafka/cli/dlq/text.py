@@ -29,7 +29,7 @@ TEXT_CHARACTERS_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What `list` found: counts by (topic, error type), the newest letters first, and what is no letter."""
+    """What `list` found: counts by (topic, error type), the newest letters first, and other records."""
 
     groups: Counter[tuple[str, str]]
     newest: list[Record]
@@ -70,7 +70,7 @@ def letter_as_text(record: Record) -> str:
     origin = letter_origin(record)
     lines = [f"place     {record.where}"]
     if origin is None:
-        lines.append("origin    unknown: this record is no letter of ehkafka's")
+        lines.append("origin    unknown: this record is not a letter of ehkafka's")
     else:
         lines += [
             f"origin    {_origin(origin)}",
@@ -99,7 +99,7 @@ def count_as_text(count: RedriveCount, *, yes: bool) -> str:
     lines += [f"{number:>8}  {printable(str(home))}" for home, number in sorted(count.to.items())]
     if count.passed_over:
         lines.append(
-            f"{count.passed_over:>8}  passed over by the filter; with another --group to be had later"
+            f"{count.passed_over:>8}  passed over by the filter; another --group can take them later"
         )
     if count.foreign:
         lines.append(f"{count.foreign:>8}  records that are no letters, passed over")

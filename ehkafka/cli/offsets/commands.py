@@ -24,9 +24,9 @@ Examples:
 """
 RESET_HELP = """Move a group to a time, an offset, or an end of the log.
 
-Without --yes it only says what it would do. The group must have no consumers: the broker refuses to move it
-else, and commits that move while watched are a sign, too (7 to 65 s, see --watch-for). A position outside of
-the log is refused; --clamp takes the nearest end instead. What is there afterwards is read back and shown.
+Without --yes it only says what it would do. Stop the group's consumers first: the broker refuses to move a
+group that has members, and ehkafka watches for 7 to 65 s (--watch-for) whether somebody commits. A position
+outside of the log is refused; --clamp takes the nearest end instead. The result is read back and shown.
 
 \b
 Examples:
@@ -40,7 +40,7 @@ IMPORT_HELP = """Move a group to where another client's checkpoints stand: seque
 
 Reads those of the current Azure SDKs (.NET, Python, JavaScript, Java, Go), of EventProcessorHost (.NET and
 Python 1.x), of Azure Functions, of the Go SDK before 1.0, of Dapr, and ehkafka's own mirror. Without --yes it
-only says what it would do. Stop the other client's consumers first, and the group's.
+only says what it would do. Stop the consumers of the other client and of the group first.
 
 \b
 Examples:
@@ -52,14 +52,14 @@ Examples:
 \b
 Environment:
   EHKAFKA_MIRROR_CONNECTION_STRING or EHKAFKA_MIRROR_CONNECTION_STRING_FILE, of the storage account, when
-  --from is a container's name. A container's URL is entered with an Entra ID identity, see --credential.
+  --from is a container's name. For a container's URL, ehkafka signs in with Entra ID: see --credential.
 
 """
 EXPORT_HELP = """Write a group's offsets as checkpoints of another client.
 
 Without --yes it only says what it would do. Kafka does not know the SDK's own offset, so the checkpoints have
-none: .NET's current SDK and Functions extension read them (and KEDA those of the sdk format), the SDKs of
-Python, JavaScript, Java and Go do not.
+none. .NET's current SDK and Functions extension can read them (KEDA only those of the sdk format); the SDKs
+of Python, JavaScript, Java and Go cannot.
 
 \b
 Examples:

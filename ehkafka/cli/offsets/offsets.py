@@ -137,7 +137,9 @@ def import_checkpoints(group: GroupOffsets, store: CheckpointStore, wanted: Want
         if origin.namespace and origin.hub and origin.group:
             _report_owners(store, origin.namespace, origin.hub, origin.group)
         if origin.hub is None and origin.format is not Format.DAPR:
-            notice(f"the names of these blobs do not tell of which hub they are: make sure of {wanted.hub}.")
+            notice(
+                f"the names of these blobs do not say which hub they belong to: make sure it is {wanted.hub}."
+            )
         _carry_out(group, plan, acting, headline=f"{group.where}\nfrom {origin} in {store.name}")
 
 
@@ -217,7 +219,7 @@ def _report_owners(store: CheckpointStore, namespace: str, hub: str, group: str)
     if owned:
         numbers = f"partition{'s' * (len(owned) > 1)} {', '.join(map(str, owned))}"
         notice(
-            f"consumers of {namespace}/{hub}/{group} still own {numbers} and will go on to move"
+            f"consumers of {namespace}/{hub}/{group} still own {numbers} and will keep moving"
             " their checkpoints: stop them before anything is moved, else both handle events."
         )
 

@@ -40,7 +40,7 @@ def read_file(path: Path, *, unasked: bool = False) -> Layer:
     try:
         layer = _layer(path, _tables(path, content))
     except RecursionError:
-        raise ConfigurationError(f"{path} is no settings file: its tables are nested too deeply.") from None
+        raise ConfigurationError(f"{path} is not a settings file: tables are nested too deeply.") from None
     if unasked:
         check_unasked(path, layer)
     _warn_of_secrets(path, layer, mode)
@@ -53,11 +53,11 @@ def _layer(path: Path, tables: dict[str, Any]) -> Layer:
             raise ConfigurationError(ended(f"{path}: there is no table [{name}]{close_to(name, _TABLES)}"))
     for name in _TABLES:
         if not isinstance(tables.setdefault(name, {}), dict):
-            raise ConfigurationError(f"{path}: {name} is no table; write [{name}].")
+            raise ConfigurationError(f"{path}: {name} is not a table; write [{name}].")
     endpoint = dict(tables["endpoint"])
     properties = endpoint.pop("properties", {})
     if not isinstance(properties, dict):
-        raise ConfigurationError(f"{path}: endpoint.properties is no table; write [endpoint.properties].")
+        raise ConfigurationError(f"{path}: endpoint.properties is not a table; write [endpoint.properties].")
     layer = Layer(
         settings=_app_settings(path, tables["app"]),
         consumer=_properties(path, "consumer", tables["consumer"]),
@@ -69,7 +69,7 @@ def _layer(path: Path, tables: dict[str, Any]) -> Layer:
 
 
 def _content(path: Path) -> tuple[bytes, int]:
-    """Return the bytes and the mode of the file, opened once: what came out of a pipe does not come again."""
+    """Return the bytes and the mode of the file, opened once: a pipe can be read once."""
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
@@ -77,9 +77,9 @@ def _content(path: Path) -> tuple[bytes, int]:
     except OSError as error:
         raise _unreadable(f"{path} cannot be read: {error.strerror or error}") from None
     except ValueError:
-        raise _unreadable(f"{path} cannot be read: its name holds a NUL or is no UTF-8") from None
+        raise _unreadable(f"{path} cannot be read: its name holds a NUL or is not UTF-8") from None
     if len(content) > BYTES_MAX:
-        raise _unreadable(f"{path} has more than {BYTES_MAX} bytes, which is no settings file")
+        raise _unreadable(f"{path} has more than {BYTES_MAX} bytes, which is not a settings file")
     if not content and stat.S_ISFIFO(mode):
         raise _unreadable(f"{path} is a pipe that ended without a byte, so the command behind it failed")
     return content, mode
@@ -96,7 +96,7 @@ def _tables(path: Path, content: bytes) -> dict[str, Any]:
     except ValueError:
         # A number of thousands of digits; Python's own text tells of its internals.
         words = "it holds a number or a date that is too large"
-    raise _unreadable(f"{path} is no TOML: {words}")
+    raise _unreadable(f"{path} is not TOML: {words}")
 
 
 def _unreadable(words: str) -> ConfigurationError:
@@ -106,7 +106,7 @@ def _unreadable(words: str) -> ConfigurationError:
 def _app_settings(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
     for name in table:
         if name == "consumer":
-            raise ConfigurationError(f"{path}: app.consumer is no setting; write a table [consumer].")
+            raise ConfigurationError(f"{path}: app.consumer is not a setting; write a table [consumer].")
         if name not in TYPES:
             raise ConfigurationError(ended(f"{path}: there is no setting app.{name}{close_to(name, TYPES)}"))
     return {name: checked(name, value, f"{path}: app.{name}", is_text=False) for name, value in table.items()}

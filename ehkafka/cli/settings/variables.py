@@ -137,4 +137,6 @@ def _check_names(environ: Mapping[str, str]) -> None:
             continue
         if close := close_to(name, known, cutoff=0.85):
             raise ConfigurationError(f"There is no variable {name}{close} Correct it or remove it.")
-        logging.getLogger("ehkafka").warning("The variable %s is no setting of ehkafka; it is ignored.", name)
+        logging.getLogger("ehkafka").warning(
+            "The variable %s is not a setting of ehkafka; it is ignored.", name
+        )

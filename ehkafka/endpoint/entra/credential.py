@@ -24,7 +24,7 @@ CredentialName = Literal["default", "managed_identity", "workload_identity", "se
 
 _TAKES_CLIENT_ID = ("default", "managed_identity", "workload_identity")
 # azure-identity waits 300 s for an answer, and 5 s between tries: a token endpoint that comes back would be
-# noticed too late. What these give up is tried again by `TokenSource`.
+# noticed too late. What these give up is retried by `TokenSource`.
 _PATIENCE: dict[str, Any] = {"connection_timeout": 5, "read_timeout": 10, "retry_backoff_factor": 0.2}
 
 
@@ -79,7 +79,7 @@ def checked_credential(
     names = get_args(CredentialName)
     if client_id is not None and not _is_id(client_id):
         raise ConfigurationError(
-            f"{who}: client_id is no id, such as 12345678-1234-1234-1234-123456789abc; leave it out, or "
+            f"{who}: client_id is not an id, such as 12345678-1234-1234-1234-123456789abc; leave it out, or "
             "give the identity's"
         )
     name = "default" if credential is None else credential

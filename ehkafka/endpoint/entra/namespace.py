@@ -55,7 +55,7 @@ class EntraNamespace:
             )
         found = _TEXT.fullmatch(text.strip().lower())
         if found is None:
-            raise _refusal("it is no host name")
+            raise _refusal("it is not a host name")
         domain = found["domain"] or PUBLIC_DOMAIN
         if domain not in AUTHORITIES:
             raise _refusal(

@@ -45,7 +45,7 @@ _NETWORK = (
     "the token endpoint was not reached: check DNS, proxy and firewall for Entra ID, or the identity"
     " endpoint of this machine"
 )
-_NO_JSON = "the identity endpoint's answer is no JSON: look at what IDENTITY_ENDPOINT points to"
+_NO_JSON = "the identity endpoint's answer is not JSON: look at what IDENTITY_ENDPOINT points to"
 _FIXES = {
     "ClientAuthenticationError": _REFUSED,
     "ServiceRequestError": _NETWORK,

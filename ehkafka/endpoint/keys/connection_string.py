@@ -168,7 +168,7 @@ def _value(name: str, value: str) -> str:
         raise _wrong(f"the value of {name} holds a space, a line break or a control character")
     # Base64 ends with its padding, and no name holds an '=': here the separator got lost.
     if name in {"SharedAccessKeyName", "SharedAccessKey"} and "=" in _without_padding(name, value):
-        raise _wrong(f"the value of {name} goes on behind an '='; is a ';' missing there?")
+        raise _wrong(f"the value of {name} continues after an '='; is a ';' missing there?")
     return value
 
 
@@ -179,7 +179,7 @@ def _without_padding(name: str, value: str) -> str:
 def _event_hub(value: str | None) -> str | None:
     if value is not None and _EVENT_HUB.fullmatch(value) is None:
         raise _wrong(
-            "EntityPath is no name of an event hub: letters, digits, '.', '-' and '_' only, 256 characters"
+            "EntityPath is not a name of an event hub: letters, digits, '.', '-' and '_' only, 256 characters"
             " at most"
         )
     return value
@@ -205,7 +205,7 @@ def _flag(value: str | None) -> bool:
 def _address(endpoint: str) -> _Address:
     url = _url(endpoint)
     if url is None:
-        raise _wrong("Endpoint is no address; is its port a number?")
+        raise _wrong("Endpoint is not an address; is its port a number?")
     host, port = url.hostname, url.port
     if url.scheme.lower() not in _SCHEMES or not host:
         raise _wrong("Endpoint does not begin with sb:// and a host")

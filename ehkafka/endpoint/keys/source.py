@@ -62,7 +62,7 @@ class FileSource:
         # Our errors show the path, so it must be none that was meant to be the string itself.
         if any(sign in text.lower() for sign in _SIGNS_OF_TEXT) and not _is_there(text):
             raise ConfigurationError(
-                "the path given for a connection string is no file and looks like the connection string"
+                "the path given for a connection string is not a file and looks like the connection string"
                 " itself, so it is not repeated here: give the string as text, without Path(…)"
             )
         # Absolute, because a process may change its directory; not resolved, because mounts move links.
@@ -76,7 +76,7 @@ class FileSource:
             raise _unreadable(self.name, f"it is larger than {FILE_BYTES_MAX} bytes; is it the right file?")
         text = _decoded(content)
         if text is None:
-            raise _unreadable(self.name, "it is no UTF-8 text; save it again as UTF-8")
+            raise _unreadable(self.name, "it is not UTF-8 text; save it again as UTF-8")
         if not text.strip():
             raise _unreadable(self.name, "it is empty; write the connection string into it")
         return text
@@ -87,7 +87,7 @@ class FileSource:
                 with self.path.open("rb") as file:
                     return file.read(FILE_BYTES_MAX + 1)
             # A pipe would block, and have nothing to say when it is read again.
-            shown = "it is no regular file, so it cannot be read again when the key is rotated"
+            shown = "it is not a regular file, so it cannot be read again when the key is rotated"
         except FileNotFoundError:
             shown = "it does not exist; check the path and the mount"
         except OSError as error:

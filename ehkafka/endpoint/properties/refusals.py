@@ -273,7 +273,7 @@ def whole_number(name: str, value: object) -> int:
     except ValueError:
         # Falls through to the one error below.
         pass
-    raise refusal(name, value, "it is no whole number", "Give milliseconds or a count, such as 30000")
+    raise refusal(name, value, "it is not a whole number", "Give milliseconds or a count, such as 30000")
 
 
 def is_false(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""Dead letters to the user's own function: one thread a handler, tried again for as long as it raises.
+"""Dead letters to the user's own function: one thread a handler, retried for as long as it raises.
 
 A letter that fails waits for its next try while others are delivered; the order of a key's letters is its
 lane's, which posts one at a time. The thread is made with the first letter and ends with the run.
@@ -116,7 +116,7 @@ class FunctionSender:
             return
         try:
             must_have_run(self._function(parcel.letter), "the function", "the letter was not saved")
-        except BaseException as error:  # the user's function: reported, and tried again
+        except BaseException as error:  # the user's function: reported, and retried
             self._retry(parcel, error)
         else:
             self.problem = HAS_NOT_RETURNED

@@ -1,7 +1,7 @@
 """A dead letter: the record as it came, and headers that say where it came from and why it failed.
 
 Pure values. Header names are stable: `origin` (which reads them), redrive and other programs rely on them.
-Everything in a letter can be handed to confluent-kafka's producer, which a name that is no UTF-8 would end
+Everything in a letter can be handed to confluent-kafka's producer, which a name that is not UTF-8 would end
 together with the process.
 """
 
@@ -138,7 +138,7 @@ def letter_of(
         message.offset(),
         message.key(),
         message.value(),
-        # An error's text may hold what is no UTF-8, such as the name of a file.
+        # An error's text may hold what is not UTF-8, such as the name of a file.
         own + [(name, str(value).encode(errors="backslashreplace")) for name, value in added.items()],
     )
 

@@ -1,6 +1,6 @@
 """What a dead letter says of its record: where it came from, why it failed, how often it was tried.
 
-Pure: reads what `letter` writes, and says `None` for a record that is no letter.
+Pure: reads what `letter` writes, and says `None` for a record that is not a letter.
 """
 
 from __future__ import annotations

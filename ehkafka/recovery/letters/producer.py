@@ -86,7 +86,7 @@ class LetterProducer:
         """Open the first producer, and wait until the broker has given it an id; 0: do not wait.
 
         Raises `ConfigurationError` for what the client library refuses, `EndpointError` for an id that the
-        broker refuses for good. One that it refuses for now, or does not answer, is reported and tried again.
+        broker refuses for good. One that it refuses for now, or does not answer, is reported and retried.
         """
         self._open()
         ends_s = time.monotonic() + timeout_s

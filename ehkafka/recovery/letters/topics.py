@@ -1,9 +1,9 @@
 """`TopicLetters` writes dead letters to topics, on a thread of its own.
 
 One idempotent producer for all handlers of an app. A letter's record is answered only when the broker has
-acknowledged the letter; a write that fails is tried again for as long as the app runs, by another producer
+acknowledged the letter; a write that fails is retried for as long as the app runs, by another producer
 where this one is of no use any more (`producer`), and only a letter that no broker would ever take is
-given back, to be held. It never blocks whoever posts, and never drops.
+returned, to be held. It never blocks whoever posts, and never drops.
 
 A key's letters keep their order: its lane posts one, and the next when that one is answered. Letters are
 written at least once: one that was written, but whose record was not committed before a crash, a revoke or a
@@ -164,7 +164,7 @@ class TopicLetters:
     def _replace_producer(self) -> None:
         """Give the producer up; what it did not answer is sent by the next one, before all that is new."""
         self._producer.replace()
-        # What no callback gave back. Answers that come later find nothing.
+        # What no callback returned. Answers that come later find nothing.
         self._inbox.extendleft(reversed(self._in_flight.values()))
         self._in_flight.clear()
 

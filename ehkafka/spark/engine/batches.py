@@ -1,6 +1,6 @@
 """What Spark calls with the rows of each batch, on the driver: the one action that runs the handlers.
 
-A task that a policy has stopped gives a row that says so, and fails here: a failed task would be tried again
+A task that a policy has stopped gives a row that says so, and fails here: a failed task would be retried
 by Spark (`spark.task.maxFailures`), and so would call its handlers again. A batch that fails here ends the
 query, and Spark's checkpoint does not take it as done.
 

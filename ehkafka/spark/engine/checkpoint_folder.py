@@ -49,7 +49,7 @@ class CheckpointFolder:
         self._identity = identity
         jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - the way to Spark's file systems from Python
         self._jvm = jvm
-        with self._reported():
+        with self._explained():
             root = jvm.org.apache.hadoop.fs.Path(self.location)
             self._files = root.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001
             self._written = self._read_description()
@@ -87,7 +87,7 @@ class CheckpointFolder:
         }
         if content == self._written:
             return
-        with self._reported():
+        with self._explained():
             self._write(json.dumps(content, indent=1))
         self._written = content
 
@@ -96,7 +96,7 @@ class CheckpointFolder:
 
         Raises `ConfigurationError` for a checkpoint of another source.
         """
-        with self._reported():
+        with self._explained():
             planned = self._numbers(f"{self.path}/offsets")
             done = self._numbers(f"{self.path}/commits")
             ends = {number: self._offset(f"{self.path}/offsets/{number}") for number in planned}
@@ -110,7 +110,7 @@ class CheckpointFolder:
         return Standing(last.positions, (*starts, *positions), last.topic_ids, last.witnesses)
 
     @contextmanager
-    def _reported(self) -> Iterator[None]:
+    def _explained(self) -> Iterator[None]:
         """Tell in one sentence what a file system refuses."""
         try:
             yield
@@ -130,7 +130,7 @@ class CheckpointFolder:
             found = self._named(_NEXT, is_whole=False)
         if found is None and {*self._names(self.location)} - {_NEXT}:
             raise ConfigurationError(
-                f"checkpoint={self.location!r} is no folder of ehkafka's: it is not empty and has no "
+                f"checkpoint={self.location!r} is not a folder of ehkafka's: it is not empty and has no "
                 f"{_IDENTITY}. Give a folder of its own to each app."
             )
         return found or {}
@@ -170,7 +170,7 @@ class CheckpointFolder:
         lines = (self._read(path) or "").splitlines()
         # A version, the query's settings, then a line for each source.
         if len(lines) != 3:
-            raise ConfigurationError(f"{path} is no offset of one source: give another checkpoint folder.")
+            raise ConfigurationError(f"{path} has no offset of one source: give another checkpoint folder.")
         return offsets.read(lines[2])
 
     def _numbers(self, path: str) -> list[int]:

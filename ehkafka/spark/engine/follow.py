@@ -141,7 +141,7 @@ class Follower:
 
     def exit_now(self) -> None:
         """Cut the running batch off, if there is one. Safe in a signal handler."""
-        self.request_stop("asked to leave at once", 0.0)
+        self.request_stop("asked to stop at once", 0.0)
         self._stop_by_s = time.monotonic()
 
     def fail(self, error: EhkafkaError) -> None:

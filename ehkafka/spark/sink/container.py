@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 CONNECT_S = 5.0
 READ_S = 60.0  # a block of many megabytes over a slow line
-# What the SDK tries again by itself, about eight seconds; after that Spark tries the task again.
+# What the SDK retries by itself, about eight seconds; after that Spark tries the task again.
 RETRIES = 3
 CONTENT_TYPES = {
     "jsonl": "application/x-ndjson",

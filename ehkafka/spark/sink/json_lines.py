@@ -2,7 +2,7 @@
 
 Spark's own `to_json` decides the forms where it has one: binary as base64, decimals as numbers, maps as
 objects, NaN and the infinities as the text `NaN`, `Infinity`, `-Infinity`. Times with a zone are UTC with a
-`Z`. Text that is no UTF-8 has U+FFFD for what cannot be read, and years beyond 1 to 9999 have a sign, as in
+`Z`. Text that is not UTF-8 has U+FFFD for what cannot be read, and years beyond 1 to 9999 have a sign, as in
 `+12026-11-22`: what a hostile producer writes must not end the query. Intervals are what Python shows. Pure
 but for what it is given to write to.
 """

@@ -1,7 +1,7 @@
 """Arrow columns as Python values that `json_lines` has a form for, at any depth. Pure.
 
 Maps become dictionaries. What Python or JSON cannot say becomes text in the form that Spark's `to_json` has:
-NaN and the infinities, days and times outside the years 1 to 9999, text that is no UTF-8. Nothing raises for
+NaN and the infinities, days and times outside the years 1 to 9999, text that is not UTF-8. Nothing raises for
 what a row holds, because that would end a query for what a producer wrote; and no entry of a map is lost:
 of two names that look alike the second one gets a number.
 """
@@ -44,7 +44,7 @@ def json_values(array: pa.Array) -> list[Any]:
     try:
         values: list[Any] = array.to_pylist()
     except (UnicodeDecodeError, OverflowError):
-        return _reported(array)
+        return _as_text(array)
     return values
 
 
@@ -111,7 +111,7 @@ def _number(value: float | None) -> float | str | None:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def _reported(array: pa.Array) -> list[Any]:
+def _as_text(array: pa.Array) -> list[Any]:
     """Return a column of which Python cannot say some values: all of it as text."""
     kind = array.type
     if pa.types.is_date32(kind):

@@ -46,7 +46,7 @@ REFRESH_S = 10.0
 # The wait before a question is asked again while a leader moves, doubled each time up to the second.
 AGAIN_S = 0.1
 AGAIN_S_MAX = 1.0
-# What brokers take to tell each other of a partition is far less; a topic made anew with fewer waits for it.
+# What brokers take to tell each other of a partition is far less; a topic recreated with fewer waits for it.
 MISSING_S = 2.0
 # Longer than a leader takes to move, shorter than a stop waits for a trigger by default.
 LEADER_S = 15.0
@@ -82,7 +82,7 @@ class Log:
         return self._known
 
     def partitions_now(self, known: Collection[TopicPartition] = ()) -> tuple[TopicPartition, ...]:
-        """Return the same, asked anew: a topic that was made anew may have others.
+        """Return the same, asked anew: a topic that was recreated may have others.
 
         While one of `known` is missing it is asked again for `MISSING_S`: not each broker knows a new
         partition at once.

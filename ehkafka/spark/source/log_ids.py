@@ -1,4 +1,4 @@
-"""The topics' ids as the broker tells them to a query: these distinguish a topic made anew from the old one.
+"""The topics' ids as the broker tells them to a query: these distinguish a topic recreated from the old one.
 
 Asked on a thread of its own (`positions.log_asker`). Used in Spark's planning process, by one thread, which
 waits for an answer within a bound, and for a broker that was silent no more than once a minute.
@@ -67,7 +67,7 @@ class LogIds:
         question = self._ask(known)
         question.has_ids.wait(_WAIT_S)
         now_s = time.monotonic()
-        # An answer that does not tell, as while a topic is being made anew, comes sooner.
+        # An answer that does not tell, as while a topic is being recreated, comes sooner.
         if not question.ids and now_s - asked_s >= ASK_S:
             self._not_before_s = now_s + _SILENT_S
         return question.ids

@@ -67,7 +67,7 @@ class LogRecords:
                 consumer.close()
         except (KafkaException, EhkafkaError) as error:
             text = describe_error(error.args[0]) if isinstance(error, KafkaException) else str(error)
-            _LOG.info("Whether the topics are still the same could not be read; it is tried again: %s", text)
+            _LOG.info("Whether the topics are still the same could not be read; it is retried: %s", text)
             return {}, {}
 
 

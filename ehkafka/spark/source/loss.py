@@ -60,7 +60,7 @@ class Loss(NamedTuple):
         if self.wanted < self.log_start:
             return f"{wanted}, but {log}: offsets {self.wanted} to {self.resume_at - 1} are gone (retention)"
         up_to = f", up to {self.end - 1}" if self.wanted < self.end else ""
-        return f"{wanted}{up_to}, but {log}: it was cut, or its topic was made anew"
+        return f"{wanted}{up_to}, but {log}: it was cut, or its topic was recreated"
 
     def settle(self, *, fail: bool, advice: GapAdvice = OF_A_QUERY) -> None:
         """Raise `OffsetGapError`, or warn and go on, as `failOnDataLoss` says."""
@@ -95,7 +95,7 @@ class PartitionsGone(NamedTuple):
 
 
 class LogsReplaced(NamedTuple):
-    """Topics that were deleted and made anew under their names, and what tells: clauses of a sentence."""
+    """Topics that were deleted and recreated under their names, and what tells: clauses of a sentence."""
 
     reasons: tuple[str, ...]
 
@@ -111,12 +111,12 @@ class LogsReplaced(NamedTuple):
 
 
 def id_replaced(topic: str, was: bytes, now: bytes) -> str:
-    """Return what tells by its id that a topic was made anew."""
+    """Return what tells by its id that a topic was recreated."""
     return f"topic {topic!r} had the id {id_text(was)} and has {id_text(now)} now"
 
 
 def records_replaced(topic: str, reasons: Mapping[TopicPartition, str]) -> str:
-    """Return what tells by records that a topic was made anew: `reasons` by partition, the first one said."""
+    """Return what tells by records that a topic was recreated: `reasons` by partition, the first one said."""
     first = min(reasons)
     more = f", and so in {counted(len(reasons) - 1, 'more partition')}" if len(reasons) > 1 else ""
     return f"topic {topic!r} holds other records (in {first}: {reasons[first]}{more})"

@@ -8,7 +8,7 @@ query's progress.
 `#start` is what makes a replay of the first batch exact. Spark asks `initialOffset()` anew whenever batch
 0 is planned, also after a restart, and writes down only where a batch ends. So the initial offset is a
 constant that names no position, and the end of batch 0 carries where it really began. `#anew` does the same
-for a batch before which a topic was found to be made anew under its name: it reads from there, whatever its
+for a batch before which a topic was found to be recreated under its name: it reads from there, whatever its
 start says. `#topics` are the ids by which that is noticed, and where the broker has none, `#witness` has one
 record of each partition; offsets of earlier versions have neither.
 """
@@ -44,7 +44,7 @@ class StreamOffset:
     """Positions of a stream; `start` where its first batch began; `group` whose commits it began from.
 
     `topic_ids` are the broker's names of the topics that the positions belong to, where it has named them.
-    `anew` is where the batch that ends here began to read topics that were made anew. `witnesses` are records
+    `anew` is where the batch that ends here began to read topics that were recreated. `witnesses` are records
     below the positions, as (offset, timestamp in ms), of topics whose ids nobody tells; see `is_sayable`.
     """
 

@@ -127,7 +127,7 @@ def _topics(name: str, text: str, example: str) -> Iterator[tuple[str, Any]]:
 def _check_topic(name: str, text: str, topic: str) -> None:
     if _TOPIC.fullmatch(topic) is None:
         advice = "use 1 to 256 letters, digits, dots, dashes and underscores"
-        raise wrong(name, text, f"{topic!r:.80} is no topic's name, {advice}")
+        raise wrong(name, text, f"{topic!r:.80} is not a topic's name, {advice}")
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

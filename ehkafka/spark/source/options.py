@@ -58,8 +58,8 @@ _REFUSED: Mapping[str, str] = {
     "minOffsetsPerTrigger": "use a processing-time trigger",
     "maxTriggerDelay": "use a processing-time trigger",
     "groupIdPrefix": "no group is made up here; groupId names the one whose commits are the start",
-    "fetchOffset.numRetries": "librdkafka tries again by itself; kafkaConsumer.pollTimeoutMs bounds it",
-    "fetchOffset.retryIntervalMs": "librdkafka tries again by itself",
+    "fetchOffset.numRetries": "librdkafka retries by itself; kafkaConsumer.pollTimeoutMs bounds it",
+    "fetchOffset.retryIntervalMs": "librdkafka retries by itself",
     "kafkaConsumer.useDeprecatedOffsetFetching": "there is one way here",
     "enable.auto.commit": "the source never commits",
 }

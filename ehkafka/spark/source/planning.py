@@ -54,7 +54,7 @@ def limited(
     """Return the ends of a batch of at most `limit_records`, shared in proportion to backlog.
 
     Every partition with a backlog gets one record at least, so that a small one beside a growing one is
-    not left behind for ever; a limit below their number counts as their number. A partition whose end
+    not starved for ever; a limit below their number counts as their number. A partition whose end
     lies before its start keeps that end.
     """
     backlog = {one: end - starts[one] for one, end in ends.items() if end > starts[one]}

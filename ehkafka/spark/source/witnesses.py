@@ -71,7 +71,7 @@ class Witnesses:
     def check(
         self, start: StreamOffset, planned: Positions, ids: Collection[str], *, is_urgent: bool
     ) -> dict[str, str]:
-        """Return which topics were made anew since `start`, and what tells; nothing while no look is due.
+        """Return which topics were recreated since `start`, and what tells; nothing while no look is due.
 
         `planned` is where the batch is to end, `ids` are the topics that are known by their ids.
         """

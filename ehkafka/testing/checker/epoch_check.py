@@ -187,9 +187,7 @@ class EpochCheck:
         elif running:
             text = f"{where} started while offset {min(running)} of its key was running"
         elif active:
-            text = (
-                f"{where} started before offset {min(active)} of its key, which had failed, was tried again"
-            )
+            text = f"{where} started before offset {min(active)} of its key, which had failed, was retried"
         elif head > offset and before is not None:
             text = f"{where} started after offset {head} of its key"
         if text is not None:

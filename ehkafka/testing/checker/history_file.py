@@ -120,7 +120,7 @@ def _events_of_line(path: str, number: int, line: bytes, at_ns: int) -> Iterator
 
 
 def _is_torn(line: bytes, error: Exception) -> bool:
-    """Tell whether a line begins as every line does and is no JSON only because its end is missing."""
+    """Tell whether a line begins as every line does and is not JSON only because its end is missing."""
     begins_well = _LINE_START.startswith(line.rstrip(b"\n")[: len(_LINE_START)])
     return begins_well and isinstance(error, orjson.JSONDecodeError)
 

@@ -100,11 +100,11 @@ class CommitThrottle(TcpProxy):
 
     def hold_commits(self) -> None:
         """Keep back the answers to commits from now on; the broker gets the commits at once."""
-        self._report(self._released.clear)
+        self._in_loop(self._released.clear)
 
     def release_commits(self) -> None:
         """Let them through again."""
-        self._report(self._released.set)
+        self._in_loop(self._released.set)
 
     def link(self, client: Streams, server: Streams) -> Link:
         """See `TcpProxy.link`."""

@@ -88,7 +88,7 @@ class TcpProxy:
     @network.setter
     def network(self, network: Network) -> None:
         self._network = network
-        self._report(self._light.clear if network.black_hole else self._light.set)
+        self._in_loop(self._light.clear if network.black_hole else self._light.set)
 
     def heal(self) -> None:
         """Make the network good again; connections that a fault has closed stay closed."""
@@ -96,7 +96,7 @@ class TcpProxy:
 
     def cut(self) -> None:
         """Close every connection that is open now."""
-        self._report(self._cut)
+        self._in_loop(self._cut)
 
     def forward_to(self, upstream: str) -> None:
         """Set where new connections go, for a server that had to know the proxy's port first."""
@@ -117,7 +117,7 @@ class TcpProxy:
     def stop(self) -> None:
         """Close everything. A second call does nothing."""
         if self._thread is not None:
-            self._report(self._stop.set)
+            self._in_loop(self._stop.set)
             self._thread.join()
 
     # What follows runs on the proxy's thread.
@@ -130,7 +130,7 @@ class TcpProxy:
         """Wait while there is a black hole."""
         await self._light.wait()
 
-    def _report(self, call: object) -> None:
+    def _in_loop(self, call: object) -> None:
         """Have the proxy's thread do something, if it still runs."""
         assert callable(call)
         if self._loop is not None:

@@ -72,7 +72,7 @@ class BatchExchange(Exchange):
             self._wake_if_due()
 
     def narrow(self, shares: list[Share], records: int) -> None:
-        """Let the lanes of a batch that raised come again in smaller ones. Before they are handed in."""
+        """Pass the lanes of a batch that raised again, in smaller ones. Before they are handed in."""
         with self.locked():
             self.plan.narrow(shares, records)
 

@@ -45,7 +45,7 @@ class BatchLoop:
             error: BaseException = RuntimeError("Event loop stopped before its end.")
             try:
                 loop.run_forever()
-            except BaseException as raised:  # a SystemExit in a task that the handler left behind
+            except BaseException as raised:  # a SystemExit in a task that the handler left running
                 error = raised
             if self._loop is loop:
                 # And once more round: workers wait for batches that run there, and the stop for them.

@@ -5,7 +5,7 @@ queue: until it is handed over nobody holds its lanes, so a revoke, a stop or a 
 they always are. All records of a batch then count as started: see `Lane.running`.
 
 Which record is to blame when a handler raises is unknown, so a raise spends no attempt while the batch has
-more than one record: its lanes come again in batches half as large, until the culprit stands alone. Its
+more than one record: its lanes are passed again in batches half as large, until the culprit stands alone. Its
 attempts are its own then, and nobody else is retried, skipped or dead-lettered for it.
 """
 
@@ -106,7 +106,7 @@ class BatchPlan:
         return shares
 
     def pass_over(self, shares: Iterable[Share]) -> None:
-        """Move each lane on to the first record that has not ended. Its others are given back to it."""
+        """Move each lane on to the first record that has not ended. Its others return to it."""
         narrowed = self._narrowed
         for share in shares:
             lane = share.lane
@@ -132,7 +132,7 @@ class BatchPlan:
         self._dispatcher.settle(lanes, now_s)
 
     def narrow(self, shares: Iterable[Share], records: int) -> None:
-        """Let the lanes of a batch that raised come again in batches of so many records at most."""
+        """Pass the lanes of a batch that raised again, in batches of so many records at most."""
         for share in shares:
             self._narrowed[share.lane] = records
         if len(self._narrowed) > self._narrowed_max:

@@ -106,7 +106,7 @@ class ProcessWorker:
                     f"A worker process of {self._pool.name} ended ({link.bury()}) before it was ready. Look "
                     "at what it wrote to stderr, and at what its modules do when they are imported."
                 )
-        raise WorkerDiedError(f"A worker process of {self._pool.name} was not ready when the app left.")
+        raise WorkerDiedError(f"A worker process of {self._pool.name} was not ready when the app stopped.")
 
     def _launch_again(self) -> ProcessLink | None:
         """Replace a dead child; None when the pool closes meanwhile."""

@@ -138,7 +138,7 @@ def test_a_topic_made_anew_is_read_from_its_beginning(
     broker.create_topic("t", 4)
     total = produced(40)
     group_commits(before)  # the embedded broker forgets them with the topic
-    with pytest.raises(OffsetGapError, match=r"made again under its name.*new_checkpoint=True"):
+    with pytest.raises(OffsetGapError, match=r"recreated under its name.*new_checkpoint=True"):
         app.run_on_spark(spark, available_now=True, checkpoint=where)
     journal.path.unlink()
     app = app_at(on_out_of_range="earliest")
@@ -182,7 +182,7 @@ def test_checkpoints_of_others_are_refused(
         moved.run_on_spark(spark, checkpoint=where)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thing").write_text("x")
-    with pytest.raises(ConfigurationError, match="is no folder of ehkafka's"):
+    with pytest.raises(ConfigurationError, match="is not a folder of ehkafka's"):
         app.run_on_spark(spark, checkpoint=str(tmp_path / "full"))
     total += produced(5)
     assert app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
@@ -206,7 +206,7 @@ def test_a_folder_outlives_a_driver_that_was_killed_while_it_wrote_whose_it_is(
     third = CheckpointFolder(spark, str(folder), ours)
     assert (third.name, third.path) == (second.name, f"{folder}/run-0002")
     description.unlink()
-    with pytest.raises(ConfigurationError, match="no folder of ehkafka's"):
+    with pytest.raises(ConfigurationError, match="not a folder of ehkafka's"):
         CheckpointFolder(spark, str(folder), ours)
     new = tmp_path / "new"
     new.mkdir()

@@ -109,7 +109,13 @@ def test_a_signal_stops_it_after_the_running_batch(
     assert broker.committed("g", "t") == handled
     assert f"{sum(handled.values())} finished" in shown
     assert "INFO    ehkafka: Finished 1 batch with" in shown
-    ours = ("20", "Starting Spark", "Spark ended", "Finishing what", "WARNING: ")  # the JVM's own warnings
+    ours = (
+        "20",
+        "Starting Spark",
+        "Spark ended",
+        "Finishing the records that",
+        "WARNING: ",
+    )  # the JVM's own warnings
     assert [line for line in shown.splitlines() if not line.startswith(ours)] == []
     assert {line.split()[3] for line in shown.splitlines() if line.startswith("20")} == {"ehkafka:"}
 

@@ -103,12 +103,12 @@ def test_a_partition_that_was_added_begins_with_its_log(
 def test_a_commit_beyond_its_log_is_settled_at_the_start(
     runs: Runs, group_commits: Any, produced: Any, lab: Any
 ) -> None:
-    """A topic made anew: one error that says what to do, or its beginning, as on_out_of_range says."""
+    """A topic recreated: one error that says what to do, or its beginning, as on_out_of_range says."""
     produced(8)
     group_commits({1: (500, "")})
     run = runs.open()
     with pytest.raises(
-        OffsetGapError, match=r"t\[1\].*500.*made anew.*offsets reset.*'earliest'\.$"
+        OffsetGapError, match=r"t\[1\].*500.*recreated.*offsets reset.*'earliest'\.$"
     ) as reported:
         run.claim(run.begin())
     assert "latest" not in str(reported.value)

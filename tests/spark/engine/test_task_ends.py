@@ -166,7 +166,7 @@ def test_a_task_in_which_nothing_finishes_is_reported(lab: Any, caplog: pytest.L
 
     def release() -> Any:
         yield lab.piece_of(log), log
-        while "Nothing finished" not in caplog.text:
+        while "No record finished" not in caplog.text:
             time.sleep(0.01)
             yield lab.piece_of(log), []
         go.set()

@@ -101,7 +101,7 @@ def test_options_are_pickled_and_compared() -> None:
         ({"startingOffsets": '{"readings": {}}'}, "number for each partition"),
         ({"startingOffsets": '{"readings": {"1": 5, "01": 6}}'}, "partition 1 of readings is there twice"),
         ({"startingOffsets": '{"readings": {"1": 5, "1": 6}}'}, "give JSON"),
-        ({"startingOffsets": '{"read\\ud800": {"0": 1}}'}, "Option startingOffsets.*no topic's name"),
+        ({"startingOffsets": '{"read\\ud800": {"0": 1}}'}, "Option startingOffsets.*not a topic's name"),
         ({"startingOffsets": '{"readings":' * 100_000}, "Option startingOffsets.*give JSON"),
         ({"endingOffsets": '{"readings": {"0": -3}}'}, "Option endingOffsets.*-2 or more"),
         ({"startingOffsetsByTimestamp": '{"readings": {"0": -1}}'}, "number for each partition, 0 or more"),
@@ -110,7 +110,7 @@ def test_options_are_pickled_and_compared() -> None:
         ({"startingTimestamp": "1e400"}, "Option startingTimestamp.*milliseconds"),
         ({"startingTimestamp": "-5"}, "Option startingTimestamp.*milliseconds"),
         ({"startingTimestamp": "\u0661\u0662"}, "Option startingTimestamp.*milliseconds"),
-        ({"subscribe": "^readings"}, "Option subscribe.*no topic's name"),
+        ({"subscribe": "^readings"}, "Option subscribe.*not a topic's name"),
         ({"startingOffsetsWithoutCommit": "latest"}, "belongs to startingOffsets"),
         (
             {"startingOffsets": "latest", "startingOffsetsWithoutCommit": "latest"},

@@ -72,7 +72,7 @@ def inside_the_logs(
     """Return where to begin, by `on_out_of_range` where the log does not hold it. Raises `OffsetGapError`.
 
     Over a checkpoint Spark's source passes a gap over by itself, and the group is not to be ahead of it; only
-    a log that ends before the checkpoint was made anew, and is read from its beginning.
+    a log that ends before the checkpoint was recreated, and is read from its beginning.
     """
     action = context.on_out_of_range
     if gone := sorted(set(starts) - set(logs)):
@@ -121,7 +121,7 @@ def _settle_gone(gone: Sequence[TopicPartition], action: OutOfRange) -> None:
     names = ", ".join(map(str, gone[:_NAMED]))
     more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
     raise OffsetGapError(
-        f"The checkpoint knows {names}{more}, which the topic no longer has: it was made anew with fewer "
+        f"The checkpoint knows {names}{more}, which the topic no longer has: it was recreated with fewer "
         f"partitions. {_step(has_checkpoint=True)}"
     )
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ehkafka.spark.engine.tasks.results import LastRecord
     from ehkafka.spark.source.offsets import StreamOffset
 
-# A query is one epoch of all its partitions, but of those whose log is made anew meanwhile.
+# A query is one epoch of all its partitions, but of those whose log is recreated meanwhile.
 _EPOCH = 1
 AGAIN_S = 0.2
 # How long a run that begins waits for the answer of one whose mark it found: three of its looks. Over a slow

@@ -31,7 +31,7 @@ class Commit(NamedTuple):
 class Ownership(NamedTuple):
     """What follows of a look.
 
-    `again`: partitions whose commit is to be made anew. `challenger`: another run that has begun and gives
+    `again`: partitions whose commit is to be recreated. `challenger`: another run that has begun and gives
     way. `lost_to`: the run that has the group now. `moved`: what somebody else has committed, who is no run
     on Spark; `is_sure` when the look before found it, too. Until then nothing may be committed over it.
     """

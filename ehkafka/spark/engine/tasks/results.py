@@ -29,7 +29,7 @@ SCHEMA = (
 class PartitionResult:
     """How one partition's records of one batch ended. The last ones: of the last record, None if none came.
 
-    `retried` counts a task's attempts that failed and were made again; the task's first partition has it.
+    `retried` counts a task's attempts that failed and were repeated; the task's first partition has it.
     `failure` is the error by which a policy stopped the whole task, `failed_task` its only row.
     """
 
