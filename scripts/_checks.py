@@ -69,8 +69,8 @@ def quick_rooms() -> tuple[list[str], str]:
     rooms = {path.relative_to(ROOT / "tests").parts[0] for path in (ROOT / "tests").rglob("test_*.py")}
     left_out = sorted(rooms - QUICK)
     return [f"tests/{room}" for room in sorted(rooms & QUICK)], (
-        f"left out: {', '.join(left_out)}, and elsewhere what needs an Apache Kafka, Azurite or Spark; "
-        "scripts/test runs everything"
+        f"left out: {', '.join(left_out)}, and elsewhere what is slow or needs an Apache Kafka, "
+        "Azurite or Spark; scripts/test runs everything"
     )
 
 

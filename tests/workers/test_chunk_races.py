@@ -129,6 +129,7 @@ def last_records(wanted: int, for_s: float) -> str | None:
     return found
 
 
+@pytest.mark.slow
 def test_each_record_is_started_or_taken_and_it_is_known_which() -> None:
     """100 000 chunks, or as many as 15 s allow, emptied around their last record in a thread."""
     assert last_records(STEALS, for_s=15.0) is None
