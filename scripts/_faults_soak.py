@@ -64,13 +64,13 @@ def _plot(found: dict[str, Any], path: Path, shown: str) -> None:
     figure = Figure(figsize=(11, 8), layout="constrained")
     throughput, lag, memory = figure.subplots(3, 1, sharex=True)
     for crew in found["crews"]:
-        check = {"color": COLOURS[crew["kind"]], "label": crew["kind"], "linewidth": 1}
+        style = {"color": COLOURS[crew["kind"]], "label": crew["kind"], "linewidth": 1}
         times_s, committed, produced = zip(*crew["progress"], strict=True)
-        throughput.plot(*_rate(crew["progress"]), **check)
-        lag.plot(times_s, [p - c for p, c in zip(produced, committed, strict=True)], **check)
-        memory.plot(*zip(*crew["memory"], strict=True), **check)
+        throughput.plot(*_rate(crew["progress"]), **style)
+        lag.plot(times_s, [p - c for p, c in zip(produced, committed, strict=True)], **style)
+        memory.plot(*zip(*crew["memory"], strict=True), **style)
         killed_s = [at_s for at_s, who, action in found["steps"] if (who, action) == (crew["kind"], "kill")]
-        lag.plot(killed_s, [0] * len(killed_s), "x", color=check["color"], markersize=5)
+        lag.plot(killed_s, [0] * len(killed_s), "x", color=style["color"], markersize=5)
     for axes, label in (
         (throughput, "committed records/s"),
         (lag, "lag in records (× a kill)"),

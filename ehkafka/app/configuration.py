@@ -18,12 +18,13 @@ from ehkafka.endpoint.environment import WAYS as ENDPOINT_WAYS
 from ehkafka.endpoint.environment import property_name, read_variables
 from ehkafka.endpoint.properties.advice import consumer_advice
 from ehkafka.endpoint.properties.known_names import KNOWN
-from ehkafka.endpoint.properties.layers import consumer_properties, explain_consumer
+from ehkafka.endpoint.properties.layers import explain_consumer
 from ehkafka.endpoint.properties.names import check_mapping, in_one_spelling, is_secret, shown
 from ehkafka.errors import ConfigurationError
 from ehkafka.positions.start import check_start
 from ehkafka.progress.pacing import commit_pacing
 from ehkafka.progress.saving import metadata_bytes_max
+from ehkafka.run.options import properties_of
 from ehkafka.settings import MEANINGS, Settings
 from ehkafka.wording import seconds
 from ehkafka.wording.calling import close_to, must_be_endpoint
@@ -193,7 +194,7 @@ class Configuration:
     def _bounded(self) -> dict[str, str]:
         """Return what is used instead of settings that ask for more than the engine gives."""
         settings, is_event_hubs = self.settings, self.endpoint.is_event_hubs
-        poll_ms = self._consumer_properties()["max.poll.interval.ms"]
+        poll_ms = properties_of(self.endpoint, self.settings)["max.poll.interval.ms"]
         used = {
             "commit_interval_s": commit_pacing(settings, is_event_hubs=is_event_hubs).interval_s,
             "commit_metadata_bytes_max": metadata_bytes_max(settings, is_event_hubs=is_event_hubs),
@@ -205,23 +206,13 @@ class Configuration:
             if getattr(settings, name) not in (None, value)
         }
 
-    def _consumer_properties(self) -> dict[str, Any]:
-        settings = self.settings
-        return consumer_properties(
-            self.endpoint,
-            settings.group,
-            settings.consumer,
-            assignor=settings.assignor,
-            instance_id=settings.instance_id,
-        )
-
     def _explained_consumer(self) -> Iterator[Effective]:
         settings = self.settings
         membership: dict[str, Any] = {"assignor": settings.assignor, "instance_id": settings.instance_id}
         asked = (self.endpoint, settings.group, settings.consumer)
         advice = {
             each.property: f"{each.advice} ({each.source})"
-            for each in consumer_advice(self.endpoint, self._consumer_properties())
+            for each in consumer_advice(self.endpoint, properties_of(self.endpoint, self.settings))
         }
         for each in explain_consumer(*asked, **membership):
             # Until librdkafka has refused an unknown name nobody knows what its value is.

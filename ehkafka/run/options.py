@@ -48,11 +48,15 @@ class AppOptions:
 
     def consumer_properties(self) -> dict[str, Any]:
         """Return librdkafka's for the run's consumer, with the key of this moment."""
-        settings = self.settings
-        return consumer_properties(
-            self.endpoint,
-            settings.group,
-            settings.consumer,
-            assignor=settings.assignor,
-            instance_id=settings.instance_id,
-        )
+        return properties_of(self.endpoint, self.settings)
+
+
+def properties_of(endpoint: Endpoint, settings: Settings) -> dict[str, Any]:
+    """Return librdkafka's for the consumer of an app with these settings."""
+    return consumer_properties(
+        endpoint,
+        settings.group,
+        settings.consumer,
+        assignor=settings.assignor,
+        instance_id=settings.instance_id,
+    )
