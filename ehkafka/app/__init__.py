@@ -1,12 +1,13 @@
 """The app: what a program holds and tells, and the settings with the origin of each.
 
-`app` is the façade's `App`, over `registration` (what comes before the start) and `configuration` (settings
-and endpoint explained without secrets). `lifespan` starts it from an event loop, `importing` refuses a start
-while a command imports the program. One run, from start to stop, is `run`'s.
+`app` is the façade's `App`, over `registration` (what comes before the start), `configuration` (settings and
+endpoint explained without secrets) and `supervised` (a run in several processes). `lifespan` starts it from
+an event loop. One run, from start to stop, is `run`'s.
 """
 
 from __future__ import annotations
 
 from ehkafka.app.app import App
+from ehkafka.run.importing import importing
 
-__all__ = ["App"]
+__all__ = ["App", "importing"]

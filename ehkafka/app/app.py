@@ -13,17 +13,20 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal
 
 from ehkafka.app.configuration import Configurable, Configuration
-from ehkafka.app.importing import refuse_while_importing
 from ehkafka.app.lifespan import start_unless_cancelled
 from ehkafka.app.registration import Registration
+from ehkafka.app.supervised import Supervised
 from ehkafka.checkpoints.store_mirror import checked_choice
 from ehkafka.errors import ConfigurationError, EngineError
 from ehkafka.events.history import checked_history
 from ehkafka.run.collector import collector_set
+from ehkafka.run.health_file import touched
+from ehkafka.run.importing import refuse_while_importing
+from ehkafka.run.liveness import not_live
 from ehkafka.run.observation import health_of_run, snapshot_of
 from ehkafka.run.options import AppOptions
 from ehkafka.run.runtime import Runtime
-from ehkafka.run.signals import stop_signals
+from ehkafka.run.signals import stops
 from ehkafka.settings import check_timeout, drain_of
 from ehkafka.telemetry.snapshot import Health, Snapshot
 from ehkafka.wording.calling import plainly
@@ -48,7 +51,7 @@ State = Literal["new", "starting", "running", "stopping", "stopped"]
 STOP_SLACK_S = 5.0
 
 
-class App(Registration, Configurable):
+class App(Registration, Configurable, Supervised):
     """A consumer group's member: handlers, and one consumer that feeds them.
 
     - `group` (required): the consumer group.
@@ -88,13 +91,21 @@ class App(Registration, Configurable):
         self._process_id = os.getpid()
         # Who is inside `start`; only that thread compares itself with it.
         self._starter: threading.Thread | None = None
-        # The name of a signal that came during `run`. Main thread only.
-        self._early_signal: str | None = None
+        # What a signal that came during `run` asks for: its name, the drain, the time. Main thread only.
+        self._early_stop: tuple[str, Drain | None, float | None] | None = None
 
     # --- life cycle --------------------------------------------------------------------------------
 
     @plainly
-    def run(self, *, gc_freeze: bool = False, gc_threshold: int | None = None) -> None:
+    def run(
+        self,
+        *,
+        members: int | Literal["auto"] | None = None,
+        hung_s: float | None = None,
+        health_file: str | os.PathLike[str] | None = None,
+        gc_freeze: bool = False,
+        gc_threshold: int | None = None,
+    ) -> None:
         """Start, wait until the end, and raise what ended the app, if it was an error.
 
         In the main thread SIGINT and SIGTERM stop it: the first drains, the second exits at once. One that
@@ -103,32 +114,45 @@ class App(Registration, Configurable):
 
         `gc_freeze` leaves what exists after the start out of Python's garbage collections, `gc_threshold` is
         how many new objects make one (Python's own: 700). Both are for the whole process, until this returns.
+
+        `members` starts that many processes, each with the app and a member of the group, or `"auto"` one for
+        each core; this one then consumes nothing and looks after them. A member that is not live for `hung_s`
+        is killed and started again. `health_file` is touched every few seconds while the app, or each member,
+        is live. `docs/members.md` has the rules.
         """
         refuse_while_importing()
         collector = collector_set(freeze=gc_freeze, threshold=gc_threshold)
+        if members is not None or hung_s is not None:
+            with self._lock:
+                self._check_process()
+                self._must_be_at_rest()
+                self._must_have_handlers()
+            run = {"gc_freeze": gc_freeze, "gc_threshold": gc_threshold}
+            self._run_members(members, self._options(), hung_s=hung_s, health_file=health_file, run=run)
+            return
         # Before the start: from its last moments on records are handled, and a signal must not cut them off.
-        with stop_signals(self._stop_on_signal, self._leave_on_signal):
-            self._early_signal = None
+        with stops(self._stop_on_signal, self._leave_on_signal), touched(health_file, self._is_live):
+            self._early_stop = None
             self.start()
             runtime = self._runtime
             assert runtime is not None
-            if self._early_signal is not None:
-                runtime.request_stop(self._early_signal)
+            if self._early_stop is not None:
+                self._stop_on_signal(*self._early_stop)
             with collector:
                 # In slices: a wait without end would keep signals from being handled on some platforms.
                 while not runtime.wait(0.5):
                     pass
         self._finish()
 
-    def _stop_on_signal(self, name: str) -> None:
+    def _stop_on_signal(self, name: str, drain: Drain | None = None, timeout_s: float | None = None) -> None:
         # In the main thread, between two of its bytecodes. Until the start is over the runtime may be the
         # one of the last run.
-        self._early_signal = name
+        self._early_stop = name, drain, timeout_s
         runtime = self._runtime
         if runtime is None:
             return
         if self._state == "running":
-            runtime.request_stop(name)
+            runtime.request_stop(name, drain=drain, timeout_s=timeout_s)
         elif self._state == "starting" and runtime.is_reaching:
             raise KeyboardInterrupt
 
@@ -143,8 +167,7 @@ class App(Registration, Configurable):
         with self._lock:
             self._check_process()
             self._must_be_at_rest()
-            if not self._specs:
-                raise ConfigurationError("The app has no handler; register one with @app.handler('topic').")
+            self._must_have_handlers()
             self._state, self._starter = "starting", threading.current_thread()
             try:
                 with ExitStack() as undo:
@@ -177,6 +200,9 @@ class App(Registration, Configurable):
         self._check_process()
         check_timeout(timeout_s, "stop")
         drain = None if drain is None else drain_of(drain)
+        if self._supervisor is not None:
+            self._stop_members(drain, timeout_s)
+            return
         runtime = self._runtime
         if runtime is None and process_child.stop_parent is not None:
             # In a worker process, where this app is a copy that never starts.
@@ -196,6 +222,8 @@ class App(Registration, Configurable):
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the app has ended by itself; True when it has. `stop` then raises what ended it."""
         check_timeout(timeout_s, "wait")
+        if self._supervisor is not None:
+            return self._supervisor.wait(timeout_s)
         runtime = self._runtime
         # A start that failed leaves a runtime that never ran.
         return runtime is None or self._state == "stopped" or runtime.wait(timeout_s)
@@ -294,6 +322,8 @@ class App(Registration, Configurable):
     @property
     def state(self) -> State:
         """Where the app is in its life."""
+        if self._supervisor is not None:
+            return self._supervisor.state
         runtime = self._runtime
         if self._state == "running" and runtime is not None:
             if runtime.is_done:
@@ -313,7 +343,13 @@ class App(Registration, Configurable):
         return tuple(sorted({topic for spec in self._specs for topic in spec.topics}))
 
     def snapshot(self) -> Snapshot:
-        """Return an immutable picture of the app as it is now. Takes microseconds per live lane."""
+        """Return an immutable picture of the app as it is now. Takes microseconds per live lane.
+
+        With members it is the sum over them, and has each; one that does not answer within a second is shown
+        as it answered last.
+        """
+        if self._supervisor is not None:
+            return self._supervisor.snapshot()
         runtime = self._runtime
         if runtime is None:
             endpoint = self._configuration.endpoint_name
@@ -322,13 +358,22 @@ class App(Registration, Configurable):
 
     def health(self) -> Health:
         """Return whether all is well, else the reasons: each names where and what it waits for."""
+        if self._supervisor is not None:
+            return self._supervisor.health()
         runtime = self._runtime
         snapshot = self.snapshot()
         if runtime is None:
             return Health((f"The app is {snapshot.state}.",))
         return health_of_run(runtime, snapshot)
 
+    def not_live(self) -> tuple[str, ...]:
+        """Return what is wrong with the app that only a restart of its process cures; mostly nothing."""
+        return () if self._runtime is None else not_live(self._runtime)
+
     # --- inside ------------------------------------------------------------------------------------
+
+    def _is_live(self) -> bool:
+        return self.state in ("running", "stopping") and not self.not_live()
 
     def _make_runtime(self) -> Runtime:
         return Runtime(self._options())
@@ -374,6 +419,10 @@ class App(Registration, Configurable):
         with ExitStack() as functions:
             for function in self._on_stop:
                 functions.callback(function)
+
+    def _must_have_handlers(self) -> None:
+        if not self._specs:
+            raise ConfigurationError("The app has no handler; register one with @app.handler('topic').")
 
     def _must_be_new(self, what: str) -> None:
         if self._state not in ("new", "stopped"):

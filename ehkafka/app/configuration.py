@@ -95,6 +95,9 @@ class Configuration:
         self._endpoint = endpoint
         self.settings = Settings(group=group, start=start, **given)  # type: ignore[arg-type]
         self._origins = dict.fromkeys(("group", "start", *given), CODE)
+        # Names of settings that were laid over the code's, and whether an endpoint was.
+        self._laid: set[str] = set()
+        self._laid_endpoint = False
         if endpoint is not None:
             self._origins["endpoint"] = CODE
 
@@ -143,8 +146,9 @@ class Configuration:
         _check_names(changes)
         settings = self._changed(changes)
         self.settings = settings
+        self._laid.update(changes)
         if endpoint is not None:
-            self._endpoint = endpoint
+            self._endpoint, self._laid_endpoint = endpoint, True
         named = [name for name in ("endpoint", *changes) if name != "endpoint" or endpoint is not None]
         named += [f"consumer.{name}" for name in in_one_spelling(changes.get("consumer"), "consumer")]
         self._origins |= {name: origins.get(name, usual) for name in named}
@@ -152,6 +156,11 @@ class Configuration:
             self._origins |= {
                 name: origin for name, origin in origins.items() if name.startswith(_OF_ENDPOINT)
             }
+
+    def laid_over(self) -> tuple[Endpoint | None, dict[str, Any]]:
+        """Return what `change` has laid over the code's own, as of now: another process needs it, too."""
+        settings = {name: getattr(self.settings, name) for name in sorted(self._laid)}
+        return self._endpoint if self._laid_endpoint else None, settings
 
     def explain(self) -> tuple[Effective, ...]:
         """Return all values in effect. Raises `ConfigurationError` for what the start would refuse."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ehkafka.workers.processes.option import Processes
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
+_PARTITION_HOOKS = ("on_assigned", "on_revoked", "on_lost", "on_idle")
 
 
 class Registration:
@@ -50,6 +51,22 @@ class Registration:
         self._worker_set_up: Callable[[], None] | None = None
         self._worker_tear_down: Callable[[], None] | None = None
         self._event_hooks: list[Hook] = []
+
+    @property
+    def registered(self) -> tuple[str, ...]:
+        """What was registered, each in a few words: another process of the same program has the same."""
+        found = [f"handler {spec.name} of {', '.join(spec.topics)}" for spec in self._specs]
+        several = {"middleware": self._middleware, "on_start": self._on_start, "on_stop": self._on_stop}
+        found += [f"{name} {named(one)}" for name, functions in several.items() for one in functions]
+        hooks = {name: getattr(self._partition_hooks, name) for name in _PARTITION_HOOKS}
+        alone = {"on_error": self._on_error, "on_worker_start": self._worker_set_up, **hooks}
+        alone["on_worker_stop"] = self._worker_tear_down
+        found += [f"{name} {named(one)}" for name, one in alone.items() if one is not None]
+        # The command's own hooks are nothing of the program's.
+        theirs = [
+            type(hook) for hook in self._event_hooks if not type(hook).__module__.startswith("ehkafka.")
+        ]
+        return tuple(sorted([*found, *(f"event hook {kind.__qualname__}" for kind in theirs)]))
 
     @plainly
     def handler(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ehkafka import App, EhkafkaError
-from ehkafka.app.importing import importing
+from ehkafka.app import importing
 from ehkafka.errors import ConfigurationError
 from ehkafka.wording.error_stack import place_of
 

@@ -6,6 +6,7 @@ As those it holds options and help texts with runnable examples, and nothing of 
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from textwrap import indent
 from typing import Annotated
 
@@ -19,6 +20,8 @@ from ehkafka.cli.exits import CODES, reported
 from ehkafka.cli.lag_commands import LAG_HELP, OWNERS_HELP, lag, owners
 from ehkafka.cli.log_setup import LogLevel, log_to_stderr
 from ehkafka.cli.look_commands import CHECK_HELP, CONFIG_HELP, TAIL_HELP, check, show_config, tail
+from ehkafka.cli.member_options import HealthFile, HungS, MembersGiven, MembersOption
+from ehkafka.cli.members_view import shown_members
 from ehkafka.cli.offsets.commands import offsets
 from ehkafka.cli.options import Assignments, Config, Debug, topic_names
 from ehkafka.cli.settings.given import Given
@@ -52,6 +55,7 @@ Examples:
   ehkafka run examples/quickstart/app.py  a file
   ehkafka run shop.orders --log-level debug
   ehkafka run shop.orders --config prod.toml --set drain_s=20
+  ehkafka run shop.orders --members auto  in a process for each core
   ehkafka run shop.orders --engine spark --checkpoint /mnt/orders
 
 """
@@ -116,6 +120,9 @@ def run(
             help="Let Python's garbage collector look at new objects only, and less often.",
         ),
     ] = True,
+    members: MembersOption = None,
+    hung_s: HungS = None,
+    health_file: HealthFile = None,
     engine: EngineOption = Engine.LOCAL,
     master: Master = None,
     checkpoint: Checkpoint = None,
@@ -139,6 +146,7 @@ def run(
             conf=tuple(spark_conf or ()),
         )
         on_spark.check(engine)
+        in_members = MembersGiven(members=members, hung_s=hung_s, health_file=health_file).arguments(engine)
         named = () if reset is None else (f"reset={reset}",)
         given = Given.read(config, (*(assignments or ()), *named))
         found = load_app(app)
@@ -147,7 +155,8 @@ def run(
         if engine is Engine.SPARK:
             run_on_spark(found, app, on_spark)
             return
-        found.run(gc_freeze=tune_gc, gc_threshold=GC_THRESHOLD if tune_gc else None)
+        with shown_members(found) if members is not None else nullcontext():
+            found.run(**in_members, gc_freeze=tune_gc, gc_threshold=GC_THRESHOLD if tune_gc else None)
 
 
 @cli.command(help=DEMO_HELP)

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 from rich.logging import RichHandler
 
+from ehkafka.members.logs import LOGS_FIRST
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -49,6 +51,8 @@ def log_to_stderr(level: LogLevel) -> None:
     else:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter(PLAIN))
+    # By this name a member of ours knows that it is to set its log up before it imports the app, too.
+    handler.set_name(LOGS_FIRST)
     logging.basicConfig(level=level.number, handlers=[handler])
     if level is not LogLevel.DEBUG:
         # One line per HTTP request otherwise, and one per call between Spark's driver and its JVM.

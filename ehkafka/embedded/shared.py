@@ -2,14 +2,15 @@
 
 Starts it on first use, stops it on close, and makes missing topics. Shared by every app and
 producer that was given the same endpoint; any thread may call it, one lock guards all its fields.
-It must never be reached from the hot path.
+It must never be reached from the hot path. A process may lend its broker to others, which it has started:
+they use its address, and start none of their own.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ehkafka.errors import ConfigurationError
 
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
 
 # Kafka's protocol; its name in the client would have to be imported from there.
 _TOPIC_ALREADY_EXISTS = 36
+
+
+class Loan(NamedTuple):
+    """Another process's broker: its address, and the topics that it has."""
+
+    bootstrap: str
+    topics: tuple[str, ...]
 
 
 class SharedBroker:
@@ -34,22 +42,51 @@ class SharedBroker:
         # Written and read under the lock only.
         self._topics = dict(topics)
         self._partitions = partitions
+        # Topics that were made beside those.
+        self._made: set[str] = set()
         self._broker: EmbeddedBroker | None = None
         self._closed = False
+        self._loan: Loan | None = None
 
     def client_properties(self) -> dict[str, Any]:
         """Return the broker's address, starting it on the first call."""
         with self._lock:
-            return {"bootstrap.servers": self._started().bootstrap}
+            bootstrap = self._started().bootstrap if self._loan is None else self._loan.bootstrap
+            return {"bootstrap.servers": bootstrap}
 
     def prepare(self, topics: Iterable[str]) -> None:
         """Create the topics that do not exist; those that do stay as they are."""
         if isinstance(topics, str) or not isinstance(topics, Iterable):
             raise ConfigurationError(f"prepare_topics: {type(topics).__name__} is no list of topics' names.")
         with self._lock:
+            if self._loan is not None:
+                self._must_be_lent(self._loan, topics)
+                return
             broker = self._started()
             for topic in topics:
                 _create(broker, topic, self._partitions)
+                self._made.add(topic)
+
+    def lend(self, topics: Iterable[str]) -> Loan:
+        """Start the broker with these topics, and return what another process needs to use it."""
+        self.prepare(topics)
+        with self._lock:
+            return Loan(self._started().bootstrap, tuple(sorted({*self._topics, *self._made})))
+
+    def borrow(self, loan: Loan) -> None:
+        """Use another process's broker from now on. One that was started here goes, with its records."""
+        with self._lock:
+            broker, self._broker, self._loan = self._broker, None, loan
+            if broker is not None:
+                broker.close()
+
+    @staticmethod
+    def _must_be_lent(loan: Loan, topics: Iterable[str]) -> None:
+        if missing := sorted(set(topics) - set(loan.topics)):
+            raise ConfigurationError(
+                f"prepare_topics: the embedded broker that all members share has no topic {missing[0]!r}, "
+                "and a member cannot make one: name it in Endpoint.embedded({…}), with its partitions."
+            )
 
     def close(self) -> None:
         """Stop the broker; its records are gone. A second call does nothing."""

@@ -20,6 +20,7 @@ from ehkafka.endpoint.keys.rotation import RotatingCredential
 from ehkafka.endpoint.keys.source import credential_source
 from ehkafka.endpoint.properties.names import check_mapping, in_one_spelling
 from ehkafka.endpoint.properties.refusals import check_trust
+from ehkafka.endpoint.recipe import Recipe
 from ehkafka.errors import ConfigurationError
 from ehkafka.settings.secret import HiddenProperties, NeverPickled
 from ehkafka.wording.calling import made_plainly, plainly
@@ -27,6 +28,7 @@ from ehkafka.wording.calling import made_plainly, plainly
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from ehkafka.embedded.shared import Loan
     from ehkafka.endpoint.entra.token_source import TokenSource
     from ehkafka.endpoint.properties.names import Value
 
@@ -69,6 +71,8 @@ class Endpoint(NeverPickled):
     _properties: Mapping[str, Any]
     _broker: SharedBroker | None = None
     _entra: EntraConnection | None = None
+    # What its factory was given, its secrets included: a member of a supervisor makes it again.
+    _made_of: Recipe | None = None
 
     def __post_init__(self) -> None:
         """Refuse to leave a namespace's certificate unchecked. Raises `ConfigurationError`."""
@@ -90,7 +94,9 @@ class Endpoint(NeverPickled):
             )
         kind: Kind = "event-hubs" if any(map(is_event_hubs_host, hosts)) else "kafka"
         name = hosts[0] if len(hosts) == 1 else f"{hosts[0]} and {len(hosts) - 1} more"
-        return cls(name=name, kind=kind, _connect=dict, _properties=HiddenProperties(chosen))
+        made_of = Recipe("kafka", {"bootstrap": bootstrap, "properties": dict(chosen)})
+        properties = HiddenProperties(chosen)
+        return cls(name=name, kind=kind, _connect=dict, _properties=properties, _made_of=made_of)
 
     @classmethod
     @plainly
@@ -125,6 +131,7 @@ class Endpoint(NeverPickled):
             credential=credential,
             _connect=(credential or parsed).client_properties,
             _properties=HiddenProperties(chosen),
+            _made_of=Recipe("connection_string", {"value": value, "properties": dict(chosen)}),
         )
 
     @classmethod
@@ -159,6 +166,15 @@ class Endpoint(NeverPickled):
             _connect=entra.client_properties,
             _properties=HiddenProperties(entra.properties),
             _entra=entra,
+            _made_of=Recipe(
+                "entra",
+                {
+                    "namespace": namespace,
+                    "credential": credential,
+                    "client_id": client_id,
+                    "properties": None if properties is None else dict(properties),
+                },
+            ),
         )
 
     @classmethod
@@ -235,7 +251,14 @@ class Endpoint(NeverPickled):
             _connect=broker.client_properties,
             _properties={},
             _broker=broker,
+            _made_of=Recipe("embedded", {"topics": dict(topics or {}), "partitions": partitions}),
         )
+
+    @classmethod
+    def made_again(cls, recipe: Recipe) -> Self:
+        """Return an endpoint like the one whose `recipe` this is. Raises `ConfigurationError`."""
+        made: Self = getattr(cls, recipe.factory)(**recipe.given)
+        return made
 
     @property
     def is_event_hubs(self) -> bool:
@@ -263,6 +286,21 @@ class Endpoint(NeverPickled):
         """
         if self._broker is not None:
             self._broker.prepare(topics)
+
+    @property
+    def recipe(self) -> Recipe:
+        """How another process makes an endpoint like this. It holds the secrets."""
+        assert self._made_of is not None  # each factory gives one
+        return self._made_of
+
+    def lend_broker(self, topics: Iterable[str]) -> Loan | None:
+        """Start an embedded broker with these topics, for members in other processes; None elsewhere."""
+        return None if self._broker is None else self._broker.lend(topics)
+
+    def borrow_broker(self, loan: Loan) -> None:
+        """Use the embedded broker of another process, and none of this one."""
+        if self._broker is not None:
+            self._broker.borrow(loan)
 
     def close(self) -> None:
         """Stop an embedded broker for everyone who shares it; close a credential that we built."""

@@ -186,7 +186,7 @@ class Assembly:
             ledger=ledger,
             committer=committer,
             positions=PositionFinder(
-                _start_of(app),
+                start_of(app),
                 emit=bus.emit,
                 count=bus.count,
                 on_out_of_range=settings.on_out_of_range,
@@ -226,7 +226,7 @@ class Assembly:
         return AgeLimits(limits, emit=self.bus.emit, count=self.bus.count) if limits else None
 
 
-def _start_of(app: AppOptions) -> Callable[[str], Start]:
+def start_of(app: AppOptions) -> Callable[[str], Start]:
     """Return where a topic's partitions without a commit begin. Raises `ConfigurationError`."""
     start = app.settings.start
     check_start_topics(start, app.topics)

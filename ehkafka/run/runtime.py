@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.endpoint.broker_errors import ALL_BROKERS_DOWN
 from ehkafka.endpoint.client import check_client_version
@@ -155,6 +155,11 @@ class Runtime:
         return self._reach.is_waiting
 
     @property
+    def is_polling(self) -> bool | None:
+        """Whether the poll thread runs; None before it was started."""
+        return None if self._thread is None else self._thread.is_alive()
+
+    @property
     def is_stopping(self) -> bool:
         """True from the first request to stop."""
         return self._request is not None
@@ -195,7 +200,7 @@ class Runtime:
         if (hanging := self.context.hook_threads.problem) is not None:
             yield hanging
 
-    def totals(self) -> dict[str, int]:
+    def totals(self) -> dict[str, Any]:
         """Return the counts over all partitions that are or were ours."""
         dispatchers = [route.dispatcher for route in self._routes]
         return {

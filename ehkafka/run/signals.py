@@ -1,6 +1,7 @@
 """Signals: the first asks for a stop as the settings have it, the second to exit at once.
 
-Taken only by `App.run` in the main thread; an app inside another framework's lifespan leaves them alone.
+Taken only by `App.run` in the main thread; an app inside another framework's lifespan leaves them alone. In a
+member of a supervisor that one decides, and this process's own signals are no matter of the app's.
 """
 
 from __future__ import annotations
@@ -12,9 +13,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from types import FrameType
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+# What a member's supervisor orders, in the shape of `stop_signals`; None where there is none. Set once,
+# before the user's code is imported.
+orders: Callable[[Callable[..., object], Callable[[], None]], AbstractContextManager[None]] | None = None
+
+
+def stops(stop: Callable[..., object], leave: Callable[[], None]) -> AbstractContextManager[None]:
+    """Call `stop` when a stop is asked for and `leave` when it is to be at once, until the block ends."""
+    return (orders or stop_signals)(stop, leave)
 
 
 @contextmanager

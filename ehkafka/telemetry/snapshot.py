@@ -69,6 +69,31 @@ class PartitionSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class MemberSnapshot:
+    """One member of a supervisor, as it sees it.
+
+    `state`: `starting`, `running`, `stopping`, or `waiting` for its next start.
+    """
+
+    number: int
+    # None while it waits.
+    pid: int | None
+    state: str
+    # How often it was started again, whyever.
+    restarts: int
+    # Its process answers, and nothing is wrong with it that a restart would cure.
+    is_live: bool
+    # It has joined the group, and is not stopping.
+    is_ready: bool
+    # Since it answered last; None before its first answer.
+    silence_s: float | None
+    # How its last process ended, as a sentence; empty before it ever did.
+    last_end: str
+    # As it answered last; None before its app was made.
+    snapshot: Snapshot | None
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """The whole app. `state`: `new`, `starting`, `running`, `stopping` or `stopped`."""
 
@@ -106,6 +131,8 @@ class Snapshot:
     lost_partitions: int = 0
     # None without a mirror.
     mirror: MirrorState | None = None
+    # Of a supervisor each of its members; all else is then the sum over them.
+    members: tuple[MemberSnapshot, ...] = ()
 
     @classmethod
     def empty(cls, group: str, endpoint: str, state: str, taken_at_s: float) -> Snapshot:

@@ -238,6 +238,14 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         events.WorkerProcessDied("ehkafka-handle", 77, "signal SIGKILL", was_running=True),
         ["77 of ehkafka-handle", "signal SIGKILL", "counts as failed", "A new process"],
     ),
+    (events.MembersStarting(4, "homes"), ["4 members", "group homes"]),
+    (events.MembersAdvice("3 of 7 members get no partition."), ["3 of 7 members get no partition."]),
+    (events.MemberReady(2, 4711, 1, 0.5), ["Member 2 (process 4711)", "after 0.5 s with 1 partition."]),
+    (events.MemberEnded(2, "signal SIGKILL", 0.4), ["Member 2 ended (signal SIGKILL)", "in 0.4 s"]),
+    (events.MemberLoops(2, 5, "exit code 70."), ["Member 2 has ended 5 times", "exit code 70. Look"]),
+    (events.MemberHung(2, 4711, 30.0, "no answer"), ["Member 2 (process 4711)", "for 30 s (no answer)"]),
+    (events.MembersReplacing(4, "SIGHUP"), ["Replacing 4 members", "(SIGHUP)"]),
+    (events.MembersReplaced(4, 12.0), ["Replaced 4 members in 12 s"]),
     (events.StuckReport(61.0, ("readings[0]@17",), "File handler.py, line 3"), ["61 s", "readings[0]@17"]),
 ]
 

@@ -40,7 +40,7 @@ def boot_bytes(
         if thing is not None:
             must_travel(thing, what)
     pickled = {"call": call, "set_up": set_up, "tear_down": tear_down}
-    here = {"main": _main_module(), "logs": is_set_up()}
+    here = {"main": main_module(), "logs": is_set_up()}
     return pickle.dumps({**here, **{name: pickle.dumps(it) for name, it in pickled.items()}})
 
 
@@ -62,12 +62,12 @@ def must_travel(thing: Any, what: str) -> None:
         )
 
 
-def _main_module() -> dict[str, Any]:
+def main_module(name: str = "ehkafka-worker") -> dict[str, Any]:
     """Return what `multiprocessing.spawn.prepare` needs to make the child's main module like ours."""
     here = str(Path.cwd())
     # Not what `get_preparation_data` gives: that settles the program's start method and takes a secret along.
     return {
-        "name": "ehkafka-worker",
+        "name": name,
         "sys_path": [entry or here for entry in sys.path],
         "sys_argv": sys.argv,
         "dir": here,

@@ -86,7 +86,7 @@ class ProcessLink:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)
         try:
             return subprocess.Popen(  # noqa: S603 - our own interpreter
-                [executable, *_flags(), "-c", _MAIN, root, *map(str, theirs)],
+                [executable, *interpreter_flags(), "-c", _MAIN, root, *map(str, theirs)],
                 stdin=subprocess.DEVNULL,
                 pass_fds=theirs,
             )
@@ -175,8 +175,8 @@ class ProcessLink:
             self._dumps.close()
 
 
-def _flags() -> list[str]:
-    """The interpreter's options that change what code does, for the child, too."""
+def interpreter_flags() -> list[str]:
+    """Return the interpreter's options that change what code does, for the child, too."""
     flags = ["-W" + option for option in sys.warnoptions]
     if sys.flags.dev_mode:
         flags.append("-Xdev")

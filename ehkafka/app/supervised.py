@@ -1,0 +1,107 @@
+"""A run in several processes: the part of `App` that makes it the supervisor of members.
+
+The members import the app for themselves; what this one holds is only read. Main thread, but for
+`_stop_members`.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.run import signals
+from ehkafka.run.health_file import HealthFile
+from ehkafka.telemetry.bus import EventBus
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from ehkafka.app.configuration import Configuration
+    from ehkafka.members.supervisor import Supervisor
+    from ehkafka.run.options import AppOptions
+    from ehkafka.settings import Drain
+
+
+class Supervised:
+    """What an app does when it runs as members in processes of their own."""
+
+    _configuration: Configuration
+    # Of the last run with members; then this process runs nothing itself. Main thread, read by any.
+    _supervisor: Supervisor | None = None
+
+    @property
+    def registered(self) -> tuple[str, ...]:
+        """What was registered, in words."""
+        raise NotImplementedError
+
+    def _run_members(
+        self,
+        members: object,
+        options: AppOptions,
+        *,
+        hung_s: float | None,
+        health_file: str | os.PathLike[str] | None,
+        run: Mapping[str, Any],
+    ) -> None:
+        """Start the members and look after them until all have ended. Raises what ended them."""
+        # Not for an app that runs in one process.
+        from ehkafka.members.count import checked_count  # noqa: PLC0415
+        from ehkafka.members.opening import Wanted, plan_of  # noqa: PLC0415
+        from ehkafka.members.plan import checked_hung_s  # noqa: PLC0415
+        from ehkafka.members.reference import reference_to  # noqa: PLC0415
+        from ehkafka.members.supervisor import Supervisor  # noqa: PLC0415
+
+        if members is None:
+            raise ConfigurationError("hung_s is for members: add members=2, or leave it out.")
+        count, wait_s = checked_count(members), checked_hung_s(hung_s)
+        _must_be_supervisor()
+        wanted = Wanted(
+            count=count,
+            hung_s=wait_s,
+            health_file=None if health_file is None else HealthFile(health_file),
+            run=run,
+            reference=reference_to(self),
+            laid=self._configuration.laid_over(),
+            registered=self.registered,
+        )
+        bus = EventBus(options.event_hooks)
+        bus.start()
+        try:
+            with signals.stop_signals(_interrupt, _interrupt):
+                plan = plan_of(options, wanted, bus.emit)
+            self._supervisor = Supervisor(plan, bus)
+            self._supervisor.run()
+        finally:
+            bus.close(2.0)
+
+    def _stop_members(self, drain: Drain | None, timeout_s: float | None) -> None:
+        """Have all members stop, and wait for that unless the caller is one of whom the stop waits for."""
+        supervisor = self._supervisor
+        assert supervisor is not None
+        supervisor.request_stop("stop() was called", drain, timeout_s)
+        here = threading.current_thread()
+        if here is threading.main_thread() or supervisor.owns(here):
+            return
+        supervisor.wait()
+        if supervisor.failure is not None:
+            raise supervisor.failure
+
+
+def _must_be_supervisor() -> None:
+    if threading.current_thread() is not threading.main_thread():
+        raise ConfigurationError(
+            "members=: only the main thread can run members, since it takes the signals, and since the "
+            "kernel ends members with the thread that has started them. Call app.run(members=…) there."
+        )
+    if signals.orders is not None:
+        raise ConfigurationError(
+            "members=: this process is a member itself. Put app.run(members=…) under "
+            "`if __name__ == '__main__':`."
+        )
+
+
+def _interrupt(_name: str = "") -> None:
+    # Nothing runs yet: whatever is waited for, the broker or a token, is left.
+    raise KeyboardInterrupt

@@ -1,0 +1,149 @@
+"""What happens to the members of a supervisor: their starts and ends, and rolling restarts."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from ehkafka.events.event import Event
+from ehkafka.wording import counted, seconds
+from ehkafka.wording.line import clause, ending, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+__all__ = [
+    "MemberEnded",
+    "MemberHung",
+    "MemberLoops",
+    "MemberReady",
+    "MembersAdvice",
+    "MembersReplaced",
+    "MembersReplacing",
+    "MembersStarting",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class MembersStarting(Event):
+    """A supervisor starts its members. It consumes nothing itself."""
+
+    members: int
+    group: str
+
+    def sentence(self) -> str:
+        return f"Starting {counted(self.members, 'member')} of group {plain(self.group)}."
+
+
+@dataclass(frozen=True, slots=True)
+class MembersAdvice(Event):
+    """What the supervisor was asked for works, but not as somebody may expect. Reported at the start."""
+
+    level: ClassVar[int] = logging.WARNING
+    advice: str
+
+    def sentence(self) -> str:
+        return ending(self.advice)
+
+    def subject(self) -> Hashable:
+        return self.advice
+
+
+@dataclass(frozen=True, slots=True)
+class MemberReady(Event):
+    """A member has joined the group."""
+
+    number: int
+    pid: int
+    partitions: int
+    after_s: float
+
+    def sentence(self) -> str:
+        return (
+            f"Member {self.number} (process {self.pid}) is ready after {seconds(self.after_s)} with "
+            f"{counted(self.partitions, 'partition')}."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MemberEnded(Event):
+    """A member's process has ended unasked, and is started again after `wait_s` seconds."""
+
+    level: ClassVar[int] = logging.WARNING
+    number: int
+    how: str
+    wait_s: float
+
+    def sentence(self) -> str:
+        return (
+            f"Member {self.number} ended ({clause(self.how)}). It is started again in {seconds(self.wait_s)}."
+        )
+
+    def subject(self) -> Hashable:
+        return self.number
+
+
+@dataclass(frozen=True, slots=True)
+class MemberLoops(Event):
+    """A member ends again and again."""
+
+    level: ClassVar[int] = logging.ERROR
+    number: int
+    ends: int
+    how: str
+
+    def sentence(self) -> str:
+        return (
+            f"Member {self.number} has ended {self.ends} times in a row without working for a while, the "
+            f"last time: {clause(self.how)}. Look at the lines above; it is started again, at longer and "
+            "longer intervals."
+        )
+
+    def subject(self) -> Hashable:
+        return self.number
+
+
+@dataclass(frozen=True, slots=True)
+class MemberHung(Event):
+    """A member was not live for `hung_s` and is killed; it is started again."""
+
+    level: ClassVar[int] = logging.ERROR
+    number: int
+    pid: int
+    for_s: float
+    reason: str
+
+    def sentence(self) -> str:
+        return (
+            f"Member {self.number} (process {self.pid}) has not been live for {seconds(self.for_s)} "
+            f"({clause(self.reason)}). It is killed, and started again."
+        )
+
+    def subject(self) -> Hashable:
+        return self.number
+
+
+@dataclass(frozen=True, slots=True)
+class MembersReplacing(Event):
+    """A rolling restart begins: one member after another."""
+
+    members: int
+    reason: str
+
+    def sentence(self) -> str:
+        return (
+            f"Replacing {counted(self.members, 'member')}, one after the other, each when the one before is "
+            f"ready ({clause(self.reason)})."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MembersReplaced(Event):
+    """A rolling restart is over."""
+
+    members: int
+    took_s: float
+
+    def sentence(self) -> str:
+        return f"Replaced {counted(self.members, 'member')} in {seconds(self.took_s)}."

@@ -1,0 +1,12 @@
+"""Members: an app as several processes of one group, and the supervisor that looks after them.
+
+`opening` is what comes before the first member: `reference` says where members find the app, `count` and
+`cores` how many there are to be, `plan` what else was asked for, `boot` and `logs` what each is sent.
+`supervisor` is the loop, over one `member` each with its `process` and the `channel` to it (`wire` is the
+form of what goes through); `restarts` decides what follows an end, `rollover` who is replaced when, both
+pure. `commands` are signals, `output` is what members print, `reaping` what process 1 owes, `failure` the
+error in the end, `summary` the sum of what members show.
+
+`child` is the other side, in the member's process: `serving` hears and answers, `orders` carries a stop out.
+It is loaded there alone, and everything else not before a run has members.
+"""

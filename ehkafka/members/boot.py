@@ -1,0 +1,96 @@
+"""What a member needs to become one: pickled, sent through its socket, and read by nobody else.
+
+Secrets are in it, such as the connection string of a settings file: never in an argument or the environment.
+What was laid over the app's code goes along; the code itself the member imports.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.errors import ConfigurationError, describe
+from ehkafka.members.logs import Logs, logs_here
+from ehkafka.members.reference import MAIN
+from ehkafka.wording import ended
+from ehkafka.workers.processes.boot import main_module
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ehkafka.embedded.shared import Loan
+    from ehkafka.endpoint import Endpoint
+    from ehkafka.members.reference import Reference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boot:
+    """Everything for the members of one supervisor; `packed` makes it one member's.
+
+    `laid` and `endpoint` are pickles: they may name the user's functions, which are there after the import.
+    """
+
+    reference: Reference
+    main: Mapping[str, Any]
+    laid: bytes
+    endpoint: tuple[str, bytes] | None
+    loan: Loan | None
+    instance_id: str | None
+    registered: tuple[str, ...]
+    run: Mapping[str, Any]
+    logs: Logs | None
+
+    def packed(self, number: int, *, is_first: bool) -> bytes:
+        """Return the boot of member `number`. A later one may find newer code, with other handlers."""
+        whole = {name: getattr(self, name) for name in self.__slots__}
+        instance_id = None if self.instance_id is None else f"{self.instance_id}-{number}"
+        registered = self.registered if is_first else None
+        own = {"number": number, "instance_id": instance_id, "registered": registered}
+        return pickle.dumps(whole | own)
+
+
+def boot_of(
+    reference: Reference,
+    *,
+    laid: tuple[Endpoint | None, Mapping[str, Any]],
+    instance_id: str | None,
+    registered: tuple[str, ...],
+    run: Mapping[str, Any],
+) -> Boot:
+    """Return the boot, without a loan. Raises `ConfigurationError` for what cannot travel."""
+    endpoint, settings = laid
+    for name, value in settings.items():
+        _pickled(value if name != "consumer" else dict(value), f"the setting {name}", reference)
+    plain = {name: dict(value) if name == "consumer" else value for name, value in settings.items()}
+    made_of = None
+    if endpoint is not None:
+        recipe = endpoint.recipe
+        given = _pickled(dict(recipe.given), f"what Endpoint.{recipe.factory} was given", reference)
+        made_of = (recipe.factory, given)
+    main = main_module("ehkafka-member")
+    if reference.module != MAIN:
+        main = {name: value for name, value in main.items() if not name.startswith("init_main")}
+    return Boot(
+        reference=reference,
+        main=main,
+        laid=_pickled(plain, "a setting", reference),
+        endpoint=made_of,
+        loan=None,
+        instance_id=instance_id,
+        registered=registered,
+        run=run,
+        logs=logs_here(),
+    )
+
+
+def _pickled(value: Any, what: str, reference: Reference) -> bytes:
+    try:
+        packed = pickle.dumps(value)
+    except Exception as error:
+        raise ConfigurationError(
+            f"members=: {what} cannot go to another process ({ended(describe(error)).removesuffix('.')}). A "
+            "function must stand at the top level of a module, so that members can import it (no lambda, "
+            f"none inside another one); or give it to the App where {reference} makes it."
+        ) from None
+    return packed

@@ -1,0 +1,150 @@
+"""The main function of a member: becomes one, imports the app, runs it, and says how that ended.
+
+Started afresh by `process`, never forked. What the process is for is reported through its socket, and so is
+everything secret. It ends with its supervisor: by the socket's end everywhere, and on Linux by the kernel as
+well, which needs no Python to run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pickle
+import signal
+import socket
+import sys
+import traceback
+from contextlib import suppress
+from multiprocessing import spawn
+from typing import TYPE_CHECKING, Any, Final
+
+from ehkafka.endpoint import Endpoint
+from ehkafka.endpoint.recipe import Recipe
+from ehkafka.errors import ConfigurationError, EhkafkaError, EngineError, describe
+from ehkafka.members.orders import INTERRUPTED, Orders
+from ehkafka.members.reference import MAIN, imported
+from ehkafka.members.serving import ORPHANED, Serving
+from ehkafka.members.wire import read_frame
+from ehkafka.run import signals
+from ehkafka.run.importing import importing
+from ehkafka.wording import ended
+from ehkafka.wording.error_stack import place_of
+from ehkafka.workers.processes.logs import is_set_up
+
+if TYPE_CHECKING:
+    from ehkafka.members.logs import Logs
+
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def main(descriptor: int, supervisor: int) -> None:
+    """Run a member. The arguments are the socket's descriptor and the process id of who started this."""
+    os.set_inheritable(descriptor, False)
+    orders = Orders()
+    _die_with(supervisor)
+    connection = socket.socket(fileno=descriptor)
+    boot = read_frame(connection)
+    if boot is None:
+        sys.exit(ORPHANED)
+    signals.orders = orders.taken
+    serving = Serving(connection, orders)
+    serving.start()
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # else a pipe gets what is printed late
+    sys.exit(_ended_with(boot, serving))
+
+
+def _die_with(supervisor: int) -> None:
+    """Have the kernel end this process when the thread that has started it ends; see also `serving`."""
+    with suppress(OSError, AttributeError):  # not on Linux
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != supervisor:  # it ended before that
+        os._exit(ORPHANED)
+
+
+def _ended_with(packed: bytes, serving: Serving) -> int:
+    """Run the app and return the exit code, having said what ended it."""
+    try:
+        boot = pickle.loads(packed)  # noqa: S301 - the supervisor wrote it
+        app = _app(boot)
+        _serve(app, serving)
+        app.run(**boot["run"])
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except EhkafkaError as error:
+        at = place_of(error if error.__cause__ is None else error.__cause__)
+        serving.notify("ended", kind=type(error).__name__, text=str(error), place=at)
+        return error.exit_code
+    except BaseException as error:
+        traceback.print_exception(error)
+        serving.notify("ended", kind=EngineError.__name__, text=describe(error), place=place_of(error))
+        return EngineError.exit_code
+    return 0
+
+
+def _app(boot: dict[str, Any]) -> Any:
+    """Import the app and lay over it what the supervisor's has. Raises `ConfigurationError`."""
+    logs: Logs | None = boot["logs"]
+    if logs is not None and logs.is_first:
+        logs.set_up()
+    reference = boot["reference"]
+    try:
+        with importing(reference.module, by="a member"):
+            spawn.prepare(boot["main"])
+    except (EhkafkaError, SystemExit):
+        raise
+    except Exception as error:
+        raise ConfigurationError(
+            f"A member cannot import the program: {ended(describe(error))} ({place_of(error)})."
+        ) from error
+    app = imported(reference)
+    if logs is not None and not is_set_up():
+        logs.set_up()
+    _lay_over(app, boot)
+    if boot["registered"] is not None and app.registered != boot["registered"]:
+        _refuse_other(reference, boot["registered"], app.registered)
+    return app
+
+
+def _lay_over(app: Any, boot: dict[str, Any]) -> None:
+    endpoint = None
+    try:
+        changes = pickle.loads(boot["laid"])  # noqa: S301 - the supervisor wrote it
+        if boot["endpoint"] is not None:
+            factory, given = boot["endpoint"]
+            endpoint = Endpoint.made_again(Recipe(factory, pickle.loads(given)))  # noqa: S301 - likewise
+    except EhkafkaError:
+        raise
+    except Exception as error:
+        raise ConfigurationError(
+            f"A member cannot import what a setting names: {ended(describe(error))} It must stand at the top "
+            "level of a module, not under `if __name__ == '__main__':`."
+        ) from None
+    if boot["instance_id"] is not None:
+        changes["instance_id"] = boot["instance_id"]
+    if endpoint is not None and not app.takes_endpoint:
+        endpoint = None  # its code gave the same one
+    app.configure(endpoint=endpoint, **changes)
+    if boot["loan"] is not None:
+        app.endpoint.borrow_broker(boot["loan"])
+
+
+def _refuse_other(reference: Any, theirs: tuple[str, ...], ours: tuple[str, ...]) -> None:
+    missing = ", ".join(sorted({*theirs} - {*ours}) or sorted({*ours} - {*theirs}))
+    where = "under `if __name__ == '__main__':`" if reference.module == MAIN else "after the import"
+    raise ConfigurationError(
+        f"The app that a member imported as {reference} differs from the supervisor's in: {missing}. "
+        f"What is registered {where} is not there in members: register it at the top level of the module."
+    )
+
+
+def _serve(app: Any, serving: Serving) -> None:
+    def status() -> dict[str, Any]:
+        return {
+            "state": app.state,
+            "not_live": list(app.not_live()),
+            "health": app.health().as_dict(),
+            "snapshot": app.snapshot().as_dict(),
+        }
+
+    serving.actions = {"status": status}

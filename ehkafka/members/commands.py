@@ -1,0 +1,73 @@
+"""The supervisor's signals: the first stops all members, the second at once, SIGHUP replaces them.
+
+Handlers run in the main thread between two of its bytecodes. They only put down what came and wake the loop.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from ehkafka.run.signals import STOP_SIGNALS
+
+if TYPE_CHECKING:
+    from collections import deque
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+
+def has_terminal() -> bool:
+    """Tell whether this process has a controlling terminal, whose end a SIGHUP then means."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def caught(signals: deque[str], wake: Callable[[], None]) -> Iterator[None]:
+    """Put the names of signals into the queue while the block runs; a terminal's hang-up is a SIGTERM."""
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        name = signal.Signals(number).name
+        signals.append("SIGTERM" if name == "SIGHUP" and has_terminal() else name)
+        wake()
+
+    before = {number: signal.signal(number, handle) for number in (*STOP_SIGNALS, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Waker:
+    """A pipe that ends a selector's wait; any thread, and a signal's handler, may write."""
+
+    def __init__(self) -> None:
+        self._read_fd, self._write_fd = os.pipe()
+        for fd in (self._read_fd, self._write_fd):
+            os.set_blocking(fd, False)
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait for."""
+        return self._read_fd
+
+    def wake(self) -> None:
+        """End the wait that runs, or the next one."""
+        with suppress(OSError):  # full: it ends in any case; closed: nobody waits
+            os.write(self._write_fd, b"!")
+
+    def drain(self) -> None:
+        """Take what was written."""
+        with suppress(BlockingIOError):
+            while os.read(self._read_fd, 4096):
+                pass
+
+    def close(self) -> None:
+        """Close both ends."""
+        for fd in (self._read_fd, self._write_fd):
+            os.close(fd)

@@ -1,0 +1,139 @@
+"""One member as its supervisor keeps it: the process of the moment, what it said last, and its next start.
+
+Holds state and judges it; the supervisor acts. Written on the supervisor's main thread alone, where the lock
+of `Supervisor` is held for what other threads read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from ehkafka.members.restarts import Backoff
+from ehkafka.telemetry.snapshot import Health, MemberSnapshot
+from ehkafka.telemetry.snapshot_json import snapshot_from
+
+if TYPE_CHECKING:
+    from ehkafka.members.channel import Answer
+    from ehkafka.members.process import MemberProcess
+    from ehkafka.telemetry.snapshot import Snapshot
+
+# Who has not answered for so long is not live; who answers does so within milliseconds.
+SILENCE_S: Final = 10.0
+
+
+@dataclass(slots=True)
+class Member:
+    """A member's number is for ever, its processes come and go."""
+
+    number: int
+    process: MemberProcess | None = None
+    backoff: Backoff = field(default_factory=Backoff)
+    # Monotonic; when to start the next process, where there is none.
+    start_at_s: float = 0.0
+    starts: int = 0
+    # The supervisor has asked this process to end, and kills it at the deadline.
+    is_stopping: bool = False
+    kill_at_s: float | None = None
+    # Of this process: what it answered last and when, the question that is open, whether it was ever ready.
+    status: dict[str, Any] | None = None
+    answered_s: float | None = None
+    asked: Answer | None = None
+    was_ready: bool = False
+    # What it said of its own end.
+    farewell: dict[str, Any] | None = None
+    last_end: str = ""
+
+    def begin(self, process: MemberProcess) -> None:
+        """Take a new process."""
+        self.process = process
+        self.starts += 1
+        self.is_stopping, self.kill_at_s = False, None
+        self.status, self.answered_s, self.asked = None, None, None
+        self.was_ready, self.farewell = False, None
+
+    @property
+    def state(self) -> str:
+        """Where it is in its life."""
+        if self.process is None:
+            return "waiting"
+        said = "starting" if self.status is None else str(self.status["state"])
+        return "stopping" if self.is_stopping else "starting" if said in {"new", "starting"} else said
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """What its app answered last."""
+        plain = None if self.status is None else self.status.get("snapshot")
+        return None if plain is None else snapshot_from(plain)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has joined the group."""
+        status = self.status
+        if self.process is None or self.is_stopping or status is None or status["state"] != "running":
+            return False
+        return bool(status["snapshot"]["partitions"]) or bool(status["snapshot"]["is_standby"])
+
+    def silence_s(self, now_s: float) -> float:
+        """Return how long its process has not answered; from its start, before the first answer."""
+        if self.process is None:
+            return 0.0
+        return now_s - (self.process.started_s if self.answered_s is None else self.answered_s)
+
+    def not_live(self, now_s: float) -> str:
+        """Return why its process is not live; empty while it is. Who starts or stops is, if it answers."""
+        if self.process is None:
+            return "it does not run"
+        if (silence_s := self.silence_s(now_s)) >= SILENCE_S:
+            return f"it has not answered for {silence_s:.0f} s"
+        reasons = [] if self.status is None else self.status.get("not_live", [])
+        return " ".join(reasons)
+
+    def hung_s(self, now_s: float) -> float:
+        """Return for how long it has been silent or not live."""
+        if self.process is None:
+            return 0.0
+        return max(self.silence_s(now_s), 0.0 if self.ill_since_s is None else now_s - self.ill_since_s)
+
+    # Since when it answers that it is not live.
+    ill_since_s: float | None = None
+
+    def take(self, answer: Answer, now_s: float) -> None:
+        """Take what it answered."""
+        self.asked = None
+        if answer.error is None:
+            self.status, self.answered_s = answer.value, now_s
+            if not answer.value.get("not_live"):
+                self.ill_since_s = None
+            elif self.ill_since_s is None:
+                self.ill_since_s = now_s
+
+    def shown(self, now_s: float) -> MemberSnapshot:
+        """Return it as part of a snapshot."""
+        process = self.process
+        return MemberSnapshot(
+            number=self.number,
+            pid=None if process is None else process.pid,
+            state=self.state,
+            restarts=max(0, self.starts - 1),
+            is_live=self.state == "running" and not self.not_live(now_s),
+            is_ready=self.is_ready,
+            silence_s=None if self.answered_s is None else now_s - self.answered_s,
+            last_end=self.last_end,
+            snapshot=self.snapshot,
+        )
+
+    def health(self, now_s: float) -> Health:
+        """Return what is wrong with it, each reason with its number."""
+        if self.process is None:
+            again = f"It is started again in {max(0.0, self.start_at_s - now_s):.1f} s."
+            loop = f" It has ended {self.backoff.ends_in_a_row} times in a row." * self.backoff.is_loop
+            return Health((f"Member {self.number} ended ({self.last_end}). {again}{loop}",))
+        of_app = {} if self.status is None else self.status.get("health", {})
+        found = list(of_app.get("reasons", () if of_app else ("The app is starting.",)))
+        if self.silence_s(now_s) >= SILENCE_S:
+            found = [f"It has not answered for {self.silence_s(now_s):.0f} s.", *found]
+        where = f"Member {self.number}: "
+        return Health(
+            tuple(where + one for one in found), tuple(where + one for one in of_app.get("notes", ()))
+        )

@@ -1,0 +1,97 @@
+"""What a supervisor does before it starts a member: asks the broker, resets the group, gives advice.
+
+Called on the main thread. A broker that cannot be reached, a topic that is not there and a setting that
+cannot work are exceptions here, once, and not in each member.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.events import MembersAdvice
+from ehkafka.members.boot import boot_of
+from ehkafka.members.cores import usable_cores
+from ehkafka.members.count import members_to_start, usable_members
+from ehkafka.members.plan import Plan, advice
+from ehkafka.recovery.policy import DeadLetter
+from ehkafka.recovery.wiring import check_recovery
+from ehkafka.run.assembly import start_of
+from ehkafka.run.reach import Reach
+from ehkafka.run.resetting import reset_group
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ehkafka.endpoint import Endpoint
+    from ehkafka.events import Event
+    from ehkafka.members.count import Count
+    from ehkafka.members.reference import Reference
+    from ehkafka.run.health_file import HealthFile
+    from ehkafka.run.options import AppOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What `App.run` was given, and where its app is."""
+
+    count: Count
+    hung_s: float | None
+    health_file: HealthFile | None
+    run: Mapping[str, Any]
+    reference: Reference
+    laid: tuple[Endpoint | None, dict[str, Any]]
+    registered: tuple[str, ...]
+
+
+def plan_of(app: AppOptions, wanted: Wanted, emit: Callable[[Event], None]) -> Plan:
+    """Return what the supervisor is to do. Raises what is wrong."""
+    settings = app.settings
+    check_recovery(app.specs, settings.on_parked_full)
+    letters = {
+        policy.to
+        for spec in app.specs
+        if isinstance(policy := spec.on_failure, DeadLetter) and isinstance(policy.to, str)
+    }
+    # Before the broker is asked: what cannot travel is wrong whatever that says.
+    laid, of_endpoint = dict(wanted.laid[1]), wanted.laid[0]
+    if settings.reset is True:
+        laid["reset"] = False  # the supervisor does it once
+    boot = boot_of(
+        wanted.reference,
+        laid=(of_endpoint, laid),
+        instance_id=settings.instance_id,
+        registered=wanted.registered,
+        run=wanted.run,
+    )
+    partitions, session_s = _asked(app, letters, emit)
+    usable = usable_members(partitions, settings.assignor)
+    count = members_to_start(wanted.count, cores=usable_cores(), usable=usable)
+    for one in advice(count, partitions, settings, session_s):
+        emit(MembersAdvice(one))
+    reset_group(app.endpoint, settings, app.topics, start_of(app), emit)
+    loan = app.endpoint.lend_broker({*app.topics, *letters})
+    return Plan(
+        count=count,
+        settings=settings,
+        endpoint_name=app.endpoint.name,
+        boot=replace(boot, loan=loan),
+        hung_s=wanted.hung_s,
+        health_file=wanted.health_file,
+    )
+
+
+def _asked(app: AppOptions, letters: set[str], emit: Callable[[Event], None]) -> tuple[dict[str, int], float]:
+    """Return how many partitions each topic has, as the broker says, and the session time-out in seconds."""
+    reach = Reach(app, letters=letters, emit=emit)
+    properties = reach.properties()
+    session_s = int(properties["session.timeout.ms"]) / 1000
+    # It joins no group: nothing is subscribed.
+    consumer = reach.open(
+        properties,
+        on_error=lambda _consumer, _error: False,
+        on_commit=lambda *_answer: None,
+        throttle_cb=lambda _event: None,
+    )
+    consumer.close()
+    return {topic: count for topic, count in reach.partitions.items() if topic in app.topics}, session_s

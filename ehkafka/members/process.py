@@ -1,0 +1,108 @@
+"""A member's process as its supervisor sees it: started, spoken to, killed, buried.
+
+Started afresh by the interpreter's own command line, never forked: no client, socket or other member's pipe
+of the supervisor is there. Its arguments are two numbers. Main thread only: the kernel kills a member when
+the *thread* that has started it ends.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.members.channel import Channel
+from ehkafka.members.wire import framed
+from ehkafka.workers.processes.link import interpreter_flags
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# What the child executes before it knows the program's import path.
+_MAIN: Final = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from ehkafka.members.child import main; "
+    "main(*map(int, sys.argv[2:]))"
+)
+HELD: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+
+
+class MemberProcess:
+    """One running process of a member. `close` once it has ended.
+
+    `outputs` are the descriptors of its standard output and error, for whoever reads and then closes them.
+    """
+
+    def __init__(self, boot: bytes, *, wake: Callable[[], None]) -> None:
+        """Start it. Raises `OSError` when the system cannot."""
+        if not sys.executable:
+            raise ConfigurationError("sys.executable is empty, so no member can be started.")
+        ours, theirs = socket.socketpair()
+        try:
+            self._process = _spawn(sys.executable, theirs.fileno())
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        self.outputs = _taken(self._process.stdout), _taken(self._process.stderr)
+        self.started_s = time.monotonic()
+        self.channel = Channel(ours, wake=wake)
+        self.channel.send(framed(boot))
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    def exit_code(self) -> int | None:
+        """Return how it ended, negative for a signal; None while it runs."""
+        return self._process.poll()
+
+    def kill(self) -> None:
+        """End it at once; a suspended one, too."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """Kill what still runs, and let go of everything."""
+        self.kill()
+        self._process.wait()
+        self.channel.close()
+
+
+def _spawn(executable: str, connection: int) -> subprocess.Popen[bytes]:
+    root = str(Path(__file__).parents[2])
+    # Blocked until the child can leave them to its supervisor; a child inherits its thread's mask.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, HELD)
+    try:
+        return subprocess.Popen(  # noqa: S603 - our own interpreter
+            [executable, *interpreter_flags(), "-c", _MAIN, root, str(connection), str(os.getpid())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=(connection,),
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _taken(stream: IO[bytes] | None) -> int:
+    assert stream is not None
+    fd = os.dup(stream.fileno())
+    stream.close()
+    return fd
+
+
+def how_it_ended(exit_code: int) -> str:
+    """Return an exit code in words."""
+    if exit_code >= 0:
+        return f"exit code {exit_code}"
+    try:
+        return f"signal {signal.Signals(-exit_code).name}"
+    except ValueError:
+        return f"signal {-exit_code}"

@@ -1,0 +1,92 @@
+"""Where a member finds the app: a module, or the program's own file, and the app's name there.
+
+Found in the supervisor by looking where the app stands; nobody has to say it. Main thread, before any member.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ehkafka.errors import ConfigurationError, EhkafkaError, describe
+from ehkafka.run.importing import importing
+from ehkafka.wording import ended
+from ehkafka.wording.error_stack import place_of
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+MAIN = "__main__"
+# How `multiprocessing` calls the program's main module where it is imported again.
+MAIN_AGAIN = "__mp_main__"
+
+
+class Reference(NamedTuple):
+    """`name` in `module`; the module is `__main__` where the program's own file has the app."""
+
+    module: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.name}"
+
+
+def reference_to(app: object) -> Reference:
+    """Return where members find this app. Raises `ConfigurationError`."""
+    found = [
+        Reference(module, name)
+        for module, content in list(sys.modules.items())
+        if content is not None and module.partition(".")[0] != "ehkafka"
+        for name, value in list(getattr(content, "__dict__", {}).items())
+        if value is app
+    ]
+    # Who imports a module stands before it: the last one is nearest to where the app was made.
+    elsewhere = [one for one in found if one.module not in {MAIN, MAIN_AGAIN}]
+    if elsewhere:
+        return elsewhere[-1]
+    if not found:
+        raise ConfigurationError(
+            "members=: the app is no module's, since it was made in a function or a class, so members cannot "
+            "import it. Make it at the top level of a module: app = ehkafka.App(…), and call "
+            "app.run(members=…) under `if __name__ == '__main__':`."
+        )
+    main = sys.modules[MAIN]
+    if getattr(main, "__spec__", None) is None and getattr(main, "__file__", None) is None:
+        raise ConfigurationError(
+            "members=: the app was typed into a program without a file, so members cannot import it. Put it "
+            "into a module, and run that: ehkafka run module:app --members 2."
+        )
+    return Reference(MAIN, found[0].name)
+
+
+def imported(reference: Reference) -> Any:
+    """Return the app in a member; its main module is there already. Raises `ConfigurationError`."""
+    try:
+        with importing(reference.module, by="a member"):
+            module = importlib.import_module(reference.module)
+    except EhkafkaError as error:
+        place = place_of(error)
+        error.args = (f"{str(error).removesuffix('.')} ({place})." if place else str(error),)
+        raise
+    except SystemExit as error:
+        raise ConfigurationError(
+            f"{reference.module} ended the process while a member imported it. Put what it does when run as "
+            "a script under: if __name__ == '__main__'."
+        ) from error
+    except Exception as error:
+        raise ConfigurationError(
+            f"A member cannot import {reference.module}: {ended(describe(error))} ({place_of(error)})."
+        ) from error
+    return _found(module, reference)
+
+
+def _found(module: ModuleType, reference: Reference) -> Any:
+    app = getattr(module, reference.name, None)
+    if not callable(getattr(app, "run", None)):
+        where = f"the program {module.__file__}" if reference.module == MAIN else f"module {reference.module}"
+        raise ConfigurationError(
+            f"A member found no app named {reference.name!r} when it imported {where}: make it at the top "
+            "level, not under `if __name__ == '__main__':` nor in a function."
+        )
+    return app

@@ -1,0 +1,60 @@
+"""What follows when a member has ended, and how long it waits before it is started again. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ehkafka.errors import (
+    ConfigurationError,
+    EhkafkaError,
+    EndpointError,
+    FencedError,
+    HandlerFailedError,
+)
+
+# A failed handler whose policy is to stop, a wrong setting, another process with the same id: each member
+# would end so, now or soon, and starting it again would repeat records or hide the error.
+ENDING_ALL: Final = frozenset(
+    {
+        HandlerFailedError.exit_code,
+        ConfigurationError.exit_code,
+        FencedError.exit_code,
+        EhkafkaError.exit_code,
+    }
+)
+FIRST_S: Final = 0.2
+MOST_S: Final = 30.0
+# Who lived so much longer than it had waited has recovered.
+RECOVERED_S: Final = 5.0
+# So many ends in a row are a loop, and no mishap.
+LOOP_ENDS: Final = 5
+
+
+def ends_all(exit_code: int, *, has_worked: bool) -> bool:
+    """Tell whether all members are to end with this code; `has_worked`: one of them has had an assignment.
+
+    Before that a broker that is not there, or refuses, is most likely a mistake in the settings; afterwards
+    it is an outage, which passes.
+    """
+    return exit_code in ENDING_ALL or (exit_code == EndpointError.exit_code and not has_worked)
+
+
+class Backoff:
+    """How long one member waits before its next start: doubled each time, until it has had a good life."""
+
+    def __init__(self) -> None:
+        self._next_s = FIRST_S
+        self.ends_in_a_row = 0
+
+    def after(self, lived_s: float, *, was_ready: bool) -> float:
+        """Return how many seconds to wait after a life that ended unasked."""
+        if was_ready and lived_s >= RECOVERED_S + self._next_s:
+            self._next_s, self.ends_in_a_row = FIRST_S, 0
+        self.ends_in_a_row += 1
+        wait_s, self._next_s = self._next_s, min(2 * self._next_s, MOST_S)
+        return wait_s
+
+    @property
+    def is_loop(self) -> bool:
+        """Whether it ends again and again without having worked for a while."""
+        return self.ends_in_a_row >= LOOP_ENDS

@@ -1,0 +1,83 @@
+"""The sum over the members' snapshots: what `App.snapshot` shows in a supervisor. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from ehkafka.telemetry.snapshot import Health, Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ehkafka.checkpoints.checkpoint import MirrorState
+    from ehkafka.telemetry.snapshot import MemberSnapshot
+
+_COUNTED = ("received", "finished", "skipped", "dead_lettered", "returned", "stale", "chunk")
+
+
+def summed(
+    members: Sequence[MemberSnapshot],
+    ended: Mapping[str, int],
+    *,
+    group: str,
+    endpoint: str,
+    state: str,
+    taken_at_s: float,
+    uptime_s: float,
+    counters: Mapping[str, int],
+) -> Snapshot:
+    """Return the sum. `ended` are counts of processes that have ended, `counters` those of events."""
+    there = [member.snapshot for member in members if member.snapshot is not None]
+    counts = Counter(counters)
+    for one in there:
+        counts.update(one.counters)
+    running = [one for one in there if one.state == "running"]
+    partitions = sorted((p for one in there for p in one.partitions), key=lambda p: p.partition)
+    totals = {
+        f"{name}_records": ended.get(f"{name}_records", 0)
+        + sum(getattr(one, f"{name}_records") for one in there)
+        for name in _COUNTED
+    }
+    return Snapshot(
+        group=group,
+        endpoint=endpoint,
+        state=state,
+        taken_at_s=taken_at_s,
+        uptime_s=uptime_s,
+        partitions=tuple(partitions),
+        counters=MappingProxyType(dict(counts)),
+        throttled_s=sum(one.throttled_s for one in there),
+        is_throttled=any(one.is_throttled for one in there),
+        overdue=tuple(call for one in there for call in one.overdue),
+        broker_silence_s=max((one.broker_silence_s for one in running), default=0.0),
+        is_cut_off=any(one.is_cut_off for one in running),
+        is_standby=bool(running) and all(one.is_standby for one in running),
+        lost_s=max((one.lost_s for one in running if one.lost_s is not None), default=None),
+        lost_partitions=sum(one.lost_partitions for one in running),
+        mirror=_worst(one.mirror for one in there),
+        members=tuple(members),
+        **totals,
+    )
+
+
+def counts_of(snapshot: Snapshot | None) -> Counter[str]:
+    """Return what of a snapshot counts on after its process has ended."""
+    names = [f"{name}_records" for name in _COUNTED]
+    return Counter() if snapshot is None else Counter({name: getattr(snapshot, name) for name in names})
+
+
+def joined(healths: Iterable[Health]) -> Health:
+    """Return what is wrong with any of them."""
+    found = list(healths)
+    return Health(
+        tuple(reason for one in found for reason in one.reasons),
+        tuple(note for one in found for note in one.notes),
+    )
+
+
+def _worst(states: Iterable[MirrorState | None]) -> MirrorState | None:
+    """Return the mirror's state where it is worst: one that takes no writes, then what has waited longest."""
+    found = [state for state in states if state is not None]
+    return max(found, key=lambda state: (state.error is not None, state.behind_s), default=None)

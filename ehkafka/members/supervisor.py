@@ -1,0 +1,371 @@
+"""The supervisor: starts members, starts them again, stops them together, replaces them one by one.
+
+It consumes nothing itself. All that it does, it does in turns of one loop on the main thread, which waits for
+nothing but its selector: a member that is stuck, and a terminal that takes no output, delay nobody. Other
+threads ask it for a snapshot or a stop.
+"""
+
+from __future__ import annotations
+
+import selectors
+import threading
+import time
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from ehkafka.events import (
+    AppStopped,
+    AppStopping,
+    MemberEnded,
+    MemberHung,
+    MemberLoops,
+    MemberReady,
+    MembersReplaced,
+    MembersReplacing,
+    MembersStarting,
+)
+from ehkafka.members.commands import Waker, caught
+from ehkafka.members.failure import described, failure_of
+from ehkafka.members.member import Member
+from ehkafka.members.orders import INTERRUPTED
+from ehkafka.members.output import Output
+from ehkafka.members.process import MemberProcess
+from ehkafka.members.reaping import must_reap, reap
+from ehkafka.members.restarts import LOOP_ENDS, ends_all
+from ehkafka.members.rollover import Rollover
+from ehkafka.members.summary import counts_of, joined, summed
+from ehkafka.settings import drain_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.errors import EhkafkaError
+    from ehkafka.members.plan import Plan
+    from ehkafka.settings import Drain
+    from ehkafka.telemetry.bus import EventBus
+    from ehkafka.telemetry.snapshot import Health, Snapshot
+
+State = Literal["starting", "running", "stopping", "stopped"]
+
+TURN_S: Final = 0.1
+STATUS_EVERY_S: Final = 0.5
+# Beyond `stop_s` for a member's own end: its threads, its `on_stop` functions, the interpreter.
+STOP_SLACK_S: Final = 5.0
+# For one that was ordered to leave at once.
+LEAVE_S: Final = 5.0
+# How long who asks for a snapshot waits for fresh answers.
+FRESH_S: Final = 1.0
+OUTPUT_S: Final = 2.0
+
+
+class Supervisor:
+    """The members of one plan. `run` once, on the main thread; the rest from any."""
+
+    def __init__(self, plan: Plan, bus: EventBus, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._plan = plan
+        self._bus = bus
+        self._now_s = now_s
+        self._started_s = now_s()
+        self._members = [Member(number) for number in range(1, plan.count + 1)]
+        self._waker = Waker()
+        self._selector = selectors.DefaultSelector()
+        self._signals: deque[str] = deque()
+        self._rollover = Rollover()
+        self._rolled_s = 0.0
+        self._rolled = 0
+        # What processes that have ended had counted. Main thread; replaced as a whole.
+        self._ended: Counter[str] = Counter()
+        self._ended_events: Counter[str] = Counter()
+        # Why all stop, and who asked for it; the first counts.
+        self.failure: EhkafkaError | None = None
+        self._stopping: str | None = None
+        self._leaving = False
+        self._stop_wishes: deque[tuple[str, Drain | None, float | None]] = deque()
+        # Whether any member has ever had an assignment, or run.
+        self._has_worked = False
+        self._has_run = False
+        self._done = threading.Event()
+        self._is_reaper = must_reap()
+
+    # --- asked by any thread -----------------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """Where it is in its life."""
+        if self._done.is_set():
+            return "stopped"
+        if self._stopping is not None:
+            return "stopping"
+        return "running" if self._has_run else "starting"
+
+    def snapshot(self, fresh_s: float = FRESH_S) -> Snapshot:
+        """Return the sum over the members, as they answer now, or in time did last."""
+        if threading.current_thread() is not threading.main_thread() and not self._done.is_set():
+            self._refresh(fresh_s)
+        now_s = self._now_s()
+        return summed(
+            [member.shown(now_s) for member in self._members],
+            self._ended,
+            group=self._plan.settings.group,
+            endpoint=self._plan.endpoint_name,
+            state=self.state,
+            taken_at_s=time.time(),
+            uptime_s=now_s - self._started_s,
+            counters=self._ended_events + Counter(self._bus.counters_snapshot()),
+        )
+
+    def health(self) -> Health:
+        """Return what is wrong with any member."""
+        now_s = self._now_s()
+        return joined(member.health(now_s) for member in self._members)
+
+    def ask(self, number: int, action: str, timeout_s: float, **arguments: Any) -> Any:
+        """Ask one member for something, and return what it answers.
+
+        Raises `TimeoutError` when it does not in time, `LookupError` when it cannot.
+        """
+        process = self._members[number - 1].process
+        if process is None:
+            raise LookupError(f"Member {number} does not run.")
+        answer = process.channel.ask(action, **arguments)
+        if not answer.wait(timeout_s):
+            raise TimeoutError(f"Member {number} has not answered within {timeout_s:g} s.")
+        if answer.error is not None:
+            raise LookupError(f"Member {number}: {answer.error}.")
+        return answer.value
+
+    def request_stop(self, reason: str, drain: Drain | None = None, timeout_s: float | None = None) -> None:
+        """Ask all members to stop; returns at once."""
+        self._stop_wishes.append((reason, drain, timeout_s))
+        self._waker.wake()
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether a thread is one whose end `run` waits for."""
+        return self._bus.owns(thread)
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until all members have ended; False when the time was over first."""
+        return self._done.wait(timeout_s)
+
+    def _refresh(self, fresh_s: float) -> None:
+        ends_s = time.monotonic() + fresh_s
+        asked = []
+        for member in self._members:
+            process = member.process
+            # Who has missed a question already is not waited for.
+            if process is not None and member.silence_s(self._now_s()) < 2 * FRESH_S:
+                asked.append((member, process, process.channel.ask("status")))
+        for member, process, answer in asked:
+            if answer.wait(ends_s - time.monotonic()) and member.process is process:
+                member.take(answer, self._now_s())
+
+    # --- the main thread's -------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Run until all members have ended; raises what ended them, if it was an error."""
+        self._bus.emit(MembersStarting(self._plan.count, self._plan.settings.group))
+        output = Output()
+        self._selector.register(self._waker, selectors.EVENT_READ)
+        try:
+            with caught(self._signals, self._waker.wake):
+                while self._turn(output):
+                    pass
+        finally:
+            for member in self._members:
+                if member.process is not None:
+                    member.process.close()
+            output.close(OUTPUT_S)
+            self._report_end()
+            self._done.set()
+            self._selector.close()
+            self._waker.close()
+        if self.failure is not None:
+            raise self.failure
+        if not self._has_run:
+            raise KeyboardInterrupt
+
+    def _report_end(self) -> None:
+        code = 0 if self.failure is None else self.failure.exit_code
+        self._bus.emit(AppStopped(code, self._ended["returned_records"]))
+
+    def _turn(self, output: Output) -> bool:
+        """Do what is due; False when all members have ended for good."""
+        for key, _ in self._selector.select(TURN_S):
+            if key.fileobj is self._waker:
+                self._waker.drain()
+        self._take_signals()
+        now_s = self._now_s()
+        for member in self._members:
+            self._look_at(member, now_s)
+        if self._is_reaper:
+            reap({member.process.pid for member in self._members if member.process is not None})
+        if self._stopping is not None:
+            return any(member.process is not None for member in self._members)
+        self._roll(now_s)
+        for member in self._members:
+            if member.process is None and now_s >= member.start_at_s:
+                self._start(member, output)
+        if self._plan.health_file is not None:
+            self._plan.health_file.touch_if(self._all_are_live)
+        return True
+
+    def _all_are_live(self) -> bool:
+        now_s = self._now_s()
+        return all(member.shown(now_s).is_live for member in self._members)
+
+    def _start(self, member: Member, output: Output) -> None:
+        boot = self._plan.boot.packed(member.number, is_first=member.starts == 0)
+        try:
+            process = MemberProcess(boot, wake=self._waker.wake)
+        except OSError as error:  # no memory, no process, no descriptor: that may pass
+            self._ended_unasked(member, f"it cannot be started: {error}", lived_s=0.0)
+            return
+        output.add(member.number, process.outputs)
+        member.begin(process)
+        self._selector.register(process.channel, selectors.EVENT_READ)
+
+    def _look_at(self, member: Member, now_s: float) -> None:
+        process = member.process
+        if process is None:
+            return
+        for notice in process.channel.pump():
+            if notice["notice"] == "ended":
+                member.farewell = notice
+        self._listen_to(process)
+        if (exit_code := process.exit_code()) is not None:
+            self._buried(member, process, exit_code, now_s)
+            return
+        self._ask_for_status(member, process, now_s)
+        if member.kill_at_s is not None and now_s >= member.kill_at_s:
+            process.kill()
+        self._watch(member, process, now_s)
+
+    def _listen_to(self, process: MemberProcess) -> None:
+        """Wait for what there is to come; a socket at its end would never wait, until it is buried."""
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if process.channel.has_unsent else 0)
+        if not process.channel.ended:
+            self._selector.modify(process.channel, wanted)
+        elif process.channel in self._selector.get_map():
+            self._selector.unregister(process.channel)
+
+    def _ask_for_status(self, member: Member, process: MemberProcess, now_s: float) -> None:
+        asked = member.asked
+        if asked is not None and asked.is_there:
+            member.take(asked, now_s)
+        elif asked is None and member.silence_s(now_s) >= (0.0 if member.status is None else STATUS_EVERY_S):
+            member.asked = process.channel.ask("status")
+        self._has_run |= member.state == "running"
+        if member.is_ready and not member.was_ready:
+            member.was_ready = self._has_worked = True
+            snapshot = member.snapshot
+            partitions = 0 if snapshot is None else len(snapshot.partitions)
+            after_s = now_s - process.started_s
+            self._bus.emit(MemberReady(member.number, process.pid, partitions, after_s))
+
+    def _watch(self, member: Member, process: MemberProcess, now_s: float) -> None:
+        """Kill a member that has not been live for too long."""
+        hung_s = self._plan.hung_s
+        if hung_s is None or member.kill_at_s is not None:
+            return
+        if (for_s := member.hung_s(now_s)) >= hung_s:
+            reason = member.not_live(now_s) or f"it has not answered for {for_s:.0f} s"
+            self._bus.emit(MemberHung(member.number, process.pid, for_s, reason))
+            process.kill()
+            member.kill_at_s = now_s
+
+    def _buried(self, member: Member, process: MemberProcess, exit_code: int, now_s: float) -> None:
+        """Take note of a process that has ended, and decide what follows."""
+        # What it said last may have come after the look before.
+        for notice in process.channel.pump():
+            if notice["notice"] == "ended":
+                member.farewell = notice
+        if process.channel in self._selector.get_map():
+            self._selector.unregister(process.channel)
+        snapshot = member.snapshot
+        self._ended = self._ended + counts_of(snapshot)
+        if snapshot is not None:
+            self._ended_events = self._ended_events + Counter(snapshot.counters)
+        was_asked, lived_s = member.is_stopping, now_s - process.started_s
+        member.last_end = described(exit_code, member.farewell)
+        process.close()
+        member.process, member.status = None, None
+        if self._stopping is not None:
+            if exit_code not in {0, INTERRUPTED} and self.failure is None:
+                self.failure = failure_of(member.number, exit_code, member.farewell)
+        elif ends_all(exit_code, has_worked=self._has_worked):
+            self.failure = failure_of(member.number, exit_code, member.farewell)
+            self._stop_all(f"member {member.number} ended by {member.last_end}")
+        elif self._rollover.ended(member.number) and was_asked:
+            member.start_at_s = now_s
+        else:
+            self._ended_unasked(member, member.last_end, lived_s)
+
+    def _ended_unasked(self, member: Member, how: str, lived_s: float) -> None:
+        wait_s = member.backoff.after(lived_s, was_ready=member.was_ready)
+        member.start_at_s = self._now_s() + wait_s
+        member.last_end = how
+        self._bus.emit(MemberEnded(member.number, how, wait_s))
+        if member.backoff.ends_in_a_row == LOOP_ENDS:
+            self._bus.emit(MemberLoops(member.number, LOOP_ENDS, how))
+
+    def _take_signals(self) -> None:
+        while self._stop_wishes:
+            self._stop_all(*self._stop_wishes.popleft())
+        while self._signals:
+            name = self._signals.popleft()
+            if name == "SIGHUP":
+                self._begin_rolling(name)
+            elif self._stopping is None:
+                self._stop_all(name)
+            elif not self._leaving:
+                self._leave_all()
+
+    def _stop_all(self, reason: str, drain: Drain | None = None, timeout_s: float | None = None) -> None:
+        """Have all members stop, once."""
+        if self._stopping is not None:
+            return
+        self._stopping = reason
+        self._rollover.cancel()
+        settings = self._plan.settings
+        timeout_s = settings.stop_s if timeout_s is None else timeout_s
+        self._bus.emit(AppStopping(reason, drain_of(settings.drain if drain is None else drain), timeout_s))
+        for member in self._members:
+            self._stop(member, reason, drain, timeout_s)
+
+    def _stop(self, member: Member, reason: str, drain: Drain | None, timeout_s: float) -> None:
+        if member.process is None:
+            return
+        member.is_stopping = True
+        member.kill_at_s = self._now_s() + timeout_s + STOP_SLACK_S
+        member.process.channel.ask("stop", how=[reason, drain, timeout_s])
+
+    def _leave_all(self) -> None:
+        self._leaving = True
+        for member in self._members:
+            if member.process is not None:
+                member.kill_at_s = self._now_s() + LEAVE_S
+                member.process.channel.ask("leave", how=[])
+
+    def _begin_rolling(self, reason: str) -> None:
+        if self._stopping is not None:
+            return
+        if not self._rollover.is_active:
+            self._rolled_s, self._rolled = self._now_s(), 0
+        self._bus.emit(MembersReplacing(len(self._members), reason))
+        self._rollover.begin(member.number for member in self._members)
+
+    def _roll(self, now_s: float) -> None:
+        """Go on with a rolling restart."""
+        if not self._rollover.is_active:
+            return
+        before = self._rollover.current
+        number = self._rollover.next_to_stop(
+            lambda one: self._members[one - 1].process is not None,
+            lambda one: self._members[one - 1].is_ready,
+        )
+        if self._rollover.current != before and before is not None:
+            self._rolled += 1
+        if number is not None:
+            self._stop(self._members[number - 1], "replaced", None, self._plan.settings.stop_s)
+        if not self._rollover.is_active:
+            self._bus.emit(MembersReplaced(self._rolled, now_s - self._rolled_s))

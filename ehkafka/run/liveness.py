@@ -1,0 +1,39 @@
+"""Liveness: what only a restart of the process cures. A broker that is away, or a held key, is none of it.
+
+Reads; called from any thread.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from ehkafka.telemetry.health import POLL_SILENCE_S
+
+if TYPE_CHECKING:
+    from ehkafka.run.runtime import Runtime
+
+# A revoke may drain inside of one poll; so much longer is no drain.
+_DRAIN_SLACK_S: Final = 5.0
+
+
+def not_live(runtime: Runtime) -> tuple[str, ...]:
+    """Return why a run is not live, each reason as a sentence; none while it is, or has ended."""
+    if runtime.is_done:
+        return ()
+    reasons = []
+    if runtime.is_polling is False:
+        reasons.append("The poll thread has ended.")
+    elif runtime.is_polling:
+        silence_s = time.monotonic() - runtime.loop.last_turn_s
+        limit_s = max(POLL_SILENCE_S, runtime.context.drain_s + _DRAIN_SLACK_S)
+        if silence_s > limit_s and not runtime.is_stopping:
+            reasons.append(f"The poll loop has not run for {silence_s:.0f} s.")
+    stuck_s = runtime.app.settings.stuck_s
+    reasons += [
+        f"{call.partition}@{call.offset} has run for {call.running_s:.0f} s in handler {call.handler!r} "
+        f"(deadline_s={call.deadline_s:g}, limit {stuck_s:g} s beyond it)."
+        for call in runtime.overdue()
+        if call.running_s - call.deadline_s > stuck_s
+    ]
+    return tuple(reasons)
