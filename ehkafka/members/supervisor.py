@@ -80,7 +80,7 @@ class Supervisor:
         self.failure: EhkafkaError | None = None
         self._stopping: str | None = None
         self._leaving = False
-        self._stop_wishes: deque[tuple[str, Drain | None, float | None]] = deque()
+        self._asked_to_stop: deque[tuple[str, Drain | None, float | None]] = deque()
         # Whether any member has ever had an assignment, or run.
         self._has_worked = False
         self._has_run = False
@@ -136,7 +136,7 @@ class Supervisor:
 
     def request_stop(self, reason: str, drain: Drain | None = None, timeout_s: float | None = None) -> None:
         """Ask all members to stop; returns at once."""
-        self._stop_wishes.append((reason, drain, timeout_s))
+        self._asked_to_stop.append((reason, drain, timeout_s))
         self._waker.wake()
 
     def owns(self, thread: threading.Thread) -> bool:
@@ -309,8 +309,8 @@ class Supervisor:
             self._bus.emit(MemberLoops(member.number, LOOP_ENDS, how))
 
     def _take_signals(self) -> None:
-        while self._stop_wishes:
-            self._stop_all(*self._stop_wishes.popleft())
+        while self._asked_to_stop:
+            self._stop_all(*self._asked_to_stop.popleft())
         while self._signals:
             name = self._signals.popleft()
             if name == "SIGHUP":

@@ -30,6 +30,7 @@ HUB = "Endpoint=sb://h.servicebus.windows.net/;SharedAccessKeyName=n;SharedAcces
 ENDLESS = (
     "--watch",
     "--engine spark",
+    "--members",
     "ehkafka demo",
     "https://",
     "tail orders --app",
