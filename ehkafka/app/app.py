@@ -22,7 +22,6 @@ from ehkafka.events.history import checked_history
 from ehkafka.run.collector import collector_set
 from ehkafka.run.health_file import touched
 from ehkafka.run.importing import refuse_while_importing
-from ehkafka.run.liveness import not_live
 from ehkafka.run.observation import health_of_run, snapshot_of
 from ehkafka.run.options import AppOptions
 from ehkafka.run.runtime import Runtime
@@ -366,16 +365,10 @@ class App(Registration, Configurable, Supervised):
             return Health((f"The app is {snapshot.state}.",))
         return health_of_run(runtime, snapshot)
 
-    def not_live(self) -> tuple[str, ...]:
-        """Return what is wrong with the app that only a restart of its process cures; mostly nothing."""
-        return () if self._runtime is None else not_live(self._runtime)
-
     # --- inside ------------------------------------------------------------------------------------
 
-    def _is_live(self) -> bool:
-        return self.state in ("running", "stopping") and not self.not_live()
-
     def _make_runtime(self) -> Runtime:
+        self._supervisor = None  # an earlier run's
         return Runtime(self._options())
 
     def _options(self) -> AppOptions:

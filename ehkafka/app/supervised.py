@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.errors import ConfigurationError
 from ehkafka.run import signals
 from ehkafka.run.health_file import HealthFile
+from ehkafka.run.liveness import not_live
 from ehkafka.telemetry.bus import EventBus
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from ehkafka.app.configuration import Configuration
     from ehkafka.members.supervisor import Supervisor
     from ehkafka.run.options import AppOptions
+    from ehkafka.run.runtime import Runtime
     from ehkafka.settings import Drain
 
 
@@ -28,13 +30,26 @@ class Supervised:
     """What an app does when it runs as members in processes of their own."""
 
     _configuration: Configuration
+    _runtime: Runtime | None
     # Of the last run with members; then this process runs nothing itself. Main thread, read by any.
     _supervisor: Supervisor | None = None
+
+    @property
+    def state(self) -> str:
+        """Where the app is in its life."""
+        raise NotImplementedError
 
     @property
     def registered(self) -> tuple[str, ...]:
         """What was registered, in words."""
         raise NotImplementedError
+
+    def not_live(self) -> tuple[str, ...]:
+        """Return what is wrong with the app that only a restart of its process cures; mostly nothing."""
+        return () if self._runtime is None else not_live(self._runtime)
+
+    def _is_live(self) -> bool:
+        return self.state in ("running", "stopping") and not self.not_live()
 
     def _run_members(
         self,

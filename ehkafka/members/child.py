@@ -22,11 +22,10 @@ from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.recipe import Recipe
 from ehkafka.errors import ConfigurationError, EhkafkaError, EngineError, describe
 from ehkafka.members.orders import INTERRUPTED, Orders
-from ehkafka.members.reference import MAIN, imported
+from ehkafka.members.reference import MAIN, explained, imported
 from ehkafka.members.serving import ORPHANED, Serving
 from ehkafka.members.wire import read_frame
 from ehkafka.run import signals
-from ehkafka.run.importing import importing
 from ehkafka.wording import ended
 from ehkafka.wording.error_stack import place_of
 from ehkafka.workers.processes.logs import is_set_up
@@ -88,15 +87,8 @@ def _app(boot: dict[str, Any]) -> Any:
     if logs is not None and logs.is_first:
         logs.set_up()
     reference = boot["reference"]
-    try:
-        with importing(reference.module, by="a member"):
-            spawn.prepare(boot["main"])
-    except (EhkafkaError, SystemExit):
-        raise
-    except Exception as error:
-        raise ConfigurationError(
-            f"A member cannot import the program: {ended(describe(error))} ({place_of(error)})."
-        ) from error
+    with explained(boot["main"].get("init_main_from_path") or reference.module):
+        spawn.prepare(boot["main"])
     app = imported(reference)
     if logs is not None and not is_set_up():
         logs.set_up()

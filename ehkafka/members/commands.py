@@ -29,14 +29,22 @@ def has_terminal() -> bool:
 
 @contextmanager
 def caught(signals: deque[str], wake: Callable[[], None]) -> Iterator[None]:
-    """Put the names of signals into the queue while the block runs; a terminal's hang-up is a SIGTERM."""
+    """Put the names of signals into the queue while the block runs; a terminal's hang-up is a SIGTERM.
+
+    Whoever started this with `nohup` in a terminal wants no hang-up at all.
+    """
+    # Asked now: when the signal comes, the terminal is gone.
+    in_terminal = has_terminal()
+    numbers = [*STOP_SIGNALS, signal.SIGHUP]
+    if in_terminal and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        numbers.remove(signal.SIGHUP)
 
     def handle(number: int, _frame: FrameType | None) -> None:
         name = signal.Signals(number).name
-        signals.append("SIGTERM" if name == "SIGHUP" and has_terminal() else name)
+        signals.append("SIGTERM" if name == "SIGHUP" and in_terminal else name)
         wake()
 
-    before = {number: signal.signal(number, handle) for number in (*STOP_SIGNALS, signal.SIGHUP)}
+    before = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield
     finally:
@@ -68,6 +76,8 @@ class Waker:
                 pass
 
     def close(self) -> None:
-        """Close both ends."""
-        for fd in (self._read_fd, self._write_fd):
+        """Close both ends; who wakes it then writes into nothing, however the numbers are used again."""
+        read_fd, write_fd = self._read_fd, self._write_fd
+        self._read_fd = self._write_fd = -1
+        for fd in (read_fd, write_fd):
             os.close(fd)

@@ -40,6 +40,8 @@ class Member:
     answered_s: float | None = None
     asked: Answer | None = None
     was_ready: bool = False
+    # Since when it answers that it is not live.
+    ill_since_s: float | None = None
     # What it said of its own end.
     farewell: dict[str, Any] | None = None
     last_end: str = ""
@@ -50,7 +52,7 @@ class Member:
         self.starts += 1
         self.is_stopping, self.kill_at_s = False, None
         self.status, self.answered_s, self.asked = None, None, None
-        self.was_ready, self.farewell = False, None
+        self.was_ready, self.ill_since_s, self.farewell = False, None, None
 
     @property
     def state(self) -> str:
@@ -89,14 +91,15 @@ class Member:
         reasons = [] if self.status is None else self.status.get("not_live", [])
         return " ".join(reasons)
 
+    def is_live(self, now_s: float) -> bool:
+        """Whether its app runs, and nothing is wrong that a restart would cure."""
+        return self.state in {"running", "stopping"} and not self.not_live(now_s)
+
     def hung_s(self, now_s: float) -> float:
         """Return for how long it has been silent or not live."""
         if self.process is None:
             return 0.0
         return max(self.silence_s(now_s), 0.0 if self.ill_since_s is None else now_s - self.ill_since_s)
-
-    # Since when it answers that it is not live.
-    ill_since_s: float | None = None
 
     def take(self, answer: Answer, now_s: float) -> None:
         """Take what it answered."""
@@ -116,7 +119,7 @@ class Member:
             pid=None if process is None else process.pid,
             state=self.state,
             restarts=max(0, self.starts - 1),
-            is_live=self.state == "running" and not self.not_live(now_s),
+            is_live=self.is_live(now_s),
             is_ready=self.is_ready,
             silence_s=None if self.answered_s is None else now_s - self.answered_s,
             last_end=self.last_end,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 Order = Literal["stop", "leave"]
-# What a process ends with that is to end at once while it runs `on_stop` functions.
+# What a process ends with that is to end before its app runs, or at once while it runs `on_stop` functions.
 INTERRUPTED: Final = 130
 
 
@@ -81,7 +81,7 @@ class Orders:
 
     def _obey_outside(self, order: Order) -> None:
         if self._phase == "before":
-            os._exit(0)  # nothing was started
+            os._exit(INTERRUPTED)  # nothing was started
         if order == "leave":
             os._exit(INTERRUPTED)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ehkafka.errors import ConfigurationError, EhkafkaError, describe
@@ -15,6 +16,7 @@ from ehkafka.wording import ended
 from ehkafka.wording.error_stack import place_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import ModuleType
 
 MAIN = "__main__"
@@ -62,23 +64,30 @@ def reference_to(app: object) -> Reference:
 
 def imported(reference: Reference) -> Any:
     """Return the app in a member; its main module is there already. Raises `ConfigurationError`."""
+    with explained(reference.module):
+        module = importlib.import_module(reference.module)
+    return _found(module, reference)
+
+
+@contextmanager
+def explained(what: str) -> Iterator[None]:
+    """Say what an import in a member raises as one `ConfigurationError`, and let no app be run by it."""
     try:
-        with importing(reference.module, by="a member"):
-            module = importlib.import_module(reference.module)
+        with importing(what, by="a member"):
+            yield
     except EhkafkaError as error:
-        place = place_of(error)
-        error.args = (f"{str(error).removesuffix('.')} ({place})." if place else str(error),)
+        if place := place_of(error):
+            error.args = (f"{str(error).removesuffix('.')} ({place}).",)
         raise
     except SystemExit as error:
         raise ConfigurationError(
-            f"{reference.module} ended the process while a member imported it. Put what it does when run as "
-            "a script under: if __name__ == '__main__'."
+            f"{what} ended the process while a member imported it. Put what it does when run as a script "
+            "under: if __name__ == '__main__'."
         ) from error
     except Exception as error:
         raise ConfigurationError(
-            f"A member cannot import {reference.module}: {ended(describe(error))} ({place_of(error)})."
+            f"A member cannot import {what}: {ended(describe(error)).removesuffix('.')} ({place_of(error)})."
         ) from error
-    return _found(module, reference)
 
 
 def _found(module: ModuleType, reference: Reference) -> Any:

@@ -48,7 +48,9 @@ if TYPE_CHECKING:
 State = Literal["starting", "running", "stopping", "stopped"]
 
 TURN_S: Final = 0.1
-STATUS_EVERY_S: Final = 0.5
+# Between two questions for its state; more often until it is ready, for which others may wait.
+STATUS_EVERY_S: Final = 1.0
+STATUS_AT_START_S: Final = 0.2
 # Beyond `stop_s` for a member's own end: its threads, its `on_stop` functions, the interpreter.
 STOP_SLACK_S: Final = 5.0
 # For one that was ordered to leave at once.
@@ -81,6 +83,8 @@ class Supervisor:
         self._stopping: str | None = None
         self._leaving = False
         self._asked_to_stop: deque[tuple[str, Drain | None, float | None]] = deque()
+        # What members ended with that were to stop.
+        self._stop_codes: set[int] = set()
         # Whether any member has ever had an assignment, or run.
         self._has_worked = False
         self._has_run = False
@@ -181,7 +185,8 @@ class Supervisor:
             self._waker.close()
         if self.failure is not None:
             raise self.failure
-        if not self._has_run:
+        # As an app of one process: nothing had begun.
+        if self._stop_codes <= {INTERRUPTED}:
             raise KeyboardInterrupt
 
     def _report_end(self) -> None:
@@ -211,7 +216,7 @@ class Supervisor:
 
     def _all_are_live(self) -> bool:
         now_s = self._now_s()
-        return all(member.shown(now_s).is_live for member in self._members)
+        return all(member.is_live(now_s) for member in self._members)
 
     def _start(self, member: Member, output: Output) -> None:
         boot = self._plan.boot.packed(member.number, is_first=member.starts == 0)
@@ -252,7 +257,9 @@ class Supervisor:
         asked = member.asked
         if asked is not None and asked.is_there:
             member.take(asked, now_s)
-        elif asked is None and member.silence_s(now_s) >= (0.0 if member.status is None else STATUS_EVERY_S):
+        elif asked is None and member.silence_s(now_s) >= (
+            STATUS_EVERY_S if member.was_ready else STATUS_AT_START_S
+        ):
             member.asked = process.channel.ask("status")
         self._has_run |= member.state == "running"
         if member.is_ready and not member.was_ready:
@@ -290,6 +297,7 @@ class Supervisor:
         process.close()
         member.process, member.status = None, None
         if self._stopping is not None:
+            self._stop_codes.add(exit_code)
             if exit_code not in {0, INTERRUPTED} and self.failure is None:
                 self.failure = failure_of(member.number, exit_code, member.farewell)
         elif ends_all(exit_code, has_worked=self._has_worked):

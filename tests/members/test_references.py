@@ -1,0 +1,230 @@
+"""Where members find the app, however the program was started; what they cannot find is said how to fix."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.kit.running import COMMAND, environment
+from tests.members.conftest import LIMIT_S, MAIN, SHOP, Program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+# No broker is needed for what is refused before one is asked.
+AWAY = """
+    import ehkafka
+    endpoint = ehkafka.Endpoint.kafka("127.0.0.1:1")
+
+    def make():
+        app = ehkafka.App(group="shop", endpoint=endpoint, start="earliest", connect_s=0.5)
+
+        @app.handler("orders")
+        def handle(record):
+            pass
+
+        return app
+"""
+
+
+def run_python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end."""
+    command = [sys.executable, *arguments]
+    return subprocess.run(
+        command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run", "shop:app", "--members", "2"),
+        ("run", "inner/shop.py:app", "--members", "2"),
+        ("run", "inner.shop:app", "--members", "2"),
+    ],
+)
+def test_the_command_names_it(
+    tmp_path: Path, write: Callable[..., Path], start: Callable, arguments: tuple[str, ...]
+) -> None:
+    """By module, file or package."""
+    write(SHOP, name="inner/shop.py")
+    program = start(*arguments, parts=(SHOP,))
+    assert program.wait_until_ready()
+    program.signal(signal.SIGTERM)
+    assert program.end(LIMIT_S) == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("-m", "inner.shop"), ("-c", "import inner.shop as it; it.app.run(members=2)"), ("other.py",)],
+)
+def test_python_runs_it(tmp_path: Path, write: Callable[..., Path], arguments: tuple[str, ...]) -> None:
+    """As a module's main, from a program that was typed in, and from another file that imports it."""
+    write(SHOP, MAIN, name="inner/shop.py")
+    write("from inner.shop import app\nif __name__ == '__main__':\n    app.run(members=2)\n", name="other.py")
+    program = Program(tmp_path, arguments, command=[sys.executable], in_session=True)
+    try:
+        program.wait_for("STARTED", 2, LIMIT_S)
+        program.signal(signal.SIGTERM)
+        assert program.end(LIMIT_S) == 0
+    finally:
+        program.close()
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("make().run(members=2)", "made in a function or a class"),
+        ("if __name__ == '__main__':\n    make().run(members=2)", "Make it at the top level of a module"),
+    ],
+)
+def test_an_app_without_a_place_is_refused(
+    tmp_path: Path, write: Callable[..., Path], more: str, words: str
+) -> None:
+    """Before anything is started, with what to do."""
+    write(AWAY, more)
+    ended = run_python(tmp_path, "shop.py")
+    assert ended.returncode == 1
+    assert words in ended.stderr.splitlines()[-1]
+    assert ended.stderr.splitlines()[-1].startswith("ehkafka.errors.ConfigurationError: members=: ")
+
+
+def test_an_app_that_was_typed_in_is_refused(tmp_path: Path, write: Callable[..., Path]) -> None:
+    """There is no file to import."""
+    code = "import shop; app = shop.make(); app.run(members=2)"
+    write(AWAY)
+    ended = run_python(tmp_path, "-c", code)
+    assert "typed into a program without a file" in ended.stderr.splitlines()[-1]
+
+
+HIDDEN = """
+    if __name__ == "__main__":
+        import ehkafka.errors
+        other = app
+        del app
+        other.run(members=2)
+"""
+REGISTERED = """
+    if __name__ == "__main__":
+        @app.on_start
+        def more():
+            pass
+
+        app.run(members=2)
+"""
+UNFINDABLE = """
+    if __name__ == "__main__":
+        def position(topic, partition):
+            return 0
+
+        app.configure(start=position)
+        app.run(members=2)
+"""
+LAMBDA = """
+    if __name__ == "__main__":
+        app.configure(start=lambda topic, partition: 0)
+        app.run(members=2)
+"""
+OTHERWISE = """
+    if __name__ == "__main__":
+        app.run(members=2)
+    else:
+        {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        # Members import the program anew, and would run it anew.
+        ("app.run(members=2)", ["runs its app while a member imports it", "put the call under"]),
+        (HIDDEN, ["A member found no app named 'other'", "shop.py", "at the top level"]),
+        (REGISTERED, ["differs from the supervisor's in: on_start more", "register it at the top level"]),
+        (UNFINDABLE, ["A member cannot import what a setting names", "position", "top level of a module"]),
+        (LAMBDA, ["members=: the setting start cannot go to another process", "no lambda"]),
+        (OTHERWISE.format("1 / 0"), ["A member cannot import /", "shop.py: ZeroDivisionError", "shop.py:"]),
+        (OTHERWISE.format("sys.exit(3)"), ["ended the process while a member imported it"]),
+    ],
+    ids=["unguarded", "hidden", "registered", "unfindable", "lambda", "raising", "exiting"],
+)
+def test_what_members_cannot_import_is_said_once(
+    tmp_path: Path, write: Callable[..., Path], more: str, words: list[str]
+) -> None:
+    """All members end with the code of a wrong setting, whatever each of them said."""
+    write(SHOP, more)
+    ended = run_python(tmp_path, "shop.py")
+    assert ended.returncode == 1
+    last = ended.stderr.splitlines()[-1]
+    assert last.startswith("ehkafka.errors.ConfigurationError: ")
+    assert [word for word in words if word not in last] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--members", "0"), "--members=0: give a number of processes from 1 to 256, or 'auto'"),
+        (("--members=-1",), "--members=-1: give a number"),
+        (("--members", "two"), "--members='two': give a number"),
+        (("--members", "2", "--hung-s", "0"), "hung_s=0.0: give seconds from 1 to"),
+        (("--hung-s", "30"), "--hung-s is for members: add --members 2, or leave it out."),
+        (("--members", "2", "--engine", "spark"), "--members: not with --engine spark"),
+        (("--health-file", "nowhere/file"), "nowhere/file cannot be written"),
+        (("--members", "2", "--health-file", "nowhere/file"), "nowhere/file cannot be written"),
+        (("--members", "2", "--set", "group.instance.id=a"), "group.instance.id"),
+    ],
+)
+def test_bad_options_are_one_line_and_code_2(
+    tmp_path: Path, write: Callable[..., Path], arguments: tuple[str, ...], words: str
+) -> None:
+    """No member is started, and no broker asked."""
+    write(AWAY, "app = make()")
+    command = [*COMMAND, "run", "shop:app", *arguments]
+    ended = subprocess.run(
+        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 2, ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+    assert words in ended.stderr
+
+
+IN_THREAD = """
+    import threading, sys
+
+    def other():
+        try:
+            app.run(members=2)
+        except Exception as error:
+            sys.stderr.write(f"ehkafka.errors.{type(error).__name__}: {error}")
+
+    threading.Thread(target=other).start()
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("app.run(members=0)", "members=0: give a number of processes from 1 to 256, or 'auto'"),
+        ("app.run(members='two')", "members='two': give a number"),
+        ("app.run(members=True)", "members=True: give a number"),
+        ("app.run(hung_s=5)", "hung_s is for members"),
+        ("app.run(members=2, hung_s='x')", "hung_s='x': give seconds"),
+        ("app.run(members=2, health_file=7)", "health_file=7: give the path of a file"),
+        ("ehkafka.App(group='g', endpoint=endpoint, start=0).run(members=2)", "has no handler"),
+        (
+            IN_THREAD,
+            "only the main thread can run members",
+        ),
+    ],
+)
+def test_bad_calls_are_refused(tmp_path: Path, write: Callable[..., Path], call: str, words: str) -> None:
+    """With what to give instead."""
+    write(AWAY, "app = make()", call)
+    ended = run_python(tmp_path, "shop.py")
+    last = ended.stderr.splitlines()[-1]
+    assert last.startswith("ehkafka.errors.ConfigurationError: ")
+    assert words in last
