@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import signal
@@ -116,3 +117,17 @@ def start(tmp_path: Path, write: Callable[..., Path]) -> Iterator[Callable[..., 
     yield begin
     for program in started:
         program.close()
+
+
+# Tests are no package: the stages of the integration tests are loaded by their path.
+_SPEC = importlib.util.spec_from_file_location(
+    "integration_stage_of_members", Path(__file__).parents[1] / "integration" / "conftest.py"
+)
+assert _SPEC is not None
+assert _SPEC.loader is not None
+_stage = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(_stage)
+
+stage_on = _stage.stage_on
+stage = _stage.stage
+eventually = _stage.eventually

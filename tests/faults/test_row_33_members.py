@@ -1,0 +1,91 @@
+"""Row 33: members under a supervisor are killed at random, with static ids and without.
+
+Quick by default; `scripts/faults --row 33 --scale 10` runs two minutes of each.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.testing import read_history
+from ehkafka.testing.checker.history_event import Finished
+from tests.kit.supervised import Supervised
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.testing.kafka.broker import KafkaBroker
+
+pytestmark = pytest.mark.broker
+
+MEMBERS = 4
+PARTITIONS = 8
+RATE = 200.0
+DURATION_S = 12.0
+# Dynamic members are missed for a session time-out after each kill; in less nothing would happen between two.
+KILL_EVERY_S = {"static": 3.0, "dynamic": 20.0}
+SESSION_MS = 6_000
+PROGRESS_S = 10.0
+STOP_S = 30.0
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("ids", ["static", "dynamic"])
+def test_row_33_members_are_killed_at_random(
+    kafka: KafkaBroker,
+    stage_on: Callable[..., Any],
+    judged: Callable[..., None],
+    scale: int,
+    ids: str,
+) -> None:
+    """Every record is handled, in order; only what a killed one had not committed is repeated."""
+    stage = stage_on(kafka, PARTITIONS)
+    crew = Supervised(
+        stage,
+        MEMBERS,
+        handler_s=(0.0, 0.01),
+        settings={"instance_id": "crew"} if ids == "static" else {},
+        consumer={"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 300},
+    )
+    load, dice = stage.load(RATE), random.Random(33)
+    crew.start()
+    crew.wait_until_ready()
+    load.start()
+    began_s = time.monotonic()
+    began_ns = time.monotonic_ns()
+    duration_s = max(DURATION_S * scale, 1.5 * KILL_EVERY_S[ids])
+    kills = 0
+    while (at_s := (kills + 1) * KILL_EVERY_S[ids]) < duration_s:
+        time.sleep(max(0.0, began_s + at_s - time.monotonic()))
+        crew.kill(dice.choice(sorted(running(crew))))
+        kills += 1
+    time.sleep(max(0.0, began_s + duration_s - time.monotonic()))
+    load.stop()
+    stage.wait_until_committed(load.ends, 60.0)
+    crew.signal(signal.SIGTERM)
+    assert crew.wait(STOP_S) == 0, crew.log_tail()
+    ends_ns = sorted(e.at_ns for e in read_history(crew.histories) if isinstance(e, Finished))
+    longest_s = max(later - one for one, later in itertools.pairwise([began_ns, *ends_ns])) / 1e9
+    judged(33, stage, recovery_s=[longest_s])
+    assert kills
+    assert longest_s < PROGRESS_S
+
+
+def running(crew: Supervised) -> set[int]:
+    """Return the processes that have become ready and have not ended."""
+    return {pid for pid in crew.pids().values() if is_alive(pid)}
+
+
+def is_alive(pid: int) -> bool:
+    """Tell whether a process is there and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False

@@ -1,0 +1,71 @@
+"""A rolling restart of static members on a real broker: whoever is not being replaced sees nothing of it."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.testing.checker.history_event import Assigned, Revoked
+from tests.kit.supervised import Supervised
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.records import TopicPartition
+
+pytestmark = pytest.mark.broker
+
+MEMBERS = 3
+
+
+@pytest.mark.timeout(300)
+def test_static_members_are_replaced_without_a_rebalance(stage: Any, eventually: Callable[..., None]) -> None:
+    """Each new process has the partitions of the old one, and nobody else's moved; nothing is repeated."""
+    crew = Supervised(
+        stage,
+        MEMBERS,
+        handler_s=(0.0, 0.002),
+        settings={"instance_id": "shop", "stop_s": 10},
+        consumer={"session.timeout.ms": 20_000, "heartbeat.interval.ms": 500},
+    )
+    load = stage.load(500.0)
+    crew.start()
+    before = crew.wait_until_ready()
+    # The first to join has all partitions until the others come.
+    eventually(lambda: sum(len(held(crew, pid)) for pid in before.values()) == 8, crew.log_tail)
+    eventually(lambda: min(len(held(crew, pid)) for pid in before.values()) >= 2, crew.log_tail)
+    load.start()
+    epochs = {pid: len(moves(crew, pid)) for pid in before.values()}
+    partitions = {number: held(crew, pid) for number, pid in before.items()}
+    crew.signal(signal.SIGHUP)
+    eventually(lambda: "Replaced 3 members" in crew.text(), crew.log_tail, 120.0)
+    after = crew.pids()
+    load.stop()
+    stage.wait_until_committed(load.ends)
+    assert not {*before.values()} & {*after.values()}
+    for number, pid in before.items():
+        late = moves(crew, pid)[epochs[pid] :]
+        assert {type(one) for one in late} == {Revoked}, late
+        assert {one.reason for one in late if isinstance(one, Revoked)} == {"stopped"}
+        assert held(crew, after[number]) == partitions[number]
+        assert [type(one) for one in moves(crew, after[number])] == [Assigned] * len(partitions[number])
+    crew.signal(signal.SIGTERM)
+    assert crew.wait(30.0) == 0, crew.log_tail()
+    verdict = stage.verdict()
+    assert verdict.ok, f"FACT: {verdict.report()}"
+    assert verdict.duplicates == 0, f"FACT: {verdict.report()}"
+
+
+def moves(crew: Supervised, pid: int) -> list[Assigned | Revoked]:
+    """Return the epochs that a process has begun and ended."""
+    return [event for event in crew.events(pid) if isinstance(event, Assigned | Revoked)]
+
+
+def held(crew: Supervised, pid: int) -> set[TopicPartition]:
+    """Return the partitions that a process has."""
+    found: set[TopicPartition] = set()
+    for event in moves(crew, pid):
+        (found.add if isinstance(event, Assigned) else found.discard)(event.partition)
+    return found
