@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
@@ -38,14 +38,16 @@ def shown_members(app: App) -> Iterator[None]:
         return
     ended = threading.Event()
     live = Live(console=_console(), auto_refresh=False, transient=True, redirect_stdout=sys.stdout.isatty())
-    with live:
-        thread = threading.Thread(target=_draw, args=(app, live, ended), name="ehkafka-view", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join(2 * EVERY_S)
+    live.start()
+    thread = threading.Thread(target=_draw, args=(app, live, ended), name="ehkafka-view", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(2 * EVERY_S)
+        with suppress(OSError):  # the terminal has gone
+            live.stop()
 
 
 def _console() -> Console:
@@ -62,7 +64,8 @@ def _draw(app: App, live: Live, ended: threading.Event) -> None:
         snapshot = app.snapshot()
         if snapshot.members:
             took_s = snapshot.taken_at_s - before_s
-            live.update(table_of(snapshot, before, took_s), refresh=True)
+            with suppress(OSError):  # the terminal has gone, or takes nothing just now
+                live.update(table_of(snapshot, before, took_s), refresh=True)
             before, before_s = {one.number: finished(one) for one in snapshot.members}, snapshot.taken_at_s
 
 

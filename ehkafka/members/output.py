@@ -16,6 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from ehkafka.members.commands import Waker
+
 CHUNK_BYTES: Final = 1 << 16
 # A line that is longer comes in several.
 LINE_BYTES_MAX: Final = 1 << 16
@@ -38,8 +40,8 @@ class Output:
         self._ends_s = math.inf
         self._is_closing = False
         # A pipe that was added must be looked at, and a waiting selector does not know of it by itself.
-        self._wake_r, self._wake_w = os.pipe()
-        self._selector.register(self._wake_r, selectors.EVENT_READ)
+        self._waker = Waker()
+        self._selector.register(self._waker, selectors.EVENT_READ)
         self._thread = threading.Thread(target=self._run, name="ehkafka-member-output", daemon=True)
         self._thread.start()
 
@@ -48,23 +50,22 @@ class Output:
         for fd, stream in zip(outputs, ("stdout", "stderr"), strict=True):
             os.set_blocking(fd, False)
             self._selector.register(fd, selectors.EVENT_READ, _Pipe(number, stream))  # type: ignore[arg-type]
-        os.write(self._wake_w, b"+")
+        self._waker.wake()
 
     def close(self, timeout_s: float) -> None:
         """Write what has come, wait for what is coming, and end; whoever holds a pipe open is left alone."""
         self._ends_s, self._is_closing = time.monotonic() + timeout_s, True
-        os.write(self._wake_w, b"-")
+        self._waker.wake()
         self._thread.join(timeout_s + 2 * _CHECK_S)
+        self._waker.close()
 
     def _run(self) -> None:
         while not ((self._is_closing and self._is_idle()) or time.monotonic() > self._ends_s):
             for key, _ in self._selector.select(_CHECK_S):
                 if key.data is None:
-                    os.read(self._wake_r, CHUNK_BYTES)
+                    self._waker.drain()
                 else:
                     self._read(key.fd, key.data)
-        for fd in (self._wake_r, self._wake_w):
-            os.close(fd)
         self._selector.close()
 
     def _is_idle(self) -> bool:

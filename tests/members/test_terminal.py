@@ -1,0 +1,146 @@
+"""Members in a terminal: a table with a line for each, and the terminal's end is a stop."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ehkafka.cli.members_view import HEADS, table_of
+from ehkafka.telemetry.snapshot import MemberSnapshot, Snapshot
+from tests.kit.running import COMMAND
+from tests.kit.waiting import wait_until
+from tests.members.conftest import LIMIT_S, READY, SHOP, wait_until_gone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+class Terminal:
+    """A command whose controlling terminal this is, and what it has shown."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self._ours, theirs = pty.openpty()
+        self.shown = b""
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _TAKE_TERMINAL, *COMMAND[1:], *arguments],
+            cwd=folder,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env={**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"},
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        try:
+            while part := os.read(self._ours, 65_536):
+                self.shown += part
+        except OSError:  # nobody has the other side any more
+            pass
+
+    @property
+    def text(self) -> str:
+        """What was shown, without control sequences."""
+        return re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", self.shown).decode(errors="replace")
+
+    def press(self, key: bytes) -> None:
+        """Press a key."""
+        os.write(self._ours, key)
+
+    def hang_up(self) -> None:
+        """End the terminal, as closing its window does."""
+        os.close(self._ours)
+        self._ours = -1
+
+    def close(self) -> None:
+        """Leave nothing of it."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        if self._ours >= 0:
+            os.close(self._ours)
+
+
+# Our own interpreter runs the command; before that it makes its standard input its controlling terminal.
+_TAKE_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+    "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, write: Callable[..., Path]) -> Iterator[Terminal]:
+    """Return a terminal in which two members run."""
+    write(SHOP)
+    found = Terminal(tmp_path, "run", "shop:app", "--members", "2")
+    yield found
+    found.close()
+
+
+def members(terminal: Terminal) -> dict[int, int]:
+    """Return the processes of the members that became ready."""
+    words = " ".join(terminal.text.split())
+    return {int(number): int(pid) for number, pid in re.findall(READY, words)}
+
+
+def test_a_terminal_shows_a_table_and_ctrl_c_stops_all(terminal: Terminal) -> None:
+    """Below the log: a line for each member and one for all; Ctrl-C says how to stop at once."""
+    wait_until(lambda: len(members(terminal)) == 2, lambda: terminal.text, LIMIT_S)
+    found = members(terminal)
+    lines = [rf"{number} +{pid} +running +\d" for number, pid in found.items()]
+    wait_until(
+        lambda: all(re.search(line, terminal.text) for line in [*lines, r"all +running +4 "]),
+        lambda: terminal.text,
+        LIMIT_S,
+    )
+    assert re.search(r"\[2\] STARTED \d+", terminal.text)
+    terminal.press(b"\x03")
+    assert terminal.process.wait(LIMIT_S) == 0
+    assert "press Ctrl-C again to stop at once" in terminal.text
+    wait_until_gone(*found.values())
+
+
+def test_the_end_of_the_terminal_is_a_stop(terminal: Terminal) -> None:
+    """Its hang-up replaces nobody: all drain, and end."""
+    wait_until(lambda: len(members(terminal)) == 2, lambda: terminal.text, LIMIT_S)
+    found = members(terminal)
+    terminal.hang_up()
+    assert terminal.process.wait(LIMIT_S) == 0
+    wait_until_gone(*found.values())
+
+
+def test_a_line_says_what_a_member_is_at() -> None:
+    """One that waits has nothing to show; one that is not live is named; a new process counts from 0."""
+    shown = {"last_end": "", "silence_s": 0.0, "is_ready": True}
+    app = Snapshot.empty("g", "e", "running", 10.0)
+    finished = Snapshot("g", "e", "running", 10.0, 5.0, (), 0, 30, 0, 0, 0, 0, {})
+    found = (
+        MemberSnapshot(
+            number=1, pid=11, state="running", restarts=0, is_live=True, snapshot=finished, **shown
+        ),
+        MemberSnapshot(number=2, pid=12, state="running", restarts=1, is_live=False, snapshot=app, **shown),
+        MemberSnapshot(
+            number=3, pid=None, state="waiting", restarts=2, is_live=False, snapshot=None, **shown
+        ),
+    )
+    total = Snapshot("g", "e", "running", 10.0, 5.0, (), 0, 30, 0, 0, 0, 0, {}, members=found)
+    table = table_of(total, {1: 10, 2: 50}, took_s=2.0)
+    rows = list(zip(*(column.cells for column in table.columns), strict=True))
+    assert rows == [
+        ("1", "11", "running", "0", "10", "0", "0", "–", "0"),
+        ("2", "12", "not live", "0", "–", "0", "0", "–", "1"),
+        ("3", "–", "waiting", "–", "–", "–", "–", "–", "2"),
+        ("all", "", "running", "0", "10", "0", "0", "–", "3"),
+    ]
+    assert len(table.columns) == len(HEADS)
