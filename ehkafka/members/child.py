@@ -67,7 +67,10 @@ def _ended_with(packed: bytes, serving: Serving) -> int:
         boot = pickle.loads(packed)  # noqa: S301 - the supervisor wrote it
         app = _app(boot)
         _serve(app, serving)
-        app.run(**boot["run"])
+        try:
+            app.run(**boot["run"])
+        finally:
+            serving.notify("counted", snapshot=app.snapshot().as_dict())
     except KeyboardInterrupt:
         return INTERRUPTED
     except EhkafkaError as error:

@@ -1,7 +1,7 @@
 """One member as its supervisor keeps it: the process of the moment, what it said last, and its next start.
 
-Holds state and judges it; the supervisor acts. Written on the supervisor's main thread alone, where the lock
-of `Supervisor` is held for what other threads read.
+Holds state and judges it; the supervisor acts. Written on its main thread, an answer by whoever has asked as
+well; any thread reads, each field once, since a process may end between two looks.
 """
 
 from __future__ import annotations
@@ -57,15 +57,17 @@ class Member:
     @property
     def state(self) -> str:
         """Where it is in its life."""
+        status = self.status
         if self.process is None:
             return "waiting"
-        said = "starting" if self.status is None else str(self.status["state"])
+        said = "starting" if status is None else str(status["state"])
         return "stopping" if self.is_stopping else "starting" if said in {"new", "starting"} else said
 
     @property
     def snapshot(self) -> Snapshot | None:
         """What its app answered last."""
-        plain = None if self.status is None else self.status.get("snapshot")
+        status = self.status
+        plain = None if status is None else status.get("snapshot")
         return None if plain is None else snapshot_from(plain)
 
     @property
@@ -78,9 +80,10 @@ class Member:
 
     def silence_s(self, now_s: float) -> float:
         """Return how long its process has not answered; from its start, before the first answer."""
-        if self.process is None:
+        process, answered_s = self.process, self.answered_s
+        if process is None:
             return 0.0
-        return now_s - (self.process.started_s if self.answered_s is None else self.answered_s)
+        return now_s - (process.started_s if answered_s is None else answered_s)
 
     def not_live(self, now_s: float) -> str:
         """Return why its process is not live; empty while it is. Who starts or stops is, if it answers."""
@@ -88,8 +91,8 @@ class Member:
             return "it does not run"
         if (silence_s := self.silence_s(now_s)) >= SILENCE_S:
             return f"it has not answered for {silence_s:.0f} s"
-        reasons = [] if self.status is None else self.status.get("not_live", [])
-        return " ".join(reasons)
+        status = self.status
+        return " ".join([] if status is None else status.get("not_live", []))
 
     def is_live(self, now_s: float) -> bool:
         """Whether its app runs, and nothing is wrong that a restart would cure."""
@@ -97,9 +100,19 @@ class Member:
 
     def hung_s(self, now_s: float) -> float:
         """Return for how long it has been silent or not live."""
-        if self.process is None:
-            return 0.0
-        return max(self.silence_s(now_s), 0.0 if self.ill_since_s is None else now_s - self.ill_since_s)
+        ill_since_s = self.ill_since_s
+        return max(self.silence_s(now_s), 0.0 if ill_since_s is None else now_s - ill_since_s)
+
+    def hear(self, notice: dict[str, Any]) -> None:
+        """Take what it says unasked: its last counts, and what ended it."""
+        if notice["notice"] == "ended":
+            self.farewell = notice
+        elif notice["notice"] == "counted":
+            self.status = {
+                **(self.status or {"health": {}}),
+                "state": "stopped",
+                "snapshot": notice["snapshot"],
+            }
 
     def take(self, answer: Answer, now_s: float) -> None:
         """Take what it answered."""
@@ -113,7 +126,7 @@ class Member:
 
     def shown(self, now_s: float) -> MemberSnapshot:
         """Return it as part of a snapshot."""
-        process = self.process
+        process, answered_s = self.process, self.answered_s
         return MemberSnapshot(
             number=self.number,
             pid=None if process is None else process.pid,
@@ -121,7 +134,7 @@ class Member:
             restarts=max(0, self.starts - 1),
             is_live=self.is_live(now_s),
             is_ready=self.is_ready,
-            silence_s=None if self.answered_s is None else now_s - self.answered_s,
+            silence_s=None if answered_s is None else now_s - answered_s,
             last_end=self.last_end,
             snapshot=self.snapshot,
         )
@@ -132,7 +145,8 @@ class Member:
             again = f"It is started again in {max(0.0, self.start_at_s - now_s):.1f} s."
             loop = f" It has ended {self.backoff.ends_in_a_row} times in a row." * self.backoff.is_loop
             return Health((f"Member {self.number} ended ({self.last_end}). {again}{loop}",))
-        of_app = {} if self.status is None else self.status.get("health", {})
+        status = self.status
+        of_app = {} if status is None else status.get("health", {})
         found = list(of_app.get("reasons", () if of_app else ("The app is starting.",)))
         if self.silence_s(now_s) >= SILENCE_S:
             found = [f"It has not answered for {self.silence_s(now_s):.0f} s.", *found]

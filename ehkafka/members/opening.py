@@ -55,8 +55,8 @@ def plan_of(app: AppOptions, wanted: Wanted, emit: Callable[[Event], None]) -> P
     }
     # Before the broker is asked: what cannot travel is wrong whatever that says.
     laid, of_endpoint = dict(wanted.laid[1]), wanted.laid[0]
-    if settings.reset is True:
-        laid["reset"] = False  # the supervisor does it once
+    if settings.reset is not False:
+        laid["reset"] = False  # done here, once; a name stands in the commits, which members carry on
     boot = boot_of(
         wanted.reference,
         laid=(of_endpoint, laid),

@@ -55,6 +55,8 @@ STATUS_AT_START_S: Final = 0.2
 STOP_SLACK_S: Final = 5.0
 # For one that was ordered to leave at once.
 LEAVE_S: Final = 5.0
+# An interpreter that starts on a busy machine answers nothing for seconds; so long is no start.
+FIRST_ANSWER_S: Final = 30.0
 # How long who asks for a snapshot waits for fresh answers.
 FRESH_S: Final = 1.0
 OUTPUT_S: Final = 2.0
@@ -234,8 +236,7 @@ class Supervisor:
         if process is None:
             return
         for notice in process.channel.pump():
-            if notice["notice"] == "ended":
-                member.farewell = notice
+            member.hear(notice)
         self._listen_to(process)
         if (exit_code := process.exit_code()) is not None:
             self._buried(member, process, exit_code, now_s)
@@ -274,7 +275,8 @@ class Supervisor:
         hung_s = self._plan.hung_s
         if hung_s is None or member.kill_at_s is not None:
             return
-        if (for_s := member.hung_s(now_s)) >= hung_s:
+        limit_s = hung_s if member.answered_s is not None else max(hung_s, FIRST_ANSWER_S)
+        if (for_s := member.hung_s(now_s)) >= limit_s:
             reason = member.not_live(now_s) or f"it has not answered for {for_s:.0f} s"
             self._bus.emit(MemberHung(member.number, process.pid, for_s, reason))
             process.kill()
@@ -284,8 +286,7 @@ class Supervisor:
         """Take note of a process that has ended, and decide what follows."""
         # What it said last may have come after the look before.
         for notice in process.channel.pump():
-            if notice["notice"] == "ended":
-                member.farewell = notice
+            member.hear(notice)
         if process.channel in self._selector.get_map():
             self._selector.unregister(process.channel)
         snapshot = member.snapshot

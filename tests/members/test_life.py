@@ -36,6 +36,10 @@ PRODUCING = """
     if __name__ == "__main__":
         threading.Thread(target=produce, daemon=True).start()
 """
+AFTERWARDS = """
+    if __name__ == "__main__":
+        print("SUM", app.snapshot().finished_records, app.state)
+"""
 SLOW = SHOP.replace(
     'print(f"HANDLED', r'print(f"BEGUN {record.where}\n", end=""); time.sleep(2); print(f"HANDLED'
 )
@@ -43,11 +47,12 @@ SLOW = SHOP.replace(
 
 def test_members_share_the_work_and_stop_together(start: Callable) -> None:
     """One broker, every record once; hooks run in each member; each line has its member's number."""
-    program = start(parts=(SHOP, PRODUCING, MAIN))
+    program = start(parts=(SHOP, PRODUCING, MAIN, AFTERWARDS))
     members = program.wait_until_ready()
     program.wait_for("HANDLED", 40, LIMIT_S)
     program.signal(signal.SIGTERM)
     assert program.end(LIMIT_S) == 0
+    assert "SUM 40 stopped" in program.stdout
     handled = re.findall(r"^\[(\d)\] HANDLED (orders\[\d\]@\d+) (\d+)$", program.stdout, re.MULTILINE)
     assert len(handled) == len({where for _, where, _ in handled}) == 40
     for word in ("STARTED", "ENDED"):
@@ -161,11 +166,11 @@ def test_codes_that_starting_again_would_not_cure_end_all(start: Callable, raisi
     assert "shop.py:" in last[0]
 
 
-# Produces when the command imports it, and not in members, which have a broker already.
+# Into the one broker, from each member.
 FILLED = """
-    if not sys.argv[0] == "-c":
+    @app.on_start
+    def fill():
         from confluent_kafka import Producer
-        endpoint.prepare_topics(["orders"])
         producer = Producer(endpoint.client_properties())
         for number in range(8):
             producer.produce("orders", key=f"k{number}", value=b"{}", partition=number % 4)
