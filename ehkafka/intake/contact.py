@@ -18,6 +18,8 @@ _INTERVAL: Final = "statistics.interval.ms"
 _IDLE = re.compile(r'"rxidle": ?(\d+)')
 # A connection is up once the broker has accepted the login.
 _UP = re.compile(r'"state": ?"UP", ?"stateage": ?(\d+)')
+# Of all connections, since the client was opened; brokers' own counts are named otherwise.
+_RECEIVED = re.compile(r'"rx_bytes": ?(\d+)')
 _JOIN_STATE = re.compile(r'"join_state": ?"([^"]*)"')
 # The group's coordinator answers these when every other member has come: that may take minutes.
 _JOINING = ("wait-join", "wait-sync")
@@ -29,12 +31,14 @@ _CHECKS: Final = 6
 class Heard:
     """What one text of statistics says. `idle_s`: since the last answer of any broker; None without any.
 
-    `up_s`: for how long the newest connection has been up; None without any.
+    `up_s`: for how long the newest connection has been up; None without any. `socket_bytes`: received since
+    the client was opened, over all connections.
     """
 
     idle_s: float | None
     join_state: str
     up_s: float | None = None
+    socket_bytes: int | None = None
 
 
 def read_statistics(text: str) -> Heard:
@@ -44,8 +48,12 @@ def read_statistics(text: str) -> Heard:
     idles = [int(found) for found in _IDLE.findall(brokers)]
     ages = [int(found) for found in _UP.findall(brokers)]
     state = _JOIN_STATE.search(group)
+    received = _RECEIVED.search(group)
     return Heard(
-        min(idles) / 1e6 if idles else None, state[1] if state else "", min(ages) / 1e6 if ages else None
+        min(idles) / 1e6 if idles else None,
+        state[1] if state else "",
+        min(ages) / 1e6 if ages else None,
+        int(received[1]) if received else None,
     )
 
 
@@ -68,6 +76,8 @@ class Contact:
         # Since when all partitions are lost and the group has given none.
         self._lost_since_s: float | None = None
         self.lost_partitions = 0
+        # What came in on all connections; None before the first statistics.
+        self.socket_bytes: int | None = None
 
     def with_statistics(self, properties: dict[str, Any]) -> Callable[[str], None]:
         """Have a client with these properties tell, often enough; return its `stats_cb`.
@@ -91,6 +101,8 @@ class Contact:
         heard = read_statistics(text)
         now_s = self._clock()
         self._note_group(heard.join_state)
+        if heard.socket_bytes is not None:
+            self.socket_bytes = heard.socket_bytes
         if heard.up_s is not None:
             self.up_at_s = max(self.up_at_s, now_s - heard.up_s)
         if heard.join_state in _JOINING and not self.is_unreachable:

@@ -52,6 +52,11 @@ class Express:
         # Never one whose chunk is out, for its next chunk may have the same keys.
         self._turns: deque[Assignment] = deque()
 
+    @property
+    def waits(self) -> bool:
+        """Whether chunks wait to be spread, or for their turn. Without the lock it is only a hint."""
+        return bool(self._turns)
+
     def needs_lanes(self, assignment: Assignment) -> bool:
         """Tell whether each of an assignment's records must have a lane now."""
         return bool(

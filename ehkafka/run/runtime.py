@@ -203,6 +203,11 @@ class Runtime:
             for name in ("received", "finished", "skipped", "dead_lettered", "returned", "stale", "chunk")
         }
 
+    @property
+    def handled_bytes(self) -> int:
+        """How many bytes of values, keys and headers the records had that have an outcome."""
+        return sum(route.dispatcher.handled_bytes for route in self._routes)
+
     def _open(self) -> Consumer:
         properties = self._reach.properties()
         self._logs.use(properties)

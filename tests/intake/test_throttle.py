@@ -85,7 +85,7 @@ class Stand:
             contact=SimpleNamespace(is_cut_off=False),
             standstill=Standstill(),
             owned=owned,
-            flow=SimpleNamespace(paused=set()),
+            flow=SimpleNamespace(paused=set(), has_withheld=False),
             idle_s=5.0,
             hooks=SimpleNamespace(on_idle=lambda _partition: self.idle.set()),
             hook_threads=SimpleNamespace(submit=_run_at_once, check=lambda: None),
