@@ -38,7 +38,7 @@ REPLACED = {
     r"left_behind": "returned",
     r"(?<![a-z])_runner(?![a-z])": "_quick_worker",
     r"(?<!\w)_?said\(": "describe",
-    r"members\.(?:turns|guarded|parts|choices|telling|asks)(?![a-z])": "access, callbacks, members, …",
+    r"internals\.(?:turns|guarded|parts|choices|telling|asks)(?![a-z])": "access, callbacks, log_lines, …",
 }
 # In the package: what its logs, errors and docstrings say is read at three in the morning.
 PHRASES = {
