@@ -77,7 +77,7 @@ def read_commits(
             error = failure.args[0]
         inspection.listen(consumer, PAUSE_S)
         # Who may not even find the coordinator learns it beside the request, which waits on.
-        error = inspection.heard_of(KafkaError.GROUP_AUTHORIZATION_FAILED) or error
+        error = inspection.client_error(KafkaError.GROUP_AUTHORIZATION_FAILED) or error
         if error.code() not in NOT_YET or inspection.is_over:
             raise problem("the committed offsets cannot be read", error)
         slice_s *= 2
@@ -250,6 +250,6 @@ def _answer(
                 "The group's coordinator does not answer, or throttles: look at its health and quota.",
             )
         inspection.listen(consumer, COMMIT_PAUSE_S)
-        if (refusal := inspection.heard_of(KafkaError.GROUP_AUTHORIZATION_FAILED)) is not None:
+        if (refusal := inspection.client_error(KafkaError.GROUP_AUTHORIZATION_FAILED)) is not None:
             return refusal
     return answers[0]

@@ -229,7 +229,7 @@ class Internals:
                     result[name] = self.callbacks.guard(result[name])
         # Beside a program's own alone: to set one takes librdkafka's own log line away.
         if self.log_guard.is_on and callable(result.get("error_cb")):
-            result["error_cb"] = _overheard(self.log_guard.hears, result["error_cb"])
+            result["error_cb"] = _overheard(self.log_guard.note_error, result["error_cb"])
         return result
 
     def _on_answer(self, error: KafkaError | None, partitions: list[Any]) -> None:
