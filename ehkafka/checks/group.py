@@ -114,7 +114,7 @@ def _unreadable(inspection: Inspection, topic: str, error: KafkaException) -> Pr
     leaders = [
         f"{cluster.brokers[n].host}:{cluster.brokers[n].port}" for n in sorted(numbers & set(cluster.brokers))
     ]
-    found = problem("the leaders do not tell the log's bounds", error)
+    found = problem("the leaders do not report the log's bounds", error)
     named = ", ".join(leaders[:_PARTITIONS_NAMED])
     found.fix += f" The leaders call themselves {named}: can these be reached from here?"
     return found

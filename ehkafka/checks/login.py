@@ -71,7 +71,7 @@ def token(inspection: Inspection, _subject: str | None) -> Finding:
     if (tokens := inspection.target.endpoint.tokens) is not None:
         _sign_in(inspection, tokens)
     if not callable(callback):
-        raise NotMeasured("librdkafka fetches it by itself; the step auth tells")
+        raise NotMeasured("librdkafka fetches it by itself; the step auth shows whether that works")
     text, expires = _asked(inspection, callback)
     inspection.cleaner.learn_secret(text)
     claims = _claims(text)
@@ -229,7 +229,7 @@ def clock(inspection: Inspection, _subject: str | None) -> Finding:
     }
     known = {who: moment for who, moment in stamps.items() if moment is not None}
     if not known:
-        raise NotMeasured("a broker tells no time, and no record here was stamped by it")
+        raise NotMeasured("a broker has no clock to read, and no record here was stamped by it")
     now = datetime.now(UTC)
     ages = {who: (now - moment).total_seconds() for who, moment in known.items()}
     who, age_s = min(ages.items(), key=lambda item: item[1])

@@ -75,8 +75,8 @@ class Consumer(PollingConsumer):
       records that were about to be returned are returned by the next call. A `close()` in a callback is
       done when that call ends.
     - `replaced_logs`: whether a topic was deleted and recreated under its name is asked on a thread of its
-      own, at an assignment and every five minutes, and logged (`LogReplaced`); commits carry by what to tell
-      it as their metadata, which `committed()` leaves out. The position stays, but with `contiguous=True` or
+      own, at an assignment and every five minutes, and logged (`LogReplaced`); commits carry what shows it
+      as their metadata, which `committed()` leaves out. The position stays, but with `contiguous=True` or
       `mirror=` such a partition begins anew as `auto.offset.reset` says; `latest`, which would skip more,
       moves nothing.
     - `settings`: on Event Hubs, what the service needs is added and what it does not take is refused.

@@ -188,6 +188,6 @@ class HomeWriter:
             advice = f" If the service takes larger records, raise {LETTER_BYTES}." if is_large else ""
             self._refused = EndpointError(
                 f"The letter {homecoming.letter} could not be written to {homecoming.home}: "
-                f"{describe_error(error)}.{advice} All before it is safe; start the redrive again to go on "
-                "with it."
+                f"{describe_error(error)}.{advice} All before it is safe; start the redrive again to "
+                "continue with it."
             )

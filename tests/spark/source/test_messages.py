@@ -218,10 +218,12 @@ def test_lost_records_are_named_or_passed(
     gap = "readings[1]: offset 10 was to be read next, but the log holds 15 to 20: offsets 10 to 14 are gone"
     with pytest.raises(StreamingQueryException) as ended:
         queries.start(startingOffsets="earliest")
-    assert f"OffsetGapError: {gap} (retention). To go on without them, set failOnDataLoss" in str(ended.value)
+    assert f"OffsetGapError: {gap} (retention). To continue without them, set failOnDataLoss" in str(
+        ended.value
+    )
     sink, _ = queries.start(startingOffsets="earliest", failOnDataLoss="false")
     assert sink.rows == [(0, n) for n in range(10, 20)] + [(1, n) for n in range(15, 20)]
-    noted(f"{gap} (retention). The query goes on at offset 15 (failOnDataLoss=false).")
+    noted(f"{gap} (retention). The query continues at offset 15 (failOnDataLoss=false).")
 
 
 def _planned(spark: SparkSession, broker: EmbeddedBroker, **given: str) -> Any:
