@@ -107,7 +107,7 @@ class App(Registration, Configurable):
         refuse_while_importing()
         collector = collector_set(freeze=gc_freeze, threshold=gc_threshold)
         # Before the start: from its last moments on records are handled, and a signal must not cut them off.
-        with stop_signals(self._stop_on_signal, self._leave_on_signal):
+        with stop_signals(self._stop_on_signal, self._exit_on_signal):
             self._early_signal = None
             self.start()
             runtime = self._runtime
@@ -132,7 +132,7 @@ class App(Registration, Configurable):
         elif self._state == "starting" and runtime.is_reaching:
             raise KeyboardInterrupt
 
-    def _leave_on_signal(self) -> None:
+    def _exit_on_signal(self) -> None:
         if self._state != "running" or self._runtime is None:
             raise KeyboardInterrupt
         self._runtime.exit_now()

@@ -16,9 +16,9 @@ from ehkafka.cli.app_path import load_app
 from ehkafka.cli.command_line import CommandLine
 from ehkafka.cli.dlq.commands import dlq
 from ehkafka.cli.exits import CODES, reported
+from ehkafka.cli.inspect_commands import CHECK_HELP, CONFIG_HELP, TAIL_HELP, check, show_config, tail
 from ehkafka.cli.lag_commands import LAG_HELP, OWNERS_HELP, lag, owners
 from ehkafka.cli.log_setup import LogLevel, log_to_stderr
-from ehkafka.cli.look_commands import CHECK_HELP, CONFIG_HELP, TAIL_HELP, check, show_config, tail
 from ehkafka.cli.offsets.commands import offsets
 from ehkafka.cli.options import Assignments, Config, Debug, topic_names
 from ehkafka.cli.settings.given import Given

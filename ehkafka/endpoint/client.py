@@ -98,7 +98,7 @@ def _open(
     if taken := sorted(callbacks.keys() & properties.keys()):
         raise ConfigurationError(
             f"{', '.join(taken)}: set among the properties, but the engine needs it itself."
-            " Leave it out; the app's hooks and on_error tell the same."
+            " Leave it out; the app's hooks and on_error report the same."
         )
     # Without a token the client's constructor would wait 10 s for one and not say why there is none.
     tokens = getattr(properties.get("oauth_cb"), "__self__", None)

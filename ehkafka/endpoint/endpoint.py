@@ -49,7 +49,7 @@ class Endpoint(NeverPickled):
 
     `name` is the host (or `embedded`) and safe for logs and pages; `default_topic` is the event hub that
     a hub-level connection string names; `credential` is there when its key may change while clients run
-    (`credential.current()` tells it), `None` otherwise. Two endpoints are equal only if they are the same
+    (`credential.current()` returns it), `None` otherwise. Two endpoints are equal only if they are the same
     object. An endpoint is not pickled, because a pickle would carry its key: make it where it is used.
     """
 

@@ -226,7 +226,7 @@ class GroupOffsets:
 
     def _unreadable(self, what: str, error: KafkaException) -> EndpointError:
         text = self._inspection.cleaner.text(describe_error(error.args[0]))
-        return EndpointError(f"{self.where}: the broker does not tell {what}: {text}")
+        return EndpointError(f"{self.where}: the broker does not report {what}: {text}")
 
 
 def _offset(commit: KafkaPartition) -> int | None:

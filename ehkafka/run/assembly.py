@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from ehkafka.positions.finder import IsDisproved
     from ehkafka.positions.start import Start
     from ehkafka.records import Record
-    from ehkafka.recovery.letters.producer import Hearing
+    from ehkafka.recovery.letters.producer import ClientCallbacks
     from ehkafka.run.log_identity import LogIdentity
     from ehkafka.run.mirroring import Mirroring
     from ehkafka.run.options import AppOptions
@@ -88,9 +88,9 @@ class Assembly:
             self.bus.emit(advice)
 
         # Anew for each producer: the key may have changed since.
-        def open_client(hearing: Hearing, is_plain: bool) -> Producer:
+        def open_client(callbacks: ClientCallbacks, is_plain: bool) -> Producer:
             properties = letter_properties(self.app.endpoint, chosen, is_plain=is_plain)
-            return open_producer(properties, **hearing._asdict())
+            return open_producer(properties, **callbacks._asdict())
 
         producer = LetterProducer(
             open_client,

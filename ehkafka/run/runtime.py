@@ -78,7 +78,7 @@ class Runtime:
         by_topic = {topic: route for route in self._routes for topic in route.topics}
         self._credential = CredentialWatch(app.endpoint.credential, self.bus.emit)
         self._connection = ConnectionErrors(time.monotonic, self._report_connection_error)
-        self._stop_hearing_of_tokens: Callable[[], None] = lambda: None
+        self._stop_token_events: Callable[[], None] = lambda: None
         self.loop = PollLoop(
             self.context, by_topic, on_error=self._on_connection_error, slow_check=self._check_slowly
         )
@@ -93,7 +93,7 @@ class Runtime:
         check_client_version()
         self.bus.start()
         if self.app.endpoint.tokens is not None:
-            self._stop_hearing_of_tokens = self.app.endpoint.tokens.listen(self.bus.emit)
+            self._stop_token_events = self.app.endpoint.tokens.listen(self.bus.emit)
         try:
             consumer = self._open()
             try:
@@ -108,7 +108,7 @@ class Runtime:
                 raise
         except BaseException:
             self._letters.stop(LETTERS_S)
-            self._stop_hearing_of_tokens()
+            self._stop_token_events()
             self.bus.close(1.0)
             self._done.set()  # another thread may wait for the end
             raise
@@ -217,7 +217,7 @@ class Runtime:
             stats_cb=take_statistics,
             on_error=self._on_client,
             on_commit=self.context.committer.on_commit,
-            throttle_cb=self.context.throttle.heard,
+            throttle_cb=self.context.throttle.on_throttle,
         )
 
     def _reset(self) -> None:
@@ -280,7 +280,7 @@ class Runtime:
             self.mirroring.stop(deadline_s=request.deadline_s, at_once=self._exit_now.is_set())
             self._logs.stop()
             self._credential.stop()
-            self._stop_hearing_of_tokens()
+            self._stop_token_events()
             self._report_end()
             self.bus.close(2.0)
             self._done.set()

@@ -38,13 +38,13 @@ def owned(app: Any) -> set[int]:
 
 def refused_in_a_revoke(keeper: Events) -> bool:
     """Whether the last that a partition heard before it was revoked was a refused commit."""
-    heard: dict[Any, type] = {}
+    noted: dict[Any, type] = {}
     for event in keeper:
         if isinstance(event, CommitFailed):
-            heard |= dict.fromkeys(event.partitions, CommitFailed)
+            noted |= dict.fromkeys(event.partitions, CommitFailed)
         elif isinstance(event, CommitAcknowledged):
-            heard |= dict.fromkeys(dict(event.next_offsets), CommitAcknowledged)
-        elif isinstance(event, PartitionRevoked) and heard.pop(event.partition, None) is CommitFailed:
+            noted |= dict.fromkeys(dict(event.next_offsets), CommitAcknowledged)
+        elif isinstance(event, PartitionRevoked) and noted.pop(event.partition, None) is CommitFailed:
             return True
     return False
 
