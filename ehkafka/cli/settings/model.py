@@ -2,7 +2,7 @@
 
 `AppVariables` is what pydantic-settings reads variables and files for; `checked` turns one written value
 into the setting's type. Called by the other modules of this folder, on the main thread, and loaded when there
-is something to check: pydantic costs a run a tenth of a second and 11 MB.
+is something to check: pydantic-settings costs a run 60 ms and 7 MiB.
 """
 
 from __future__ import annotations
