@@ -5,7 +5,6 @@ Knows the runtime and nothing below it. All methods may be called from any threa
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 import time
@@ -14,20 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ehkafka.app.configuration import Configurable, Configuration
 from ehkafka.app.importing import refuse_while_importing
-from ehkafka.app.lifespan import start_unless_cancelled
 from ehkafka.app.registration import Registration
-from ehkafka.checkpoints.store_mirror import checked_choice
 from ehkafka.errors import ConfigurationError, EngineError
-from ehkafka.events.history import checked_history
 from ehkafka.run.collector import collector_set
-from ehkafka.run.observation import health_of_run, snapshot_of
-from ehkafka.run.options import AppOptions
-from ehkafka.run.runtime import Runtime
 from ehkafka.run.signals import stop_signals
 from ehkafka.settings import check_timeout, drain_of
-from ehkafka.telemetry.snapshot import Health, Snapshot
 from ehkafka.wording.calling import plainly
-from ehkafka.workers.processes import child as process_child
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,8 +30,11 @@ if TYPE_CHECKING:
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
     from ehkafka.events.history import History
+    from ehkafka.run.options import AppOptions
+    from ehkafka.run.runtime import Runtime
     from ehkafka.settings import Drain
     from ehkafka.spark.engine.run import SparkRun
+    from ehkafka.telemetry.snapshot import Health, Snapshot
 
 State = Literal["new", "starting", "running", "stopping", "stopped"]
 
@@ -79,8 +73,8 @@ class App(Registration, Configurable):
     ) -> None:
         super().__init__()
         self._configuration = Configuration(group, endpoint, start, settings)
-        self._history = checked_history(history)
-        self._mirror = checked_choice(mirror)
+        self._history = None if history is None else _checked_history(history)
+        self._mirror = None if mirror is None else _checked_mirror(mirror)
         # Guards the life cycle, not the data: two threads may start and stop.
         self._lock = threading.RLock()
         self._runtime: Runtime | None = None
@@ -178,11 +172,10 @@ class App(Registration, Configurable):
         check_timeout(timeout_s, "stop")
         drain = None if drain is None else drain_of(drain)
         runtime = self._runtime
-        if runtime is None and process_child.stop_parent is not None:
-            # In a worker process, where this app is a copy that never starts.
-            process_child.stop_parent(drain, timeout_s)
+        if runtime is None:
+            _stop_from_worker_process(drain, timeout_s)
             return
-        if runtime is None or self._state == "stopped":
+        if self._state == "stopped":
             return
         request = runtime.request_stop("stop() was called", drain=drain, timeout_s=timeout_s)
         here = threading.current_thread()
@@ -210,12 +203,17 @@ class App(Registration, Configurable):
         self.stop()
 
     async def __aenter__(self) -> Self:
+        # Only programs with a loop of their own need asyncio here.
+        from ehkafka.app.lifespan import start_unless_cancelled  # noqa: PLC0415
+
         await start_unless_cancelled(self.start, self.stop)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        import asyncio  # noqa: PLC0415 - likewise
+
         await asyncio.to_thread(self.stop)
 
     @plainly
@@ -316,8 +314,12 @@ class App(Registration, Configurable):
         """Return an immutable picture of the app as it is now. Takes microseconds per live lane."""
         runtime = self._runtime
         if runtime is None:
+            from ehkafka.telemetry.snapshot import Snapshot  # noqa: PLC0415 - few ask an app that never ran
+
             endpoint = self._configuration.endpoint_name
             return Snapshot.empty(self.settings.group, endpoint, self.state, time.time())
+        from ehkafka.run.observation import snapshot_of  # noqa: PLC0415 - not every program asks
+
         return snapshot_of(runtime, self.state)
 
     def health(self) -> Health:
@@ -325,21 +327,32 @@ class App(Registration, Configurable):
         runtime = self._runtime
         snapshot = self.snapshot()
         if runtime is None:
+            from ehkafka.telemetry.snapshot import Health  # noqa: PLC0415 - as above
+
             return Health((f"The app is {snapshot.state}.",))
+        from ehkafka.run.observation import health_of_run  # noqa: PLC0415 - as above
+
         return health_of_run(runtime, snapshot)
 
     # --- inside ------------------------------------------------------------------------------------
 
     def _make_runtime(self) -> Runtime:
+        # The engine is most of the package: whoever only makes an app, as commands and workers do, has no
+        # use for it.
+        from ehkafka.run.runtime import Runtime  # noqa: PLC0415
+
         return Runtime(self._options())
 
     def _options(self) -> AppOptions:
+        from ehkafka.intake.context import PartitionHooks  # noqa: PLC0415 - with the engine
+        from ehkafka.run.options import AppOptions  # noqa: PLC0415 - likewise
+
         return AppOptions(
             endpoint=self.endpoint,
             settings=self.settings,
             specs=tuple(self._specs),
             middleware=tuple(self._middleware),
-            partition_hooks=self._partition_hooks,
+            partition_hooks=PartitionHooks(**self._partition_hooks),
             on_error=self._on_error,
             on_start=tuple(self._on_start),
             on_stop=tuple(self._on_stop),
@@ -397,3 +410,23 @@ class App(Registration, Configurable):
                     "The process forked after the app was started, so the child has none of its threads and "
                     "sockets. Make the app in the child, or start it after the fork."
                 )
+
+
+def _checked_history(history: History) -> History | None:
+    from ehkafka.events.history import checked_history  # noqa: PLC0415 - the whole catalogue of events
+
+    return checked_history(history)
+
+
+def _checked_mirror(mirror: MirrorChoice) -> MirrorChoice | None:
+    from ehkafka.checkpoints.store_mirror import checked_choice  # noqa: PLC0415 - for apps with a mirror
+
+    return checked_choice(mirror)
+
+
+def _stop_from_worker_process(drain: Drain | None, timeout_s: float | None) -> None:
+    """Ask the parent in a worker process, where the app is a copy that never starts; else nothing runs."""
+    from ehkafka.workers.processes import child  # noqa: PLC0415 - multiprocessing
+
+    if child.stop_parent is not None:
+        child.stop_parent(drain, timeout_s)

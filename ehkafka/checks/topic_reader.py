@@ -18,7 +18,8 @@ from ehkafka.checks.target import as_own_group
 from ehkafka.endpoint.client import check_client_version, describe_error
 from ehkafka.errors import ConfigurationError, EndpointError, OffsetGapError
 from ehkafka.positions.log_bounds import log_bounds
-from ehkafka.positions.start import check_start, start_offsets
+from ehkafka.positions.start import check_start
+from ehkafka.positions.start_offsets import start_offsets
 from ehkafka.records import TopicPartition, record_type
 from ehkafka.wording import ended
 

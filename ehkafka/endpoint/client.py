@@ -16,7 +16,6 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import Consumer, Producer
 
 from ehkafka.endpoint.causes import CAUSE_UNKNOWN, CAUSES
-from ehkafka.endpoint.entra.token_source import TokenSource
 from ehkafka.endpoint.properties.known_names import KNOWN
 from ehkafka.endpoint.properties.limits import CLIENT_VERSION_MIN, CLIENT_VERSIONS_BROKEN
 from ehkafka.endpoint.properties.names import is_secret
@@ -102,8 +101,11 @@ def _open(
         )
     # Without a token the client's constructor would wait 10 s for one and not say why there is none.
     tokens = getattr(properties.get("oauth_cb"), "__self__", None)
-    if isinstance(tokens, TokenSource):
-        tokens.sign_in()
+    if tokens is not None:
+        from ehkafka.endpoint.entra.token_source import TokenSource  # noqa: PLC0415 - for Entra ID alone
+
+        if isinstance(tokens, TokenSource):
+            tokens.sign_in()
     try:
         return factory({**properties, **callbacks})
     except KafkaException as problem:

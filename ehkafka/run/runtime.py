@@ -25,7 +25,6 @@ from ehkafka.run.endings import death_of, fatal_in_user_code
 from ehkafka.run.log_identity import LogIdentity
 from ehkafka.run.mirroring import Mirroring
 from ehkafka.run.reach import Reach
-from ehkafka.run.resetting import reset_group
 from ehkafka.run.resizing import named_route, resize
 from ehkafka.run.shutdown import Shutdown, StopRequest
 from ehkafka.settings import drain_of
@@ -221,7 +220,11 @@ class Runtime:
         )
 
     def _reset(self) -> None:
-        """Take the group back, before this run is a member of it."""
+        """Take the group back, before this run is a member of it, if that was asked for."""
+        if self.app.settings.reset is False:
+            return
+        from ehkafka.run.resetting import reset_group  # noqa: PLC0415 - most runs reset nothing
+
         topics = [topic for route in self._routes for topic in route.topics]
         start_of = self.context.positions.start_of
         reset_group(self.app.endpoint, self.app.settings, topics, start_of, self.bus.emit)
