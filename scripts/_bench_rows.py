@@ -7,6 +7,9 @@ import math
 
 import confluent_kafka
 from _bench_row import FILLED_RECORDS, LETTERS, LIVE, Row, Side, Topic
+from _bench_rows_bytes import BYTES_TOPICS, bytes_rows
+from _bench_rows_compute import compute_rows
+from _bench_rows_members import MEMBERS_TOPICS, members_rows
 
 from ehkafka.testing.faults.commit_throttle import CommitPolicy
 
@@ -17,23 +20,25 @@ def table(*, quick: bool, minutes: float, size: float) -> tuple[list[Row], dict[
     topics |= {f"even{keys}": Topic(keys, 10_000, even=True) for keys in W1_KEYS}
     topics |= {"four": Topic(100, W3_RECORDS, partitions=4, even=True), "homes": Topic(10_000, json=True)}
     topics |= {"poison": Topic(W5_KEYS, math.ceil(_w5_records(minutes) / W5_COUNTED))}
-    found = [*_w0(), *(_w2(*work) for work in (W2_WORK[1:3] if quick else W2_WORK))]
+    topics |= BYTES_TOPICS | MEMBERS_TOPICS
+    found = [*_w0(shared=quick), *(_w2(*work) for work in (W2_WORK[1:3] if quick else W2_WORK))]
+    found += compute_rows(quick=quick)
     if not quick:
         found += [_w1(keys) for keys in W1_KEYS]
         found += [_w2_tasks(*work) for work in W2_TASKS]
         found += [*_w3(), _w4a(), *_w4b(), *(_w5(share, minutes) for share in W5_POISON), _w6(), _w7()]
         found += [_w8(keys) for keys in W8_KEYS]
-        found += _w11()
-    found.append(_w9())
-    rows = [_sized(row, size) for row in sorted(found, key=lambda row: row.work.split()[0])]
+        found += [*_w11(), *bytes_rows(), *members_rows()]
+    found.append(_w9(windows=1 if quick else LATENCY_WINDOWS))
+    rows = [_sized(row, size) for row in sorted(found, key=lambda row: int(row.work.split()[0][1:]))]
     return rows, {name: _sized_topic(topic, size) for name, topic in topics.items()}
 
 
-def _w0() -> list[Row]:
+def _w0(*, shared: bool) -> list[Row]:
     options = {"records": FILLED_RECORDS}
     plain, bare = Side("engine", options=options), Side("bare_loop", options=options)
     raw = Side("engine", options={**options, "raw": True})
-    return [
+    rows = [
         Row("W0 no-op, `Record`", plain, bare, goal="≥ 0.65 of L-raw", express=True),
         Row("W0 no-op, raw `Message`", raw, bare, goal="≥ 0.80 of L-raw", express=True),
         Row(
@@ -49,6 +54,7 @@ def _w0() -> list[Row]:
             goal="≥ 0.95 of the same without",
         ),
     ]
+    return [dataclasses.replace(row, shared=shared) for row in rows]
 
 
 W1_KEYS = (1, 2, 5, 10, 100, 1_000, 10_000)
@@ -236,14 +242,14 @@ def _w8(keys: int) -> Row:
     )
 
 
-def _w9() -> Row:
+def _w9(*, windows: int) -> Row:
     return Row(
         "W9 latency p99 (ms) at 10 000/s",
         Side("engine_latency", LIVE, {"seconds": 4.0}, live_per_s=10_000),
         Side("bare_latency", LIVE, {"seconds": 4.0}, live_per_s=10_000),
         figure="p99_ms",
         goal="≤ the bare loop's + 5 ms",
-        windows=LATENCY_WINDOWS,
+        windows=windows,
         express=True,
     )
 
@@ -268,6 +274,8 @@ def _w11() -> list[Row]:
             None,
             figure=f"{work}_{reader}",
             limit_figure=f"{work}_{rival}",
+            cpu=f"{work}_{reader}_cpu_s",
+            limit_cpu=f"{work}_{rival}_cpu_s",
             goal=goal,
             warm_up=False,
             shared=True,
@@ -281,16 +289,18 @@ def _w11() -> list[Row]:
 
 
 def _sized(row: Row, size: float) -> Row:
-    limit = None if row.limit is None else _sized_side(row.limit, size)
-    return dataclasses.replace(row, ours=_sized_side(row.ours, size), limit=limit)
+    sides = {name: getattr(row, name) for name in ("ours", "limit", "beside", "beside_limit")}
+    return dataclasses.replace(row, **{name: _sized_side(side, size) for name, side in sides.items()})
 
 
-def _sized_side(side: Side, size: float) -> Side:
+def _sized_side(side: Side | None, size: float) -> Side | None:
+    if side is None:
+        return None
     options = dict(side.options)
     if "records" in options:
         options["records"] = max(200, math.ceil(options["records"] * size))
     if "seconds" in options:
-        options["seconds"] = max(1.0, options["seconds"] * size)
+        options["seconds"] = max(2.0, options["seconds"] * size)
     return dataclasses.replace(side, options=options)
 
 
