@@ -11,7 +11,7 @@ import re
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from _bench_bare import BATCH_RECORDS, WAITING_RECORDS_MAX, bare_consumer
 from _bench_engine import make_app, stop_now, time_until
@@ -30,15 +30,28 @@ FULL_S = 5.0
 # The partition that is stalled, and where: first it is handled as any other.
 STALLED_PARTITION, STALLED_OFFSET = 3, 200
 _RECEIVED = re.compile(r'"rxbytes": ?(\d+)')
+_READ_AHEAD = re.compile(r'"fetchq_cnt": ?(\d+)')
 _CLOCK = re.compile(r'"ts": ?(\d+)')
+
+
+class Look(NamedTuple):
+    """One text of statistics: when, and what had come by then."""
+
+    # Of the monotonic clock.
+    at_s: float
+    received_bytes: int
+    # Records handed out by the client or read ahead: what was fetched and thrown away is not among them.
+    kept_records: int
 
 
 class SocketBytes:
     """What one client has received, each time that its statistics say so."""
 
     def __init__(self) -> None:
-        # Seconds of the monotonic clock and bytes since the start. Written by the thread that polls.
-        self.looks: list[tuple[float, int]] = []
+        # Written by the thread that polls.
+        self.looks: list[Look] = []
+        # How many records the client has handed out; set before it polls.
+        self.count_received: Callable[[], int] = lambda: 0
         self._last = ""
 
     def properties(self) -> dict[str, Any]:
@@ -49,24 +62,29 @@ class SocketBytes:
         """Take librdkafka's statistics."""
         clock = _CLOCK.search(text)
         assert clock is not None, text[:200]
-        brokers = text[: text.find('"topics":')]
-        self.looks.append((int(clock[1]) / 1e6, sum(map(int, _RECEIVED.findall(brokers)))))
+        received = sum(map(int, _RECEIVED.findall(text[: text.find('"topics":')])))
+        # All partitions hand out by one queue, and each tells the length of that.
+        kept = self.count_received() + max(map(int, _READ_AHEAD.findall(text)), default=0)
+        self.looks.append(Look(int(clock[1]) / 1e6, received, kept))
         self._last = text
 
     def has_look_after(self, at_s: float) -> bool:
         """Tell whether the last look is of that time or later."""
-        return bool(self.looks) and self.looks[-1][0] >= at_s
+        return bool(self.looks) and self.looks[-1].at_s >= at_s
 
     def ratio(self, window: Window, log_bytes_per_record: float) -> dict[str, Any]:
         """Return bytes received ÷ bytes of the log that was handled, between two looks in the window."""
-        within = [look for look in self.looks if window.at_s[0] <= look[0] <= window.at_s[-1]]
+        within = [look for look in self.looks if window.at_s[0] <= look.at_s <= window.at_s[-1]]
         if len(within) < 2:
             raise TimeoutError("The client told its statistics less than twice in the window.")
-        (first_s, first), (last_s, last) = within[0], within[-1]
-        records = window.finished_at(last_s) - window.finished_at(first_s)
+        first, last = within[0], within[-1]
+        received = last.received_bytes - first.received_bytes
+        records = window.finished_at(last.at_s) - window.finished_at(first.at_s)
         return {
-            "bytes_ratio": (last - first) / (records * log_bytes_per_record),
-            "looks_apart_s": last_s - first_s,
+            "bytes_ratio": received / (records * log_bytes_per_record),
+            # Nearer to the truth where the window is short: what is held has grown or shrunk in it.
+            "kept_ratio": received / ((last.kept_records - first.kept_records or 1) * log_bytes_per_record),
+            "looks_apart_s": last.at_s - first.at_s,
             # Then the window ended in what had been fetched before: the ratio is too low.
             "ran_dry": self._is_mostly_fetched(),
         }
@@ -99,7 +117,9 @@ def engine_bytes(
         )
     app = make_app(bootstrap, topic, handle, **options)
     app.start()
-    window = watch(lambda: app._runtime.totals()["finished_records"], seconds, warm_s=FULL_S)  # noqa: SLF001
+    totals = app._runtime.totals  # noqa: SLF001 - a snapshot would be measured too
+    received.count_received = lambda: totals()["received_records"]
+    window = watch(lambda: totals()["finished_records"], seconds, warm_s=FULL_S)
     counters = app.snapshot().counters
     gate.set()
     stop_now(app)
@@ -129,7 +149,9 @@ def engine_bytes_whole(
         time.sleep(0.05)
     pauses = app.snapshot().counters["PartitionPaused"]
     stop_now(app)
-    return _whole(received.looks[-1][1], records, took_s, log_bytes_per_record) | {"pauses": pauses}
+    return _whole(received.looks[-1].received_bytes, records, took_s, log_bytes_per_record) | {
+        "pauses": pauses
+    }
 
 
 def bare_bytes_whole(
@@ -154,7 +176,7 @@ def bare_bytes_whole(
     while not received.has_look_after(ends_s):
         consumer.poll(0.05)
     consumer.close()
-    return _whole(received.looks[-1][1], seen, took_s, log_bytes_per_record)
+    return _whole(received.looks[-1].received_bytes, seen, took_s, log_bytes_per_record)
 
 
 def _whole(received: int, records: int, took_s: float, log_bytes_per_record: float) -> dict[str, Any]:
@@ -189,13 +211,18 @@ def bare_bytes(
             handle(message)
             handled[place] += 1
 
+    seen = 0
+    received.count_received = lambda: seen
+
     def read() -> None:
+        nonlocal seen
         while not stopped.is_set():
-            if len(waiting) < WAITING_RECORDS_MAX:
-                waiting.extend(consumer.consume(BATCH_RECORDS, 0.01))
-            else:
-                # Serves the statistics; what comes with it is a record more than there is room for.
-                waiting.extend(consumer.consume(1, 0))
+            is_full = len(waiting) >= WAITING_RECORDS_MAX
+            # Also where it is full, for the statistics: the record that comes with them is one too many.
+            messages = consumer.consume(1, 0) if is_full else consumer.consume(BATCH_RECORDS, 0.01)
+            waiting.extend(messages)
+            seen += len(messages)
+            if is_full:
                 stopped.wait(0.01)
 
     threads = [threading.Thread(target=run, args=(place,), daemon=True) for place in range(workers)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from _bench_bare import BATCH_RECORDS, WAITING_RECORDS_MAX, bare_consumer
 from _bench_engine import make_app, stop_now
 from _bench_handlers import handler
-from _bench_window import watch
+from _bench_window import EachRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,36 +27,35 @@ def engine_steady(
     express: bool | None = None,
 ) -> dict[str, Any]:
     """The engine for so many seconds."""
-    app = make_app(bootstrap, topic, handler(work), workers=workers, express=express)
+    each = EachRecord()
+    app = make_app(bootstrap, topic, each.noted(handler(work)), workers=workers, express=express)
     app.start()
-    window = watch(lambda: app._runtime.totals()["finished_records"], seconds)  # noqa: SLF001 - cheap
+    figures = each.watch(seconds)
     stop_now(app)
-    return window.figures()
+    return figures
 
 
 def plain_loop(bootstrap: str, topic: str, seconds: float, *, work: str | float) -> dict[str, Any]:
     """One thread reads and calls the handler for one record after another."""
-    consumer, handle, stopped = bare_consumer(bootstrap, topic), handler(work), threading.Event()
-    handled = 0
+    consumer, each, stopped = bare_consumer(bootstrap, topic), EachRecord(), threading.Event()
+    handle = each.noted(handler(work))
 
     def run() -> None:
-        nonlocal handled
         while not stopped.is_set():
             for message in consumer.consume(BATCH_RECORDS, 0) or consumer.consume(1, 0.05):
                 message.key()
                 message.offset()
                 handle(message)
-                handled += 1
                 if stopped.is_set():
                     return
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    window = watch(lambda: handled, seconds)
+    figures = each.watch(seconds)
     stopped.set()
     thread.join()
     consumer.close()
-    return window.figures()
+    return figures
 
 
 def hand_queues(
@@ -82,19 +81,18 @@ def _queues(
     consumer: confluent_kafka.Consumer, handle: Callable[[Any], None], seconds: float, number: int
 ) -> dict[str, Any]:
     queues: list[SimpleQueue[Any]] = [SimpleQueue() for _ in range(number)]
-    handled = [0] * number
-    stopped = threading.Event()
+    each, stopped = EachRecord(), threading.Event()
+    handle = each.noted(handle)
 
     def work(place: int) -> None:
         take = queues[place].get
         while (message := take()) is not None and not stopped.is_set():
             handle(message)
-            handled[place] += 1
 
     def read() -> None:
         seen = 0
         while not stopped.is_set():
-            if seen - sum(handled) >= WAITING_RECORDS_MAX:
+            if seen - len(each.at_s) >= WAITING_RECORDS_MAX:
                 stopped.wait(0.002)
                 continue
             batch = consumer.consume(BATCH_RECORDS, 0) or consumer.consume(1, 0.05)
@@ -106,11 +104,11 @@ def _queues(
     threads.append(threading.Thread(target=read, daemon=True))
     for thread in threads:
         thread.start()
-    window = watch(lambda: sum(handled), seconds)
+    figures = each.watch(seconds)
     stopped.set()
     threads[-1].join()
     for queue in queues:
         queue.put(None)
     for thread in threads:
         thread.join()
-    return window.figures()
+    return figures

@@ -13,7 +13,7 @@ BYTES_TOPICS[HOT] = Topic(10_000, FILLED_RECORDS, partitions=16, only_partition=
 # Handler time in seconds, and for how long it is watched. The backlog is filled up in waves, of which a slow
 # handler has to see several.
 WORK = ((0.001, 17.0), (0.01, 25.0), (0.05, 45.0))
-REMARKS = (("records_per_s", "{:,.0f}/s"),)
+REMARKS = (("records_per_s", "{:,.0f}/s"), ("kept_ratio", "{:.2f} of what it holds as well"))
 
 
 def bytes_rows() -> list[Row]:

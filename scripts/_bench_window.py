@@ -36,11 +36,6 @@ class Window:
         self.at_s.append(at_s)
         self.finished.append(finished)
 
-    @property
-    def records(self) -> int:
-        """How many were finished in it."""
-        return self.finished[-1] - self.finished[0]
-
     def finished_at(self, at_s: float) -> float:
         """Return how many were finished then, by the samples around it."""
         place = min(max(bisect_left(self.at_s, at_s), 1), len(self.at_s) - 1)
@@ -48,21 +43,10 @@ class Window:
         part = (at_s - early_s) / (late_s - early_s)
         return self.finished[place - 1] + (self.finished[place] - self.finished[place - 1]) * part
 
-    def least_slice(self) -> float:
-        """Return the least of the window's whole slices ÷ their mean; 0 where there is no whole one."""
-        number = int((self.at_s[-1] - self.at_s[0]) / SLICE_S)
-        ends = [self.finished_at(self.at_s[0] + place * SLICE_S) for place in range(number + 1)]
-        slices = [late - early for early, late in pairwise(ends)]
-        return min(slices) / statistics.mean(slices) if slices and any(slices) else 0.0
-
     def figures(self) -> dict[str, Any]:
         """Return what every measurement by a window tells."""
-        took_s = self.at_s[-1] - self.at_s[0]
-        return {
-            "records": self.records,
-            "records_per_s": self.records / took_s,
-            "least_slice": self.least_slice(),
-        }
+        records = self.finished[-1] - self.finished[0]
+        return {"records": records, "records_per_s": records / (self.at_s[-1] - self.at_s[0])}
 
 
 def watch(count: Callable[[], int], seconds: float, *, warm_s: float = WARM_S) -> Window:
@@ -70,18 +54,67 @@ def watch(count: Callable[[], int], seconds: float, *, warm_s: float = WARM_S) -
 
     Raises `TimeoutError` where no record is finished within a minute.
     """
-    waits_until_s = time.monotonic() + FIRST_RECORD_S_MAX
-    while not count():
-        if time.monotonic() > waits_until_s:
-            raise TimeoutError(f"No record was finished within {FIRST_RECORD_S_MAX:g} s.")
-        time.sleep(SAMPLE_S)
+    _wait_for_first(count)
     time.sleep(warm_s)
     window = Window()
-    mark(BEGIN)
     window.add(time.monotonic(), count())
+    mark(BEGIN)
     ends_s = window.at_s[0] + seconds
     while window.at_s[-1] < ends_s:
         time.sleep(SAMPLE_S)
         window.add(time.monotonic(), count())
     mark(END)
     return window
+
+
+class EachRecord:
+    """When each record was finished, noted by the handler itself.
+
+    Where threads compute, who looks from outside waits long for the interpreter's lock, and what the engine
+    has counted comes in lumps: neither tells of a slice.
+    """
+
+    def __init__(self) -> None:
+        self.at_s: list[float] = []
+
+    def noted(self, handle: Callable[[Any], None]) -> Callable[[Any], None]:
+        """Return a handler that notes each end of the given one."""
+        note, clock = self.at_s.append, time.monotonic
+
+        def noting(record: Any) -> None:
+            handle(record)
+            note(clock())
+
+        return noting
+
+    def watch(self, seconds: float) -> dict[str, Any]:
+        """Wait for the first record and the warm-up, then for so many seconds; return their figures."""
+        _wait_for_first(lambda: len(self.at_s))
+        time.sleep(WARM_S)
+        begun_s = time.monotonic()
+        mark(BEGIN)
+        time.sleep(seconds)
+        ended_s = time.monotonic()
+        mark(END)
+        within = sorted(at_s for at_s in self.at_s.copy() if begun_s <= at_s < ended_s)
+        return {
+            "records": len(within),
+            "records_per_s": len(within) / (ended_s - begun_s),
+            "least_slice": _least_slice(within, begun_s, ended_s),
+        }
+
+
+def _least_slice(finished_s: list[float], begun_s: float, ended_s: float) -> float:
+    """Return the least of the whole slices ÷ their mean; 0 where there is no whole one."""
+    number = int((ended_s - begun_s) / SLICE_S)
+    ends = [bisect_left(finished_s, begun_s + place * SLICE_S) for place in range(number + 1)]
+    slices = [late - early for early, late in pairwise(ends)]
+    return min(slices) / statistics.mean(slices) if any(slices) else 0.0
+
+
+def _wait_for_first(count: Callable[[], int]) -> None:
+    waits_until_s = time.monotonic() + FIRST_RECORD_S_MAX
+    while not count():
+        if time.monotonic() > waits_until_s:
+            raise TimeoutError(f"No record was finished within {FIRST_RECORD_S_MAX:g} s.")
+        time.sleep(SAMPLE_S)
