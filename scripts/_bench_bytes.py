@@ -55,7 +55,7 @@ class SocketBytes:
         self._last = ""
 
     def properties(self) -> dict[str, Any]:
-        """Return the client properties with which it is told."""
+        """Return the client properties with which it hears them."""
         return {"statistics.interval.ms": STATISTICS_MS, "stats_cb": self.take}
 
     def take(self, text: str) -> None:
@@ -76,7 +76,7 @@ class SocketBytes:
         """Return bytes received ÷ bytes of the log that was handled, between two looks in the window."""
         within = [look for look in self.looks if window.at_s[0] <= look.at_s <= window.at_s[-1]]
         if len(within) < 2:
-            raise TimeoutError("The client told its statistics less than twice in the window.")
+            raise TimeoutError("The client gave its statistics less than twice in the window.")
         first, last = within[0], within[-1]
         received = last.received_bytes - first.received_bytes
         records = window.finished_at(last.at_s) - window.finished_at(first.at_s)

@@ -41,7 +41,7 @@ class Side:
     hot_per_s: int = 0
     # What a proxy before the broker does to commits; None: there is no proxy in between.
     commits: CommitPolicy | None = None
-    # Whether it is told how many bytes a record takes in the broker's log.
+    # Whether it has to know how many bytes a record takes in the broker's log.
     counts_bytes: bool = False
 
 

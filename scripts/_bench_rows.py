@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 
 import confluent_kafka
 from _bench_row import FILLED_RECORDS, LETTERS, LIVE, Row, Side, Topic
 from _bench_rows_bytes import BYTES_TOPICS, bytes_rows
 from _bench_rows_compute import compute_rows
 from _bench_rows_members import MEMBERS_TOPICS, members_rows
+from _bench_rows_spark import SPARK_TOPICS, spark_rows
 
 from ehkafka.testing.faults.commit_throttle import CommitPolicy
 
@@ -18,9 +20,9 @@ def table(*, quick: bool, minutes: float, size: float) -> tuple[list[Row], dict[
     """Return all rows and the topics to fill; `size` scales records and seconds, to try the benchmark."""
     topics = {f"keys{keys}": Topic(keys) for keys in W8_KEYS}
     topics |= {f"even{keys}": Topic(keys, 10_000, even=True) for keys in W1_KEYS}
-    topics |= {"four": Topic(100, W3_RECORDS, partitions=4, even=True), "homes": Topic(10_000, json=True)}
+    topics |= {"four": Topic(100, W3_RECORDS, partitions=4, even=True)}
     topics |= {"poison": Topic(W5_KEYS, math.ceil(_w5_records(minutes) / W5_COUNTED))}
-    topics |= BYTES_TOPICS | MEMBERS_TOPICS
+    topics |= BYTES_TOPICS | MEMBERS_TOPICS | SPARK_TOPICS
     found = [*_w0(shared=quick), *(_w2(*work) for work in (W2_WORK[1:3] if quick else W2_WORK))]
     found += compute_rows(quick=quick)
     if not quick:
@@ -28,10 +30,16 @@ def table(*, quick: bool, minutes: float, size: float) -> tuple[list[Row], dict[
         found += [_w2_tasks(*work) for work in W2_TASKS]
         found += [*_w3(), _w4a(), *_w4b(), *(_w5(share, minutes) for share in W5_POISON), _w6(), _w7()]
         found += [_w8(keys) for keys in W8_KEYS]
-        found += [*_w11(), *bytes_rows(), *members_rows()]
+        found += [*spark_rows(), *bytes_rows(), *members_rows()]
     found.append(_w9(windows=1 if quick else LATENCY_WINDOWS))
     rows = [_sized(row, size) for row in sorted(found, key=lambda row: int(row.work.split()[0][1:]))]
     return rows, {name: _sized_topic(topic, size) for name, topic in topics.items()}
+
+
+def named(rows: list[Row], texts: list[str] | None) -> list[Row]:
+    """Return the rows that start with one of the texts, or all; `W1` is that workload, not W11 as well."""
+    starts = tuple(f"{text} " if re.fullmatch(r"W\d+", text) else text for text in texts or [""])
+    return [row for row in rows if row.work.startswith(starts)]
 
 
 def _w0(*, shared: bool) -> list[Row]:
@@ -252,40 +260,6 @@ def _w9(*, windows: int) -> Row:
         windows=windows,
         express=True,
     )
-
-
-# What it is called, the figure's name, whose it is, and the goals beside the defaults and tuned.
-W11_WORK = [
-    ("into noop, one batch", "one_batch", "ehkafka", "≥ 0.95"),
-    ("into noop, five batches", "batches", "ehkafka", ""),
-    ("`from_json`, count by home", "count", "ehkafka", "≥ 0.85"),
-    ("Python handler, both in `mapInArrow`", "handler", "ehkafka", "≥ 1.0"),
-    ("Python handler, `run_on_spark` beside `mapInArrow`", "handler", "engine", "≥ 1.0"),
-]
-
-
-def _w11() -> list[Row]:
-    all_of_it = Side("spark_sources", "homes", {"records": FILLED_RECORDS})
-
-    def row(name: str, work: str, reader: str, rival: str, goal: str) -> Row:
-        return Row(
-            f"W11 Spark, {name}, JVM connector {'tuned' if rival == 'jvm_tuned' else 'as it is'}",
-            all_of_it,
-            None,
-            figure=f"{work}_{reader}",
-            limit_figure=f"{work}_{rival}",
-            cpu=f"{work}_{reader}_cpu_s",
-            limit_cpu=f"{work}_{rival}_cpu_s",
-            goal=goal,
-            warm_up=False,
-            shared=True,
-        )
-
-    return [
-        row(name, work, reader, rival, goal)
-        for name, work, reader, tuned in W11_WORK
-        for rival, goal in (("jvm", "≥ 1.4"), ("jvm_tuned", tuned))
-    ]
 
 
 def _sized(row: Row, size: float) -> Row:
